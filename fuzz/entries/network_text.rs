@@ -43,7 +43,7 @@ pub(crate) fn run(data: &[u8]) {
             let datagram = Datagram { host, address: "10.0.0.1", text };
             senders.push(datagram, NOW, &mut out).expect("the rules are those built in");
         }
-        senders.settle(NOW, true, &mut out);
+        senders.flush_silent(NOW, true, &mut out);
     }
     let count = out.ends.len();
     assert_eq!((out.time.len(), out.meta.len()), (count, count));

@@ -76,7 +76,7 @@ impl CollectorTokens {
         change: &TokenChange,
         check_index: &dyn Fn(&str) -> Result<(), Fault>,
     ) -> Result<CollectorToken, TokenError> {
-        let _alone = node_files::alone();
+        let _alone = node_files::lock_files();
         let name = &change.name;
         check_name(name)?;
         for (key, value) in &change.settings {
@@ -117,7 +117,7 @@ impl CollectorTokens {
 
     /// Removes a token.
     pub fn remove(&self, name: &str) -> Result<(), TokenError> {
-        let _alone = node_files::alone();
+        let _alone = node_files::lock_files();
         if !self.read().iter().any(|token| token.name == name) {
             return Err(TokenError::Unknown { name: name.to_owned() });
         }

@@ -93,7 +93,7 @@ pub async fn listed_entries(
             400..500 => ErrorKind::Invalid,
             _ => ErrorKind::Unavailable,
         };
-        return Err(Fault::new(kind, text).at(path));
+        return Err(Fault::new(kind, text).with_context(path));
     }
     Ok(answer["entry"].as_array().map(|entries| entries.iter().map(entry_of).collect()))
 }

@@ -79,8 +79,9 @@ impl AddressDatabase {
             )));
         }
         let bytes = std::fs::read(&path).map_err(failed)?;
-        let places =
-            Arc::new(InMemoryDatabase::of(bytes).map_err(|fault| fault.at(format_args!("the database {shown}")))?);
+        let places = Arc::new(
+            InMemoryDatabase::of(bytes).map_err(|fault| fault.with_context(format_args!("the database {shown}")))?,
+        );
         *read = Some(LoadedDatabase { path, changed, bytes: facts.len(), places: Arc::clone(&places) });
         Ok(Some(places))
     }

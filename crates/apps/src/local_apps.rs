@@ -159,7 +159,7 @@ fn check_app_name(name: &str) -> Result<(), ObjectError> {
 /// Refuses names that an installed app cannot have.
 pub(crate) fn check_new_name(name: &str) -> Result<(), ObjectError> {
     check_app_name(name)?;
-    match FIXED.contains(&name) {
+    match BUILT_IN_APPS.contains(&name) {
         true => Err(ObjectError::Denied(format!("the app {name} is part of the program: it cannot be installed"))),
         false => Ok(()),
     }
@@ -171,7 +171,7 @@ fn check_members(name: &str, members: &[(String, String)]) -> Result<(), ObjectE
         if !MEMBERS.iter().any(|(known, ..)| known == member) {
             return Err(ObjectError::Invalid(format!("Argument \"{member}\" is not supported by this handler.")));
         }
-        if member == "disabled" && is_yes(value) && FIXED.contains(&name) {
+        if member == "disabled" && is_yes(value) && BUILT_IN_APPS.contains(&name) {
             return Err(ObjectError::Invalid(format!("the app {name} is part of the program: it cannot be disabled")));
         }
     }
@@ -210,14 +210,14 @@ mod tests {
         let disabled = objects.edit_app("shop", &given(&[("disabled", "1")]), &admin).unwrap();
         assert_eq!((disabled.members["disabled"].as_str(), names().len()), ("1", 2), "it stays installed");
         let pair = [("definition".to_owned(), "x".to_owned())];
-        let scope = Scope::of_namespace("nobody", "shop").unwrap();
+        let scope = Scope::for_namespace("nobody", "shop").unwrap();
         let told = objects.create("macros", "m", &pair, &scope, &admin).unwrap_err().to_string();
         assert!(told.contains("is disabled"), "{told}");
         assert!(
             crate::configuration::read_view(
                 folder.path(),
                 quarry_conf::Namespace::new("boss", "shop").unwrap().unwrap(),
-                &quarry_conf::Readable::everything()
+                &quarry_conf::Readable::unrestricted()
             )
             .is_err()
         );

@@ -356,7 +356,7 @@ impl LookupFiles {
         let moved = filled.and_then(|()| match &self.shared {
             Some(files) => {
                 let _change = files.change()?;
-                files.put_in_place(&unfinished, &folder.join(name))
+                files.move_into_place(&unfinished, &folder.join(name))
             }
             None => std::fs::rename(&unfinished, folder.join(name)).map_err(failed),
         });
@@ -390,7 +390,7 @@ impl LookupFiles {
 }
 
 fn check_name(name: &str) -> Result<(), Fault> {
-    check_file_name(name).map_err(|fault| fault.reworded(|reason| format!("lookup {reason}")))
+    check_file_name(name).map_err(|fault| fault.map_text(|reason| format!("lookup {reason}")))
 }
 
 pub(crate) fn no_data_dir(what: &str) -> Fault {

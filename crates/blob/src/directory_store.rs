@@ -17,7 +17,7 @@ use quarry_bucket::{ReadAt, ReadError};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
-use crate::{BlobError, BlobStore, Listed, name};
+use crate::{BlobError, BlobStore, ListedObject, name};
 
 /// Maximum number of threads that write and sync the objects of one call.
 const SYNC_THREADS_MAX: usize = 8;
@@ -26,20 +26,20 @@ const SYNC_THREAD: &str = "quarry-put";
 
 /// Objects below one folder.
 #[derive(Debug)]
-pub struct LocalFolder {
+pub struct DirectoryStore {
     root: PathBuf,
 }
 
-impl LocalFolder {
+impl DirectoryStore {
     /// Opens a store below `root`, creating the folder if missing.
-    pub fn open(root: &Path) -> Result<LocalFolder, BlobError> {
+    pub fn open(root: &Path) -> Result<DirectoryStore, BlobError> {
         fs::create_dir_all(root).map_err(|error| BlobError::from_io("create folder", root, &error))?;
-        Ok(LocalFolder { root: root.to_owned() })
+        Ok(DirectoryStore { root: root.to_owned() })
     }
 
     /// Opens a store below an existing `root` without creating anything, for read-only use.
-    pub fn open_existing(root: &Path) -> LocalFolder {
-        LocalFolder { root: root.to_owned() }
+    pub fn open_existing(root: &Path) -> DirectoryStore {
+        DirectoryStore { root: root.to_owned() }
     }
 
     /// Path of object `name`.
@@ -47,16 +47,16 @@ impl LocalFolder {
         self.root.join(name)
     }
 
-    fn unfinished(&self, name: &str) -> PathBuf {
-        self.root.join(format!("{name}{}", name::UNFINISHED))
+    fn unfinished_path(&self, name: &str) -> PathBuf {
+        self.root.join(format!("{name}{}", name::UNFINISHED_SUFFIX))
     }
 
     /// A file as a listed object; `None` if it was removed after the listing or its name is not an object name.
-    fn listed(&self, path: &Path) -> Option<Listed> {
+    fn listed(&self, path: &Path) -> Option<ListedObject> {
         let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str)?.to_owned();
         let facts = fs::metadata(path).ok()?;
         let age = facts.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Some(Listed { name, bytes: facts.len(), modified_ns: i64::try_from(age.as_nanos()).unwrap_or(i64::MAX) })
+        Some(ListedObject { name, bytes: facts.len(), modified_ns: i64::try_from(age.as_nanos()).unwrap_or(i64::MAX) })
     }
 
     /// Creates the folder of `path`; returns the folders that have a new entry.
@@ -74,7 +74,7 @@ impl LocalFolder {
 
     /// Writes an object under its name; not yet durable.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let (path, unfinished) = (self.path(name), self.unfinished(name));
+        let (path, unfinished) = (self.path(name), self.unfinished_path(name));
         let written = write_synced(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
         written.map_err(|error| {
             // Failing to remove the leftover wastes only space; the write error is what matters.
@@ -84,7 +84,7 @@ impl LocalFolder {
     }
 }
 
-impl BlobStore for LocalFolder {
+impl BlobStore for DirectoryStore {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         self.put_all(&[(name, bytes)])
     }
@@ -97,9 +97,9 @@ impl BlobStore for LocalFolder {
             changed.append(&mut self.make_folder(&path)?);
             changed.extend(folder_of(&path));
         }
-        side_by_side(objects, |(name, bytes)| self.write(name, bytes))?;
+        run_in_parallel(objects, |(name, bytes)| self.write(name, bytes))?;
         let changed: Vec<PathBuf> = changed.into_iter().collect();
-        side_by_side(&changed, |folder| sync_folder(folder))
+        run_in_parallel(&changed, |folder| sync_folder(folder))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
@@ -115,8 +115,8 @@ impl BlobStore for LocalFolder {
 
     fn delete(&self, name: &str) -> Result<(), BlobError> {
         name::check(name)?;
-        remove_if_there(&self.unfinished(name))?;
-        remove_if_there(&self.path(name))
+        remove_if_exists(&self.unfinished_path(name))?;
+        remove_if_exists(&self.path(name))
     }
 
     fn exists(&self, name: &str) -> Result<bool, BlobError> {
@@ -132,7 +132,7 @@ impl BlobStore for LocalFolder {
         Ok(names)
     }
 
-    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+    fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
             let failed = |error: io::Error| BlobError::from_io("list", &folder, &error);
@@ -146,7 +146,7 @@ impl BlobStore for LocalFolder {
                 let path = entry.map_err(failed)?.path();
                 if path.is_dir() {
                     folders.push(path);
-                } else if !path.as_os_str().as_encoded_bytes().ends_with(name::UNFINISHED.as_bytes()) {
+                } else if !path.as_os_str().as_encoded_bytes().ends_with(name::UNFINISHED_SUFFIX.as_bytes()) {
                     files.push(path);
                 }
             }
@@ -163,7 +163,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn remove_if_there(path: &Path) -> Result<(), BlobError> {
+fn remove_if_exists(path: &Path) -> Result<(), BlobError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BlobError::from_io("delete", path, &error)),
         _ => Ok(()),
@@ -181,7 +181,7 @@ fn sync_folder(folder: &Path) -> Result<(), BlobError> {
 }
 
 /// Runs `work` for each item, on several threads if there are many: file systems commit concurrent syncs together.
-fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError> + Sync) -> Result<(), BlobError> {
+fn run_in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError> + Sync) -> Result<(), BlobError> {
     let next = AtomicUsize::new(0);
     let some = || std::iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&work);
     std::thread::scope(|scope| {

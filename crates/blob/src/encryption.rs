@@ -28,7 +28,7 @@ use quarry_bucket::{ReadAt, ReadError};
 use quarry_stdx::random;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-use crate::{BlobError, BlobStore, Listed};
+use crate::{BlobError, BlobStore, ListedObject};
 
 /// Size of an encrypted block, a multiple of a checksum block of remote objects.
 const BLOCK_BYTES: u64 = 16 << 10;
@@ -108,21 +108,21 @@ fn nonce_of(block: u64) -> Nonce {
 }
 
 /// Additional authenticated data of an object's data key.
-fn bound_to(name: &str, id: &str, len: u64) -> Vec<u8> {
+fn associated_data(name: &str, id: &str, len: u64) -> Vec<u8> {
     [name.as_bytes(), &[0], id.as_bytes(), &[0], &len.to_le_bytes()].concat()
 }
 
 /// A store that encrypts its objects before it passes them to an inner store.
 #[derive(Debug)]
-pub struct Encrypted {
+pub struct EncryptedStore {
     store: Arc<dyn BlobStore>,
     keys: EncryptionKeys,
 }
 
-impl Encrypted {
+impl EncryptedStore {
     /// Encrypts objects of `store`. Objects that are not encrypted cannot be read through it.
-    pub fn new(store: Arc<dyn BlobStore>, keys: EncryptionKeys) -> Encrypted {
-        Encrypted { store, keys }
+    pub fn new(store: Arc<dyn BlobStore>, keys: EncryptionKeys) -> EncryptedStore {
+        EncryptedStore { store, keys }
     }
 
     fn encrypt(&self, name: &str, plain: &[u8]) -> Result<Vec<u8>, BlobError> {
@@ -142,7 +142,7 @@ impl Encrypted {
         }
         object.extend_from_slice(&tags);
         let len = plain.len() as u64;
-        let bound = Aad::from(bound_to(name, id, len));
+        let bound = Aad::from(associated_data(name, id, len));
         let tag = key.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), bound, &mut data_key);
         object.extend_from_slice(&data_key);
         object.extend_from_slice(tag.map_err(|_| failed())?.as_ref());
@@ -179,7 +179,7 @@ impl Encrypted {
             return Err(BlobError::Settings { reason });
         };
         let mut data_key = trailer.data_key;
-        let bound = Aad::from(bound_to(name, &trailer.id, trailer.len));
+        let bound = Aad::from(associated_data(name, &trailer.id, trailer.len));
         let opened = key.open_in_place(Nonce::assume_unique_for_key(trailer.nonce), bound, &mut data_key);
         let opened = opened.ok().and_then(|opened| <&[u8; KEY_BYTES]>::try_from(&*opened).ok());
         let no_key = || damaged(format!("its key does not open with key {} for this name", trailer.id));
@@ -217,7 +217,7 @@ impl Trailer {
     }
 }
 
-impl BlobStore for Encrypted {
+impl BlobStore for EncryptedStore {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         self.store.put(name, &self.encrypt(name, bytes)?)
     }
@@ -233,14 +233,14 @@ impl BlobStore for Encrypted {
         self.decrypted(name, self.store.open(name)?)
     }
 
-    fn open_with_end(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
+    fn open_with_tail(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         // The stored end also includes the tags, which are a thousandth of the object. Callers request about a
         // two-hundredth of the object, so a quarter more is enough.
         let end_bytes = end_bytes + end_bytes / 4 + TRAILER_BYTES as u64;
-        self.decrypted(name, self.store.open_with_end(name, end_bytes)?)
+        self.decrypted(name, self.store.open_with_tail(name, end_bytes)?)
     }
 
-    fn checks_reads(&self) -> bool {
+    fn verifies_checksums(&self) -> bool {
         true
     }
 
@@ -256,7 +256,7 @@ impl BlobStore for Encrypted {
         self.store.list()
     }
 
-    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+    fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         self.store.list_each(visit)
     }
 }
@@ -271,7 +271,7 @@ struct EncryptedObject {
 
 impl EncryptedObject {
     /// The whole blocks around a range.
-    fn around(&self, range: &Range<u64>) -> Range<u64> {
+    fn enclosing_blocks(&self, range: &Range<u64>) -> Range<u64> {
         let start = range.start / BLOCK_BYTES * BLOCK_BYTES;
         if range.is_empty() { start..start } else { start..range.end.next_multiple_of(BLOCK_BYTES).min(self.len) }
     }
@@ -321,7 +321,7 @@ impl ReadAt for EncryptedObject {
                 return Err(ReadError::PastEnd { offset: range.start, len, size: self.len });
             }
         }
-        let around: Vec<Range<u64>> = ranges.iter().map(|range| self.around(range)).collect();
+        let around: Vec<Range<u64>> = ranges.iter().map(|range| self.enclosing_blocks(range)).collect();
         let encrypted = self.object.read_ranges(&around)?;
         let plain = |((range, around), encrypted): ((&Range<u64>, &Range<u64>), &Bytes)| {
             let from = (range.start - around.start) as usize;
@@ -354,7 +354,7 @@ mod tests {
 
     use super::*;
     use crate::tests::conformance;
-    use crate::{Memory, S3, S3Credentials, S3Settings};
+    use crate::{MemoryBlobStore, S3Credentials, S3Settings, S3Store};
 
     const OLD: &str = "2025 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     const NEW: &str = "2026 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff000102030405060708090A0B0C0D0E0F";
@@ -367,26 +367,26 @@ mod tests {
         (0..size as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u8).collect()
     }
 
-    fn whole(store: &dyn BlobStore, name: &str) -> Bytes {
+    fn read_whole(store: &dyn BlobStore, name: &str) -> Bytes {
         let object = store.open(name).unwrap();
         object.read_at(0, object.len() as usize).unwrap()
     }
 
     #[test]
-    fn an_encrypted_store_keeps_the_promises() {
-        conformance(&Encrypted::new(Arc::new(Memory::default()), keys(&[NEW])));
+    fn encrypted_store_conforms() {
+        conformance(&EncryptedStore::new(Arc::new(MemoryBlobStore::default()), keys(&[NEW])));
     }
 
     #[test]
-    fn an_encrypted_s3_store_keeps_the_promises_and_gives_its_end() {
+    fn encrypted_s3_store_conforms_and_returns_the_tail() {
         let Some(gateway) = Gateway::start() else { return };
         let key = S3Credentials::Key { id: KEY_ID.to_owned(), secret: SECRET.to_owned(), token: None };
-        let s3 = S3::open(S3Settings::new(CONTAINER, &[&gateway.url()], key), SystemClock::shared()).unwrap();
-        let store = Encrypted::new(Arc::new(s3), keys(&[NEW]));
+        let s3 = S3Store::open(S3Settings::new(CONTAINER, &[&gateway.url()], key), SystemClock::shared()).unwrap();
+        let store = EncryptedStore::new(Arc::new(s3), keys(&[NEW]));
         conformance(&store);
         let plain = noise(1_000_003);
         store.put("a", &plain).unwrap();
-        let object = store.open_with_end("a", 100_000).unwrap();
+        let object = store.open_with_tail("a", 100_000).unwrap();
         let (start, end) = object.take_tail().unwrap();
         assert!(start % BLOCK_BYTES == 0 && end.len() >= 50_000);
         assert_eq!(end, plain[start as usize..]);
@@ -395,13 +395,13 @@ mod tests {
     }
 
     #[test]
-    fn any_range_is_read_and_nothing_of_it_is_in_the_object() {
-        let memory = Arc::new(Memory::default());
-        let store = Encrypted::new(memory.clone(), keys(&[NEW]));
+    fn any_range_is_readable_and_no_plaintext_is_stored() {
+        let memory = Arc::new(MemoryBlobStore::default());
+        let store = EncryptedStore::new(memory.clone(), keys(&[NEW]));
         for size in [0, 1, 100, 16_383, 16_384, 16_385, 50_000] {
             let plain = noise(size);
             store.put("a", &plain).unwrap();
-            let stored = whole(&*memory, "a");
+            let stored = read_whole(&*memory, "a");
             assert_eq!(stored.len() as u64, stored_bytes(size as u64));
             let looked_for = plain.get(..16.min(size)).filter(|some| some.len() == 16);
             assert!(looked_for.is_none_or(|some| !stored.windows(16).any(|window| window == some)));
@@ -422,17 +422,17 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_rotated_and_what_has_none_is_named() {
-        let memory = Arc::new(Memory::default());
-        let of = |lines: &[&str]| Encrypted::new(memory.clone(), keys(lines));
+    fn keys_can_be_rotated_and_missing_keys_are_reported() {
+        let memory = Arc::new(MemoryBlobStore::default());
+        let of = |lines: &[&str]| EncryptedStore::new(memory.clone(), keys(lines));
         of(&[OLD]).put("old", b"text of last year").unwrap();
         let rotated = of(&["# newest first", NEW, "", OLD]);
         rotated.put("new", b"text").unwrap();
         assert_eq!(
-            (&whole(&rotated, "old")[..], &whole(&rotated, "new")[..]),
+            (&read_whole(&rotated, "old")[..], &read_whole(&rotated, "new")[..]),
             (&b"text of last year"[..], &b"text"[..])
         );
-        let failure = |store: &Encrypted, name: &str| store.open(name).err().unwrap().to_string();
+        let failure = |store: &EncryptedStore, name: &str| store.open(name).err().unwrap().to_string();
         assert!(failure(&of(&[OLD]), "new").contains("encrypted with key 2026, which its key file lacks"));
         memory.put("plain", &noise(500)).unwrap();
         memory.put("short", b"x").unwrap();
@@ -444,13 +444,13 @@ mod tests {
     }
 
     #[test]
-    fn changed_exchanged_and_shortened_objects_are_noticed() {
-        let memory = Arc::new(Memory::default());
-        let store = Encrypted::new(memory.clone(), keys(&[NEW]));
+    fn changed_swapped_and_truncated_objects_are_detected() {
+        let memory = Arc::new(MemoryBlobStore::default());
+        let store = EncryptedStore::new(memory.clone(), keys(&[NEW]));
         let plain = noise(40_000);
         store.put("a", &plain).unwrap();
         store.put("b", &noise(40_000)).unwrap();
-        let stored = whole(&*memory, "a");
+        let stored = read_whole(&*memory, "a");
         let is_noticed = |bytes: &[u8]| {
             memory.put("a", bytes).unwrap();
             store.open("a").map_or(true, |object| object.read_at(0, object.len() as usize).is_err())
@@ -460,18 +460,18 @@ mod tests {
             changed[at] ^= 4;
             assert!(is_noticed(&changed), "byte {at}");
         }
-        assert!(is_noticed(&whole(&*memory, "b")), "the content of another object");
+        assert!(is_noticed(&read_whole(&*memory, "b")), "the content of another object");
         assert!(is_noticed(&stored[..stored.len() - 1]) && is_noticed(&stored[1..]));
         let mut swapped = stored.to_vec();
         swapped[..16_384].copy_from_slice(&stored[16_384..32_768]);
         swapped[16_384..32_768].copy_from_slice(&stored[..16_384]);
         assert!(is_noticed(&swapped));
         memory.put("a", &stored).unwrap();
-        assert_eq!(whole(&store, "a"), plain);
+        assert_eq!(read_whole(&store, "a"), plain);
     }
 
     #[test]
-    fn faulty_keys_are_refused_without_quoting_them() {
+    fn invalid_keys_are_refused_without_displaying_them() {
         let secret = "00112233445566778899aabbccddeeff00112233445566778899aabbccddee";
         for (text, why) in [
             (String::new(), "its keys are 0"),

@@ -1,6 +1,6 @@
 //! Object stores: immutable named objects, stored completely or not at all.
 //!
-//! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`LocalFolder`] keeps objects as
+//! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`DirectoryStore`] keeps objects as
 //! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite tests them all.
 //!
 //! [`Encrypted`] encrypts the objects of another store before they are stored. [`BlockCache`] caches parts of remote
@@ -25,14 +25,14 @@ use std::sync::Arc;
 
 use quarry_bucket::ReadAt;
 
-pub use cache::{BlockCache, CacheFigures, CacheLimits, CachedObject, OpenSource};
-pub use directory_store::LocalFolder;
-pub use encryption::{Encrypted, EncryptionKeys};
+pub use cache::{BlockCache, CacheLimits, CacheStats, CachedObject, OpenSource};
+pub use directory_store::DirectoryStore;
+pub use encryption::{EncryptedStore, EncryptionKeys};
 pub use error::BlobError;
-pub use memory::Memory;
+pub use memory::MemoryBlobStore;
 pub use name::NAME_BYTES_MAX;
-pub use reads::{Counting, ReadFigures, SearchReads};
-pub use s3::{S3, S3Credentials, S3Encryption, S3Settings, S3Traffic};
+pub use reads::{CountingGuard, ReadStats, SearchReads};
+pub use s3::{S3Credentials, S3Encryption, S3Settings, S3Store, S3Traffic};
 
 /// A store of immutable objects.
 pub trait BlobStore: Debug + Send + Sync {
@@ -50,12 +50,12 @@ pub trait BlobStore: Debug + Send + Sync {
 
     /// Like [`BlobStore::open`], with the hint that the last `end_bytes` will be read first, so that the store can
     /// fetch them on opening.
-    fn open_with_end(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
+    fn open_with_tail(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         self.open(name)
     }
 
     /// Whether every read is verified against a checksum.
-    fn checks_reads(&self) -> bool {
+    fn verifies_checksums(&self) -> bool {
         false
     }
 
@@ -70,8 +70,8 @@ pub trait BlobStore: Debug + Send + Sync {
 
     /// Passes every object to `visit` without holding all of them in memory; objects of one folder come in ascending
     /// order. A listing that had to be restarted passes some of them again.
-    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
-        let listed = |name| Listed { name, bytes: 0, modified_ns: 0 };
+    fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
+        let listed = |name| ListedObject { name, bytes: 0, modified_ns: 0 };
         self.list()?.into_iter().map(listed).for_each(visit);
         Ok(())
     }
@@ -79,7 +79,7 @@ pub trait BlobStore: Debug + Send + Sync {
 
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedObject {
     /// Name of the object.
     pub name: String,
     /// Its size in the store; 0 if the store does not report it.

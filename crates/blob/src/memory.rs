@@ -10,17 +10,17 @@ use crate::{BlobError, BlobStore, name};
 
 /// Objects in memory.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryBlobStore {
     objects: Mutex<BTreeMap<String, Bytes>>,
 }
 
-impl Memory {
+impl MemoryBlobStore {
     fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Bytes>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl BlobStore for Memory {
+impl BlobStore for MemoryBlobStore {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         name::check(name)?;
         self.objects().insert(name.to_owned(), Bytes::copy_from_slice(bytes));

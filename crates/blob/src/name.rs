@@ -6,7 +6,7 @@ use crate::BlobError;
 pub const NAME_BYTES_MAX: usize = 512;
 
 /// Suffix of a file that a put is still writing; no object name may end with it.
-pub(crate) const UNFINISHED: &str = ".unfinished";
+pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
 
 /// Checks that a name stays inside its store and is portable.
 pub(crate) fn check(name: &str) -> Result<(), BlobError> {
@@ -14,7 +14,7 @@ pub(crate) fn check(name: &str) -> Result<(), BlobError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return refuse("it must have 1 to 512 bytes");
     }
-    if name.ends_with(UNFINISHED) {
+    if name.ends_with(UNFINISHED_SUFFIX) {
         return refuse("this ending marks unfinished objects");
     }
     for part in name.split('/') {

@@ -1,11 +1,11 @@
 //! Reads of remote objects, counted for the search that makes them.
 //!
 //! All searches share the open objects, so an object cannot tell which search reads it. Instead, each thread of a
-//! search registers the search's counters ([`SearchReads::count_here`]), and the cache adds to the counters of the
+//! search registers the search's counters ([`SearchReads::count_thread_reads`]), and the cache adds to the counters of the
 //! reading thread. A block that two searches wait for counts as fetched for the one that requested it, and as cached
 //! for the other.
 //!
-//! Not here: totals of the process ([`crate::CacheFigures`]).
+//! Not here: totals of the process ([`crate::CacheStats`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct SearchReads {
 
 /// The counts of [`SearchReads`] at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadFigures {
+pub struct ReadStats {
     /// Runs of neighbouring blocks read from the cache.
     pub cached_reads: u64,
     /// Bytes read from the cache.
@@ -36,7 +36,7 @@ pub struct ReadFigures {
     pub waited_ns: u64,
 }
 
-impl ReadFigures {
+impl ReadStats {
     /// Whether no remote object was read.
     pub fn is_empty(&self) -> bool {
         self.cached_reads == 0 && self.requests == 0
@@ -49,9 +49,9 @@ thread_local! {
 
 /// Guard: until it is dropped, reads of this thread count for a search.
 #[derive(Debug)]
-pub struct Counting(Option<Arc<SearchReads>>);
+pub struct CountingGuard(Option<Arc<SearchReads>>);
 
-impl Drop for Counting {
+impl Drop for CountingGuard {
     fn drop(&mut self) {
         let before = self.0.take();
         SEARCH.with(|search| *search.borrow_mut() = before);
@@ -61,19 +61,19 @@ impl Drop for Counting {
 impl SearchReads {
     /// The counters to which this thread's reads are added, if any; helper threads of the search register the same
     /// ones.
-    pub fn of_thread() -> Option<Arc<SearchReads>> {
+    pub fn of_current_thread() -> Option<Arc<SearchReads>> {
         SEARCH.with(|search| search.borrow().clone())
     }
 
     /// Adds this thread's reads to these counters until the returned guard is dropped.
-    pub fn count_here(self: &Arc<SearchReads>) -> Counting {
-        Counting(SEARCH.with(|search| search.borrow_mut().replace(Arc::clone(self))))
+    pub fn count_thread_reads(self: &Arc<SearchReads>) -> CountingGuard {
+        CountingGuard(SEARCH.with(|search| search.borrow_mut().replace(Arc::clone(self))))
     }
 
     /// The counts so far.
-    pub fn figures(&self) -> ReadFigures {
+    pub fn stats(&self) -> ReadStats {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ReadFigures {
+        ReadStats {
             cached_reads: of(&self.cached_reads),
             cached_bytes: of(&self.cached_bytes),
             requests: of(&self.requests),
@@ -84,7 +84,7 @@ impl SearchReads {
 }
 
 /// Adds to the counts of this thread's search.
-pub(crate) fn note(read: ReadFigures) {
+pub(crate) fn add_to_current(read: ReadStats) {
     SEARCH.with(|search| {
         if let Some(search) = &*search.borrow() {
             let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
@@ -102,28 +102,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_count_for_the_search_of_their_thread() {
+    fn reads_are_counted_for_the_search_of_their_thread() {
         let (one, other) = (Arc::<SearchReads>::default(), Arc::<SearchReads>::default());
-        let read = ReadFigures { requests: 2, fetched_bytes: 7, ..ReadFigures::default() };
-        note(read);
-        let counting = one.count_here();
-        note(read);
+        let read = ReadStats { requests: 2, fetched_bytes: 7, ..ReadStats::default() };
+        add_to_current(read);
+        let counting = one.count_thread_reads();
+        add_to_current(read);
         {
-            let _other = other.count_here();
-            note(read);
-            let on_another_thread = SearchReads::of_thread().unwrap();
+            let _other = other.count_thread_reads();
+            add_to_current(read);
+            let on_another_thread = SearchReads::of_current_thread().unwrap();
             std::thread::spawn(move || {
-                assert!(SearchReads::of_thread().is_none());
-                let _counting = on_another_thread.count_here();
-                note(read);
+                assert!(SearchReads::of_current_thread().is_none());
+                let _counting = on_another_thread.count_thread_reads();
+                add_to_current(read);
             })
             .join()
             .unwrap();
         }
         drop(counting);
-        note(read);
-        assert_eq!((one.figures().requests, other.figures().requests), (2, 4));
-        assert_eq!((one.figures().fetched_bytes, one.figures().is_empty()), (7, false));
-        assert!(SearchReads::of_thread().is_none());
+        add_to_current(read);
+        assert_eq!((one.stats().requests, other.stats().requests), (2, 4));
+        assert_eq!((one.stats().fetched_bytes, one.stats().is_empty()), (7, false));
+        assert!(SearchReads::of_current_thread().is_none());
     }
 }

@@ -5,7 +5,7 @@ use quarry_bucket::ReadError;
 
 pub(crate) fn conformance(store: &dyn BlobStore) {
     assert!(store.list().unwrap().is_empty());
-    many_at_once(store);
+    put_many(store);
     store.put("main/0000000001.bucket", b"hello world").unwrap();
     store.put("_internal/0000000002.bucket", b"").unwrap();
     assert_eq!(store.list().unwrap(), ["_internal/0000000002.bucket", "main/0000000001.bucket"]);
@@ -34,7 +34,7 @@ pub(crate) fn conformance(store: &dyn BlobStore) {
     }
 }
 
-fn many_at_once(store: &dyn BlobStore) {
+fn put_many(store: &dyn BlobStore) {
     let objects: Vec<(String, Vec<u8>)> =
         (0..100_u8).map(|at| (format!("i{}/{at:03}", at % 7), vec![at; usize::from(at)])).collect();
     let parts: Vec<(&str, &[u8])> = objects.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
@@ -51,20 +51,20 @@ fn many_at_once(store: &dyn BlobStore) {
 }
 
 #[test]
-fn memory_keeps_the_promises() {
-    conformance(&Memory::default());
+fn memory_store_conforms() {
+    conformance(&MemoryBlobStore::default());
 }
 
 #[test]
-fn a_local_folder_keeps_the_promises() {
+fn directory_store_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    conformance(&LocalFolder::open(&folder.path().join("db")).unwrap());
+    conformance(&DirectoryStore::open(&folder.path().join("db")).unwrap());
 }
 
 #[test]
-fn a_leftover_of_an_interrupted_put_is_no_object_and_delete_removes_it() {
+fn leftovers_of_interrupted_puts_are_ignored_and_deletable() {
     let folder = tempfile::tempdir().unwrap();
-    let store = LocalFolder::open(folder.path()).unwrap();
+    let store = DirectoryStore::open(folder.path()).unwrap();
     std::fs::write(folder.path().join("a.bucket.unfinished"), b"half").unwrap();
     assert!(store.list().unwrap().is_empty());
     assert!(!store.exists("a.bucket").unwrap());
@@ -75,7 +75,7 @@ fn a_leftover_of_an_interrupted_put_is_no_object_and_delete_removes_it() {
 #[test]
 fn a_failed_put_leaves_the_old_object() {
     let folder = tempfile::tempdir().unwrap();
-    let store = LocalFolder::open(folder.path()).unwrap();
+    let store = DirectoryStore::open(folder.path()).unwrap();
     store.put("a", b"old").unwrap();
     std::fs::create_dir(folder.path().join("a.unfinished")).unwrap();
     assert!(matches!(store.put("a", b"new"), Err(BlobError::Io { .. })));

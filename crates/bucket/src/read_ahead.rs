@@ -23,7 +23,7 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Like [`GAP_BYTES`], for a search of few events: it needs little, so that gaps would be most of what it fetches.
+/// Like [`GAP_BYTES_MAX`], for a search of few events: it needs little, so that gaps would be most of what it fetches.
 const FEW_GAP_BYTES: u64 = 8 << 10;
 /// Maximum number of pages for a search of few events, which fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;

@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
-use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
+use crate::checksum::{RowChecksum, Table, check_row, delete_rows, known_sum};
 use crate::deletion::drop_deletion_of_forgotten;
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
-use crate::position::move_position;
+use crate::position::advance_position;
 use crate::remote::{OtherCopy, RemoteCopy, read_other, read_remote};
 use crate::setting::write_setting;
-use crate::transaction::{Act, Outcome, Row, Value, upsert, values};
+use crate::transaction::{CatalogTransaction, Row, StepResult, Value, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
@@ -78,7 +78,7 @@ impl BucketRow {
     }
 
     fn sum(&self) -> i64 {
-        let mut sum = RowSum::of(Table::Bucket).number(self.number.cast_signed()).text(&self.index);
+        let mut sum = RowChecksum::of(Table::Bucket).number(self.number.cast_signed()).text(&self.index);
         sum = sum.number(self.state.code()).text(&self.object).text(&self.filter).number(self.slabs.into());
         let counts = [self.events, self.raw_bytes, self.object_bytes, self.filter_bytes, self.level.into()];
         for number in [self.time_min, self.time_max, self.created, self.thawed.into()] {
@@ -98,7 +98,7 @@ impl BucketRow {
             }
         }
         if let Some(other) = &self.other {
-            sum = sum.text("other").text(&other.volume).text(&other.folder).number(other.going.into());
+            sum = sum.text("other").text(&other.volume).text(&other.folder).number(other.is_obsolete.into());
         }
         if let Some(stem) = &self.stem {
             sum = sum.text("stem").text(stem);
@@ -181,7 +181,7 @@ impl Catalog {
     }
 
     /// A bucket whose seal began but has not ended.
-    pub fn begun(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
+    pub fn unfinished_seal(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
         self.read(|act| one_bucket(act, "bucket.number = ?1 AND bucket.state = 0", values![number.cast_signed()]))
     }
 
@@ -191,11 +191,11 @@ impl Catalog {
         self.write(|act| {
             for Sealed { bucket, sealed_through } in commit.buckets {
                 write_bucket(act, bucket)?;
-                move_position(act, &bucket.index, *sealed_through)?;
+                advance_position(act, &bucket.index, *sealed_through)?;
             }
             write_log_position(act, commit.checkpoints, commit.log_position)
         })?;
-        self.know(commit.checkpoints);
+        self.add_known(commit.checkpoints);
         Ok(())
     }
 
@@ -220,13 +220,13 @@ impl Catalog {
     /// Stores checkpoints without a seal, so that the log records they came from can be deleted.
     pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
         self.write(|act| write_log_position(act, checkpoints, log_position))?;
-        self.know(checkpoints);
+        self.add_known(checkpoints);
         Ok(())
     }
 
     /// Drops the checkpoints of log records from `from_lsn` on, which were lost, and stores the older checkpoints that
     /// replace them.
-    pub fn forget_checkpoints(
+    pub fn replace_lost_checkpoints(
         &self,
         from_lsn: u64,
         older: &[LoggedCheckpoint],
@@ -237,7 +237,7 @@ impl Catalog {
             delete_rows(act, Table::Checkpoint, delete, values![from_lsn.cast_signed()])?;
             write_log_position(act, older, log_position)
         })?;
-        self.know(older);
+        self.add_known(older);
         Ok(())
     }
 
@@ -248,12 +248,12 @@ impl Catalog {
 
     /// Drops a sealing or retired bucket whose objects are deleted. A retired bucket beyond the sealing position of its
     /// index stays on record, because the log still contains its events and a replay must not restore them.
-    pub fn forget(&self, number: u64) -> Result<(), CatalogError> {
-        self.forget_all(&[number])
+    pub fn remove_bucket(&self, number: u64) -> Result<(), CatalogError> {
+        self.remove_buckets(&[number])
     }
 
     /// Like [`Catalog::forget`] for several buckets at once.
-    pub fn forget_all(&self, numbers: &[u64]) -> Result<(), CatalogError> {
+    pub fn remove_buckets(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.write(|act| {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
                 (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name)) RETURNING checksum";
@@ -312,7 +312,11 @@ impl Catalog {
     }
 }
 
-fn write_log_position(act: &Act<'_>, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Outcome<()> {
+fn write_log_position(
+    act: &CatalogTransaction<'_>,
+    checkpoints: &[LoggedCheckpoint],
+    log_position: u64,
+) -> StepResult<()> {
     for logged in checkpoints {
         write_checkpoint(act, logged)?;
     }
@@ -320,7 +324,7 @@ fn write_log_position(act: &Act<'_>, checkpoints: &[LoggedCheckpoint], log_posit
 }
 
 /// Retires a bucket that was merged into bucket `top`. Buckets merged into it earlier count as merged into `top`, too.
-fn merge_into(act: &Act<'_>, number: u64, top: u64) -> Outcome<()> {
+fn merge_into(act: &CatalogTransaction<'_>, number: u64, top: u64) -> StepResult<()> {
     let inner = merged_into(act, number)?;
     let input = bucket_of(act, number)?.map(|bucket| BucketRow { state: BucketState::Retired, ..bucket });
     for bucket in inner.into_iter().chain(input) {
@@ -329,16 +333,16 @@ fn merge_into(act: &Act<'_>, number: u64, top: u64) -> Outcome<()> {
     Ok(())
 }
 
-fn merged_into(act: &Act<'_>, number: u64) -> Outcome<Vec<BucketRow>> {
+fn merged_into(act: &CatalogTransaction<'_>, number: u64) -> StepResult<Vec<BucketRow>> {
     buckets_where(act, "bucket.merged_into = ?1", values![number.cast_signed()])
 }
 
 /// Whether a bucket is live.
-pub(crate) fn is_live(act: &Act<'_>, number: u64) -> Outcome<bool> {
+pub(crate) fn is_live(act: &CatalogTransaction<'_>, number: u64) -> StepResult<bool> {
     act.exists("SELECT 1 FROM bucket WHERE number = ?1 AND state = 1", values![number.cast_signed()])
 }
 
-pub(crate) fn retire(act: &Act<'_>, numbers: &[u64]) -> Outcome<()> {
+pub(crate) fn retire(act: &CatalogTransaction<'_>, numbers: &[u64]) -> StepResult<()> {
     for number in numbers {
         if let Some(bucket) = live_bucket(act, *number)? {
             write_bucket(act, &BucketRow { state: BucketState::Retired, ..bucket })?;
@@ -347,7 +351,7 @@ pub(crate) fn retire(act: &Act<'_>, numbers: &[u64]) -> Outcome<()> {
     Ok(())
 }
 
-pub(crate) fn write_bucket(act: &Act<'_>, bucket: &BucketRow) -> Outcome<()> {
+pub(crate) fn write_bucket(act: &CatalogTransaction<'_>, bucket: &BucketRow) -> StepResult<()> {
     let sum = bucket.sum();
     let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", values![bucket.number.cast_signed()])?;
     let values = values![
@@ -373,7 +377,7 @@ pub(crate) fn write_bucket(act: &Act<'_>, bucket: &BucketRow) -> Outcome<()> {
         bucket.stem.as_deref(),
         bucket.other.as_ref().map(|other| &*other.volume),
         bucket.other.as_ref().map(|other| &*other.folder),
-        bucket.other.as_ref().map(|other| other.going),
+        bucket.other.as_ref().map(|other| other.is_obsolete),
         bucket.merged_into.map(u64::cast_signed),
         sum,
     ];
@@ -386,7 +390,7 @@ pub(crate) fn write_bucket(act: &Act<'_>, bucket: &BucketRow) -> Outcome<()> {
 /// A row without its origins, and its checksum.
 type StoredBucket = (BucketRow, Option<i64>);
 
-fn read_bucket(row: &mut Row) -> Outcome<StoredBucket> {
+fn read_bucket(row: &mut Row) -> StepResult<StoredBucket> {
     let bucket = BucketRow {
         number: row.unsigned(0)?,
         index: row.take(1)?,
@@ -413,48 +417,57 @@ fn read_bucket(row: &mut Row) -> Outcome<StoredBucket> {
 }
 
 /// The bucket of this number if it is live.
-pub(crate) fn live_bucket(act: &Act<'_>, number: u64) -> Outcome<Option<BucketRow>> {
+pub(crate) fn live_bucket(act: &CatalogTransaction<'_>, number: u64) -> StepResult<Option<BucketRow>> {
     Ok(bucket_of(act, number)?.filter(|bucket| bucket.state == BucketState::Live))
 }
 
 /// The bucket of this number.
-pub(crate) fn bucket_of(act: &Act<'_>, number: u64) -> Outcome<Option<BucketRow>> {
+pub(crate) fn bucket_of(act: &CatalogTransaction<'_>, number: u64) -> StepResult<Option<BucketRow>> {
     one_bucket(act, "bucket.number = ?1", values![number.cast_signed()])
 }
 
 /// The only bucket that fulfils `condition`, if there is one.
-fn one_bucket(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Option<BucketRow>> {
+fn one_bucket(act: &CatalogTransaction<'_>, condition: &str, values: &[Value<'_>]) -> StepResult<Option<BucketRow>> {
     Ok(buckets_where(act, condition, values)?.pop())
 }
 
 /// The buckets that fulfil `condition`, ascending by number.
-fn buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Vec<BucketRow>> {
+fn buckets_where(act: &CatalogTransaction<'_>, condition: &str, values: &[Value<'_>]) -> StepResult<Vec<BucketRow>> {
     Ok(summed_buckets_where(act, condition, values)?.into_iter().map(|(bucket, _)| bucket).collect())
 }
 
 /// Like [`buckets_where`], and returns the verified checksums of the rows.
-fn summed_buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Vec<(BucketRow, i64)>> {
+fn summed_buckets_where(
+    act: &CatalogTransaction<'_>,
+    condition: &str,
+    values: &[Value<'_>],
+) -> StepResult<Vec<(BucketRow, i64)>> {
     let select = format!("SELECT {COLUMNS} FROM bucket WHERE {condition} ORDER BY number");
     let found = act.rows(&select, values, read_bucket)?;
     let has_origins = found.iter().any(|(bucket, _)| bucket.level > 0);
     let of_buckets = format!("origin.bucket = bucket.number AND {condition}");
     let origins = if has_origins { read_origins(act, "origin, bucket", &of_buckets, values)? } else { BTreeMap::new() };
-    whole(found, origins)
+    with_origins(found, origins)
 }
 
 /// Buckets that follow bucket `number`, at most `most`, with the checksums of their rows, which are verified.
-pub(crate) fn page(act: &Act<'_>, number: u64, most: u32) -> Outcome<Vec<(BucketRow, i64)>> {
+pub(crate) fn page(act: &CatalogTransaction<'_>, number: u64, most: u32) -> StepResult<Vec<(BucketRow, i64)>> {
     let select = format!("SELECT {COLUMNS} FROM bucket WHERE number > ?1 ORDER BY number LIMIT ?2");
     let found = act.rows(&select, values![number.cast_signed(), most], read_bucket)?;
     let Some((last, _)) = found.last() else { return Ok(Vec::new()) };
     // Without a join, so that the databases read origins one after the other.
     let range = "origin.bucket > ?1 AND origin.bucket <= ?2";
     let origins = read_origins(act, "origin", range, values![number.cast_signed(), last.number.cast_signed()])?;
-    whole(found, origins)
+    with_origins(found, origins)
 }
 
 /// Live buckets of an index that follow bucket `number`, at most `most`.
-pub(crate) fn live_page(act: &Act<'_>, index: &str, number: u64, most: u32) -> Outcome<Vec<BucketRow>> {
+pub(crate) fn live_page(
+    act: &CatalogTransaction<'_>,
+    index: &str,
+    number: u64,
+    most: u32,
+) -> StepResult<Vec<BucketRow>> {
     let select = format!(
         "SELECT {COLUMNS} FROM bucket WHERE index_name = ?1 AND number > ?2 AND state = 1 ORDER BY number LIMIT ?3"
     );
@@ -465,11 +478,14 @@ pub(crate) fn live_page(act: &Act<'_>, index: &str, number: u64, most: u32) -> O
         AND bucket.state = 1";
     let values = values![index, number.cast_signed(), last.number.cast_signed()];
     let origins = read_origins(act, "bucket, origin", of_page, values)?;
-    Ok(whole(found, origins)?.into_iter().map(|(bucket, _)| bucket).collect())
+    Ok(with_origins(found, origins)?.into_iter().map(|(bucket, _)| bucket).collect())
 }
 
 /// Adds their origins to the found buckets; verifies their checksums.
-fn whole(found: Vec<StoredBucket>, mut origins: BTreeMap<u64, Vec<Origin>>) -> Outcome<Vec<(BucketRow, i64)>> {
+fn with_origins(
+    found: Vec<StoredBucket>,
+    mut origins: BTreeMap<u64, Vec<Origin>>,
+) -> StepResult<Vec<(BucketRow, i64)>> {
     let whole = |(mut bucket, found): StoredBucket| {
         if bucket.level > 0 {
             bucket.origins = origins.remove(&bucket.number).unwrap_or_default();
@@ -482,7 +498,7 @@ fn whole(found: Vec<StoredBucket>, mut origins: BTreeMap<u64, Vec<Origin>>) -> O
 }
 
 /// Adds checksums to the rows of an older catalog.
-pub(crate) fn add_bucket_sums(act: &Act<'_>) -> Outcome<()> {
+pub(crate) fn add_bucket_sums(act: &CatalogTransaction<'_>) -> StepResult<()> {
     summed_buckets_where(act, "1 = 1", &[])?.iter().try_for_each(|(bucket, sum)| {
         let update = "UPDATE bucket SET checksum = ?2 WHERE number = ?1";
         act.execute(update, values![bucket.number.cast_signed(), *sum]).map(drop)

@@ -2,11 +2,11 @@
 
 use crate::bucket::{live_page, page};
 use crate::digest::check_bucket_digest;
-use crate::transaction::{Act, Outcome};
+use crate::transaction::{CatalogTransaction, StepResult};
 use crate::{BucketRow, Catalog, CatalogError};
 
 /// Buckets of a page.
-const PAGE_MAX: u32 = 4_096;
+const PAGE_BUCKETS_MAX: u32 = 4_096;
 /// Before the first number as it is stored, whatever damage has done to it.
 const BEFORE_ALL: u64 = i64::MIN.cast_unsigned();
 
@@ -26,7 +26,7 @@ impl Catalog {
     /// Reads all buckets, whatever their state, ascending by number. This verifies them as
     /// [`Catalog::check`] does, so a catalog that is opened with [`crate::BucketCheck::WhenRead`] is verified by it.
     pub fn read_buckets(&self) -> BucketPages<'_> {
-        BucketPages { catalog: self, most: PAGE_MAX, last: BEFORE_ALL, sum: 0 }
+        BucketPages { catalog: self, most: PAGE_BUCKETS_MAX, last: BEFORE_ALL, sum: 0 }
     }
 }
 
@@ -45,7 +45,7 @@ impl Catalog {
     /// Reads the live buckets of an index, ascending by number. Each row is verified against its checksum; a missing row
     /// is not noticed.
     pub fn read_live(&self, index: &str) -> LivePages<'_> {
-        LivePages { catalog: self, index: index.to_owned(), most: PAGE_MAX, last: BEFORE_ALL }
+        LivePages { catalog: self, index: index.to_owned(), most: PAGE_BUCKETS_MAX, last: BEFORE_ALL }
     }
 }
 
@@ -75,10 +75,10 @@ impl BucketPages<'_> {
 }
 
 /// XOR of the checksums of all buckets, each verified against its row.
-pub(crate) fn sum_of_buckets(act: &Act<'_>) -> Outcome<i64> {
+pub(crate) fn sum_of_buckets(act: &CatalogTransaction<'_>) -> StepResult<i64> {
     let (mut all, mut last) = (0, BEFORE_ALL);
     loop {
-        let page = page(act, last, PAGE_MAX)?;
+        let page = page(act, last, PAGE_BUCKETS_MAX)?;
         all = page.iter().fold(all, |all, (_, sum)| all ^ sum);
         match page.last() {
             Some((bucket, _)) => last = bucket.number,

@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::checksum::{RowSum, Table, check_row};
-use crate::transaction::{Act, Outcome, Row, upsert, values};
+use crate::checksum::{RowChecksum, Table, check_row};
+use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};
 use crate::{Catalog, CatalogError};
 
 /// Maximum bytes at the start of a file that identify it.
@@ -105,7 +105,7 @@ impl Catalog {
     /// Candidate checkpoints of a file that starts with `head`, including those written while the file was shorter than
     /// `head`. Longest heads come first; the caller compares tail hashes.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, CatalogError> {
-        let known = self.known_of(head, salt)?;
+        let known = self.known_identities(head, salt)?;
         if known.is_empty() {
             return Ok(Vec::new());
         }
@@ -119,7 +119,7 @@ impl Catalog {
     }
 
     /// Possible identities of a file that starts with `head` that have checkpoints.
-    fn known_of(&self, head: &[u8], salt: &str) -> Result<Vec<SourceIdentity>, CatalogError> {
+    fn known_identities(&self, head: &[u8], salt: &str) -> Result<Vec<SourceIdentity>, CatalogError> {
         let mut heads = self.heads.lock();
         if heads.is_none() || !self.heads.is_writer {
             *heads = Some(self.read(read_heads)?);
@@ -131,7 +131,7 @@ impl Catalog {
     }
 
     /// Adds committed checkpoints.
-    pub(crate) fn know(&self, checkpoints: &[LoggedCheckpoint]) {
+    pub(crate) fn add_known(&self, checkpoints: &[LoggedCheckpoint]) {
         if let Some(heads) = self.heads.lock().as_mut() {
             checkpoints.iter().for_each(|logged| heads.note(&logged.checkpoint));
         }
@@ -162,11 +162,11 @@ impl Heads {
 }
 
 impl KnownHeads {
-    pub(crate) fn of_the_writer() -> KnownHeads {
+    pub(crate) fn for_writer() -> KnownHeads {
         KnownHeads { is_writer: true, heads: Mutex::new(None) }
     }
 
-    pub(crate) fn of_a_reader() -> KnownHeads {
+    pub(crate) fn for_reader() -> KnownHeads {
         KnownHeads { is_writer: false, heads: Mutex::new(None) }
     }
 
@@ -176,7 +176,7 @@ impl KnownHeads {
     }
 }
 
-fn read_heads(act: &Act<'_>) -> Outcome<Heads> {
+fn read_heads(act: &CatalogTransaction<'_>) -> StepResult<Heads> {
     let mut heads = Heads::default();
     act.for_each("SELECT DISTINCT identity, head_bytes FROM checkpoint", &[], &mut |mut row| {
         heads.identities.insert(SourceIdentity(row.take(0)?));
@@ -192,7 +192,7 @@ const COLUMNS: &str = "identity, variant, head_bytes, \"offset\", tail_hash, sou
 impl LoggedCheckpoint {
     fn sum(&self) -> i64 {
         let checkpoint = &self.checkpoint;
-        let sum = RowSum::of(Table::Checkpoint).bytes(&checkpoint.key.identity.0);
+        let sum = RowChecksum::of(Table::Checkpoint).bytes(&checkpoint.key.identity.0);
         let sum = sum.number(checkpoint.key.variant.into()).number(checkpoint.head_bytes.into());
         let sum = sum.number(checkpoint.offset.cast_signed()).number(checkpoint.tail_hash.cast_signed());
         let sum = sum.text(&checkpoint.source).number(self.lsn.cast_signed());
@@ -213,7 +213,7 @@ fn from_bytes(bytes: &[u8]) -> Vec<u32> {
     hashes.iter().map(|hash| u32::from_le_bytes(*hash)).collect()
 }
 
-fn read_checkpoint(row: &mut Row) -> Outcome<(LoggedCheckpoint, i64)> {
+fn read_checkpoint(row: &mut Row) -> StepResult<(LoggedCheckpoint, i64)> {
     let checkpoint = FileCheckpoint {
         key: CheckpointKey { identity: SourceIdentity(row.take(0)?), variant: row.take(1)? },
         head_bytes: row.take(2)?,
@@ -228,14 +228,18 @@ fn read_checkpoint(row: &mut Row) -> Outcome<(LoggedCheckpoint, i64)> {
     Ok((logged, sum))
 }
 
-fn read_checkpoints(act: &Act<'_>, identity: SourceIdentity, found: &mut Vec<LoggedCheckpoint>) -> Outcome<()> {
+fn read_checkpoints(
+    act: &CatalogTransaction<'_>,
+    identity: SourceIdentity,
+    found: &mut Vec<LoggedCheckpoint>,
+) -> StepResult<()> {
     let select = format!("SELECT {COLUMNS} FROM checkpoint WHERE identity = ?1 ORDER BY variant");
     found.extend(act.rows(&select, values![&identity.0[..]], |row| read_checkpoint(row).map(|(logged, _)| logged))?);
     Ok(())
 }
 
 /// Stores a checkpoint unless a newer one exists.
-pub(crate) fn write_checkpoint(act: &Act<'_>, logged: &LoggedCheckpoint) -> Outcome<()> {
+pub(crate) fn write_checkpoint(act: &CatalogTransaction<'_>, logged: &LoggedCheckpoint) -> StepResult<()> {
     let checkpoint = &logged.checkpoint;
     let (identity, variant) = (checkpoint.key.identity.0.as_slice(), checkpoint.key.variant);
     let select = format!("SELECT {COLUMNS} FROM checkpoint WHERE identity = ?1 AND variant = ?2");
@@ -261,7 +265,7 @@ pub(crate) fn write_checkpoint(act: &Act<'_>, logged: &LoggedCheckpoint) -> Outc
     Ok(())
 }
 
-fn all_checkpoints(act: &Act<'_>, each: &mut dyn FnMut(LoggedCheckpoint, i64)) -> Outcome<()> {
+fn all_checkpoints(act: &CatalogTransaction<'_>, each: &mut dyn FnMut(LoggedCheckpoint, i64)) -> StepResult<()> {
     act.for_each(&format!("SELECT {COLUMNS} FROM checkpoint"), &[], &mut |mut row| {
         let (logged, sum) = read_checkpoint(&mut row)?;
         each(logged, sum);
@@ -269,14 +273,14 @@ fn all_checkpoints(act: &Act<'_>, each: &mut dyn FnMut(LoggedCheckpoint, i64)) -
     })
 }
 
-pub(crate) fn sum_of_checkpoints(act: &Act<'_>) -> Outcome<i64> {
+pub(crate) fn sum_of_checkpoints(act: &CatalogTransaction<'_>) -> StepResult<i64> {
     let mut all = 0;
     all_checkpoints(act, &mut |_, sum| all ^= sum)?;
     Ok(all)
 }
 
 /// Adds checksums to the rows of an older catalog.
-pub(crate) fn add_checkpoint_sums(act: &Act<'_>) -> Outcome<()> {
+pub(crate) fn add_checkpoint_sums(act: &CatalogTransaction<'_>) -> StepResult<()> {
     let mut all = Vec::new();
     all_checkpoints(act, &mut |logged, sum| all.push((logged.checkpoint.key, sum)))?;
     all.iter().try_for_each(|(key, sum)| {

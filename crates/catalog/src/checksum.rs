@@ -11,7 +11,7 @@ use std::fmt;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::transaction::{Act, Failure, Outcome, Value};
+use crate::transaction::{CatalogTransaction, Failure, StepResult, Value};
 
 /// A table whose rows have checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,24 +51,24 @@ impl Table {
 }
 
 /// Hash of the values of one row.
-pub(crate) struct RowSum(Xxh3);
+pub(crate) struct RowChecksum(Xxh3);
 
-impl RowSum {
-    pub(crate) fn of(table: Table) -> RowSum {
-        RowSum(Xxh3::new()).bytes(table.name().as_bytes())
+impl RowChecksum {
+    pub(crate) fn of(table: Table) -> RowChecksum {
+        RowChecksum(Xxh3::new()).bytes(table.name().as_bytes())
     }
 
-    pub(crate) fn bytes(mut self, bytes: &[u8]) -> RowSum {
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> RowChecksum {
         self.0.update(&(bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
         self
     }
 
-    pub(crate) fn text(self, text: &str) -> RowSum {
+    pub(crate) fn text(self, text: &str) -> RowChecksum {
         self.bytes(text.as_bytes())
     }
 
-    pub(crate) fn number(mut self, number: i64) -> RowSum {
+    pub(crate) fn number(mut self, number: i64) -> RowChecksum {
         self.0.update(&number.to_le_bytes());
         self
     }
@@ -79,7 +79,7 @@ impl RowSum {
 }
 
 /// Verifies a row against its checksum; `None` means that the row is from a version without checksums.
-pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>, sum: i64) -> Outcome<()> {
+pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>, sum: i64) -> StepResult<()> {
     match found {
         Some(found) if found != sum => {
             Err(Failure::Damaged(format!("row {key} of table {} does not fit its checksum", table.name())))
@@ -89,12 +89,17 @@ pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>
 }
 
 /// Checksum of the row selected by `select`; 0 if there is none.
-pub(crate) fn known_sum(act: &Act<'_>, select: &str, key: &[Value<'_>]) -> Outcome<i64> {
+pub(crate) fn known_sum(act: &CatalogTransaction<'_>, select: &str, key: &[Value<'_>]) -> StepResult<i64> {
     Ok(act.row(select, key, |row| row.take::<Option<i64>>(0))?.flatten().unwrap_or(0))
 }
 
 /// Runs a `DELETE … RETURNING checksum`.
-pub(crate) fn delete_rows(act: &Act<'_>, table: Table, delete: &str, key: &[Value<'_>]) -> Outcome<()> {
+pub(crate) fn delete_rows(
+    act: &CatalogTransaction<'_>,
+    table: Table,
+    delete: &str,
+    key: &[Value<'_>],
+) -> StepResult<()> {
     let gone = act.rows(delete, key, |row| row.take::<i64>(0))?;
     act.note_change(table, gone.iter().fold(0, |all, sum| all ^ sum), 0);
     Ok(())

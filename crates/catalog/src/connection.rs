@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::CatalogError;
 use crate::checkpoint::KnownHeads;
-use crate::transaction::{Act, Outcome, Transaction};
+use crate::transaction::{CatalogTransaction, StepResult, Transaction};
 
 /// An open catalog.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Catalog {
 }
 
 /// The steps of one transaction.
-pub(crate) type Steps<'a> = dyn FnMut(&dyn Transaction) -> Outcome<()> + 'a;
+pub(crate) type Steps<'a> = dyn FnMut(&dyn Transaction) -> StepResult<()> + 'a;
 
 /// A database that runs transactions: completely or not at all, as if one after the other.
 pub(crate) trait Database: fmt::Debug + Send + Sync {
@@ -48,16 +48,19 @@ pub(crate) trait Database: fmt::Debug + Send + Sync {
 
 impl Catalog {
     /// Runs one transaction, which is committed completely or not at all.
-    pub(crate) fn write<T>(&self, mut act: impl FnMut(&Act<'_>) -> Outcome<T>) -> Result<T, CatalogError> {
+    pub(crate) fn write<T>(
+        &self,
+        mut act: impl FnMut(&CatalogTransaction<'_>) -> StepResult<T>,
+    ) -> Result<T, CatalogError> {
         let mut value = None;
         let written = self.database.write(&mut |transaction| {
-            let running = Act::on(transaction);
+            let running = CatalogTransaction::on(transaction);
             value = Some(act(&running)?);
             running.write_digests()
         });
         self.failed.fetch_or(written.is_err(), Ordering::SeqCst);
         written?;
-        value.ok_or_else(|| self.not_run())
+        value.ok_or_else(|| self.not_run_error())
     }
 
     /// Whether a transaction that changes rows has failed since the catalog was opened. It is then unknown whether it was
@@ -67,17 +70,20 @@ impl Catalog {
     }
 
     /// Runs one transaction that only reads.
-    pub(crate) fn read<T>(&self, mut act: impl FnMut(&Act<'_>) -> Outcome<T>) -> Result<T, CatalogError> {
+    pub(crate) fn read<T>(
+        &self,
+        mut act: impl FnMut(&CatalogTransaction<'_>) -> StepResult<T>,
+    ) -> Result<T, CatalogError> {
         let mut value = None;
         self.database.read(&mut |transaction| {
-            value = Some(act(&Act::on(transaction))?);
+            value = Some(act(&CatalogTransaction::on(transaction))?);
             Ok(())
         })?;
-        value.ok_or_else(|| self.not_run())
+        value.ok_or_else(|| self.not_run_error())
     }
 
     /// Error for a database that reports success without having run the steps, which is a bug.
-    fn not_run(&self) -> CatalogError {
+    fn not_run_error(&self) -> CatalogError {
         let reason = "a transaction ended without having run; this is a bug".to_owned();
         CatalogError::Failed { place: self.database.place().to_owned(), reason }
     }

@@ -3,7 +3,7 @@
 //! Rows are copied as they are, with their checksums and the digests of the tables, in one transaction, and verified
 //! there.
 
-use crate::transaction::{Act, Cell, Failure, Outcome, Value, values};
+use crate::transaction::{CatalogTransaction, Cell, Failure, StepResult, Value, values};
 use crate::{Catalog, CatalogError};
 
 /// Tables and their columns.
@@ -23,18 +23,18 @@ const TABLES: &[(&str, &str)] = &[
     ("deletion", "bucket, rows, checksum"),
 ];
 /// Maximum number of rows inserted by one statement.
-const ROWS_AT_ONCE: usize = 100;
+const INSERT_ROWS_MAX: usize = 100;
 
 impl Catalog {
     /// Copies all rows to `target`, which must be empty and of the current version; returns their number.
     pub fn copy_to(&self, target: &Catalog) -> Result<u64, CatalogError> {
-        let copied = self.read(|from| target.write(|to| copy(from, to)).map_err(Failure::Final))?;
+        let copied = self.read(|from| target.write(|to| copy(from, to)).map_err(Failure::Permanent))?;
         target.check()?;
         Ok(copied)
     }
 }
 
-fn copy(from: &Act<'_>, to: &Act<'_>) -> Outcome<u64> {
+fn copy(from: &CatalogTransaction<'_>, to: &CatalogTransaction<'_>) -> StepResult<u64> {
     let mut copied = 0;
     for (table, columns) in TABLES {
         if to.exists(&format!("SELECT 1 FROM {table} LIMIT 1"), values![])? {
@@ -45,7 +45,7 @@ fn copy(from: &Act<'_>, to: &Act<'_>) -> Outcome<u64> {
         from.for_each(&format!("SELECT {columns} FROM {table}"), values![], &mut |row| {
             waiting.extend(row.0);
             copied += 1;
-            if waiting.len() >= ROWS_AT_ONCE * width {
+            if waiting.len() >= INSERT_ROWS_MAX * width {
                 insert(to, table, columns, &std::mem::take(&mut waiting))?;
             }
             Ok(())
@@ -61,7 +61,7 @@ fn copy(from: &Act<'_>, to: &Act<'_>) -> Outcome<u64> {
 }
 
 /// Inserts rows; `cells` has the cells of all rows, one row after the other.
-fn insert(to: &Act<'_>, table: &str, columns: &str, cells: &[Cell]) -> Outcome<()> {
+fn insert(to: &CatalogTransaction<'_>, table: &str, columns: &str, cells: &[Cell]) -> StepResult<()> {
     if cells.is_empty() {
         return Ok(());
     }

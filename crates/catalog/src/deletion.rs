@@ -3,8 +3,8 @@
 //! All deletions of one search are one transaction, which also retires buckets with no events left.
 
 use crate::bucket::{is_live, retire};
-use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
-use crate::transaction::{Act, Outcome, Row, upsert, values};
+use crate::checksum::{RowChecksum, Table, check_row, delete_rows, known_sum};
+use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "bucket, rows, checksum";
@@ -20,7 +20,7 @@ pub struct DeletionRow {
 
 impl DeletionRow {
     fn sum(&self) -> i64 {
-        RowSum::of(Table::Deletion).number(self.bucket.cast_signed()).bytes(&self.rows).finish()
+        RowChecksum::of(Table::Deletion).number(self.bucket.cast_signed()).bytes(&self.rows).finish()
     }
 }
 
@@ -58,7 +58,7 @@ impl Catalog {
     }
 }
 
-pub(crate) fn write_deletion(act: &Act<'_>, deletion: &DeletionRow) -> Outcome<()> {
+pub(crate) fn write_deletion(act: &CatalogTransaction<'_>, deletion: &DeletionRow) -> StepResult<()> {
     let (bucket, sum) = (deletion.bucket.cast_signed(), deletion.sum());
     let old = known_sum(act, "SELECT checksum FROM deletion WHERE bucket = ?1", values![bucket])?;
     act.execute(&upsert("deletion", COLUMNS, "bucket"), values![bucket, &*deletion.rows, sum])?;
@@ -66,7 +66,7 @@ pub(crate) fn write_deletion(act: &Act<'_>, deletion: &DeletionRow) -> Outcome<(
     Ok(())
 }
 
-fn read(row: &mut Row) -> Outcome<(DeletionRow, i64)> {
+fn read(row: &mut Row) -> StepResult<(DeletionRow, i64)> {
     let deletion = DeletionRow { bucket: row.unsigned(0)?, rows: row.take(1)? };
     let sum = deletion.sum();
     check_row(Table::Deletion, &deletion.bucket, row.take(2)?, sum)?;
@@ -74,13 +74,13 @@ fn read(row: &mut Row) -> Outcome<(DeletionRow, i64)> {
 }
 
 /// Drops the deleted events of a bucket that is no longer on record.
-pub(crate) fn drop_deletion_of_forgotten(act: &Act<'_>, bucket: u64) -> Outcome<()> {
+pub(crate) fn drop_deletion_of_forgotten(act: &CatalogTransaction<'_>, bucket: u64) -> StepResult<()> {
     let delete = "DELETE FROM deletion WHERE bucket = ?1 AND NOT EXISTS (SELECT 1 FROM bucket WHERE number = ?1)
         RETURNING checksum";
     delete_rows(act, Table::Deletion, delete, values![bucket.cast_signed()])
 }
 
-pub(crate) fn sum_of_deletions(act: &Act<'_>) -> Outcome<i64> {
+pub(crate) fn sum_of_deletions(act: &CatalogTransaction<'_>) -> StepResult<i64> {
     let mut all = 0;
     act.for_each(&format!("SELECT {COLUMNS} FROM deletion"), &[], &mut |mut row| {
         all ^= read(&mut row)?.1;

@@ -9,14 +9,14 @@ use crate::deletion::sum_of_deletions;
 use crate::log_segment::sum_of_log_segments;
 use crate::position::sum_of_positions;
 use crate::setting::sum_of_settings;
-use crate::transaction::{Act, Failure, Outcome, upsert, values};
+use crate::transaction::{CatalogTransaction, Failure, StepResult, upsert, values};
 use crate::unanswered_requests::sum_of_unanswered;
 use crate::{Catalog, CatalogError};
 
 /// First schema version with checksums.
-pub(crate) const WITH_CHECKSUMS: usize = 3;
+pub(crate) const CHECKSUMS_VERSION: usize = 3;
 /// First schema version with the table of deletions.
-const WITH_DELETIONS: usize = 5;
+const DELETIONS_VERSION: usize = 5;
 
 /// The moment at which the rows of buckets are verified, which take most of the time in a large catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +37,19 @@ impl Catalog {
 
 /// Tables with checksums in a catalog of this version.
 fn tables_of(version: usize) -> impl Iterator<Item = Table> {
-    TABLES.into_iter().filter(move |table| version >= since(*table))
+    TABLES.into_iter().filter(move |table| version >= first_version(*table))
 }
 
 /// First schema version with this table.
-fn since(table: Table) -> usize {
+fn first_version(table: Table) -> usize {
     match table {
-        Table::Deletion => WITH_DELETIONS,
-        _ => WITH_CHECKSUMS,
+        Table::Deletion => DELETIONS_VERSION,
+        _ => CHECKSUMS_VERSION,
     }
 }
 
 /// XOR of the checksums of all rows, each verified against its row.
-fn sum_of(table: Table, act: &Act<'_>) -> Outcome<i64> {
+fn sum_of(table: Table, act: &CatalogTransaction<'_>) -> StepResult<i64> {
     match table {
         Table::Bucket => sum_of_buckets(act),
         Table::Position => sum_of_positions(act),
@@ -62,12 +62,12 @@ fn sum_of(table: Table, act: &Act<'_>) -> Outcome<i64> {
 }
 
 /// Verifies every row and every table of a catalog of this version.
-pub(crate) fn check_all(act: &Act<'_>, version: usize) -> Outcome<()> {
+pub(crate) fn check_all(act: &CatalogTransaction<'_>, version: usize) -> StepResult<()> {
     check_at_opening(act, version, BucketCheck::AtOpening)
 }
 
 /// Verifies what is not verified later.
-pub(crate) fn check_at_opening(act: &Act<'_>, version: usize, buckets: BucketCheck) -> Outcome<()> {
+pub(crate) fn check_at_opening(act: &CatalogTransaction<'_>, version: usize, buckets: BucketCheck) -> StepResult<()> {
     let is_later = |table: &Table| *table == Table::Bucket && buckets == BucketCheck::WhenRead;
     tables_of(version)
         .filter(|table| !is_later(table))
@@ -75,14 +75,14 @@ pub(crate) fn check_at_opening(act: &Act<'_>, version: usize, buckets: BucketChe
 }
 
 /// Verifies that the rows of buckets whose checksums have this XOR are all there are.
-pub(crate) fn check_bucket_digest(act: &Act<'_>, version: usize, sum: i64) -> Outcome<()> {
+pub(crate) fn check_bucket_digest(act: &CatalogTransaction<'_>, version: usize, sum: i64) -> StepResult<()> {
     match tables_of(version).any(|table| table == Table::Bucket) {
         true => check_digest(act, Table::Bucket, || Ok(sum)),
         false => Ok(()),
     }
 }
 
-fn check_digest(act: &Act<'_>, table: Table, sum: impl FnOnce() -> Outcome<i64>) -> Outcome<()> {
+fn check_digest(act: &CatalogTransaction<'_>, table: Table, sum: impl FnOnce() -> StepResult<i64>) -> StepResult<()> {
     let name = table.name();
     let digest = act.number("SELECT sum FROM digest WHERE name = ?1", values![name])?;
     match digest {
@@ -95,7 +95,7 @@ fn check_digest(act: &Act<'_>, table: Table, sum: impl FnOnce() -> Outcome<i64>)
 }
 
 /// Initialises the digests of an older catalog.
-pub(crate) fn begin(act: &Act<'_>, version: usize) -> Outcome<()> {
+pub(crate) fn begin(act: &CatalogTransaction<'_>, version: usize) -> StepResult<()> {
     for table in tables_of(version) {
         act.execute(&upsert("digest", "name, sum", "name"), values![table.name(), sum_of(table, act)?])?;
     }

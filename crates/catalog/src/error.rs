@@ -90,7 +90,7 @@ impl CatalogError {
         let error = match failure.into() {
             Failure::Damaged(reason) => return CatalogError::Corrupt { place, reason },
             Failure::NotEmpty => return CatalogError::NotEmpty { place },
-            Failure::Final(error) => return error,
+            Failure::Permanent(error) => return error,
             Failure::Sqlite(error) => error,
             // Failures of sessions, which a catalog in a file does not have.
             other @ (Failure::PostgreSql(_) | Failure::Lost(_) | Failure::Locked) => {

@@ -1,7 +1,7 @@
 //! The segments of the write-ahead log that must exist, so that a missing one is detected.
 
-use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
-use crate::transaction::{Act, Outcome, Row, upsert, values};
+use crate::checksum::{RowChecksum, Table, check_row, delete_rows, known_sum};
+use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "first_lsn, last_lsn, checksum";
@@ -17,7 +17,7 @@ pub struct LogSegmentRow {
 
 impl LogSegmentRow {
     fn sum(&self) -> i64 {
-        RowSum::of(Table::LogSegment).number(self.first_lsn.cast_signed()).number(self.stored_last()).finish()
+        RowChecksum::of(Table::LogSegment).number(self.first_lsn.cast_signed()).number(self.stored_last()).finish()
     }
 
     fn stored_last(&self) -> i64 {
@@ -35,7 +35,7 @@ impl Catalog {
     }
 
     /// Records segments; for one already on record, by its first record, updates the last record.
-    pub fn note_log_segments(&self, segments: &[LogSegmentRow]) -> Result<(), CatalogError> {
+    pub fn record_log_segments(&self, segments: &[LogSegmentRow]) -> Result<(), CatalogError> {
         self.write(|act| segments.iter().try_for_each(|segment| write(act, segment)))
     }
 
@@ -48,7 +48,7 @@ impl Catalog {
     }
 
     /// Drops segments that are no longer needed, by their first record.
-    pub fn forget_log_segments(&self, first_lsns: &[u64]) -> Result<(), CatalogError> {
+    pub fn remove_log_segments(&self, first_lsns: &[u64]) -> Result<(), CatalogError> {
         self.write(|act| {
             let delete = "DELETE FROM log_segment WHERE first_lsn = ?1 RETURNING checksum";
             first_lsns
@@ -58,7 +58,7 @@ impl Catalog {
     }
 }
 
-fn write(act: &Act<'_>, segment: &LogSegmentRow) -> Outcome<()> {
+fn write(act: &CatalogTransaction<'_>, segment: &LogSegmentRow) -> StepResult<()> {
     let (first, sum) = (segment.first_lsn.cast_signed(), segment.sum());
     let old = known_sum(act, "SELECT checksum FROM log_segment WHERE first_lsn = ?1", values![first])?;
     act.execute(&upsert("log_segment", COLUMNS, "first_lsn"), values![first, segment.stored_last(), sum])?;
@@ -66,7 +66,7 @@ fn write(act: &Act<'_>, segment: &LogSegmentRow) -> Outcome<()> {
     Ok(())
 }
 
-fn read(row: &mut Row) -> Outcome<(LogSegmentRow, i64)> {
+fn read(row: &mut Row) -> StepResult<(LogSegmentRow, i64)> {
     let last: i64 = row.take(1)?;
     let first_lsn = row.unsigned(0)?;
     let segment = LogSegmentRow { first_lsn, last_lsn: (last != 0).then_some(last.cast_unsigned()) };
@@ -74,7 +74,7 @@ fn read(row: &mut Row) -> Outcome<(LogSegmentRow, i64)> {
     Ok((segment, segment.sum()))
 }
 
-pub(crate) fn sum_of_log_segments(act: &Act<'_>) -> Outcome<i64> {
+pub(crate) fn sum_of_log_segments(act: &CatalogTransaction<'_>) -> StepResult<i64> {
     let sums = act.rows(&format!("SELECT {COLUMNS} FROM log_segment"), &[], |row| read(row).map(|(_, sum)| sum))?;
     Ok(sums.iter().fold(0, |all, sum| all ^ sum))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::transaction::{Act, Outcome, Value, values};
+use crate::transaction::{CatalogTransaction, StepResult, Value, values};
 
 /// The events from `first_row` up to the next origin came from sealed bucket `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Origin {
     pub number: u64,
 }
 
-pub(crate) fn write_origins(act: &Act<'_>, bucket: u64, origins: &[Origin]) -> Outcome<()> {
+pub(crate) fn write_origins(act: &CatalogTransaction<'_>, bucket: u64, origins: &[Origin]) -> StepResult<()> {
     act.execute("DELETE FROM origin WHERE bucket = ?1", values![bucket.cast_signed()])?;
     let insert = "INSERT INTO origin (bucket, first_row, number) VALUES (?1, ?2, ?3)";
     for origin in origins {
@@ -28,11 +28,11 @@ pub(crate) fn write_origins(act: &Act<'_>, bucket: u64, origins: &[Origin]) -> O
 
 /// The origins in `tables` that fulfil `condition`, by number of the bucket.
 pub(crate) fn read_origins(
-    act: &Act<'_>,
+    act: &CatalogTransaction<'_>,
     tables: &str,
     condition: &str,
     values: &[Value<'_>],
-) -> Outcome<BTreeMap<u64, Vec<Origin>>> {
+) -> StepResult<BTreeMap<u64, Vec<Origin>>> {
     let select = format!(
         "SELECT origin.bucket, origin.first_row, origin.number FROM {tables}
          WHERE {condition} ORDER BY origin.bucket, origin.first_row"
@@ -47,7 +47,7 @@ pub(crate) fn read_origins(
 }
 
 /// Drops the origins of a bucket that is no longer on record.
-pub(crate) fn drop_origins_of_forgotten(act: &Act<'_>, bucket: u64) -> Outcome<()> {
+pub(crate) fn drop_origins_of_forgotten(act: &CatalogTransaction<'_>, bucket: u64) -> StepResult<()> {
     let delete = "DELETE FROM origin WHERE bucket = ?1 AND NOT EXISTS (SELECT 1 FROM bucket WHERE number = ?1)";
     act.execute(delete, values![bucket.cast_signed()]).map(drop)
 }

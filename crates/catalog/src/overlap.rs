@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use quarry_event::TimeRange;
 
-use crate::transaction::{Act, Outcome, Value};
+use crate::transaction::{CatalogTransaction, StepResult, Value};
 use crate::{Catalog, CatalogError};
 
 /// Spans of class `i` are shorter than 2 to the power of `SPAN_BITS[i]`, plus 2, nanoseconds (8.6 s, 69 s, 9 minutes, …
@@ -22,10 +22,11 @@ use crate::{Catalog, CatalogError};
 /// longer spans.
 const SPAN_BITS: [u32; 9] = [33, 36, 39, 42, 45, 48, 51, 54, 57];
 /// Possible numbers of index names in a statement; few, so that all statements stay prepared.
-const NAMES_AT_ONCE: [usize; 3] = [1, 8, 64];
+const STATEMENT_NAME_COUNTS: [usize; 3] = [1, 8, 64];
 
-/// The statement for each of [`NAMES_AT_ONCE`].
-static STATEMENTS: LazyLock<[String; NAMES_AT_ONCE.len()]> = LazyLock::new(|| NAMES_AT_ONCE.map(statement));
+/// The statement for each of [`STATEMENT_NAME_COUNTS`].
+static STATEMENTS: LazyLock<[String; STATEMENT_NAME_COUNTS.len()]> =
+    LazyLock::new(|| STATEMENT_NAME_COUNTS.map(statement));
 
 /// The times of a live bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,21 +47,24 @@ impl Catalog {
     }
 }
 
-fn overlapping(act: &Act<'_>, indexes: &[&str], range: &TimeRange) -> Outcome<Vec<BucketSpan>> {
+fn overlapping(act: &CatalogTransaction<'_>, indexes: &[&str], range: &TimeRange) -> StepResult<Vec<BucketSpan>> {
     let mut indexes = indexes.to_vec();
     indexes.sort_unstable();
     indexes.dedup();
-    let Some(through) = last_of(range) else { return Ok(Vec::new()) };
+    let Some(through) = last_instant(range) else { return Ok(Vec::new()) };
     let from = range.earliest.unwrap_or(i64::MIN);
     let lows = SPAN_BITS.map(|bits| from.saturating_sub((1 << bits) + 2));
     let mut found = Vec::new();
     let mut left = &indexes[..];
     while !left.is_empty() {
-        let fitting = NAMES_AT_ONCE.iter().position(|names| *names >= left.len()).unwrap_or(NAMES_AT_ONCE.len() - 1);
-        let (now, later) = left.split_at(left.len().min(NAMES_AT_ONCE[fitting]));
+        let fitting = STATEMENT_NAME_COUNTS
+            .iter()
+            .position(|names| *names >= left.len())
+            .unwrap_or(STATEMENT_NAME_COUNTS.len() - 1);
+        let (now, later) = left.split_at(left.len().min(STATEMENT_NAME_COUNTS[fitting]));
         let mut values = vec![Value::Number(from), Value::Number(through)];
         values.extend(lows.map(Value::Number));
-        values.extend(padded(now, NAMES_AT_ONCE[fitting]).map(|name| Value::Text(name)));
+        values.extend(padded(now, STATEMENT_NAME_COUNTS[fitting]).map(|name| Value::Text(name)));
         found.extend(act.rows(&STATEMENTS[fitting], &values, |row| {
             Ok(BucketSpan { number: row.unsigned(0)?, time_min: row.take(1)?, time_max: row.take(2)? })
         })?);
@@ -71,7 +75,7 @@ fn overlapping(act: &Act<'_>, indexes: &[&str], range: &TimeRange) -> Outcome<Ve
 }
 
 /// The last instant in the range; `None` if it has none.
-fn last_of(range: &TimeRange) -> Option<i64> {
+fn last_instant(range: &TimeRange) -> Option<i64> {
     match range.latest {
         None => Some(i64::MAX),
         Some(latest) => latest.checked_sub(1),
@@ -84,7 +88,7 @@ fn padded<T>(some: &[T], count: usize) -> impl Iterator<Item = &T> {
 }
 
 /// The SQL expression of a bucket's class, as in the index.
-fn class() -> String {
+fn class_sql() -> String {
     let mut class = "CASE".to_owned();
     for (number, bits) in SPAN_BITS.iter().enumerate() {
         let limit = 1_i64 << (bits - 1);
@@ -96,7 +100,7 @@ fn class() -> String {
 /// The statement for this many index names. Its parameters are the first and the last instant of the range, for each
 /// class but the last the earliest start of a bucket that can reach into the range, and the names.
 fn statement(names: usize) -> String {
-    let (class, names) = (class(), places(3 + SPAN_BITS.len(), names));
+    let (class, names) = (class_sql(), placeholders(3 + SPAN_BITS.len(), names));
     let of_class = |number: usize| {
         let low = if number < SPAN_BITS.len() { format!(" AND time_min >= ?{}", 3 + number) } else { String::new() };
         format!(
@@ -108,7 +112,7 @@ fn statement(names: usize) -> String {
 }
 
 /// `count` parameters from number `first` on.
-fn places(first: usize, count: usize) -> String {
+fn placeholders(first: usize, count: usize) -> String {
     (first..first + count).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -122,9 +126,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_class_is_written_as_in_the_migrations() {
+    fn class_expression_matches_the_migrations() {
         let words = |sql: &str| sql.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (class, sqlite) = (words(&class()), crate::sqlite::schema::tests::last_migration());
+        let (class, sqlite) = (words(&class_sql()), crate::sqlite::schema::tests::last_migration());
         assert!(words(sqlite).contains(&class), "{sqlite}");
     }
 }

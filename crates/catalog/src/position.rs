@@ -1,7 +1,7 @@
 //! Sealing position of each index.
 
-use crate::checksum::{RowSum, Table, check_row};
-use crate::transaction::{Act, Outcome, Row, upsert, values};
+use crate::checksum::{RowChecksum, Table, check_row};
+use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "index_name, sealed_through, checksum";
@@ -17,7 +17,7 @@ impl Catalog {
 }
 
 /// Advances the position of an index; it never goes back.
-pub(crate) fn move_position(act: &Act<'_>, index: &str, sealed_through: u64) -> Outcome<()> {
+pub(crate) fn advance_position(act: &CatalogTransaction<'_>, index: &str, sealed_through: u64) -> StepResult<()> {
     let select = format!("SELECT {COLUMNS} FROM position WHERE index_name = ?1");
     let known = act.row(&select, values![index], read)?;
     let (old_through, old) = known.map_or((0, 0), |(_, through, sum)| (through, sum));
@@ -29,17 +29,17 @@ pub(crate) fn move_position(act: &Act<'_>, index: &str, sealed_through: u64) -> 
 }
 
 fn sum_of(index: &str, sealed_through: u64) -> i64 {
-    RowSum::of(Table::Position).text(index).number(sealed_through.cast_signed()).finish()
+    RowChecksum::of(Table::Position).text(index).number(sealed_through.cast_signed()).finish()
 }
 
-fn read(row: &mut Row) -> Outcome<(String, u64, i64)> {
+fn read(row: &mut Row) -> StepResult<(String, u64, i64)> {
     let (index, through): (String, u64) = (row.take(0)?, row.unsigned(1)?);
     let sum = sum_of(&index, through);
     check_row(Table::Position, &index, row.take(2)?, sum)?;
     Ok((index, through, sum))
 }
 
-pub(crate) fn sum_of_positions(act: &Act<'_>) -> Outcome<i64> {
+pub(crate) fn sum_of_positions(act: &CatalogTransaction<'_>) -> StepResult<i64> {
     let sums = act.rows(&format!("SELECT {COLUMNS} FROM position"), &[], |row| read(row).map(|(_, _, sum)| sum))?;
     Ok(sums.iter().fold(0, |all, sum| all ^ sum))
 }

@@ -8,15 +8,15 @@
 use crate::bucket::write_bucket;
 use crate::checksum::{Table, delete_rows};
 use crate::deletion::write_deletion;
-use crate::position::move_position;
+use crate::position::advance_position;
 use crate::setting::write_setting;
-use crate::transaction::{Act, Outcome, values};
+use crate::transaction::{CatalogTransaction, StepResult, values};
 use crate::{BucketRow, BucketState, Catalog, CatalogError, DeletionRow};
 
 /// Name prefix of the settings that record stems of replaced buckets.
-const REPLACED: &str = "replaced ";
+const REPLACED_PREFIX: &str = "replaced ";
 /// The smallest name, in byte order, after all names with that prefix.
-const AFTER_REPLACED: &str = "replaced!";
+const REPLACED_PREFIX_END: &str = "replaced!";
 
 /// A bucket described by a source outside the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Catalog {
                     write_deletion(act, &DeletionRow { bucket: row.number, rows: rows.clone() })?;
                 }
                 for stem in replaces {
-                    write_setting(act, &format!("{REPLACED}{stem}"), "")?;
+                    write_setting(act, &format!("{REPLACED_PREFIX}{stem}"), "")?;
                 }
             }
             Ok(())
@@ -54,14 +54,14 @@ impl Catalog {
         self.write(|act| {
             let mut replaced = 0;
             for row in &live {
-                move_position(act, &row.index, max)?;
+                advance_position(act, &row.index, max)?;
                 if is_replaced(act, &stem(row))? {
                     write_bucket(act, &BucketRow { state: BucketState::Retired, ..row.clone() })?;
                     replaced += 1;
                 }
             }
             let delete = "DELETE FROM setting WHERE name >= ?1 AND name < ?2 RETURNING checksum";
-            delete_rows(act, Table::Setting, delete, values![REPLACED, AFTER_REPLACED])?;
+            delete_rows(act, Table::Setting, delete, values![REPLACED_PREFIX, REPLACED_PREFIX_END])?;
             Ok(replaced)
         })
     }
@@ -72,6 +72,6 @@ impl Catalog {
     }
 }
 
-fn is_replaced(act: &Act<'_>, stem: &str) -> Outcome<bool> {
-    act.exists("SELECT 1 FROM setting WHERE name = ?1", values![&format!("{REPLACED}{stem}")])
+fn is_replaced(act: &CatalogTransaction<'_>, stem: &str) -> StepResult<bool> {
+    act.exists("SELECT 1 FROM setting WHERE name = ?1", values![&format!("{REPLACED_PREFIX}{stem}")])
 }

@@ -7,7 +7,7 @@
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
 use crate::bucket::{live_bucket, write_bucket};
-use crate::transaction::{Outcome, Row};
+use crate::transaction::{Row, StepResult};
 use crate::{BucketRow, Catalog, CatalogError};
 
 /// The copy of a bucket on a remote store.
@@ -31,7 +31,7 @@ pub struct OtherCopy {
     /// Folder of the objects below the path of the volume.
     pub folder: String,
     /// Whether its objects are being deleted; otherwise they are being uploaded.
-    pub going: bool,
+    pub is_obsolete: bool,
 }
 
 /// The copies of a bucket that are complete.
@@ -49,12 +49,12 @@ pub enum RemoteState {
 
 impl RemoteState {
     /// Whether the remote copy is complete.
-    pub fn is_remote_whole(self) -> bool {
+    pub fn is_remote_complete(self) -> bool {
         self != RemoteState::Uploading
     }
 
     /// Whether the local copy is complete.
-    pub fn is_local_whole(self) -> bool {
+    pub fn is_local_complete(self) -> bool {
         matches!(self, RemoteState::Uploading | RemoteState::Uploaded)
     }
 
@@ -78,7 +78,7 @@ impl RemoteState {
 
     /// Whether `next` may directly follow this state. When an evicted bucket's local copy is restored, its state is
     /// `Evicting` until the copy is complete and `Uploaded` from then on.
-    fn leads_to(self, next: RemoteState) -> bool {
+    fn may_lead_to(self, next: RemoteState) -> bool {
         use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
         matches!(
             (self, next),
@@ -114,11 +114,11 @@ impl Catalog {
 
     /// Moves a live bucket to the next state. Returns `false`, without changes, if it is no longer live or the
     /// transition is invalid.
-    pub fn move_remote(&self, number: u64, next: RemoteState) -> Result<bool, CatalogError> {
+    pub fn set_remote_state(&self, number: u64, next: RemoteState) -> Result<bool, CatalogError> {
         self.write(|act| {
             let Some(bucket) = live_bucket(act, number)? else { return Ok(false) };
             match &bucket.remote {
-                Some(copy) if copy.state.leads_to(next) => {
+                Some(copy) if copy.state.may_lead_to(next) => {
                     let copy = RemoteCopy { state: next, ..copy.clone() };
                     write_bucket(act, &BucketRow { remote: Some(copy), ..bucket })?;
                     Ok(true)
@@ -141,7 +141,7 @@ impl Catalog {
     /// Records the receipt stored with the remote objects of a live bucket whose remote copy is complete.
     pub fn record_receipt(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
-            let copy = bucket.remote.as_mut().filter(|copy| copy.state.is_remote_whole())?;
+            let copy = bucket.remote.as_mut().filter(|copy| copy.state.is_remote_complete())?;
             copy.receipt = Some(receipt);
             Some(())
         })
@@ -155,7 +155,7 @@ impl Catalog {
             if !has_both || bucket.other.is_some() {
                 return None;
             }
-            bucket.other = Some(OtherCopy { volume: volume.to_owned(), folder: folder.to_owned(), going: false });
+            bucket.other = Some(OtherCopy { volume: volume.to_owned(), folder: folder.to_owned(), is_obsolete: false });
             Some(())
         })
     }
@@ -164,23 +164,23 @@ impl Catalog {
     /// deleted.
     pub fn end_move(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
-            let other = bucket.other.as_mut().filter(|other| !other.going)?;
+            let other = bucket.other.as_mut().filter(|other| !other.is_obsolete)?;
             let copy = bucket.remote.as_mut()?;
             std::mem::swap(&mut other.volume, &mut copy.volume);
             std::mem::swap(&mut other.folder, &mut copy.folder);
-            (other.going, copy.receipt) = (true, Some(receipt));
+            (other.is_obsolete, copy.receipt) = (true, Some(receipt));
             Some(())
         })
     }
 
     /// Abandons the remote copy of a live bucket whose local copy is complete; the remote copy can then be deleted.
-    pub fn leave_volume(&self, number: u64) -> Result<bool, CatalogError> {
+    pub fn abandon_remote_copy(&self, number: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
-            let copy = bucket.remote.take_if(|copy| copy.state.is_local_whole())?;
+            let copy = bucket.remote.take_if(|copy| copy.state.is_local_complete())?;
             if bucket.other.is_some() {
                 return None;
             }
-            bucket.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, going: true });
+            bucket.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, is_obsolete: true });
             Some(())
         })
     }
@@ -188,14 +188,14 @@ impl Catalog {
     /// Records that the second copy of a live bucket is obsolete and to be deleted.
     pub fn abandon_move(&self, number: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
-            bucket.other.as_mut()?.going = true;
+            bucket.other.as_mut()?.is_obsolete = true;
             Some(())
         })
     }
 
     /// Records that the second copy of a live bucket is completely deleted.
-    pub fn end_leaving(&self, number: u64) -> Result<bool, CatalogError> {
-        self.change_copies(number, |bucket| bucket.other.take_if(|other| other.going).map(drop))
+    pub fn remove_other_copy(&self, number: u64) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| bucket.other.take_if(|other| other.is_obsolete).map(drop))
     }
 
     /// Changes the copies recorded for a live bucket. Returns `false` and changes nothing if the bucket is no longer
@@ -213,7 +213,7 @@ impl Catalog {
 }
 
 /// Reads the four columns of a remote copy from column `at` on.
-pub(crate) fn read_remote(row: &mut Row, at: usize) -> Outcome<Option<RemoteCopy>> {
+pub(crate) fn read_remote(row: &mut Row, at: usize) -> StepResult<Option<RemoteCopy>> {
     let (volume, folder, state): (Option<String>, Option<String>, Option<i64>) =
         (row.take(at)?, row.take(at + 1)?, row.take(at + 2)?);
     let receipt = row.take::<Option<i64>>(at + 3)?.map(i64::cast_unsigned);
@@ -227,11 +227,11 @@ pub(crate) fn read_remote(row: &mut Row, at: usize) -> Outcome<Option<RemoteCopy
 }
 
 /// Reads the three columns of a second copy from column `at` on.
-pub(crate) fn read_other(row: &mut Row, at: usize) -> Outcome<Option<OtherCopy>> {
+pub(crate) fn read_other(row: &mut Row, at: usize) -> StepResult<Option<OtherCopy>> {
     let (volume, folder, going): (Option<String>, Option<String>, Option<bool>) =
         (row.take(at)?, row.take(at + 1)?, row.take(at + 2)?);
     Ok(match (volume, folder, going) {
-        (Some(volume), Some(folder), Some(going)) => Some(OtherCopy { volume, folder, going }),
+        (Some(volume), Some(folder), Some(going)) => Some(OtherCopy { volume, folder, is_obsolete: going }),
         _ => None,
     })
 }

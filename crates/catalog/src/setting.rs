@@ -1,7 +1,7 @@
 //! Named values stored with the catalog.
 
-use crate::checksum::{RowSum, Table, check_row, known_sum};
-use crate::transaction::{Act, Outcome, Row, upsert, values};
+use crate::checksum::{RowChecksum, Table, check_row, known_sum};
+use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "name, value, checksum";
@@ -21,7 +21,7 @@ impl Catalog {
     }
 }
 
-pub(crate) fn write_setting(act: &Act<'_>, name: &str, value: &str) -> Outcome<()> {
+pub(crate) fn write_setting(act: &CatalogTransaction<'_>, name: &str, value: &str) -> StepResult<()> {
     let sum = sum_of(name, value);
     let old = known_sum(act, "SELECT checksum FROM setting WHERE name = ?1", values![name])?;
     act.execute(&upsert("setting", COLUMNS, "name"), values![name, value, sum])?;
@@ -30,17 +30,17 @@ pub(crate) fn write_setting(act: &Act<'_>, name: &str, value: &str) -> Outcome<(
 }
 
 fn sum_of(name: &str, value: &str) -> i64 {
-    RowSum::of(Table::Setting).text(name).text(value).finish()
+    RowChecksum::of(Table::Setting).text(name).text(value).finish()
 }
 
-fn read(row: &mut Row) -> Outcome<(String, i64)> {
+fn read(row: &mut Row) -> StepResult<(String, i64)> {
     let (name, value): (String, String) = (row.take(0)?, row.take(1)?);
     let sum = sum_of(&name, &value);
     check_row(Table::Setting, &name, row.take(2)?, sum)?;
     Ok((value, sum))
 }
 
-pub(crate) fn sum_of_settings(act: &Act<'_>) -> Outcome<i64> {
+pub(crate) fn sum_of_settings(act: &CatalogTransaction<'_>) -> StepResult<i64> {
     let sums = act.rows(&format!("SELECT {COLUMNS} FROM setting"), &[], |row| read(row).map(|(_, sum)| sum))?;
     Ok(sums.iter().fold(0, |all, sum| all ^ sum))
 }

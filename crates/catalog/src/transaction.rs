@@ -15,10 +15,10 @@ use crate::checksum::{TABLES, Table};
 /// Statements of a running transaction, for the domain methods.
 pub(crate) trait Transaction {
     /// Runs a statement without result rows; returns the number of changed rows.
-    fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64>;
+    fn execute(&self, sql: &str, values: &[Value<'_>]) -> StepResult<u64>;
 
     /// Runs a statement and passes each result row to `each`, which must not run another statement.
-    fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> Outcome<()>) -> Outcome<()>;
+    fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> StepResult<()>) -> StepResult<()>;
 }
 
 /// Reason why a transaction failed.
@@ -37,7 +37,7 @@ pub(crate) enum Failure {
     /// The destination of a copy has a catalog already.
     NotEmpty,
     /// An error that a retry cannot resolve.
-    Final(CatalogError),
+    Permanent(CatalogError),
 }
 
 impl From<tokio_postgres::Error> for Failure {
@@ -53,7 +53,7 @@ impl From<rusqlite::Error> for Failure {
 }
 
 /// Result of a step of a transaction.
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(crate) type StepResult<T> = Result<T, Failure>;
 
 /// The value of a parameter.
 #[derive(Clone, Copy, Debug)]
@@ -138,14 +138,14 @@ pub(crate) struct Row(pub(crate) Vec<Cell>);
 
 impl Row {
     /// Takes column `at`; a value of another type is damage.
-    pub(crate) fn take<T: FromCell>(&mut self, at: usize) -> Outcome<T> {
+    pub(crate) fn take<T: FromCell>(&mut self, at: usize) -> StepResult<T> {
         let cell = self.0.get_mut(at).map_or(Cell::Null, |cell| std::mem::replace(cell, Cell::Null));
         let found = T::from_cell(cell);
         found.ok_or_else(|| Failure::Damaged(format!("column {at} of a row has a value of another type")))
     }
 
     /// Takes column `at`, a number that is stored with the bits of a signed one.
-    pub(crate) fn unsigned(&mut self, at: usize) -> Outcome<u64> {
+    pub(crate) fn unsigned(&mut self, at: usize) -> StepResult<u64> {
         self.take::<i64>(at).map(i64::cast_unsigned)
     }
 }
@@ -198,26 +198,26 @@ impl<T: FromCell> FromCell for Option<T> {
 }
 
 /// A running transaction, and the digests it has changed so far.
-pub(crate) struct Act<'a> {
+pub(crate) struct CatalogTransaction<'a> {
     transaction: &'a dyn Transaction,
     /// For each table, the XOR of the checksums of added and removed rows. It is written once, at the end of the
     /// transaction, so that a commit of many rows changes each digest with one statement.
     changed: [Shared<i64>; TABLES.len()],
 }
 
-impl fmt::Debug for Act<'_> {
+impl fmt::Debug for CatalogTransaction<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Act").field("changed", &self.changed).finish_non_exhaustive()
     }
 }
 
-impl<'a> Act<'a> {
-    pub(crate) fn on(transaction: &'a dyn Transaction) -> Act<'a> {
-        Act { transaction, changed: Default::default() }
+impl<'a> CatalogTransaction<'a> {
+    pub(crate) fn on(transaction: &'a dyn Transaction) -> CatalogTransaction<'a> {
+        CatalogTransaction { transaction, changed: Default::default() }
     }
 
     /// Runs a statement without result rows; returns the number of changed rows.
-    pub(crate) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64> {
+    pub(crate) fn execute(&self, sql: &str, values: &[Value<'_>]) -> StepResult<u64> {
         self.transaction.execute(sql, values)
     }
 
@@ -226,8 +226,8 @@ impl<'a> Act<'a> {
         &self,
         sql: &str,
         values: &[Value<'_>],
-        mut read: impl FnMut(&mut Row) -> Outcome<T>,
-    ) -> Outcome<Vec<T>> {
+        mut read: impl FnMut(&mut Row) -> StepResult<T>,
+    ) -> StepResult<Vec<T>> {
         let mut all = Vec::new();
         self.transaction.query(sql, values, &mut |mut row| {
             all.push(read(&mut row)?);
@@ -241,8 +241,8 @@ impl<'a> Act<'a> {
         &self,
         sql: &str,
         values: &[Value<'_>],
-        each: &mut dyn FnMut(Row) -> Outcome<()>,
-    ) -> Outcome<()> {
+        each: &mut dyn FnMut(Row) -> StepResult<()>,
+    ) -> StepResult<()> {
         self.transaction.query(sql, values, each)
     }
 
@@ -251,18 +251,18 @@ impl<'a> Act<'a> {
         &self,
         sql: &str,
         values: &[Value<'_>],
-        read: impl FnMut(&mut Row) -> Outcome<T>,
-    ) -> Outcome<Option<T>> {
+        read: impl FnMut(&mut Row) -> StepResult<T>,
+    ) -> StepResult<Option<T>> {
         Ok(self.rows(sql, values, read)?.pop())
     }
 
     /// The number that a query returns; `None` without a row.
-    pub(crate) fn number(&self, sql: &str, values: &[Value<'_>]) -> Outcome<Option<i64>> {
+    pub(crate) fn number(&self, sql: &str, values: &[Value<'_>]) -> StepResult<Option<i64>> {
         self.row(sql, values, |row| row.take(0))
     }
 
     /// Whether a query returns a row.
-    pub(crate) fn exists(&self, sql: &str, values: &[Value<'_>]) -> Outcome<bool> {
+    pub(crate) fn exists(&self, sql: &str, values: &[Value<'_>]) -> StepResult<bool> {
         Ok(self.row(sql, values, |_| Ok(()))?.is_some())
     }
 
@@ -278,7 +278,7 @@ impl<'a> Act<'a> {
     }
 
     /// Writes the changed digests; must be the last statements of every transaction that changes rows.
-    pub(crate) fn write_digests(&self) -> Outcome<()> {
+    pub(crate) fn write_digests(&self) -> StepResult<()> {
         for table in TABLES {
             let changed = self.changed[table as usize].replace(0);
             if changed == 0 {

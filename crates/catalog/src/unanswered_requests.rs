@@ -3,8 +3,8 @@
 //!
 //! The store decides which parts these are and how long they are kept.
 
-use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
-use crate::transaction::{Act, Outcome, Row, upsert, values};
+use crate::checksum::{RowChecksum, Table, check_row, delete_rows, known_sum};
+use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "run, number, key, time, checksum";
@@ -24,7 +24,7 @@ pub struct UnansweredPart {
 
 impl UnansweredPart {
     fn sum(&self) -> i64 {
-        let sum = RowSum::of(Table::Unanswered).number(self.run.cast_signed()).number(self.number.cast_signed());
+        let sum = RowChecksum::of(Table::Unanswered).number(self.run.cast_signed()).number(self.number.cast_signed());
         sum.bytes(&self.key.to_le_bytes()).number(self.time).finish()
     }
 }
@@ -51,7 +51,7 @@ impl Catalog {
     }
 }
 
-fn write(act: &Act<'_>, part: &UnansweredPart) -> Outcome<()> {
+fn write(act: &CatalogTransaction<'_>, part: &UnansweredPart) -> StepResult<()> {
     let (run, number, sum) = (part.run.cast_signed(), part.number.cast_signed(), part.sum());
     let old = known_sum(act, "SELECT checksum FROM unanswered WHERE run = ?1 AND number = ?2", values![run, number])?;
     let key = part.key.to_le_bytes();
@@ -60,7 +60,7 @@ fn write(act: &Act<'_>, part: &UnansweredPart) -> Outcome<()> {
     Ok(())
 }
 
-fn read(row: &mut Row) -> Outcome<(UnansweredPart, i64)> {
+fn read(row: &mut Row) -> StepResult<(UnansweredPart, i64)> {
     let part = UnansweredPart {
         run: row.unsigned(0)?,
         number: row.unsigned(1)?,
@@ -71,7 +71,7 @@ fn read(row: &mut Row) -> Outcome<(UnansweredPart, i64)> {
     Ok((part, part.sum()))
 }
 
-pub(crate) fn sum_of_unanswered(act: &Act<'_>) -> Outcome<i64> {
+pub(crate) fn sum_of_unanswered(act: &CatalogTransaction<'_>) -> StepResult<i64> {
     let sums = act.rows(&format!("SELECT {COLUMNS} FROM unanswered"), &[], |row| read(row).map(|(_, sum)| sum))?;
     Ok(sums.iter().fold(0, |all, sum| all ^ sum))
 }

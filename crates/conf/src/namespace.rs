@@ -52,7 +52,7 @@ impl Namespace {
     /// The namespace of an app and a user. `None` (everything) if one of them is `-`; `nobody` means no user.
     pub fn new(user: &str, app: &str) -> Result<Option<Namespace>, Fault> {
         for (what, name) in [("a user", user), ("an app", app)] {
-            check_file_name(name).map_err(|fault| fault.at(what))?;
+            check_file_name(name).map_err(|fault| fault.with_context(what))?;
         }
         if user == ALL || app == ALL {
             return Ok(None);

@@ -198,7 +198,7 @@ impl Environment for Runner {
         let rule = self.rules.props().report_rule(name);
         let missing = || failed(Fault::not_found(format!("transforms.conf has no stanza {name} that extracts fields")));
         let report = Report::new(rule.ok_or_else(missing)?);
-        report.map_err(|fault| failed(fault.at(format_args!("transforms.conf [{name}]"))))
+        report.map_err(|fault| failed(fault.with_context(format_args!("transforms.conf [{name}]"))))
     }
 
     fn lookup_table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {

@@ -17,7 +17,7 @@ use quarry_spl::ast::{Command, Pipeline, Span};
 use quarry_spl::capabilities::{required_capability, visit_commands};
 use quarry_spl::commands::{Effect, InnerSearchText};
 use quarry_stdx::Fault;
-use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, RemoteFigures, Snapshot, StoreError};
+use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, RemoteStats, Snapshot, StoreError};
 
 use crate::plan::Effects;
 use crate::run::Runner;
@@ -67,7 +67,7 @@ impl SnapshotSource for PermittedSource {
         self.source.follow(&indexes.within(&self.allowed))
     }
 
-    fn remote_figures(&self) -> Option<RemoteFigures> {
+    fn remote_figures(&self) -> Option<RemoteStats> {
         self.source.remote_figures()
     }
 
@@ -163,7 +163,7 @@ impl Runner {
             Some(Effect::Index(index)) => self.rules.props().indexes().check(index),
             Some(Effect::Model(_) | Effect::Other) | None => Ok(()),
         };
-        checked.map_err(|fault| EngineError::at(fault.at(command.name()), span))
+        checked.map_err(|fault| EngineError::at(fault.with_context(command.name()), span))
     }
 
     fn forbidden(&self, command: &str, capability: &str, span: Span) -> EngineError {

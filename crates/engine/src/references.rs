@@ -28,7 +28,8 @@ impl Runner {
         };
         let fill = |text: String, (token, value): &(String, String)| text.replace(&format!("${token}$"), value);
         let text = tokens.iter().fold(text, fill);
-        self.expand_macros(&text).map_err(|fault| EngineError::at(fault.at(format_args!("saved search {name}")), span))
+        self.expand_macros(&text)
+            .map_err(|fault| EngineError::at(fault.with_context(format_args!("saved search {name}")), span))
     }
 
     /// A text with its macros replaced.

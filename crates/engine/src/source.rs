@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quarry_event::{EventBatch, TimeRange};
 use quarry_stdx::Fault;
 use quarry_store::{
-    AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, RemoteFigures, Snapshot, Store,
+    AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, RemoteStats, Snapshot, Store,
     StoreError,
 };
 
@@ -24,7 +24,7 @@ pub trait SnapshotSource: Send + Sync {
         None
     }
     /// Figures of remote volumes and their cache; `None` without volumes.
-    fn remote_figures(&self) -> Option<RemoteFigures> {
+    fn remote_figures(&self) -> Option<RemoteStats> {
         None
     }
     /// Stores events made by a search, all of one index.
@@ -54,8 +54,8 @@ impl SnapshotSource for Store {
         Store::follow(self, indexes)
     }
 
-    fn remote_figures(&self) -> Option<RemoteFigures> {
-        Store::remote_figures(self)
+    fn remote_figures(&self) -> Option<RemoteStats> {
+        Store::remote_stats(self)
     }
 
     fn store_events(&self, events: EventBatch) -> Result<(), Fault> {

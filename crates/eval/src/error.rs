@@ -147,7 +147,7 @@ impl EngineError {
                 EngineError::Invalid { message: format!("saved search {name}: {message}"), span: Some(span) }
             }
             EngineError::Failed { fault, .. } => {
-                EngineError::Failed { fault: fault.at(format_args!("saved search {name}")), span: Some(span) }
+                EngineError::Failed { fault: fault.with_context(format_args!("saved search {name}")), span: Some(span) }
             }
             other => other,
         }

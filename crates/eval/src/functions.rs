@@ -100,7 +100,7 @@ pub fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared,
 }
 
 fn compile(name: &str, pattern: &str) -> Result<Regex, Fault> {
-    Regex::new(pattern).map_err(|fault| fault.at(format_args!("{name}()")))
+    Regex::new(pattern).map_err(|fault| fault.with_context(format_args!("{name}()")))
 }
 
 #[cfg(test)]

@@ -255,8 +255,9 @@ pub struct LookupIndex {
 impl LookupIndex {
     /// Parses the table and indexes its input columns.
     pub fn new(command: &LookupCommand, table: LookupTable) -> Result<LookupIndex, EngineError> {
-        let rows = read_csv(&table.csv)
-            .map_err(|fault| EngineError::at(fault.at(format_args!("lookup {}", command.table)), command.table_span))?;
+        let rows = read_csv(&table.csv).map_err(|fault| {
+            EngineError::at(fault.with_context(format_args!("lookup {}", command.table)), command.table_span)
+        })?;
         let columns = crate::field_names::names_of(&rows);
         for (column, _) in command.inputs.iter().chain(&command.outputs) {
             if !columns.contains(column) {

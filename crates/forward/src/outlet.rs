@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_event::EventBatch;
-use quarry_inputs::s2s::batch::{BatchPacker, parts_of};
+use quarry_inputs::s2s::batch::{BatchPacker, split_rows};
 use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, Sink, SinkError};
 use quarry_pipeline::EVENT_BYTES_MAX;
 use quarry_stdx::Fault;
@@ -98,7 +98,7 @@ impl Outlet {
         bytes.clear();
         let mut packed = Vec::new();
         for (groups, batch) in &parts {
-            for rows in parts_of(batch) {
+            for rows in split_rows(batch) {
                 let (start, events) = (bytes.len(), rows.len() as u64);
                 if packer.pack(batch, rows, &mut bytes) {
                     packed.push((*groups, start..bytes.len(), events));

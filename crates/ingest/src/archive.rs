@@ -25,9 +25,9 @@ const SCRIPT_SECS_MAX: u64 = 600;
 /// Maximum characters of a script's error output that are logged.
 const ERROR_CHARS_MAX: usize = 300;
 /// Folder of the objects, relative to the data directory.
-const OBJECTS: &str = "db";
+const OBJECTS_FOLDER: &str = "db";
 /// Folder of the bucket folders that scripts receive, relative to the data directory.
-const SHOWN: &str = "run/frozen";
+const SCRIPT_FOLDER: &str = "run/frozen";
 
 /// Archives a bucket as configured for its index; after an error, the bucket must not be removed.
 pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), Fault> {
@@ -40,7 +40,7 @@ pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket
         return put(data_dir, &folder, bucket, false).map(drop);
     }
     let Some(script) = &settings.cold_to_frozen_script else { return Ok(()) };
-    let shown = put(data_dir, &data_dir.join(SHOWN), bucket, true)?;
+    let shown = put(data_dir, &data_dir.join(SCRIPT_FOLDER), bucket, true)?;
     let ran = run(data_dir, script, &shown);
     // If removing fails, the next attempt replaces the folder.
     drop(fs::remove_dir_all(&shown));
@@ -49,7 +49,7 @@ pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket
 
 /// Expands a path in a setting; Splunk's variables stand for folders of the data directory.
 fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
-    let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS).display().to_string());
+    let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS_FOLDER).display().to_string());
     let path = PathBuf::from(text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects));
     if path.is_absolute() { Ok(path) } else { Err(Fault::invalid(format!("{text} is not an absolute path"))) }
 }
@@ -70,7 +70,7 @@ fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> 
     let write = || -> io::Result<()> {
         fs::create_dir_all(&unfinished)?;
         for object in &bucket.objects {
-            let from = data_dir.join(OBJECTS).join(object);
+            let from = data_dir.join(OBJECTS_FOLDER).join(object);
             let to = unfinished.join(Path::new(object).file_name().unwrap_or_default());
             if !linked || fs::hard_link(&from, &to).is_err() {
                 fs::copy(&from, &to)?;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_copied_whole_and_again_after_a_failure() {
+    fn buckets_are_copied_completely_and_again_after_a_failure() {
         let data = tempfile::tempdir().unwrap();
         let bucket = bucket(data.path());
         let to = data.path().join("archive/web");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_sees_the_bucket_and_its_end_decides() {
+    fn scripts_receive_the_bucket_and_their_exit_status_decides() {
         let data = tempfile::tempdir().unwrap();
         let bucket = bucket(data.path());
         let script = data.path().join("take it.sh");
@@ -216,7 +216,7 @@ mod tests {
         let command = |word: &str| format!("/bin/sh \"$SPLUNK_HOME/take it.sh\" {word}");
         archive(data.path(), &settings(None, Some(&command("yes"))), &bucket).unwrap();
         assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
-        assert_eq!(fs::read_dir(data.path().join(SHOWN)).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(data.path().join(SCRIPT_FOLDER)).unwrap().count(), 0);
         // The program runs in another folder, so the path of a relative data directory must be made absolute.
         fs::remove_dir_all(data.path().join("taken")).unwrap();
         let up: std::path::PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();

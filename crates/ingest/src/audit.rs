@@ -16,7 +16,7 @@ use quarry_store::AppendRequest;
 use crate::ingest::Ingest;
 
 /// Interval at which audit events are written.
-const WRITE_EVERY: Duration = Duration::from_secs(1);
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Index of the events.
 const INDEX: &str = "_audit";
 /// Source and sourcetype of the events.
@@ -27,7 +27,7 @@ const TIME_FORMAT: &str = "%m-%d-%Y %H:%M:%S.%3N";
 /// Writes audit events periodically.
 pub async fn write_events(node: Arc<Ingest>, auth: Arc<Auth>) {
     loop {
-        tokio::time::sleep(WRITE_EVERY).await;
+        tokio::time::sleep(WRITE_INTERVAL).await;
         let (node, auth) = (Arc::clone(&node), Arc::clone(&auth));
         drop(tokio::task::spawn_blocking(move || write_round(&node, &auth)).await);
     }
@@ -40,7 +40,7 @@ pub fn write_round(node: &Ingest, auth: &Auth) {
         return;
     }
     let settings = &node.settings;
-    let batch = round(&records, &settings.host, settings.clock.now_ns(), &settings.zone);
+    let batch = format_events(&records, &settings.host, settings.clock.now_ns(), &settings.zone);
     let written = node.store.append(AppendRequest { batch, checkpoint: None }).and_then(|ticket| ticket.wait());
     if let Err(error) = written {
         log::warning(format!("{} audit events are lost: {error}", records.len()));
@@ -61,7 +61,7 @@ pub struct Deleting<'a> {
 }
 
 /// The audit event that is stored before events are deleted.
-pub fn deletion(deleting: &Deleting<'_>, host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
+pub fn deletion_event(deleting: &Deleting<'_>, host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
     let time = strftime(now_ns, TIME_FORMAT, zone);
@@ -80,7 +80,7 @@ fn meta(host: &str) -> Metadata {
 }
 
 /// Formats records as events.
-fn round(records: &[AuditRecord], host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
+fn format_events(records: &[AuditRecord], host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
     for record in records {
@@ -111,11 +111,11 @@ fn value(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_plain) {
         return name.to_owned();
     }
-    format!("\"{}\"", clean(name))
+    format!("\"{}\"", strip_quotes(name))
 }
 
 /// Replaces characters that would end a quoted value.
-fn clean(text: &str) -> String {
+fn strip_quotes(text: &str) -> String {
     let plain = |character: char| if character.is_control() || "\"\\".contains(character) { '_' } else { character };
     text.chars().map(plain).collect()
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_splunks_and_names_cannot_forge_fields() {
+    fn lines_match_splunks_format_and_names_cannot_forge_fields() {
         let event = |user: &str, object| AuditEvent {
             user: user.to_owned(),
             action: "login attempt",
@@ -155,7 +155,7 @@ mod tests {
             of(event("x, info=succeeded]\n\"", Some(("edit", "eva".to_owned())))),
             of(event("", None)),
         ];
-        let batch = round(&records, "h", 1_795_244_401 * NS_PER_SEC, &TimeZone::fixed(jiff::tz::offset(-5)));
+        let batch = format_events(&records, "h", 1_795_244_401 * NS_PER_SEC, &TimeZone::fixed(jiff::tz::offset(-5)));
         let text = |row| String::from_utf8(batch.raw(row).to_vec()).unwrap();
         assert_eq!(
             text(0),

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_waits_for_one_that_begins_alike_and_for_no_other() {
+    fn files_wait_only_for_files_with_the_same_head() {
         let claims = Arc::new(Claims::default());
         let (first, is_unsettled) = claims.claim("main", b"abc");
         assert!(!is_unsettled);

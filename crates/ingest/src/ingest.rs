@@ -11,11 +11,11 @@ use quarry_store::{AppendRequest, Store, StoreError, Ticket};
 
 use crate::claims::Claims;
 use crate::metrics::Throughput;
-use crate::monitors::Sinks;
-use crate::store_sink::{StoreSink, checkpoint_of, set_of};
+use crate::monitors::SinkFactory;
+use crate::store_sink::{StoreSink, checkpoint_of, pipeline_set_of};
 
 /// Maximum number of distinct messages that are logged, each once; further ones are dropped.
-const LOGGED_MAX: usize = 1_000;
+const LOGGED_MESSAGES_MAX: usize = 1_000;
 
 /// The write side of a running node.
 pub struct Ingest {
@@ -47,19 +47,19 @@ impl Ingest {
 
     /// A sink for a file read by pipeline set `set`.
     pub fn file_sink(&self, set: usize) -> StoreSink<'_> {
-        StoreSink::new(&self.store, set, &self.claims).counted(&self.throughput)
+        StoreSink::new(&self.store, set, &self.claims).with_throughput(&self.throughput)
     }
 
     /// Logs a message unless it was logged before.
     fn log_once(&self, text: &str) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.len() < LOGGED_MAX && logged.insert(text.to_owned()) {
+        if logged.len() < LOGGED_MESSAGES_MAX && logged.insert(text.to_owned()) {
             log::warning(text);
         }
     }
 }
 
-impl Sinks for Ingest {
+impl SinkFactory for Ingest {
     fn sink(&self, worker: usize) -> Box<dyn Sink + '_> {
         Box::new(self.file_sink(worker))
     }
@@ -67,34 +67,34 @@ impl Sinks for Ingest {
 
 impl EventStore for Ingest {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
-        self.throughput.note(&batch);
+        self.throughput.count_events(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
-        let appended = self.store.append_in(set, AppendRequest { batch, checkpoint: None });
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(refusal)
+        let appended = self.store.append_to_set(set, AppendRequest { batch, checkpoint: None });
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(append_error)
     }
 
     fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
-        self.throughput.note(&batch);
+        self.throughput.count_events(&batch);
         // Each sender always uses the same set, so that its batches stay in order.
-        let set = set_of(&position.identity);
+        let set = pipeline_set_of(&position.identity);
         let request = AppendRequest { batch, checkpoint: Some(checkpoint_of(position)) };
-        let appended = self.store.append_in(set, request);
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(refusal)
+        let appended = self.store.append_to_set(set, request);
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(append_error)
     }
 
-    fn sent_request(&self, key: u128) -> SentRequest {
-        self.store.sent_request(key)
+    fn begin_request(&self, key: u128) -> SentRequest {
+        self.store.begin_request(key)
     }
 
     fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
-        self.throughput.note(&batch);
+        self.throughput.count_events(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         let appended = self.store.append_sent(set, batch, request);
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(refusal)
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(append_error)
     }
 
-    fn answered(&self, requests: &[SentRequest]) -> Result<(), SinkError> {
-        Ok(self.store.answered(requests)?)
+    fn record_answered(&self, requests: &[SentRequest]) -> Result<(), SinkError> {
+        Ok(self.store.record_answered(requests)?)
     }
 
     fn record_failure(&self, request: &SentRequest) {
@@ -104,7 +104,7 @@ impl EventStore for Ingest {
     }
 
     fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
-        self.store.settle()?;
+        self.store.wait_for_appends()?;
         let known = self.store.checkpoints_of(name, scope)?;
         let own = known.iter().map(|logged| &logged.checkpoint).filter(|known| known.head_bytes as usize == name.len());
         Ok(own.map(|known| known.offset).max().unwrap_or(0))
@@ -114,7 +114,7 @@ impl EventStore for Ingest {
         self.store.spare_batch()
     }
 
-    fn tell(&self, text: &str) {
+    fn warn(&self, text: &str) {
         self.log_once(text);
     }
 
@@ -132,12 +132,12 @@ impl Receipt for TicketReceipt {
     }
 
     fn wait(self: Box<Self>) -> Result<(), AppendError> {
-        self.0.wait().map_err(refusal)
+        self.0.wait().map_err(append_error)
     }
 }
 
 /// Maps a store error to the sender's error, which tells whether a retry can help.
-fn refusal(error: StoreError) -> AppendError {
+fn append_error(error: StoreError) -> AppendError {
     match error {
         StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),
         StoreError::Closed => AppendError::Stopping,

@@ -15,14 +15,14 @@ use jiff::tz::TimeZone;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_stdx::log;
-use quarry_store::{AppendRequest, CacheFigures, RemoteFigures};
+use quarry_store::{AppendRequest, CacheStats, RemoteStats};
 
 use crate::ingest::Ingest;
 
 /// Interval at which metrics are written.
-const WRITE_EVERY: Duration = Duration::from_secs(30);
+const WRITE_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval at which logged messages are written.
-const LOG_EVERY: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// Index of the metrics.
 const INDEX: &str = "_internal";
 /// `source` of the metrics: Splunk's path of the file, relative to the data directory; searches use
@@ -37,9 +37,9 @@ const TIME_FORMAT: &str = "%m-%d-%Y %H:%M:%S.%3N %z";
 /// Maximum series written per group, busiest first.
 const SERIES_MAX: usize = 10;
 /// Maximum series counted per group; further ones are counted together.
-const COUNTED_MAX: usize = 10_000;
+const COUNTED_SERIES_MAX: usize = 10_000;
 /// Name of the series that counts all further ones.
-const OTHERS: &str = "_others";
+const OTHER_SERIES: &str = "_others";
 /// Groups, in the order of [`names_of`].
 const GROUPS: [&str; 4] = ["per_host_thruput", "per_index_thruput", "per_source_thruput", "per_sourcetype_thruput"];
 const BYTES_PER_KB: f64 = 1_024.0;
@@ -78,7 +78,7 @@ struct Totals {
 
 impl Throughput {
     /// Counts the events of a batch.
-    pub(crate) fn note(&self, batch: &EventBatch) {
+    pub(crate) fn count_events(&self, batch: &EventBatch) {
         let mut amounts = vec![Amount::default(); batch.metas.len()];
         let mut start = 0;
         for row in 0..batch.len() {
@@ -99,8 +99,8 @@ impl Throughput {
             counted.all.add(amount);
             counted.total_bytes += amount.bytes;
             for (series, name) in counted.series.iter_mut().zip(names_of(meta)) {
-                let is_full = series.len() >= COUNTED_MAX && !series.contains_key(name);
-                let name = if is_full { Arc::from(OTHERS) } else { Arc::clone(name) };
+                let is_full = series.len() >= COUNTED_SERIES_MAX && !series.contains_key(name);
+                let name = if is_full { Arc::from(OTHER_SERIES) } else { Arc::clone(name) };
                 series.entry(name).or_default().add(amount);
             }
         }
@@ -159,8 +159,8 @@ fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
 
 /// Lines about the queues in front of the log, one per pipeline set.
 fn queue_lines(node: &Ingest) -> Vec<String> {
-    let queues = node.store.queues();
-    let line = |(set, queue): (usize, &quarry_store::QueueFigures)| {
+    let queues = node.store.queue_stats();
+    let line = |(set, queue): (usize, &quarry_store::QueueStats)| {
         let name = if set == 0 { "indexqueue".to_owned() } else { format!("indexqueue, ingest_pipe={set}") };
         format!(
             "group=queue, name={name}, max_size_kb={}, current_size_kb={}, current_size={}, blocked={}",
@@ -176,7 +176,7 @@ fn queue_lines(node: &Ingest) -> Vec<String> {
 /// Lines about buckets on remote volumes: ranges read since `before` from the cache and from volumes, the size of the
 /// cache, and waiting uploads. The names of the groups are Splunk's; the fields differ, because ranges and not buckets
 /// are fetched.
-fn volume_lines(figures: &RemoteFigures, before: &CacheFigures) -> Vec<String> {
+fn volume_lines(figures: &RemoteStats, before: &CacheStats) -> Vec<String> {
     let kilobytes = |bytes: u64| bytes as f64 / BYTES_PER_KB;
     let (cache, since) = (&figures.cache, |now: u64, then: u64| now.saturating_sub(then));
     vec![
@@ -202,7 +202,7 @@ fn volume_lines(figures: &RemoteFigures, before: &CacheFigures) -> Vec<String> {
 }
 
 /// Formats lines as events.
-fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs, zone: &TimeZone) -> EventBatch {
+fn format_events(lines: Vec<String>, source: &str, host: &str, now: TimeNs, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
     let meta = batch.intern(&Metadata {
         index: INDEX.into(),
@@ -220,7 +220,7 @@ fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs, zone: &TimeZ
 /// Writes the errors and warnings of the process to `_internal` as they are logged ([`log::keep`]).
 pub async fn write_log(node: Arc<Ingest>, data_dir: PathBuf) {
     loop {
-        tokio::time::sleep(LOG_EVERY).await;
+        tokio::time::sleep(LOG_INTERVAL).await;
         let (node, data_dir) = (Arc::clone(&node), data_dir.clone());
         drop(tokio::task::spawn_blocking(move || write_logged(&node, &data_dir)).await);
     }
@@ -228,7 +228,7 @@ pub async fn write_log(node: Arc<Ingest>, data_dir: PathBuf) {
 
 /// Writes the messages logged since the last call.
 pub fn write_logged(node: &Ingest, data_dir: &Path) {
-    let kept = log::take();
+    let kept = log::take_recent();
     write_messages(node, data_dir, kept.iter().map(|kept| (kept.level, kept.text.as_str())));
 }
 
@@ -257,25 +257,25 @@ pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, texts: impl IntoIterat
 }
 
 /// Writes metrics periodically.
-pub async fn write_figures(node: Arc<Ingest>, data_dir: &Path) {
+pub async fn write_metrics(node: Arc<Ingest>, data_dir: &Path) {
     let source = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf()).join(SOURCE);
     let (source, host) = (source.display().to_string(), node.settings.host.clone());
     if node.settings.check_index(INDEX).is_err() {
         return;
     }
-    let before = Arc::<Mutex<CacheFigures>>::default();
+    let before = Arc::<Mutex<CacheStats>>::default();
     loop {
-        tokio::time::sleep(WRITE_EVERY).await;
+        tokio::time::sleep(WRITE_INTERVAL).await;
         let (node, source, host, before) = (Arc::clone(&node), source.clone(), host.clone(), Arc::clone(&before));
         let round = move || {
-            let mut lines = node.throughput.take_lines(WRITE_EVERY.as_secs_f64());
+            let mut lines = node.throughput.take_lines(WRITE_INTERVAL.as_secs_f64());
             lines.extend(queue_lines(&node));
-            if let Some(figures) = node.store.remote_figures() {
+            if let Some(figures) = node.store.remote_stats() {
                 let mut before = before.lock().unwrap_or_else(PoisonError::into_inner);
                 lines.extend(volume_lines(&figures, &before));
                 *before = figures.cache;
             }
-            let batch = round(lines, &source, &host, node.settings.clock.now_ns(), &node.settings.zone);
+            let batch = format_events(lines, &source, &host, node.settings.clock.now_ns(), &node.settings.zone);
             // Metrics are dispensable; a failing store is reported elsewhere.
             if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
                 drop(ticket);
@@ -290,10 +290,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_of_volumes_are_of_one_round() {
-        let before = CacheFigures { bytes_read: 1_024, bytes_fetched: 2_048, fetches: 5, ..CacheFigures::default() };
-        let cache = CacheFigures { bytes: 512, bytes_read: 3_072, fetches: 7, ..before };
-        let figures = RemoteFigures { cache, uploads_waiting: 3, copies_bytes: 1_024, remote_bytes: 4_096 };
+    fn volume_metrics_cover_one_interval() {
+        let before = CacheStats { bytes_read: 1_024, bytes_fetched: 2_048, fetches: 5, ..CacheStats::default() };
+        let cache = CacheStats { bytes: 512, bytes_read: 3_072, fetches: 7, ..before };
+        let figures = RemoteStats { cache, uploads_waiting: 3, copies_bytes: 1_024, remote_bytes: 4_096 };
         assert_eq!(
             volume_lines(&figures, &before),
             [
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_of_one_round_and_name_the_busiest() {
+    fn metrics_cover_one_interval_and_list_the_busiest_series() {
         let throughput = Throughput::default();
         let mut batch = EventBatch { index_time: 20 * NS_PER_SEC, ..EventBatch::default() };
         for number in 0..12 {
@@ -319,7 +319,7 @@ mod tests {
             });
             batch.push("x".repeat(1_024 * (1 + number)).as_bytes(), 10 * NS_PER_SEC, meta);
         }
-        throughput.note(&batch);
+        throughput.count_events(&batch);
         let lines = throughput.take_lines(30.0);
         let hosts: Vec<&String> = lines.iter().filter(|line| line.contains("per_host_thruput")).collect();
         assert_eq!(hosts.len(), SERIES_MAX);
@@ -330,7 +330,7 @@ mod tests {
         let next = throughput.take_lines(30.0);
         assert_eq!(next.len(), 2, "no series without events: {next:?}");
         assert!(next[0].contains("total_k_processed=78.000, kb=0.000000, ev=0"), "{}", next[0]);
-        let events = round(next, "/d/metrics.log", "h", 1_795_244_400 * NS_PER_SEC, &TimeZone::UTC);
+        let events = format_events(next, "/d/metrics.log", "h", 1_795_244_400 * NS_PER_SEC, &TimeZone::UTC);
         assert!(events.raw(0).starts_with(b"11-21-2026 07:00:00.000 +0000 INFO  Metrics - group=thruput, name="));
         assert_eq!((&*events.metas[0].index, events.len()), ("_internal", 2));
     }

@@ -14,14 +14,14 @@ use crate::error::IngestError;
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
 /// Maximum files open in one worker.
-const OPEN_MAX: usize = 1_024;
+const OPEN_FILES_MAX: usize = 1_024;
 /// Maximum new files held open before their first read.
-const HELD_MAX: usize = 8_192;
+const HELD_FILES_MAX: usize = 8_192;
 /// Divisor of the open-file limit: a quarter of the limit is for files being read, and another quarter for held files.
-const DESCRIPTOR_SHARE: usize = 4;
+const DESCRIPTOR_DIVISOR: usize = 4;
 
 /// Provider of sinks for watched files.
-pub trait Sinks: Send + Sync {
+pub trait SinkFactory: Send + Sync {
     /// A sink for a worker.
     fn sink(&self, worker: usize) -> Box<dyn Sink + '_>;
 }
@@ -41,7 +41,7 @@ struct Watchers {
 }
 
 /// Starts watching as inputs.conf says. Invalid stanzas are reported.
-pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Watching, IngestError> {
+pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn SinkFactory>) -> Result<Watching, IngestError> {
     let mut watching = Watching::default();
     watching.apply(settings, sinks)?.iter().for_each(log::warning);
     Ok(watching)
@@ -52,7 +52,11 @@ impl Watching {
     ///
     /// If a stanza has changed, all watchers end and new ones continue where they stopped: a file belongs to the first
     /// stanza that matches it, so that each stanza depends on the others.
-    pub fn apply(&mut self, settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Vec<String>, IngestError> {
+    pub fn apply(
+        &mut self,
+        settings: &Arc<InputSettings>,
+        sinks: &Arc<dyn SinkFactory>,
+    ) -> Result<Vec<String>, IngestError> {
         let (mut stanzas, wrong) = MonitorSettings::read_all(&settings.layers);
         let mut faults: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
@@ -85,21 +89,25 @@ fn options(settings: &InputSettings) -> MonitorOptions {
         host: settings.host.clone(),
         clock: settings.clock.clone(),
         workers: sets,
-        open_max: OPEN_MAX.min(settings.descriptors / DESCRIPTOR_SHARE / sets.max(1)).max(1),
-        held_max: HELD_MAX.min(settings.descriptors / DESCRIPTOR_SHARE),
-        tell: Box::new(|text| log::warning(text)),
+        open_max: OPEN_FILES_MAX.min(settings.descriptors / DESCRIPTOR_DIVISOR / sets.max(1)).max(1),
+        held_max: HELD_FILES_MAX.min(settings.descriptors / DESCRIPTOR_DIVISOR),
+        report: Box::new(|text| log::warning(text)),
     }
 }
 
 impl Watchers {
-    fn start(monitor: Monitor, settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Watchers, IngestError> {
+    fn start(
+        monitor: Monitor,
+        settings: &Arc<InputSettings>,
+        sinks: &Arc<dyn SinkFactory>,
+    ) -> Result<Watchers, IngestError> {
         let mut watchers = Watchers { monitor: Arc::new(monitor), threads: Vec::new() };
         let monitor = watchers.monitor.clone();
         watchers.spawn(WATCHER_THREAD.to_owned(), move || monitor.watch())?;
         for set in 0..settings.pipeline_sets() {
             let (monitor, sinks, settings) = (watchers.monitor.clone(), Arc::clone(sinks), Arc::clone(settings));
             watchers.spawn(format!("{WORKER_THREAD}-{set}"), move || {
-                monitor.work(set, &settings.props, &|| sinks.sink(set));
+                monitor.run_worker(set, &settings.props, &|| sinks.sink(set));
             })?;
         }
         Ok(watchers)

@@ -10,22 +10,22 @@ use quarry_inputs::InputSettings;
 use quarry_sharing::SharedFolder;
 use quarry_stdx::{Fault, SharedClock, private_folder};
 use quarry_store::{
-    CatalogMigrated, CatalogPlace, MergeOptions, Rebuilt, RetentionRule, Store, StoreError, StoreOnVolumes,
-    StoreOptions, migrate_catalog, rebuild_catalog, stores_on_volumes,
+    CatalogMigrationResult, CatalogPlace, MergeOptions, RebuildResult, RetentionRule, Store, StoreError,
+    StoreOnVolumes, StoreOptions, migrate_catalog, rebuild_catalog, stores_on_volumes,
 };
 
 use crate::error::IngestError;
 use crate::volumes::remote_options;
 
 /// Time in seconds between the expiry of an index's last events and their removal.
-const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
+const EMPTYING_DELAY_SECS: u64 = 24 * 60 * 60;
 /// Reciprocal of the share of an index's retained size and time span that a merged bucket may hold.
-const KEPT_PARTS: u64 = 8;
+const RETENTION_DIVISOR: u64 = 8;
 /// Maximum length of a cluster's name.
 const CLUSTER_BYTES_MAX: usize = 40;
 /// Attempts to open a data directory that another process has open, and the pause between them.
-const LOCK_ROUNDS_MAX: usize = 50;
-const LOCK_ROUND: Duration = Duration::from_millis(20);
+const LOCK_ATTEMPTS_MAX: usize = 50;
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The settings of an index in indexes.conf.
 pub fn index_settings(layers: &Layers, name: &str) -> IndexSettings {
@@ -41,7 +41,7 @@ pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> 
             index,
             max_age_secs: settings.frozen_time_period_seconds,
             max_stored_bytes: Some(settings.max_total_data_size_mb.saturating_mul(1 << 20)).filter(|most| *most > 0),
-            empties_after_secs: EMPTIES_AFTER_SECS,
+            empties_after_secs: EMPTYING_DELAY_SECS,
             archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
         }
     };
@@ -57,9 +57,9 @@ pub fn open_to_add(
     settings: &InputSettings,
     variables: &Variables,
 ) -> Result<Arc<Store>, IngestError> {
-    close(data_dir)?;
+    make_private(data_dir)?;
     let options = store_options(data_dir, settings, variables)?;
-    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
+    let store = open_with_retries(|| Store::open(options.clone(), settings.clock.clone()))?;
     Ok(store)
 }
 
@@ -69,20 +69,20 @@ pub fn open_to_serve(
     settings: &InputSettings,
     variables: &Variables,
 ) -> Result<Arc<Store>, IngestError> {
-    close(data_dir)?;
+    make_private(data_dir)?;
     let mut options = store_options(data_dir, settings, variables)?;
     options.compaction.bucket_merging = true;
-    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
+    let store = open_with_retries(|| Store::open(options.clone(), settings.clock.clone()))?;
     Ok(store)
 }
 
 /// Makes an existing data directory private; refuses a folder that is not a data directory.
-fn close(data_dir: &Path) -> Result<(), IngestError> {
+fn make_private(data_dir: &Path) -> Result<(), IngestError> {
     if let Some(entry) = private_folder::foreign_entry(data_dir) {
         let entry = entry.to_string_lossy().into_owned();
         return Err(IngestError::ForeignFolder { folder: data_dir.to_owned(), entry });
     }
-    private_folder::close(data_dir);
+    private_folder::make_private(data_dir);
     Ok(())
 }
 
@@ -116,7 +116,7 @@ pub fn open_read_only(
     let remote = remote_options(layers, clock, variables)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
     let options = StoreOptions { remote, catalog, column_cache_bytes: 0, ..StoreOptions::at(data_dir) };
-    Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
+    Ok(open_with_retries(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 
 /// Lists the data directories that have buckets on the volumes of indexes.conf.
@@ -136,9 +136,9 @@ pub fn rebuild_catalog_of(
     clock: &SharedClock,
     variables: &Variables,
     id: &str,
-) -> Result<Rebuilt, IngestError> {
+) -> Result<RebuildResult, IngestError> {
     let remote = remote_options(layers, clock, variables)?;
-    close(data_dir)?;
+    make_private(data_dir)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
     let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
     let rebuilt = rebuild_catalog(&options, id)?;
@@ -155,7 +155,7 @@ pub fn migrate_catalog_of(
     clock: &SharedClock,
     variables: &Variables,
     to: CatalogPlace,
-) -> Result<CatalogMigrated, IngestError> {
+) -> Result<CatalogMigrationResult, IngestError> {
     check_exists(data_dir)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
     Ok(migrate_catalog(&StoreOptions { catalog, ..StoreOptions::at(data_dir) }, to, clock)?)
@@ -199,7 +199,7 @@ fn catalog_settings(
     let read = |path: &str, setting: &str| {
         let path = data_dir.join(path);
         std::fs::read_to_string(&path)
-            .map_err(|error| Fault::io(path.display(), error).at(format!("server.conf: [catalog] {setting}")))
+            .map_err(|error| Fault::io(path.display(), error).with_context(format!("server.conf: [catalog] {setting}")))
     };
     let passfile = match conf.passfile.or_else(|| variable("PGPASSFILE")) {
         None => None,
@@ -211,10 +211,10 @@ fn catalog_settings(
 }
 
 /// Opens a store, retrying for a moment while another command has it open.
-fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<Store>, StoreError> {
-    for _ in 0..LOCK_ROUNDS_MAX {
+fn open_with_retries(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<Store>, StoreError> {
+    for _ in 0..LOCK_ATTEMPTS_MAX {
         match open() {
-            Err(StoreError::Locked { .. }) => std::thread::park_timeout(LOCK_ROUND),
+            Err(StoreError::Locked { .. }) => std::thread::park_timeout(LOCK_RETRY_PAUSE),
             opened => return opened,
         }
     }
@@ -252,7 +252,7 @@ fn merge_options(settings: &IndexSettings) -> MergeOptions {
     let conf = &settings.merge;
     let kept = Some(bytes(settings.max_total_data_size_mb)).filter(|most| *most > 0).unwrap_or(u64::MAX);
     MergeOptions {
-        max_merge_stored_bytes: kept / KEPT_PARTS,
+        max_merge_stored_bytes: kept / RETENTION_DIVISOR,
         background: conf.bucket_merging,
         min_merge_count: conf.min_merge_count,
         max_merge_count: conf.max_merge_count,
@@ -260,7 +260,7 @@ fn merge_options(settings: &IndexSettings) -> MergeOptions {
         max_merge_raw_bytes: bytes(conf.max_merge_size_mb),
         max_merge_time_span_secs: conf
             .max_merge_time_span_seconds
-            .min(settings.frozen_time_period_seconds / KEPT_PARTS),
+            .min(settings.frozen_time_period_seconds / RETENTION_DIVISOR),
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merged_buckets_are_small_beside_what_their_index_keeps() {
+    fn merged_buckets_are_small_relative_to_the_retained_size() {
         let text = "[small]\nmaxTotalDataSizeMB = 80\n[short]\nfrozenTimePeriodInSecs = 800\n\
                     [any]\nmaxTotalDataSizeMB = 0\n[own]\nmaxTotalDataSizeMB = 80\nbucketMerge.maxMergeTimeSpanSecs = 9\n";
         let (layer, file) = (Layer::SystemLocal, "indexes.conf".to_owned());
@@ -279,7 +279,7 @@ mod tests {
         let mut options = StoreOptions::at("unused");
         set_merges(&mut options, &layers);
         let of = |index: &str| {
-            let merge = options.compaction.merge_of(index);
+            let merge = options.compaction.merge_options(index);
             (merge.max_merge_stored_bytes, merge.max_merge_time_span_secs)
         };
         let (megabyte, span) = (1 << 20, 7_776_000);

@@ -71,21 +71,21 @@ pub fn run<E: From<IngestError> + Send>(
 
 /// Order in which files look up their positions.
 #[derive(Debug, Default)]
-pub struct Turns {
-    inner: Mutex<Turn>,
+pub struct LookupOrder {
+    inner: Mutex<LookupState>,
     passed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Turn {
+struct LookupState {
     /// Number of the file whose turn it is.
     now: usize,
     /// Files after `now` that have passed their turn in advance.
     done: BTreeSet<usize>,
 }
 
-impl Turns {
-    fn lock(&self) -> MutexGuard<'_, Turn> {
+impl LookupOrder {
+    fn lock(&self) -> MutexGuard<'_, LookupState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,17 +113,17 @@ impl Turns {
 }
 
 /// Sink of one file, which waits for the file's turn before it looks up positions.
-pub struct InTurn<'a, S: Sink> {
+pub struct OrderedSink<'a, S: Sink> {
     sink: &'a mut S,
-    turns: &'a Turns,
+    turns: &'a LookupOrder,
     file: usize,
     has_passed: bool,
 }
 
-impl<'a, S: Sink> InTurn<'a, S> {
+impl<'a, S: Sink> OrderedSink<'a, S> {
     /// Creates the sink of file number `file`; dropping it passes the file's turn.
-    pub fn new(sink: &'a mut S, turns: &'a Turns, file: usize) -> InTurn<'a, S> {
-        InTurn { sink, turns, file, has_passed: false }
+    pub fn new(sink: &'a mut S, turns: &'a LookupOrder, file: usize) -> OrderedSink<'a, S> {
+        OrderedSink { sink, turns, file, has_passed: false }
     }
 
     fn pass(&mut self) {
@@ -133,13 +133,13 @@ impl<'a, S: Sink> InTurn<'a, S> {
     }
 }
 
-impl<S: Sink> Drop for InTurn<'_, S> {
+impl<S: Sink> Drop for OrderedSink<'_, S> {
     fn drop(&mut self) {
         self.pass();
     }
 }
 
-impl<S: Sink> Sink for InTurn<'_, S> {
+impl<S: Sink> Sink for OrderedSink<'_, S> {
     fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         self.turns.wait(self.file);
         let known = self.sink.positions(index, head);
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_taken_once_by_some_set() {
+    fn every_file_is_processed_once() {
         for (sets, count) in [(1, 5), (3, 0), (3, 2), (4, 50)] {
             let taken = Mutex::new(Vec::new());
             let work = |set: usize, files: &Files| {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_ends_ends_the_others() {
+    fn failing_sets_stop_the_others() {
         let work = |_: usize, files: &Files| match files.take() {
             Some(0) => Ok(ControlFlow::Break(())),
             _ => Ok(ControlFlow::Continue(())),
@@ -199,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_in_order_and_nobody_waits_for_who_wants_none() {
-        let turns = Turns::default();
+    fn turns_are_ordered_and_skipped_if_not_needed() {
+        let turns = LookupOrder::default();
         turns.pass(2);
         turns.pass(0);
         turns.wait(1);

@@ -44,13 +44,13 @@ impl<'a> StoreSink<'a> {
     }
 
     /// Makes the sink count its events in `throughput`.
-    pub(crate) fn counted(mut self, throughput: &Arc<Throughput>) -> StoreSink<'a> {
+    pub(crate) fn with_throughput(mut self, throughput: &Arc<Throughput>) -> StoreSink<'a> {
         self.throughput = Some(Arc::clone(throughput));
         self
     }
 
     /// Waits until at most `left` appends are in progress, and collects the results of finished appends.
-    fn settle(&mut self, left: usize) -> Result<(), SinkError> {
+    fn wait_until_at_most(&mut self, left: usize) -> Result<(), SinkError> {
         while self.failure.is_none() {
             let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
             let Some((ticket, claim)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
@@ -79,7 +79,7 @@ pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
 }
 
 /// Number of the pipeline set for a source; the store takes it modulo the number of its sets.
-pub(crate) fn set_of(identity: &FileIdentity) -> usize {
+pub(crate) fn pipeline_set_of(identity: &FileIdentity) -> usize {
     let SourceIdentity(bytes) = SourceIdentity::of(&identity.head, &identity.scope);
     usize::from(bytes[0])
 }
@@ -98,8 +98,8 @@ impl Sink for StoreSink<'_> {
         // The store only knows durable positions. Therefore only a file with the same beginning waits for appends to
         // become durable, so that many small files share their syncs.
         if is_unsettled {
-            self.store.settle()?;
-            self.settle(self.tickets.len())?;
+            self.store.wait_for_appends()?;
+            self.wait_until_at_most(self.tickets.len())?;
         }
         let known = self.store.checkpoints_of(head, index)?;
         let position = |checkpoint: FileCheckpoint| {
@@ -113,15 +113,15 @@ impl Sink for StoreSink<'_> {
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
         let checkpoint = position.map(checkpoint_of);
-        self.settle(TICKETS_MAX)?;
+        self.wait_until_at_most(TICKETS_MAX)?;
         if let Some(throughput) = &self.throughput {
-            throughput.note(&batch);
+            throughput.count_events(&batch);
         }
-        match self.store.append_in(self.set, AppendRequest { batch, checkpoint }) {
+        match self.store.append_to_set(self.set, AppendRequest { batch, checkpoint }) {
             Ok(ticket) => self.tickets.push_back((ticket, self.claim.clone())),
             Err(error) => self.failure = Some(error.to_string()),
         }
-        self.settle(TICKETS_MAX)
+        self.wait_until_at_most(TICKETS_MAX)
     }
 
     fn spare_batch(&mut self) -> Option<EventBatch> {
@@ -135,6 +135,6 @@ impl Sink for StoreSink<'_> {
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.settle(0)
+        self.wait_until_at_most(0)
     }
 }

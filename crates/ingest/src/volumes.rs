@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_blob::{BlobStore, Encrypted, EncryptionKeys, LocalFolder, S3, S3Credentials, S3Encryption, S3Settings};
+use quarry_blob::{
+    BlobStore, DirectoryStore, EncryptedStore, EncryptionKeys, S3Credentials, S3Encryption, S3Settings, S3Store,
+};
 use quarry_conf::{
     Layers, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumePlace, VolumeSettings,
 };
@@ -31,7 +33,7 @@ pub(crate) fn remote_options(
     let mut volumes: BTreeMap<String, Arc<dyn BlobStore>> = BTreeMap::new();
     for (name, settings) in &storage.volumes {
         let opened = open(settings, clock, variables);
-        let opened = opened.map_err(|fault| fault.at(format!("indexes.conf: [volume:{name}]")))?;
+        let opened = opened.map_err(|fault| fault.with_context(format!("indexes.conf: [volume:{name}]")))?;
         volumes.insert(name.clone(), opened);
     }
     let path = |setting: RemotePathSetting| RemotePath { volume: setting.volume, path: setting.path };
@@ -58,12 +60,12 @@ fn open(
 ) -> Result<Arc<dyn BlobStore>, Fault> {
     let failed = |error: quarry_blob::BlobError| Fault::new(error.kind(), error.to_string());
     Ok(match &settings.place {
-        VolumePlace::Folder(folder) => Arc::new(LocalFolder::open(Path::new(folder)).map_err(failed)?),
+        VolumePlace::Folder(folder) => Arc::new(DirectoryStore::open(Path::new(folder)).map_err(failed)?),
         VolumePlace::S3(settings) => {
             let store: Arc<dyn BlobStore> =
-                Arc::new(S3::open(s3_settings(settings, variables)?, clock.clone()).map_err(failed)?);
+                Arc::new(S3Store::open(s3_settings(settings, variables)?, clock.clone()).map_err(failed)?);
             match &settings.encryption {
-                VolumeEncryption::Client(path) => Arc::new(Encrypted::new(store, keys_of(path)?)),
+                VolumeEncryption::Client(path) => Arc::new(EncryptedStore::new(store, read_keys(path)?)),
                 _ => store,
             }
         }
@@ -71,8 +73,8 @@ fn open(
 }
 
 /// Reads the encryption keys in a file.
-fn keys_of(path: &str) -> Result<EncryptionKeys, Fault> {
-    let at = |fault: Fault| fault.at("remote.s3.encryption.cse.key_file");
+fn read_keys(path: &str) -> Result<EncryptionKeys, Fault> {
+    let at = |fault: Fault| fault.with_context("remote.s3.encryption.cse.key_file");
     let text = std::fs::read_to_string(path).map_err(|error| at(Fault::io(path, error)))?;
     EncryptionKeys::parse(&text).map_err(|error| at(Fault::new(error.kind(), format!("{path}: {error}"))))
 }
@@ -84,7 +86,9 @@ fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> R
     };
     let authorities = match &settings.authorities {
         None => Vec::new(),
-        Some(path) => std::fs::read(path).map_err(|error| Fault::io(path, error).at("remote.s3.sslRootCAPath"))?,
+        Some(path) => {
+            std::fs::read(path).map_err(|error| Fault::io(path, error).with_context("remote.s3.sslRootCAPath"))?
+        }
     };
     let endpoints: Vec<&str> = settings.endpoints.iter().map(String::as_str).collect();
     Ok(S3Settings {

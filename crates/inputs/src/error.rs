@@ -22,13 +22,13 @@ pub enum InputError {
     },
     /// A file became shorter between two reads, for example because rotation truncated it.
     #[error("{}: was truncated while it was read", path.display())]
-    Shortened {
+    Truncated {
         /// The file.
         path: PathBuf,
     },
     /// A compressed file is damaged.
     #[error("{}: cannot be decompressed beyond byte {offset} of its content: {reason}", path.display())]
-    Unpack {
+    Decompress {
         /// The file.
         path: PathBuf,
         /// Number of decompressed bytes before the damage.
@@ -62,7 +62,7 @@ pub enum InputError {
     },
     /// Only a part of a file could be read; the events before the error are stored.
     #[error("{fault}; {} events before that position are added", report.events)]
-    Partly {
+    PartiallyRead {
         /// The error.
         fault: Box<InputError>,
         /// Counts of the events before the error.
@@ -75,11 +75,11 @@ impl HasKind for InputError {
         match self {
             InputError::Pattern { .. } => stdx::ErrorKind::Invalid,
             InputError::Read { .. }
-            | InputError::Shortened { .. }
+            | InputError::Truncated { .. }
             | InputError::Pipeline { .. }
             | InputError::Sink { .. } => stdx::ErrorKind::Unavailable,
-            InputError::Unpack { .. } => stdx::ErrorKind::Corrupt,
-            InputError::Partly { fault, .. } => fault.kind(),
+            InputError::Decompress { .. } => stdx::ErrorKind::Corrupt,
+            InputError::PartiallyRead { fault, .. } => fault.kind(),
         }
     }
 }
@@ -89,7 +89,7 @@ impl InputError {
         let path = path.to_path_buf();
         let reason = match error.kind() {
             // `read_exact` returns this error; decompression reports a truncated file with a text of its own.
-            ErrorKind::UnexpectedEof if error.get_ref().is_none() => return InputError::Shortened { path },
+            ErrorKind::UnexpectedEof if error.get_ref().is_none() => return InputError::Truncated { path },
             ErrorKind::NotFound => "no such file".to_owned(),
             ErrorKind::PermissionDenied => "permission denied".to_owned(),
             _ => error.to_string(),
@@ -100,7 +100,7 @@ impl InputError {
     /// Counts of the events before the error, if there were any.
     pub fn report(&self) -> Option<&FileReport> {
         match self {
-            InputError::Partly { report, .. } => Some(report),
+            InputError::PartiallyRead { report, .. } => Some(report),
             _ => None,
         }
     }

@@ -113,7 +113,7 @@ pub trait EventStore: Send + Sync {
         self.append(batch)
     }
     /// Begins the request with this key. Not every store remembers requests.
-    fn sent_request(&self, key: u128) -> SentRequest {
+    fn begin_request(&self, key: u128) -> SentRequest {
         SentRequest { key, id: 0 }
     }
     /// Stores a part of a request begun with [`EventStore::sent_request`]. A part that was stored before, but never
@@ -123,7 +123,7 @@ pub trait EventStore: Send + Sync {
     }
     /// Called when the senders of these requests are about to be answered; from then on, the same content is a new
     /// request. After an error, the senders must not be answered.
-    fn answered(&self, _requests: &[SentRequest]) -> Result<(), SinkError> {
+    fn record_answered(&self, _requests: &[SentRequest]) -> Result<(), SinkError> {
         Ok(())
     }
     /// Called when the request failed and its sender is about to be asked to repeat it.
@@ -137,7 +137,7 @@ pub trait EventStore: Send + Sync {
         None
     }
     /// Receives warnings about events; the same warning may be repeated.
-    fn tell(&self, _text: &str) {}
+    fn warn(&self, _text: &str) {}
     /// Fails with the reason if this index accepts no events.
     fn check_index(&self, index: &str) -> Result<(), Fault>;
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::response::Response;
 use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
 use quarry_event::EventBatch;
-use quarry_inputs::hec::{AckNumbers, AnswerNote, Collector};
+use quarry_inputs::hec::{AckNumbers, Collector, ResponseHook};
 use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 
@@ -52,7 +52,7 @@ impl EventStore for RecordingStore {
         Ok(Box::new(StoredReceipt))
     }
 
-    fn tell(&self, text: &str) {
+    fn warn(&self, text: &str) {
         self.told.lock().unwrap().push(text.to_owned());
     }
 
@@ -86,8 +86,8 @@ impl RecordingStore {
 
 /// Runs the note of an answer, as the port does before it writes the answer.
 async fn run_note(mut response: Response) -> Response {
-    if let Some(note) = response.extensions_mut().remove::<AnswerNote>() {
-        note.leaves().unwrap();
+    if let Some(note) = response.extensions_mut().remove::<ResponseHook>() {
+        note.run().unwrap();
     }
     response
 }
@@ -135,13 +135,13 @@ impl TestCollector {
         runtime.spawn(async move { axum::serve(listener, service).await });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let calls = listener.local_addr().unwrap();
-        let service = collector.calls().into_make_service_with_connect_info::<SocketAddr>();
+        let service = collector.grpc_router().into_make_service_with_connect_info::<SocketAddr>();
         runtime.spawn(async move { axum::serve(listener, service).await });
         TestCollector { address, calls, store, _runtime: runtime }
     }
 
     /// Sends a request and returns the status and body of the answer.
-    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
+    fn send_request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
         let config = ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build();
         let mut request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         for (name, value) in headers {
@@ -153,11 +153,11 @@ impl TestCollector {
     }
 
     fn send(&self, path: &str, token: &str, body: &str) -> (u16, String) {
-        self.ask("POST", &format!("/services/collector{path}"), &[("Authorization", token)], body.as_bytes())
+        self.send_request("POST", &format!("/services/collector{path}"), &[("Authorization", token)], body.as_bytes())
     }
 }
 
-fn told(status: u16, body: &str) -> (u16, String) {
+fn expected_response(status: u16, body: &str) -> (u16, String) {
     (status, body.to_owned())
 }
 
@@ -180,8 +180,8 @@ fn requests_without_a_good_token_are_refused_with_splunks_words() {
         ),
     ] {
         let headers: Vec<(&str, &str)> = authorization.map(|value| ("Authorization", value)).into_iter().collect();
-        let got = served.ask("POST", &format!("/services/collector{path}"), &headers, br#"{"event":"a"}"#);
-        assert_eq!(got, told(status, answer), "{path} {authorization:?}");
+        let got = served.send_request("POST", &format!("/services/collector{path}"), &headers, br#"{"event":"a"}"#);
+        assert_eq!(got, expected_response(status, answer), "{path} {authorization:?}");
     }
     assert!(served.store.lines().is_empty(), "nothing of a refused request is stored");
 }
@@ -213,26 +213,26 @@ fn bad_bodies_are_refused_with_splunks_words_and_the_number_of_the_event() {
             r#"{"text":"Error in handling indexed fields","code":15,"invalid-event-number":0}"#,
         ),
     ] {
-        assert_eq!(served.send(path, token, body), told(400, answer), "{path} {body}");
+        assert_eq!(served.send(path, token, body), expected_response(400, answer), "{path} {body}");
     }
     assert!(served.store.lines().is_empty(), "nothing of a refused request is stored");
 }
 
 #[test]
-fn tokens_may_stand_in_basic_authorisation_and_where_allowed_in_the_url() {
+fn tokens_are_accepted_in_basic_auth_and_if_allowed_in_the_url() {
     let served = TestCollector::start();
-    let good = told(200, r#"{"text":"Success","code":0}"#);
+    let good = expected_response(200, r#"{"text":"Success","code":0}"#);
     // x:22222222-2222-2222-2222-222222222222
     let basic = "Basic eDoyMjIyMjIyMi0yMjIyLTIyMjItMjIyMi0yMjIyMjIyMjIyMjI=";
     assert_eq!(served.send("/event", basic, r#"{"event":"a"}"#), good);
     let path = "/services/collector/event/1.0?token=55555555-5555-5555-5555-555555555555&host=h1";
-    assert_eq!(served.ask("POST", path, &[], br#"{"event":"b"}"#), good);
+    assert_eq!(served.send_request("POST", path, &[], br#"{"event":"b"}"#), good);
     let stored = served.store.lines();
     assert!(stored[1].starts_with("main h1 http:query httpevent b"), "{stored:?}");
 }
 
 #[test]
-fn an_event_says_more_than_the_url_and_the_url_more_than_the_token() {
+fn event_metadata_overrides_url_and_url_overrides_token() {
     let served = TestCollector::start();
     let body = concat!(
         r#"{"event":"a"}"#,
@@ -256,7 +256,10 @@ fn an_event_says_more_than_the_url_and_the_url_more_than_the_token() {
 fn events_before_a_bad_one_are_stored() {
     let served = TestCollector::start();
     let answer = served.send("", ANY, r#"{"event":"good"}{"event":"also"}{"event":null}{"event":"late"}"#);
-    assert_eq!(answer, told(400, r#"{"text":"Event field cannot be blank","code":13,"invalid-event-number":2}"#));
+    assert_eq!(
+        answer,
+        expected_response(400, r#"{"text":"Event field cannot be blank","code":13,"invalid-event-number":2}"#)
+    );
     assert_eq!(served.store.lines().len(), 2);
 }
 
@@ -266,7 +269,10 @@ fn raw_text_is_broken_into_events_with_their_times() {
     let text = "2026-11-20T10:00:00Z one\n  more of one\n2026-11-20T10:00:01Z two\n";
     let headers = [("Authorization", ANY), ("Content-Type", "application/x-www-form-urlencoded")];
     let path = "/services/collector/raw?sourcetype=app&host=h&source=s&index=web";
-    assert_eq!(served.ask("POST", path, &headers, text.as_bytes()), told(200, r#"{"text":"Success","code":0}"#));
+    assert_eq!(
+        served.send_request("POST", path, &headers, text.as_bytes()),
+        expected_response(200, r#"{"text":"Success","code":0}"#)
+    );
     let times: Vec<i64> = served.store.batches.lock().unwrap().iter().flat_map(|batch| batch.time.clone()).collect();
     assert_eq!(times, [1_795_168_800_000_000_000, 1_795_168_801_000_000_000]);
     let lines = served.store.lines();
@@ -274,11 +280,11 @@ fn raw_text_is_broken_into_events_with_their_times() {
 }
 
 #[test]
-fn raw_texts_of_a_source_have_one_order_of_dates() {
+fn raw_requests_of_a_source_share_the_date_order() {
     let served = TestCollector::start();
     let send = |source: &str, text: &str| {
         let path = format!("/services/collector/raw?sourcetype=app&source={source}");
-        assert_eq!(served.ask("POST", &path, &[("Authorization", ANY)], text.as_bytes()).0, 200);
+        assert_eq!(served.send_request("POST", &path, &[("Authorization", ANY)], text.as_bytes()).0, 200);
         served.store.times()
     };
     let (may, november) = (1_746_957_600_000_000_000, 1_762_336_800_000_000_000);
@@ -293,55 +299,55 @@ fn raw_texts_of_a_source_have_one_order_of_dates() {
 }
 
 #[test]
-fn packed_bodies_are_unpacked_and_others_refused() {
+fn compressed_bodies_are_decompressed_and_unknown_ones_refused() {
     use std::io::Write;
     let served = TestCollector::start();
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(br#"{"event":"packed"}{"event":"too"}"#).unwrap();
     let packed = packer.finish().unwrap();
     let headers = [("Authorization", ANY), ("Content-Encoding", "gzip")];
-    assert_eq!(served.ask("POST", "/services/collector", &headers, &packed).0, 200);
+    assert_eq!(served.send_request("POST", "/services/collector", &headers, &packed).0, 200);
     assert_eq!(served.store.lines().len(), 2);
     for (encoding, body) in [("gzip", &b"not packed"[..]), ("gzip", &packed[..20]), ("br", &packed[..])] {
         let headers = [("Authorization", ANY), ("Content-Encoding", encoding)];
-        let answer = served.ask("POST", "/services/collector", &headers, body);
-        assert_eq!(answer, told(400, r#"{"text":"Invalid data format","code":6}"#), "{encoding}");
+        let answer = served.send_request("POST", "/services/collector", &headers, body);
+        assert_eq!(answer, expected_response(400, r#"{"text":"Invalid data format","code":6}"#), "{encoding}");
     }
     assert!(served.store.lines().is_empty());
 }
 
 #[test]
-fn a_channel_tells_once_that_a_request_is_stored() {
+fn stored_requests_are_reported_once_per_channel() {
     let served = TestCollector::start();
     let channel = "FE0ECFAD-13D5-401B-847D-77833BD77131";
     let headers = [("Authorization", ACK), ("X-Splunk-Request-Channel", channel)];
-    let send = || served.ask("POST", "/services/collector", &headers, br#"{"event":"a"}"#);
-    assert_eq!(send(), told(200, r#"{"text":"Success","code":0,"ackId":0}"#));
-    assert_eq!(send(), told(200, r#"{"text":"Success","code":0,"ackId":1}"#));
+    let send = || served.send_request("POST", "/services/collector", &headers, br#"{"event":"a"}"#);
+    assert_eq!(send(), expected_response(200, r#"{"text":"Success","code":0,"ackId":0}"#));
+    assert_eq!(send(), expected_response(200, r#"{"text":"Success","code":0,"ackId":1}"#));
     let path = format!("/services/collector/ack?channel={channel}");
-    let ask = |body: &str| served.ask("POST", &path, &[("Authorization", ACK)], body.as_bytes());
-    assert_eq!(ask(r#"{"acks":[0,7]}"#), told(200, r#"{"acks":{"0":true,"7":false}}"#));
-    assert_eq!(ask(r#"{"acks":[0,1]}"#), told(200, r#"{"acks":{"0":false,"1":true}}"#));
-    assert_eq!(ask("{}"), told(400, r#"{"text":"Invalid data format","code":6}"#));
-    assert_eq!(ask(""), told(400, r#"{"text":"No data","code":5}"#));
+    let ask = |body: &str| served.send_request("POST", &path, &[("Authorization", ACK)], body.as_bytes());
+    assert_eq!(ask(r#"{"acks":[0,7]}"#), expected_response(200, r#"{"acks":{"0":true,"7":false}}"#));
+    assert_eq!(ask(r#"{"acks":[0,1]}"#), expected_response(200, r#"{"acks":{"0":false,"1":true}}"#));
+    assert_eq!(ask("{}"), expected_response(400, r#"{"text":"Invalid data format","code":6}"#));
+    assert_eq!(ask(""), expected_response(400, r#"{"text":"No data","code":5}"#));
 }
 
 #[test]
 fn probes_of_clients_are_answered_as_they_expect() {
     let served = TestCollector::start();
-    assert_eq!(served.ask("OPTIONS", "/services/collector/event/1.0", &[], b"").0, 200);
-    let healthy = told(200, r#"{"text":"HEC is healthy","code":17}"#);
-    assert_eq!(served.ask("GET", "/services/collector/health", &[], b""), healthy);
-    assert_eq!(served.ask("GET", "/services/collector/health/1.0", &[("Authorization", ANY)], b""), healthy);
-    let bad = served.ask("GET", "/services/collector/health", &[("Authorization", "Splunk 9")], b"");
-    assert_eq!(bad, told(400, r#"{"text":"Invalid token","code":4}"#));
+    assert_eq!(served.send_request("OPTIONS", "/services/collector/event/1.0", &[], b"").0, 200);
+    let healthy = expected_response(200, r#"{"text":"HEC is healthy","code":17}"#);
+    assert_eq!(served.send_request("GET", "/services/collector/health", &[], b""), healthy);
+    assert_eq!(served.send_request("GET", "/services/collector/health/1.0", &[("Authorization", ANY)], b""), healthy);
+    let bad = served.send_request("GET", "/services/collector/health", &[("Authorization", "Splunk 9")], b"");
+    assert_eq!(bad, expected_response(400, r#"{"text":"Invalid token","code":4}"#));
     let nothing = r#"{"text":"The requested URL was not found on this server.","code":404}"#;
-    assert_eq!(served.ask("GET", "/services/collector", &[], b""), told(405, nothing));
-    assert_eq!(served.ask("POST", "/services/other", &[], b"x"), told(404, nothing));
+    assert_eq!(served.send_request("GET", "/services/collector", &[], b""), expected_response(405, nothing));
+    assert_eq!(served.send_request("POST", "/services/other", &[], b"x"), expected_response(404, nothing));
 }
 
 #[test]
-fn a_store_that_accepts_nothing_is_reported_to_the_sender() {
+fn store_failures_are_reported_to_the_sender() {
     let served = TestCollector::start();
     let busy: fn() -> AppendError = || AppendError::Busy("disk full".into());
     for (broken, status, answer) in [
@@ -350,26 +356,26 @@ fn a_store_that_accepts_nothing_is_reported_to_the_sender() {
         (|| AppendError::Failed("broken".into()), 500, r#"{"text":"Internal server error","code":8}"#),
     ] {
         *served.store.broken.lock().unwrap() = Some(broken);
-        assert_eq!(served.send("", ANY, r#"{"event":"a"}"#), told(status, answer));
+        assert_eq!(served.send("", ANY, r#"{"event":"a"}"#), expected_response(status, answer));
     }
     *served.store.broken.lock().unwrap() = None;
     assert_eq!(served.send("", ANY, r#"{"event":"a"}"#).0, 200);
 }
 
 #[test]
-fn a_packed_body_above_the_limit_is_refused() {
+fn compressed_bodies_above_the_limit_are_refused() {
     use std::io::Write;
     let served = TestCollector::start();
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(&vec![b'x'; BODY_BYTES as usize + 1]).unwrap();
     let headers = [("Authorization", ANY), ("Content-Encoding", "gzip")];
-    let (status, answer) = served.ask("POST", "/services/collector/raw", &headers, &packer.finish().unwrap());
+    let (status, answer) = served.send_request("POST", "/services/collector/raw", &headers, &packer.finish().unwrap());
     assert_eq!(status, 413, "{answer}");
     assert!(answer.contains("100000 bytes"), "{answer}");
 }
 
 #[test]
-fn a_body_that_says_it_is_too_large_is_not_waited_for() {
+fn bodies_declared_too_large_are_refused_at_once() {
     use std::io::{BufRead, BufReader, Write};
     let served = TestCollector::start();
     let mut stream = std::net::TcpStream::connect(served.address).unwrap();
@@ -386,7 +392,7 @@ fn a_body_that_says_it_is_too_large_is_not_waited_for() {
 }
 
 #[test]
-fn a_body_in_parts_is_refused_when_it_has_grown_too_large() {
+fn chunked_bodies_above_the_limit_are_refused() {
     use std::io::{BufRead, BufReader, Write};
     let served = TestCollector::start();
     let stream = std::net::TcpStream::connect(served.address).unwrap();
@@ -433,7 +439,7 @@ fn call(served: &TestCollector, service: &str, headers: &[(&str, &str)], body: &
 }
 
 #[test]
-fn calls_of_opentelemetry_are_taken_packed_and_not_and_refused_with_a_status() {
+fn opentelemetry_calls_are_accepted_or_refused_with_a_status() {
     use std::io::Write;
     const LOGS: &str = "logs.v1.LogsService";
     let served = TestCollector::start();
@@ -470,16 +476,16 @@ fn calls_of_opentelemetry_are_taken_packed_and_not_and_refused_with_a_status() {
 }
 
 #[test]
-fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
+fn opentelemetry_spans_become_events_over_http_and_grpc() {
     let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let json = br#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
         "scopeSpans":[{"spans":[{"traceId":"ab","spanId":"07","name":"buy","kind":3,"startTimeUnixNano":"1795225170000000001",
         "endTimeUnixNano":"1795225170000000005"}]}]}]}"#;
     let kind = ("content-type", "application/json");
-    assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], json), told(200, "{}"));
+    assert_eq!(served.send_request("POST", "/v1/traces", &[good, kind], json), expected_response(200, "{}"));
     assert_eq!(served.store.times(), [1_795_225_170_000_000_001]);
-    assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], json).0, 200);
+    assert_eq!(served.send_request("POST", "/v1/traces", &[good, kind], json).0, 200);
     let span = r#"{"duration_ns":4,"end_time":1795225170000000005,"kind":"SPAN_KIND_CLIENT","name":"buy","resource":{"service.name":"shop"},"span_id":"07","start_time":1795225170000000001,"status":{"code":"STATUS_CODE_UNSET","message":""},"trace_id":"ab"}"#;
     let lines = served.store.lines();
     assert_eq!(lines.len(), 1);
@@ -487,44 +493,48 @@ fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
 
     let message = b"\x0a\x12\x12\x10\x12\x0e\x0a\x02\xab\xcd\x12\x01\x07\x2a\x03buy\x30\x03";
     let protobuf = ("content-type", "application/x-protobuf");
-    assert_eq!(served.ask("POST", "/v1/traces", &[good, protobuf], message).0, 200);
+    assert_eq!(served.send_request("POST", "/v1/traces", &[good, protobuf], message).0, 200);
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let framed = [&[0], &length[..], message].concat();
     assert_eq!(call(&served, "trace.v1.TraceService", &[good], &framed), ("-".to_owned(), vec![0; 5]));
     let lines = served.store.lines();
     assert_eq!(lines.len(), 2);
     assert!(lines.iter().all(|line| line.contains(r#""trace_id":"abcd""#)), "{lines:?}");
-    assert_eq!(served.ask("POST", "/v1/traces", &[kind], json).0, 401);
+    assert_eq!(served.send_request("POST", "/v1/traces", &[kind], json).0, 401);
 }
 
 #[test]
-fn refusals_of_opentelemetry_are_statuses_in_the_form_of_the_question() {
+fn opentelemetry_refusals_use_the_encoding_of_the_request() {
     let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let (json, protobuf) = (("content-type", "application/json"), ("content-type", "application/x-protobuf"));
     let broken = r#"{"code":3,"message":"Invalid data format"}"#;
     for path in ["/v1/logs", "/v1/metrics", "/v1/traces"] {
-        assert_eq!(served.ask("POST", path, &[good, json], b"["), told(400, broken), "{path}");
+        assert_eq!(served.send_request("POST", path, &[good, json], b"["), expected_response(400, broken), "{path}");
         let status = "\x08\x03\x12\x13Invalid data format";
-        assert_eq!(served.ask("POST", path, &[good, protobuf], b"\x0a\x7f"), told(400, status), "{path}");
+        assert_eq!(
+            served.send_request("POST", path, &[good, protobuf], b"\x0a\x7f"),
+            expected_response(400, status),
+            "{path}"
+        );
         let refused = r#"{"code":16,"message":"Token is required"}"#;
-        assert_eq!(served.ask("POST", path, &[json], b"{}"), told(401, refused), "{path}");
-        let (status, text) = served.ask("POST", path, &[good, json], &vec![b' '; BODY_BYTES as usize + 1]);
+        assert_eq!(served.send_request("POST", path, &[json], b"{}"), expected_response(401, refused), "{path}");
+        let (status, text) = served.send_request("POST", path, &[good, json], &vec![b' '; BODY_BYTES as usize + 1]);
         assert!(status == 413 && text.starts_with(r#"{"code":8,"message":"#), "{path}: {status} {text}");
     }
     let log = br#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"x"}}]}]}]}"#;
     *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
-    let (status, text) = served.ask("POST", "/v1/logs", &[good, json], log);
+    let (status, text) = served.send_request("POST", "/v1/logs", &[good, json], log);
     assert!(status == 503 && text.starts_with(r#"{"code":14,"message":"#), "senders retry: {status} {text}");
 }
 
 /// A sender of another protocol can name an index in several places.
 #[test]
-fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
+fn other_protocols_cannot_write_to_internal_indexes() {
     let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let json = ("content-type", "application/json");
-    let ask = |method: &str, path: &str, body: &str| served.ask(method, path, &[good, json], body.as_bytes());
+    let ask = |method: &str, path: &str, body: &str| served.send_request(method, path, &[good, json], body.as_bytes());
     for index in ["_audit", "_internal", "_no_such"] {
         let bulk = format!("{{\"index\":{{\"_index\":\"{index}\"}}}}\n{{\"n\":1}}\n{{\"create\":{{}}}}\n{{\"n\":2}}\n");
         let (status, answer) = ask("POST", "/shop/_bulk", &bulk);
@@ -567,11 +577,11 @@ fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
 }
 
 #[test]
-fn single_documents_of_elasticsearch_are_taken_and_answered_in_its_words() {
+fn single_elasticsearch_documents_are_stored_and_answered() {
     let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let ask = |method: &str, path: &str, body: &str| {
-        let (status, text) = served.ask(method, path, &[good], body.as_bytes());
+        let (status, text) = served.send_request(method, path, &[good], body.as_bytes());
         (status, serde_json::from_str::<serde_json::Value>(&text).unwrap())
     };
     let document = "{\"@timestamp\":\"2026-11-20T10:00:00.5Z\",\n \"n\":1.0}";
@@ -606,7 +616,7 @@ fn single_documents_of_elasticsearch_are_taken_and_answered_in_its_words() {
     }
     let bulk = "{\"index\":{}}\n{\"n\":1}\n";
     assert_eq!(ask("POST", "/shop/_doc/_bulk", bulk).1["errors"], false, "older clients name the type");
-    assert_eq!(served.ask("POST", "/shop/_doc", &[], document.as_bytes()).0, 401);
+    assert_eq!(served.send_request("POST", "/shop/_doc", &[], document.as_bytes()).0, 401);
     *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
     assert_eq!(ask("POST", "/shop/_doc", document).0, 429);
 }
@@ -618,7 +628,7 @@ const TRANSFORMS: &str = "[drop]\nREGEX = debug\nDEST_KEY = queue\nFORMAT = null
     [copy]\nREGEX = twice\nCLONE_SOURCETYPE = other\nDEST_KEY = MetaData:Host\nFORMAT = host::copied\n";
 
 #[test]
-fn rules_of_index_time_run_for_events_and_for_raw_text() {
+fn index_time_rules_apply_to_events_and_raw_text() {
     let served = TestCollector::with(&[("inputs", CONF), ("props", RULES), ("transforms", TRANSFORMS)]);
     let events = br#"{"event":"pay 1234","fields":{"a":"1"}}{"event":"a debug line"}{"event":"secret b"}{"event":"secret B"}{"event":"twice"}"#;
     let expected = |tail: &str| {
@@ -634,20 +644,20 @@ fn rules_of_index_time_run_for_events_and_for_raw_text() {
         lines.sort();
         lines
     };
-    assert_eq!(served.ask("POST", "/services/collector", &[("authorization", APPS)], events).0, 200);
+    assert_eq!(served.send_request("POST", "/services/collector", &[("authorization", APPS)], events).0, 200);
     assert_eq!(found(), expected(" a=1"));
     let raw = b"pay 1234\na debug line\nsecret b\nsecret B\ntwice\n";
-    assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], raw).0, 200);
+    assert_eq!(served.send_request("POST", "/services/collector/raw", &[("authorization", APPS)], raw).0, 200);
     assert_eq!(found(), expected(""));
     // Rules drop the only event of this request.
     let dropped = br#"{"event":"debug"}"#;
-    assert_eq!(served.ask("POST", "/services/collector", &[("authorization", APPS)], dropped).0, 200);
-    assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], b"debug").0, 200);
+    assert_eq!(served.send_request("POST", "/services/collector", &[("authorization", APPS)], dropped).0, 200);
+    assert_eq!(served.send_request("POST", "/services/collector/raw", &[("authorization", APPS)], b"debug").0, 200);
     assert_eq!(found(), Vec::<String>::new());
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_reported_and_no_event_is_refused() {
+fn unusable_settings_are_reported_without_refusing_events() {
     let props = "[app_log]\nTIME_FORMAT = %q\nLINE_BREAKER = (\nSEDCMD-a = s/(/x/\nTRANSFORMS-a = broken\n";
     let transforms = "[broken]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n";
     let served = TestCollector::with(&[("inputs", CONF), ("props", props), ("transforms", transforms)]);
@@ -663,7 +673,7 @@ fn settings_that_cannot_be_used_are_reported_and_no_event_is_refused() {
 /// Code, HTTP status and, if the answer names an event, its number. Senders repeat requests answered with 5xx for ever,
 /// so errors caused by an event must never be 5xx.
 #[test]
-fn every_malformed_envelope_is_refused_for_good() {
+fn malformed_envelopes_are_refused_permanently() {
     let served = TestCollector::start();
     let long = |bytes: usize| "x".repeat(bytes);
     let nested = |depth: usize| format!(r#"{{"event":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
@@ -739,7 +749,7 @@ fn every_malformed_envelope_is_refused_for_good() {
 }
 
 #[test]
-fn internal_indexes_are_for_tokens_that_name_them() {
+fn internal_indexes_require_a_token_that_names_them() {
     let conf = CONF.replace("[http://any]\n", "[http://any]\nindexes = main,_internal\n");
     let conf = conf.replace("[http://ack]\n", "[http://ack]\nindex = _audit\n");
     let served = TestCollector::with(&[("inputs", &conf)]);
@@ -751,6 +761,6 @@ fn internal_indexes_are_for_tokens_that_name_them() {
         let body = format!(r#"{{"event":"a","index":"{index}"}}"#);
         assert_eq!(served.send("", query, &body).0, 400);
         let raw = format!("/services/collector/raw?index={index}");
-        assert_eq!(served.ask("POST", &raw, &[("Authorization", query)], b"a").0, 400, "{index}");
+        assert_eq!(served.send_request("POST", &raw, &[("Authorization", query)], b"a").0, 400, "{index}");
     }
 }

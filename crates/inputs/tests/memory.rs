@@ -85,7 +85,7 @@ fn highest_mb() -> usize {
 }
 
 #[test]
-fn small_requests_that_become_large_are_refused() {
+fn requests_that_expand_beyond_memory_are_refused() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let answer = |body_bytes_max, path: &str, kind: &str, encoding: &str, body: Vec<u8>| {
         let request = Request::builder()

@@ -104,7 +104,7 @@ pub async fn listen(
     let (mut ports, mut calls) = (vec![port], None);
     if let Some(number) = calls_port {
         let address = SocketAddr::new(address.ip(), number);
-        let router = Arc::clone(&collector).calls();
+        let router = Arc::clone(&collector).grpc_router();
         let port = Port::open(GRPC, address, calls_acceptor, router, Bounds::for_grpc()).await?;
         log::info(format!("quarry receives OTLP over gRPC on {} ([otlp])", port.address));
         calls = Some(port.address);
@@ -114,7 +114,7 @@ pub async fn listen(
     let cleanup = tokio::spawn(async move {
         loop {
             tokio::time::sleep(IDLE_CHECK_INTERVAL).await;
-            cleaned.forget_idle_channels();
+            cleaned.remove_idle_channels();
         }
     });
     Ok(Some(RunningCollector { address: bound, collector, calls, ports, cleanup }))

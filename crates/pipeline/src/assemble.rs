@@ -13,14 +13,14 @@ use quarry_stdx::number::u32_of;
 
 use crate::error::PipelineError;
 use crate::extract::auto_kv;
-use crate::header::{Header, HeaderRules, Role};
+use crate::header::{Header, HeaderRules, LineRole};
 use crate::host::HostRules;
 use crate::lines::Line;
 use crate::merge::{MergeRules, OpenEvent};
 use crate::pipeline::{PipelineCounters, ResumeHint};
 use crate::recognise::DateOrder;
 use crate::text::{append_text, is_text, text_of};
-use crate::timestamp::{AHEAD_BYTES, FoundTimestamp, TimeHistory, Timestamper};
+use crate::timestamp::{FoundTimestamp, READ_AHEAD_BYTES_MAX, TimeHistory, Timestamper};
 use crate::typing::Typing;
 use crate::typing::event::TypedEvent;
 
@@ -78,7 +78,7 @@ impl Assembler {
             open: OpenEvent::default(),
             open_found: None,
             timestamper,
-            header: columns.as_ref().and_then(HeaderRules::named),
+            header: columns.as_ref().and_then(HeaderRules::configured_header),
             columns,
             meta,
             header_mode: settings.header_mode,
@@ -121,7 +121,7 @@ impl Assembler {
     }
 
     /// Must be called with the bytes that contain the next lines; they end at input offset `end`.
-    pub(crate) fn look_at(&mut self, bytes: &[u8], end: u64) {
+    pub(crate) fn look_ahead(&mut self, bytes: &[u8], end: u64) {
         if !bytes.is_ascii() {
             self.ascii_from = end;
         }
@@ -129,7 +129,7 @@ impl Assembler {
         // The nearest evidence has precedence, so the samples are read after the bytes themselves.
         if !self.samples.is_empty() && memchr(b'\n', bytes).is_some() {
             let samples = std::mem::take(&mut self.samples);
-            samples.chunks(AHEAD_BYTES).for_each(|part| self.timestamper.look_ahead(part));
+            samples.chunks(READ_AHEAD_BYTES_MAX).for_each(|part| self.timestamper.look_ahead(part));
         }
     }
 
@@ -144,7 +144,7 @@ impl Assembler {
     }
 
     /// Offset of the event being assembled.
-    pub(crate) fn open_start(&self) -> Option<u64> {
+    pub(crate) fn open_event_offset(&self) -> Option<u64> {
         (self.open.lines > 0).then_some(self.open.start)
     }
 
@@ -175,19 +175,19 @@ impl Assembler {
     }
 
     /// Takes a line.
-    pub(crate) fn line(&mut self, line: Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) {
-        counters.truncated_lines += u64::from(line.is_cut);
+    pub(crate) fn push_line(&mut self, line: Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) {
+        counters.truncated_lines += u64::from(line.is_truncated);
         if self.header_mode != HeaderMode::Never && self.take_metadata(&line, out, counters) {
             return;
         }
         if let Some(columns) = &mut self.columns {
-            match columns.role(line.text, self.header.is_some()) {
-                Role::Header(header) => {
+            match columns.line_role(line.text, self.header.is_some()) {
+                LineRole::Header(header) => {
                     self.header = Some(header);
                     return;
                 }
-                Role::Preamble => return,
-                Role::Event => {}
+                LineRole::Preamble => return,
+                LineRole::Event => {}
             }
         }
         let Some(rules) = &self.rules else {
@@ -243,7 +243,7 @@ impl Assembler {
     /// The timestamp of a line; read from its columns, if the settings name columns with times.
     fn find_time(&self, line: &[u8]) -> Option<FoundTimestamp> {
         match (&self.columns, &self.header) {
-            (Some(columns), Some(header)) if columns.names_times() => {
+            (Some(columns), Some(header)) if columns.has_time_columns() => {
                 self.timestamper.find(columns.time_text(header, &String::from_utf8_lossy(line)).as_bytes())
             }
             _ => self.timestamper.find(line),
@@ -296,7 +296,7 @@ impl Assembler {
             return;
         }
         counters.events += 1;
-        let own_host = self.rules_of_events.hosts.as_mut().and_then(|hosts| hosts.row_of(raw, &self.meta, out));
+        let own_host = self.rules_of_events.hosts.as_mut().and_then(|hosts| hosts.metadata_row(raw, &self.meta, out));
         let meta = match (own_host, self.meta_row) {
             (Some(row), _) | (None, Some(row)) => row,
             (None, None) => *self.meta_row.insert(out.intern(&self.meta)),

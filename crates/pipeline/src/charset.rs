@@ -1,7 +1,7 @@
 //! Decoding of character sets other than UTF-8, line by line.
 //!
 //! A line of input is decoded as a whole, so that reading can resume at any line. Undecodable bytes are written as
-//! `\xHH`, as with UTF-8. Subsequent stages count bytes of decoded text; [`Decoding::input_of`] maps back to the input.
+//! `\xHH`, as with UTF-8. Subsequent stages count bytes of decoded text; [`Decoding::input_offset`] maps back to the input.
 //!
 //! Not here: character sets in which a line feed is not a single byte or UTF-16 unit; UTF-8, which needs no decoding.
 
@@ -15,7 +15,7 @@ use crate::text::append_text;
 /// Charset name that requests detection from the bytes.
 const AUTO: &str = "auto";
 /// UTF-16 byte order marks.
-const MARKS: [(&[u8], &Encoding); 2] = [(b"\xFF\xFE", UTF_16LE), (b"\xFE\xFF", UTF_16BE)];
+const BYTE_ORDER_MARKS: [(&[u8], &Encoding); 2] = [(b"\xFF\xFE", UTF_16LE), (b"\xFE\xFF", UTF_16BE)];
 /// Maximum number of bytes that a decoder holds back when it encounters an invalid one.
 const PENDING_BYTES_MAX: usize = 8;
 
@@ -23,7 +23,7 @@ const PENDING_BYTES_MAX: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charset {
     /// UTF-8, or UTF-16 after a byte order mark.
-    Usual,
+    Default,
     /// The character set is detected from the first bytes.
     Auto,
     /// A named character set.
@@ -35,7 +35,7 @@ impl Charset {
     pub(crate) fn new(name: &str) -> Option<Charset> {
         let name = name.trim().to_ascii_lowercase();
         match name.as_str() {
-            "" => return Some(Charset::Usual),
+            "" => return Some(Charset::Default),
             AUTO => return Some(Charset::Auto),
             "utf-16" | "utf16" | "ucs-2" => return Some(Charset::Named(UTF_16LE)),
             _ => {}
@@ -47,13 +47,13 @@ impl Charset {
     }
 
     /// The character set of a source that starts with these bytes, and the length of its byte order mark.
-    pub(crate) fn of_start(self, start: &[u8]) -> (Option<&'static Encoding>, usize) {
-        let marked = MARKS.iter().find(|(mark, _)| start.starts_with(mark));
+    pub(crate) fn resolve(self, start: &[u8]) -> (Option<&'static Encoding>, usize) {
+        let marked = BYTE_ORDER_MARKS.iter().find(|(mark, _)| start.starts_with(mark));
         let utf16 = |encoding: &Encoding| encoding == UTF_16LE || encoding == UTF_16BE;
         match (self, marked) {
             (Charset::Named(named), Some((mark, found))) if utf16(named) => (Some(found), mark.len()),
-            (Charset::Usual | Charset::Auto, Some((mark, found))) => (Some(found), mark.len()),
-            (Charset::Usual, _) => (None, 0),
+            (Charset::Default | Charset::Auto, Some((mark, found))) => (Some(found), mark.len()),
+            (Charset::Default, _) => (None, 0),
             (Charset::Named(named), _) => (Some(named).filter(|named| *named != UTF_8), 0),
             (Charset::Auto, None) => (detect(start), 0),
         }
@@ -80,7 +80,7 @@ fn detect(start: &[u8]) -> Option<&'static Encoding> {
 
 /// Decodes one source.
 #[derive(Debug)]
-pub(crate) struct Decoding {
+pub(crate) struct TextDecoder {
     encoding: &'static Encoding,
     /// Input bytes of an incomplete line.
     held: Vec<u8>,
@@ -94,11 +94,11 @@ pub(crate) struct Decoding {
     pub(crate) undecodable: u64,
 }
 
-impl Decoding {
+impl TextDecoder {
     /// A decoder for a source of which `input` bytes have been consumed.
-    pub(crate) fn new(encoding: &'static Encoding, input: u64) -> Decoding {
+    pub(crate) fn new(encoding: &'static Encoding, input: u64) -> TextDecoder {
         let starts = VecDeque::from([(0, input)]);
-        Decoding { encoding, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
+        TextDecoder { encoding, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
     }
 
     /// The character set.
@@ -168,7 +168,7 @@ impl Decoding {
                     let bad = &bytes[end.saturating_sub(usize::from(bad))..end];
                     self.undecodable += bad.len() as u64;
                     let mut written = Vec::new();
-                    bad.iter().for_each(|byte| write_out(*byte, &mut written));
+                    bad.iter().for_each(|byte| write_escaped(*byte, &mut written));
                     text.push_str(&String::from_utf8_lossy(&written));
                 }
             }
@@ -177,7 +177,7 @@ impl Decoding {
     }
 
     /// Input offset of a position in the decoded text; for a position inside a line, the offset of the line's start.
-    pub(crate) fn input_of(&self, decoded: u64) -> u64 {
+    pub(crate) fn input_offset(&self, decoded: u64) -> u64 {
         let behind = self.starts.partition_point(|(start, _)| *start <= decoded);
         self.starts.get(behind.saturating_sub(1)).map_or(self.input, |(_, input)| *input)
     }
@@ -196,7 +196,7 @@ impl Decoding {
 }
 
 /// Appends a byte as `\xHH`.
-fn write_out(byte: u8, out: &mut Vec<u8>) {
+fn write_escaped(byte: u8, out: &mut Vec<u8>) {
     if byte < 0x80 {
         // The second byte of a broken two-byte character may be plain text, so it is kept.
         out.push(byte);
@@ -210,13 +210,13 @@ mod tests {
     use super::*;
 
     fn decoded(charset: &str, bytes: &[u8], chunk: usize) -> String {
-        let (encoding, mark) = Charset::new(charset).unwrap().of_start(bytes);
+        let (encoding, mark) = Charset::new(charset).unwrap().resolve(bytes);
         let Some(encoding) = encoding else { return String::from_utf8(bytes.to_vec()).unwrap() };
-        let mut decoding = Decoding::new(encoding, mark as u64);
+        let mut decoding = TextDecoder::new(encoding, mark as u64);
         let mut out = Vec::new();
         bytes[mark..].chunks(chunk).for_each(|chunk| decoding.feed(chunk, &mut out));
         decoding.finish(&mut out);
-        assert_eq!(decoding.input_of(out.len() as u64), bytes.len() as u64);
+        assert_eq!(decoding.input_offset(out.len() as u64), bytes.len() as u64);
         String::from_utf8(out).unwrap()
     }
 
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_become_text_whatever_the_chunks() {
+    fn decoding_is_independent_of_chunking() {
         // U+0A0A and U+0A00 contain bytes that look like line feeds.
         let text = "grün\nzwei\u{0A0A}\u{0A00}x\n\nend";
         for chunk in [1, 2, 3, 7, 100] {
@@ -246,15 +246,15 @@ mod tests {
 
     #[test]
     fn positions_map_back_to_the_input() {
-        let mut decoding = Decoding::new(UTF_16LE, 2);
+        let mut decoding = TextDecoder::new(UTF_16LE, 2);
         let mut out = Vec::new();
         decoding.feed(&utf16("grün\nb\nc", false), &mut out);
         assert_eq!(out, "grün\nb\n".as_bytes());
         let places = [(0, 2), (6, 12), (7, 12), (8, 16)];
         for (text, input) in places {
-            assert_eq!(decoding.input_of(text), input, "{text}");
+            assert_eq!(decoding.input_offset(text), input, "{text}");
         }
         decoding.drop_before(7);
-        assert_eq!((decoding.input_of(7), decoding.starts.len()), (12, 2));
+        assert_eq!((decoding.input_offset(7), decoding.starts.len()), (12, 2));
     }
 }

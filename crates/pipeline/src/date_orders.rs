@@ -35,11 +35,11 @@ impl DateOrders {
         SourceKey(hasher.finish())
     }
 
-    pub(crate) fn of(&self, source: SourceKey) -> Option<DateOrder> {
+    pub(crate) fn get(&self, source: SourceKey) -> Option<DateOrder> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).get(&source).copied()
     }
 
-    pub(crate) fn note(&self, source: SourceKey, order: DateOrder) {
+    pub(crate) fn record(&self, source: SourceKey, order: DateOrder) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if orders.len() >= SOURCES_MAX && !orders.contains_key(&source) {
             orders.clear();
@@ -55,9 +55,9 @@ mod tests {
     #[test]
     fn sources_are_distinguished_except_for_numbers_in_paths() {
         let orders = DateOrders::default();
-        orders.note(orders.key("/var/log/app-2026-11-05.log"), DateOrder::DayMonthYear);
-        orders.note(orders.key("tcp:514"), DateOrder::MonthDayYear);
-        let of = |source: &str| orders.of(orders.key(source));
+        orders.record(orders.key("/var/log/app-2026-11-05.log"), DateOrder::DayMonthYear);
+        orders.record(orders.key("tcp:514"), DateOrder::MonthDayYear);
+        let of = |source: &str| orders.get(orders.key(source));
         assert_eq!(of("/var/log/app-2026-12-01.log"), Some(DateOrder::DayMonthYear));
         assert_eq!((of("/var/log/web-2026-12-01.log"), of("tcp:515")), (None, None));
         assert_eq!(of("tcp:514"), Some(DateOrder::MonthDayYear));
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn the_number_of_sources_is_bounded() {
         let orders = DateOrders::default();
-        (0..=SOURCES_MAX).for_each(|n| orders.note(orders.key(&format!("stream {n}")), DateOrder::DayMonthYear));
+        (0..=SOURCES_MAX).for_each(|n| orders.record(orders.key(&format!("stream {n}")), DateOrder::DayMonthYear));
         assert_eq!(orders.orders.lock().unwrap().len(), 1);
-        assert_eq!(orders.of(orders.key(&format!("stream {SOURCES_MAX}"))), Some(DateOrder::DayMonthYear));
+        assert_eq!(orders.get(orders.key(&format!("stream {SOURCES_MAX}"))), Some(DateOrder::DayMonthYear));
     }
 }

@@ -34,7 +34,7 @@ pub enum PipelineError {
     },
     /// An index-time rule that cannot be executed.
     #[error(transparent)]
-    Rule(#[from] Box<WrongRule>),
+    Rule(#[from] Box<InvalidRule>),
     /// An unknown character set.
     #[error(
         "CHARSET of sourcetype \"{sourcetype}\": unknown character set \"{charset}\"; use a name such as UTF-8, \
@@ -59,7 +59,7 @@ pub enum PipelineError {
 /// An index-time rule that cannot be executed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{setting} of [{rule}]: \"{text}\": {reason}; correct it in {file}")]
-pub struct WrongRule {
+pub struct InvalidRule {
     /// Stanza with the rule.
     pub rule: String,
     /// Name of the file, without its folder.
@@ -72,7 +72,7 @@ pub struct WrongRule {
     pub reason: String,
 }
 
-impl HasKind for WrongRule {
+impl HasKind for InvalidRule {
     fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }
@@ -89,7 +89,7 @@ impl PipelineError {
     /// Error in a setting of a rule.
     pub(crate) fn of_rule(file: &'static str, rule: &str, setting: &str, text: &str, reason: &Fault) -> PipelineError {
         let (rule, setting, text, reason) = (rule.to_owned(), setting.to_owned(), text.to_owned(), reason.to_string());
-        PipelineError::Rule(Box::new(WrongRule { rule, file, setting, text, reason }))
+        PipelineError::Rule(Box::new(InvalidRule { rule, file, setting, text, reason }))
     }
 
     /// Compiles the pattern of a setting, if the setting has one.

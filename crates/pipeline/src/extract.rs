@@ -16,7 +16,7 @@ pub use key_value::{auto_kv, auto_kv_escaped, clean_key};
 
 /// Field name for a name found in the text: an event has a host, source and sourcetype of its own, so text fields with
 /// these names are renamed.
-pub fn beside_own(name: &str) -> &str {
+pub fn extracted_name(name: &str) -> &str {
     match name {
         "host" => "extracted_host",
         "source" => "extracted_source",

@@ -13,7 +13,7 @@ mod shape;
 use quarry_conf::PropsResolver;
 
 use crate::recognise::Recogniser;
-use file_name::by_name;
+use file_name::hint_by_name;
 pub(crate) use rules::GuessRules;
 use shape::{Shape, is_access_with_cookie};
 
@@ -50,7 +50,7 @@ const KNOWN_SOURCETYPES: [&str; 24] = [
 const HEAD_LINES: usize = 5;
 
 /// A line format that suffices to identify a sourcetype.
-struct OfVendor {
+struct VendorFormat {
     shape: Shape,
     sourcetype: &'static str,
     /// Minimum percentage of lines that match; the other lines continue previous ones.
@@ -61,37 +61,43 @@ struct OfVendor {
 }
 
 /// Line formats and their sourcetypes, in the order in which they are tried.
-const OF_VENDORS: [OfVendor; 6] = [
-    OfVendor { shape: Shape::PanOs, sourcetype: "pan:log", percent: 75, is_columns: true, reason: "columns of PAN-OS" },
-    OfVendor {
+const VENDOR_FORMATS: [VendorFormat; 6] = [
+    VendorFormat {
+        shape: Shape::PanOs,
+        sourcetype: "pan:log",
+        percent: 75,
+        is_columns: true,
+        reason: "columns of PAN-OS",
+    },
+    VendorFormat {
         shape: Shape::NginxError,
         sourcetype: "nginx:error",
         percent: 75,
         is_columns: false,
         reason: "lines of nginx' error log",
     },
-    OfVendor {
+    VendorFormat {
         shape: Shape::Klog,
         sourcetype: "kube:klog",
         percent: 50,
         is_columns: false,
         reason: "lines of Kubernetes' components",
     },
-    OfVendor {
+    VendorFormat {
         shape: Shape::LinuxAudit,
         sourcetype: "linux_audit",
         percent: 75,
         is_columns: false,
         reason: "records of the Linux audit daemon",
     },
-    OfVendor {
+    VendorFormat {
         shape: Shape::PostgresColumns,
         sourcetype: "postgres:csv",
         percent: 50,
         is_columns: true,
         reason: "columns of PostgreSQL's csvlog",
     },
-    OfVendor {
+    VendorFormat {
         shape: Shape::Postgres,
         sourcetype: "postgres",
         percent: 50,
@@ -106,7 +112,7 @@ const LOOKAHEAD_BYTES: usize = 128;
 /// Maximum length of a sourcetype derived from a file name.
 const STEM_BYTES_MAX: usize = 64;
 /// 2099, later than any timestamp a log may contain.
-const ANY_TIME: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
+const LATEST_TIME_NS: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
 
 /// A guessed sourcetype and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +142,7 @@ pub fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> G
 pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
     let of_rules = props.sourcetype_rules().iter().map(|rule| rule.sourcetype.clone());
     let mut names: Vec<String> =
-        KNOWN_SOURCETYPES.iter().map(|name| (*name).to_owned()).chain(stem(source)).chain(of_rules).collect();
+        KNOWN_SOURCETYPES.iter().map(|name| (*name).to_owned()).chain(file_stem(source)).chain(of_rules).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -146,22 +152,22 @@ pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
 pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
     let lines = complete_lines(sample);
     if lines.is_empty() {
-        if let Some(name) = by_name(source) {
+        if let Some(name) = hint_by_name(source) {
             return name.guess();
         }
         return Guess::new(PLAIN_SOURCETYPE, "there are no lines");
     }
-    let found = match delimited(source) {
+    let found = match delimited_sourcetype(source) {
         // Cells of a table may look like lines of other logs, so only formats with columns are tried.
-        Some(sourcetype) => by_vendor(&lines, |found| found.is_columns)
-            .or_else(|| by_columns(&lines, sourcetype))
-            .or_else(|| by_shape(&lines)),
-        None => by_shape(&lines),
+        Some(sourcetype) => guess_by_vendor(&lines, |found| found.is_columns)
+            .or_else(|| guess_by_columns(&lines, sourcetype))
+            .or_else(|| guess_by_shape(&lines)),
+        None => guess_by_shape(&lines),
     };
-    match (by_name(source), found) {
+    match (hint_by_name(source), found) {
         (Some(name), found) if found.as_ref().is_none_or(|found| name.is_kind_of(&found.sourcetype)) => name.guess(),
         (_, Some(found)) => found,
-        (_, None) => by_times(&lines, source, goes_on),
+        (_, None) => guess_by_times(&lines, source, goes_on),
     }
 }
 
@@ -177,17 +183,17 @@ fn complete_lines(sample: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Whether at least `percent` of the lines satisfy `is`.
-fn mostly(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool) -> bool {
+fn is_share_at_least(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool) -> bool {
     lines.iter().filter(|line| is(line)).count() * 100 >= lines.len() * percent
 }
 
-fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
+fn guess_by_shape(lines: &[&[u8]]) -> Option<Guess> {
     // A pretty-printed record begins with several lines.
     let is_pretty_printed = || {
         let head = lines[..lines.len().min(HEAD_LINES)].join(&b'\n');
         !Shape::Json.matches(lines[0]) && Shape::CloudTrail.matches(&head)
     };
-    if mostly(lines, 90, |line| Shape::CloudTrail.matches(line)) || is_pretty_printed() {
+    if is_share_at_least(lines, 90, |line| Shape::CloudTrail.matches(line)) || is_pretty_printed() {
         return Some(Guess::new("aws:cloudtrail", "records of AWS CloudTrail"));
     }
     if lines.iter().take(HEAD_LINES).any(|line| Shape::WindowsXml.matches(line)) {
@@ -203,25 +209,25 @@ fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
     if has(b"# Time: ") && has(b"# Query_time: ") {
         return Some(Guess::new("mysql:slow", "entries of MySQL's log of slow queries"));
     }
-    if mostly(lines, 90, |line| Shape::Json.matches(line)) {
+    if is_share_at_least(lines, 90, |line| Shape::Json.matches(line)) {
         return Some(Guess::new("_json", "each line is a JSON object"));
     }
-    if mostly(lines, 75, |line| Shape::Access.matches(line)) {
-        let with_cookie = mostly(lines, 75, is_access_with_cookie);
+    if is_share_at_least(lines, 75, |line| Shape::Access.matches(line)) {
+        let with_cookie = is_share_at_least(lines, 75, is_access_with_cookie);
         let sourcetype = if with_cookie { "access_combined_wcookie" } else { "access_combined" };
         return Some(Guess::new(sourcetype, "lines of a web server's access log"));
     }
-    if let Some(found) = by_vendor(lines, |_| true) {
+    if let Some(found) = guess_by_vendor(lines, |_| true) {
         return Some(found);
     }
-    if mostly(lines, 50, |line| Shape::CiscoAsa.matches(line)) {
+    if is_share_at_least(lines, 50, |line| Shape::CiscoAsa.matches(line)) {
         return Some(Guess::new("cisco:asa", "lines carry %ASA message numbers"));
     }
-    if mostly(lines, 75, |line| Shape::ApacheError.matches(line)) {
+    if is_share_at_least(lines, 75, |line| Shape::ApacheError.matches(line)) {
         return Some(Guess::new("apache_error", "lines of a web server's error log"));
     }
-    if mostly(lines, 80, |line| Shape::Syslog.matches(line)) {
-        let is_secure = mostly(lines, 50, |line| Shape::Secure.matches(line));
+    if is_share_at_least(lines, 80, |line| Shape::Syslog.matches(line)) {
+        let is_secure = is_share_at_least(lines, 50, |line| Shape::Secure.matches(line));
         let sourcetype = if is_secure { "linux_secure" } else { "syslog" };
         return Some(Guess::new(sourcetype, "lines with time, host and process"));
     }
@@ -230,16 +236,16 @@ fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
 }
 
 /// The first vendor format with which enough of the lines that start events agree.
-fn by_vendor(lines: &[&[u8]], is_tried: impl Fn(&OfVendor) -> bool) -> Option<Guess> {
-    let found = OF_VENDORS.iter().filter(|found| is_tried(found)).find(|found| {
-        let begins = if found.is_columns { begins_of_records(lines) } else { begins_of_texts(lines) };
-        mostly(&begins, found.percent, |line| found.shape.matches(line))
+fn guess_by_vendor(lines: &[&[u8]], is_tried: impl Fn(&VendorFormat) -> bool) -> Option<Guess> {
+    let found = VENDOR_FORMATS.iter().filter(|found| is_tried(found)).find(|found| {
+        let begins = if found.is_columns { record_starts(lines) } else { unindented_lines(lines) };
+        is_share_at_least(&begins, found.percent, |line| found.shape.matches(line))
     })?;
     Some(Guess::new(found.sourcetype, found.reason))
 }
 
 /// Lines that do not start inside quotes of an earlier line.
-fn begins_of_records<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
+fn record_starts<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     let mut is_open = false;
     let begins = lines.iter().filter(|line| {
         let begins = !is_open;
@@ -250,26 +256,26 @@ fn begins_of_records<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
 }
 
 /// Lines that are not indented, and the first line in any case.
-fn begins_of_texts<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
+fn unindented_lines<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     let is_begin = |(at, line): &(usize, &&[u8])| *at == 0 || !line[0].is_ascii_whitespace();
     lines.iter().enumerate().filter(is_begin).map(|(_, line)| *line).collect()
 }
 
 /// Sourcetype of delimited text, which the name of the file must confirm.
-fn delimited(source: &str) -> Option<&'static str> {
+fn delimited_sourcetype(source: &str) -> Option<&'static str> {
     let extension = source.rsplit('.').next().unwrap_or_default();
     ["csv", "tsv"].into_iter().find(|known| extension.eq_ignore_ascii_case(known))
 }
 
 /// A guess for delimited text with a header line. A line that starts with a digit is a row, not a header.
-fn by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
+fn guess_by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
     let is_header = !lines[0][0].is_ascii_digit();
     is_header.then(|| Guess::new(sourcetype, "the name and the first line indicate columns"))
 }
 
 /// Number of lines by the kind of events that they indicate.
 #[derive(Default)]
-struct Census {
+struct LineCounts {
     dated: usize,
     with_level: usize,
     /// Number of lines with a timestamp that look like continuations.
@@ -278,13 +284,13 @@ struct Census {
     strays: usize,
 }
 
-fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
-    let recogniser = Recogniser::new(ANY_TIME, [].into());
+fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
+    let recogniser = Recogniser::new(LATEST_TIME_NS, [].into());
     let has_date = |line: &[u8]| {
         let stamp = recogniser.find(&line[..line.len().min(LOOKAHEAD_BYTES)]);
         stamp.is_some_and(|stamp| stamp.begins_event())
     };
-    let mut census = Census::default();
+    let mut census = LineCounts::default();
     for line in lines {
         let looks_continued = Shape::Continuation.matches(line);
         if has_date(line) {
@@ -308,11 +314,11 @@ fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     }
     let is_dated = census.continuations + census.strays == 0;
     // A log often begins with events of one line; stack traces may follow later.
-    let is_undecided = goes_on && source.starts_with('/') && lines.len() < FEW_LINES;
+    let is_undecided = goes_on && source.starts_with('/') && lines.len() < FEW_LINES_MAX;
     if is_dated && !is_undecided {
         return Guess::new(PLAIN_SOURCETYPE, "every line carries a time");
     }
-    match stem(source) {
+    match file_stem(source) {
         Some(stem) if is_dated => {
             Guess { sourcetype: stem, reason: "the few lines so far carry a time, and lines without one may follow" }
         }
@@ -322,13 +328,13 @@ fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
 }
 
 /// Number of lines of a growing file below which later lines may have another form.
-const FEW_LINES: usize = 100;
+const FEW_LINES_MAX: usize = 100;
 
 /// Maximum average number of lines per event; with more, the file is a collection of lines with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;
 
 /// A file name without directories, extensions, dates and numbers.
-fn stem(source: &str) -> Option<String> {
+fn file_stem(source: &str) -> Option<String> {
     let name = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let name = name.trim_start_matches('.');
     let base = name.split('.').next().unwrap_or_default();

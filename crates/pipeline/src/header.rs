@@ -30,7 +30,7 @@ pub(crate) struct HeaderRules {
 
 /// Role of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum LineRole {
     Header(Header),
     Preamble,
     Event,
@@ -59,30 +59,30 @@ impl HeaderRules {
     }
 
     /// The header given in the settings.
-    pub(crate) fn named(&self) -> Option<Header> {
+    pub(crate) fn configured_header(&self) -> Option<Header> {
         let names = self.settings.names.iter().map(|name| Arc::from(name.as_str())).collect::<Vec<_>>();
         (!names.is_empty()).then_some(Header { names })
     }
 
     /// The role of a line, given whether the header was found.
-    pub(crate) fn role(&mut self, line: &[u8], has_header: bool) -> Role {
+    pub(crate) fn line_role(&mut self, line: &[u8], has_header: bool) -> LineRole {
         let matches = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
         if has_header && !self.settings.repeats {
-            return Role::Event;
+            return LineRole::Event;
         }
         self.lines += usize::from(!has_header);
         if let Some(pattern) = &self.header {
             return match pattern.find_end(line) {
-                Some(end) => Role::Header(self.read_header(&line[end..])),
-                None if has_header && !matches(&self.preamble) => Role::Event,
-                None => Role::Preamble,
+                Some(end) => LineRole::Header(self.read_header(&line[end..])),
+                None if has_header && !matches(&self.preamble) => LineRole::Event,
+                None => LineRole::Preamble,
             };
         }
         let is_before = self.settings.line_number > self.lines;
         if is_before || (self.settings.line_number == 0 && matches(&self.preamble)) {
-            return Role::Preamble;
+            return LineRole::Preamble;
         }
-        Role::Header(self.read_header(line))
+        LineRole::Header(self.read_header(line))
     }
 
     fn read_header(&self, line: &[u8]) -> Header {
@@ -107,7 +107,7 @@ impl HeaderRules {
     }
 
     /// Whether columns contain the timestamp.
-    pub(crate) fn names_times(&self) -> bool {
+    pub(crate) fn has_time_columns(&self) -> bool {
         !self.settings.timestamp_fields.is_empty()
     }
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_delimiters_may_be_one() {
+    fn delimiter_runs_may_be_merged() {
         let mut values = Vec::new();
         split("  a   b  ", ' ', None, true, |_, value| values.push(value.to_owned()));
         assert_eq!(values, ["a", "b"]);

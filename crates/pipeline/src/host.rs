@@ -20,7 +20,7 @@ use crate::error::PipelineError;
 use crate::pattern::Pattern;
 
 /// Number of bytes of an event that rules examine.
-const LOOKAHEAD: usize = 4_096;
+const LOOKAHEAD_BYTES: usize = 4_096;
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 255;
 /// Maximum number of distinct hosts per batch; events with further hosts keep the source's host. Only batches that are
@@ -92,8 +92,8 @@ impl HostRules {
     }
 
     /// Metadata row for the event's own host; `None` if it has no host of its own.
-    pub(crate) fn row_of(&mut self, event: &[u8], meta: &Metadata, out: &mut EventBatch) -> Option<u32> {
-        let head = &event[..event.len().min(LOOKAHEAD)];
+    pub(crate) fn metadata_row(&mut self, event: &[u8], meta: &Metadata, out: &mut EventBatch) -> Option<u32> {
+        let head = &event[..event.len().min(LOOKAHEAD_BYTES)];
         let found = self.rules.iter().find_map(|rule| rule.host_in(head))?;
         let host = std::str::from_utf8(&head[found]).ok()?;
         if host.is_empty() || host.len() > HOST_BYTES_MAX {
@@ -126,33 +126,33 @@ mod tests {
     }
 
     #[test]
-    fn rows_belong_to_the_batch_they_were_added_to() {
+    fn cached_rows_are_valid_only_for_their_batch() {
         let (mut rules, meta) = (rules(), metadata("none"));
         let (mut one, mut other) = (EventBatch::default(), EventBatch::default());
         other.intern(&metadata("none"));
         for _ in 0..2 {
             rules.begin(&one);
-            assert_eq!(rules.row_of(b"host=a", &meta, &mut one), Some(0));
-            assert_eq!(rules.row_of(b"host=b", &meta, &mut one), Some(1));
+            assert_eq!(rules.metadata_row(b"host=a", &meta, &mut one), Some(0));
+            assert_eq!(rules.metadata_row(b"host=b", &meta, &mut one), Some(1));
             rules.begin(&one);
-            assert_eq!(rules.row_of(b"host=a", &meta, &mut one), Some(0));
+            assert_eq!(rules.metadata_row(b"host=a", &meta, &mut one), Some(0));
             rules.begin(&other);
-            assert_eq!(rules.row_of(b"host=b", &meta, &mut other), Some(1));
-            assert_eq!(rules.row_of(b"host=a", &meta, &mut other), Some(2));
+            assert_eq!(rules.metadata_row(b"host=b", &meta, &mut other), Some(1));
+            assert_eq!(rules.metadata_row(b"host=a", &meta, &mut other), Some(2));
         }
         assert_eq!((one.metas.len(), other.metas.len()), (2, 3));
-        assert_eq!(rules.row_of(b"nothing", &meta, &mut other), None);
+        assert_eq!(rules.metadata_row(b"nothing", &meta, &mut other), None);
     }
 
     #[test]
-    fn a_row_that_was_there_before_is_taken() {
+    fn existing_metadata_rows_are_reused() {
         let (mut rules, meta) = (rules(), metadata("none"));
         let mut batch = EventBatch::default();
         batch.intern(&metadata("a"));
         rules.begin(&batch);
-        assert_eq!(rules.row_of(b"host=a", &meta, &mut batch), Some(0));
+        assert_eq!(rules.metadata_row(b"host=a", &meta, &mut batch), Some(0));
         rules.begin(&batch);
-        assert_eq!(rules.row_of(b"host=a", &meta, &mut batch), Some(0));
+        assert_eq!(rules.metadata_row(b"host=a", &meta, &mut batch), Some(0));
         assert_eq!(batch.metas.len(), 1);
     }
 }

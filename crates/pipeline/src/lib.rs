@@ -29,7 +29,7 @@ mod typing;
 pub mod written_time;
 
 pub use date_orders::DateOrders;
-pub use error::{PipelineError, WrongRule};
+pub use error::{InvalidRule, PipelineError};
 pub use guess::{Guess, guess_sourcetype};
 pub use header::COLUMNS_MAX;
 pub use lines::LINE_BYTES_MAX;
@@ -37,6 +37,6 @@ pub use merge::EVENT_BYTES_MAX;
 pub use pattern::{Groups, Pattern};
 pub use pipeline::{Pipeline, PipelineContext, PipelineCounters, ResumeHint, SAMPLE_BYTES, SourceInfo};
 pub use preview::{Preview, PreviewEvent, PreviewText, preview};
-pub use timestamp::{NoTime, TimeReason, WrittenZone};
+pub use timestamp::{NoTimeReason, TimeReason, WrittenZone};
 pub use typing::{EventTyping, TypingPlan, TypingStage, WholeEvent};
 pub use written_time::{WrittenTime, WrittenTimes};

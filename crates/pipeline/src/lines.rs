@@ -33,12 +33,12 @@ pub(crate) struct Line<'a> {
     /// Input offset of the first byte.
     pub(crate) start: u64,
     /// Whether the line was longer than the limit.
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
 }
 
 /// State of the input after the bytes fed so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum InputState {
     /// More bytes will come.
     More,
     /// No bytes follow for now: only complete lines are passed on.
@@ -59,7 +59,7 @@ pub(crate) enum LineBreaker {
 impl LineBreaker {
     /// Creates a breaker; `breaker` and `truncate` are the settings `LINE_BREAKER` and `TRUNCATE`.
     pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, Fault> {
-        let limit = limit(truncate);
+        let limit = line_bytes_max(truncate);
         if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
             return Ok(LineBreaker::Newline(NewlineLines { head: Vec::new(), length: 0, start: 0, limit }));
         }
@@ -68,7 +68,7 @@ impl LineBreaker {
 
     /// The breaker of a sourcetype, according to `JSON_RECORDS`, the quotes of its columns, or `LINE_BREAKER`.
     pub(crate) fn of(settings: &PropsSettings) -> Result<LineBreaker, Fault> {
-        let limit = limit(settings.truncate);
+        let limit = line_bytes_max(settings.truncate);
         if let Some(name) = &settings.json_records {
             return Ok(LineBreaker::Records(Box::new(RecordLines::new(name, limit))));
         }
@@ -93,9 +93,9 @@ impl LineBreaker {
     }
 
     /// Passes pending lines to `sink`.
-    pub(crate) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
+    pub(crate) fn drain(&mut self, until: InputState, sink: &mut impl FnMut(Line<'_>)) {
         match (self, until) {
-            (LineBreaker::Newline(lines), Until::End) => lines.end(sink),
+            (LineBreaker::Newline(lines), InputState::End) => lines.end(sink),
             (LineBreaker::Newline(_), _) => {}
             (LineBreaker::Pattern(lines), until) => lines.drain(until, sink),
             (LineBreaker::Records(lines), until) => lines.drain(until, sink),
@@ -153,20 +153,20 @@ impl NewlineLines {
             let piece = &bytes[at..end];
             if self.length == 0 {
                 if !piece.is_empty() {
-                    sink(cut(piece, piece.len() as u64, self.start, self.limit));
+                    sink(truncate_line(piece, piece.len() as u64, self.start, self.limit));
                 }
                 self.start += piece.len() as u64 + 1;
             } else {
-                self.keep(piece);
+                self.buffer(piece);
                 self.end(sink);
                 self.start += 1;
             }
             at = end + 1;
         }
-        self.keep(&bytes[at..]);
+        self.buffer(&bytes[at..]);
     }
 
-    fn keep(&mut self, piece: &[u8]) {
+    fn buffer(&mut self, piece: &[u8]) {
         let room = (self.limit + CHARACTER_BYTES_MAX).saturating_sub(self.head.len());
         self.head.extend_from_slice(&piece[..piece.len().min(room)]);
         self.length += piece.len() as u64;
@@ -174,7 +174,7 @@ impl NewlineLines {
 
     fn end(&mut self, sink: &mut impl FnMut(Line<'_>)) {
         if self.length > 0 {
-            sink(cut(&self.head, self.length, self.start, self.limit));
+            sink(truncate_line(&self.head, self.length, self.start, self.limit));
         }
         self.start += self.length;
         self.head.clear();
@@ -183,13 +183,13 @@ impl NewlineLines {
 }
 
 /// Number of bytes kept of a line according to `TRUNCATE`.
-fn limit(truncate: usize) -> usize {
+fn line_bytes_max(truncate: usize) -> usize {
     if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) }
 }
 
 /// A line of `length` bytes, of which `head` is available.
-fn cut(head: &[u8], length: u64, start: u64, limit: usize) -> Line<'_> {
-    Line { text: &head[..cut_at_character(head, limit)], start, is_cut: length > limit as u64 }
+fn truncate_line(head: &[u8], length: u64, start: u64, limit: usize) -> Line<'_> {
+    Line { text: &head[..cut_at_character(head, limit)], start, is_truncated: length > limit as u64 }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl OpenEvent {
     pub(crate) fn clear(&mut self) {
         let text = std::mem::take(&mut self.text);
         *self = OpenEvent::default();
-        if text.capacity() <= KEPT_BYTES_MAX {
+        if text.capacity() <= RETAINED_BYTES_MAX {
             self.text = text;
             self.text.clear();
         }
@@ -109,4 +109,4 @@ impl OpenEvent {
 }
 
 /// Maximum size of a buffer that is kept between events.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+const RETAINED_BYTES_MAX: usize = 1 << 20;

@@ -34,11 +34,11 @@ pub struct BreakMatch {
 /// Positions of a match's groups.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    places: Places,
+    places: GroupPositions,
 }
 
 #[derive(Clone, Debug)]
-enum Places {
+enum GroupPositions {
     Linear(regex::bytes::CaptureLocations),
     Backtracking(pcre2::bytes::CaptureLocations),
 }
@@ -47,8 +47,8 @@ impl Groups {
     /// Range of a group that took part in the match; 0 is the whole match.
     pub fn get(&self, number: usize) -> Option<Range<usize>> {
         let place = match &self.places {
-            Places::Linear(places) => places.get(number),
-            Places::Backtracking(places) => places.get(number),
+            GroupPositions::Linear(places) => places.get(number),
+            GroupPositions::Backtracking(places) => places.get(number),
         };
         place.map(|(start, end)| start..end)
     }
@@ -56,8 +56,8 @@ impl Groups {
     /// Number of groups, including the whole match.
     pub fn count(&self) -> usize {
         match &self.places {
-            Places::Linear(places) => places.len(),
-            Places::Backtracking(places) => places.len(),
+            GroupPositions::Linear(places) => places.len(),
+            GroupPositions::Backtracking(places) => places.len(),
         }
     }
 }
@@ -66,8 +66,8 @@ impl Pattern {
     /// Storage for the groups of a match.
     pub fn groups(&self) -> Groups {
         let places = match &self.engine {
-            Engine::Linear(regex) => Places::Linear(regex.capture_locations()),
-            Engine::Backtracking(regex) => Places::Backtracking(regex.capture_locations()),
+            Engine::Linear(regex) => GroupPositions::Linear(regex.capture_locations()),
+            Engine::Backtracking(regex) => GroupPositions::Backtracking(regex.capture_locations()),
         };
         Groups { places }
     }
@@ -76,10 +76,10 @@ impl Pattern {
     /// pattern.
     pub fn find_groups(&self, text: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {
         match (&self.engine, &mut groups.places) {
-            (Engine::Linear(regex), Places::Linear(places)) => {
+            (Engine::Linear(regex), GroupPositions::Linear(places)) => {
                 regex.captures_read_at(places, text, from).map(|found| found.range())
             }
-            (Engine::Backtracking(regex), Places::Backtracking(places)) => {
+            (Engine::Backtracking(regex), GroupPositions::Backtracking(places)) => {
                 let found = regex.captures_read_at(places, text, from).ok().flatten();
                 found.map(|found| found.start()..found.end())
             }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_linear_engine_refuses_goes_to_the_other() {
+    fn unsupported_patterns_use_the_backtracking_engine() {
         for pattern in [r"([\r\n]+)\d", r"([\r\n]+)(?=\d)"] {
             let found = Pattern::new(pattern).unwrap().find_break(b"a\n\nb\n1", 0).unwrap();
             assert_eq!(found.group, 4..5, "{pattern}");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_group_that_took_part_is_dropped() {
+    fn first_participating_group_is_removed() {
         let pattern = Pattern::new(r"(;)|(\n)").unwrap();
         assert_eq!(pattern.find_break(b"ab\nc", 0).unwrap().group, 2..3);
         let none = Pattern::new(r"a|(;)").unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_can_match() {
+    fn invalid_utf_8_can_match() {
         assert!(Pattern::new(r"a.b").unwrap().is_match(b"a\xFFb"));
     }
 }

@@ -19,13 +19,13 @@ use quarry_event::time::TimeNs;
 use quarry_event::{EventBatch, Metadata};
 
 use crate::assemble::{Assembler, EventRules};
-use crate::charset::{Charset, Decoding};
+use crate::charset::{Charset, TextDecoder};
 use crate::date_orders::DateOrders;
 use crate::error::PipelineError;
 use crate::guess::{self, Guess, GuessRules};
 use crate::header::Header;
 use crate::host::HostRules;
-use crate::lines::{LineBreaker, Until};
+use crate::lines::{InputState, LineBreaker};
 use crate::setting_faults;
 use crate::timestamp::{TimeHistory, Timestamper};
 use crate::typing::{Typing, TypingPlan};
@@ -86,7 +86,7 @@ pub struct PipelineCounters {
 
 impl PipelineCounters {
     /// Remark about dates that can be read in two ways, if the source has any.
-    pub fn about_dates(&self) -> Option<&'static str> {
+    pub fn date_remark(&self) -> Option<&'static str> {
         let text = "dates are read with the month first (05/11 is May 11), and the order of day and month is \
                     ambiguous: if it \
                     does, set TIME_FORMAT in props.conf";
@@ -163,7 +163,7 @@ struct Running {
     fed: u64,
     charset: Charset,
     /// The decoder, if the bytes are not UTF-8.
-    decoding: Option<Box<Decoding>>,
+    decoding: Option<Box<TextDecoder>>,
     /// Decoded text of the current call.
     text: Vec<u8>,
 }
@@ -193,7 +193,7 @@ impl Pipeline {
         match info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source)) {
             Some(sourcetype) => {
                 let settings = props.resolve(&info.source, &info.host, &sourcetype);
-                Pipeline::of_settings(&info, &sourcetype, &settings, props, &context)
+                Pipeline::with_settings(&info, &sourcetype, &settings, props, &context)
             }
             None => {
                 let resolve = |name: &String| props.resolve(&info.source, &info.host, name);
@@ -208,14 +208,14 @@ impl Pipeline {
                 let plain = Running::new(&info, name, &plain, rules, &context)?;
                 let rules = GuessRules::new(props)?;
                 let plan = Plan::Guess(Candidates { settings, rules, plain: Box::new(plain) });
-                Ok(Pipeline::opening(info, context, plan, SAMPLE_BYTES))
+                Ok(Pipeline::with_buffering(info, context, plan, SAMPLE_BYTES))
             }
         }
     }
 
     /// Like [`Pipeline::new`], for a source that cannot wait until its settings are corrected: unusable settings are
     /// ignored, and [`Pipeline::problem`] reports the first of them.
-    pub fn tolerant(
+    pub fn new_lenient(
         info: SourceInfo,
         props: &PropsResolver,
         context: PipelineContext,
@@ -227,15 +227,15 @@ impl Pipeline {
         let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source));
         let sourcetype = named.unwrap_or_else(|| guess::PLAIN_SOURCETYPE.to_owned());
         let settings = props.resolve(&info.source, &info.host, &sourcetype);
-        let make = |settings: &PropsSettings| Pipeline::of_settings(&info, &sourcetype, settings, props, &context);
-        match setting_faults::make_of(settings, make, setting_faults::leave_out).0 {
+        let make = |settings: &PropsSettings| Pipeline::with_settings(&info, &sourcetype, settings, props, &context);
+        match setting_faults::build_lenient(settings, make, setting_faults::remove_setting).0 {
             Some(pipeline) => Ok(Pipeline { problem: Some(problem), ..pipeline }),
             None => Err(problem),
         }
     }
 
     /// A pipeline for a source with a known sourcetype.
-    fn of_settings(
+    fn with_settings(
         info: &SourceInfo,
         sourcetype: &str,
         settings: &PropsSettings,
@@ -245,11 +245,11 @@ impl Pipeline {
         let rules = RulePlan::new(info, settings, props)?;
         let running = Running::new(info, sourcetype.to_owned(), settings, rules, context)?;
         let needed = if running.charset == Charset::Auto { SAMPLE_BYTES } else { BYTE_ORDER_MARK.len() };
-        Ok(Pipeline::opening(info.clone(), context.clone(), Plan::Ready(Box::new(running)), needed))
+        Ok(Pipeline::with_buffering(info.clone(), context.clone(), Plan::Ready(Box::new(running)), needed))
     }
 
     /// A pipeline that waits for `needed` bytes before it starts.
-    fn opening(info: SourceInfo, context: PipelineContext, plan: Plan, needed: usize) -> Pipeline {
+    fn with_buffering(info: SourceInfo, context: PipelineContext, plan: Plan, needed: usize) -> Pipeline {
         let opening = Opening { bytes: Vec::new(), samples: Vec::new(), needed, info, context, plan };
         Pipeline {
             stage: Stage::Opening(Box::new(opening)),
@@ -341,7 +341,7 @@ impl Pipeline {
     /// Appends all completed events when no bytes arrive for a while, including the open event. A line without its
     /// line break stays pending.
     pub fn pause(&mut self, out: &mut EventBatch) {
-        self.drain(Until::Pause, out);
+        self.drain(InputState::Pause, out);
     }
 
     /// Whether bytes are buffered to determine how the source begins (sourcetype, character set) and contain a
@@ -357,18 +357,18 @@ impl Pipeline {
 
     /// Determines how the source begins from the buffered bytes, and appends the completed events.
     pub fn begin(&mut self, out: &mut EventBatch) {
-        self.begin_at(Until::Pause, out);
+        self.begin_at(InputState::Pause, out);
     }
 
-    fn begin_at(&mut self, until: Until, out: &mut EventBatch) {
+    fn begin_at(&mut self, until: InputState, out: &mut EventBatch) {
         if matches!(&self.stage, Stage::Opening(opening) if !opening.bytes.is_empty()) {
-            self.open(until == Until::Pause, out);
+            self.open(until == InputState::Pause, out);
         }
     }
 
     /// Appends all remaining events at the end of the source.
     pub fn finish(&mut self, out: &mut EventBatch) {
-        self.drain(Until::End, out);
+        self.drain(InputState::End, out);
     }
 
     /// Input offset up to which all events were appended to batches; reading can resume there.
@@ -389,7 +389,7 @@ impl Pipeline {
     /// The hint for a source whose pipeline is lost and of which only the first bytes, `head`, are available:
     /// sourcetype, header and the order of dates come from `head`; other timestamp history is lost. `was_growing`: the
     /// earlier pipeline began before all of `head` was written.
-    pub fn hint_of_head(
+    pub fn resume_hint_from_head(
         info: SourceInfo,
         props: &PropsResolver,
         context: PipelineContext,
@@ -399,10 +399,10 @@ impl Pipeline {
         let mut pipeline = Pipeline::new(info, props, context)?;
         let mut events = EventBatch::default();
         pipeline.push(head, &mut events);
-        pipeline.begin_at(if was_growing { Until::Pause } else { Until::End }, &mut events);
+        pipeline.begin_at(if was_growing { InputState::Pause } else { InputState::End }, &mut events);
         pipeline.pause(&mut events);
         let hint = pipeline.resume_hint();
-        Ok(ResumeHint { history: hint.history.far_behind(), ..hint })
+        Ok(ResumeHint { history: hint.history.for_distant_text(), ..hint })
     }
 
     /// The sourcetype; `None` until it is known.
@@ -428,7 +428,7 @@ impl Pipeline {
 
     /// The fault in the settings of the guessed sourcetype, whose data was then read as plain lines; or the first
     /// fault that a [`Pipeline::tolerant`] pipeline ignored.
-    pub fn problem(&self) -> Option<&PipelineError> {
+    pub fn settings_error(&self) -> Option<&PipelineError> {
         self.problem.as_ref()
     }
 
@@ -454,7 +454,7 @@ impl Pipeline {
         }
     }
 
-    fn drain(&mut self, until: Until, out: &mut EventBatch) {
+    fn drain(&mut self, until: InputState, out: &mut EventBatch) {
         self.begin_at(until, out);
         if let Stage::Running(running) = &mut self.stage {
             running.drain(until, out, &mut self.counters);
@@ -487,8 +487,8 @@ impl Pipeline {
 }
 
 /// The character set of a source and the length of its byte order mark.
-fn start_of(charset: Charset, bytes: &[u8]) -> (Option<&'static Encoding>, usize) {
-    let (encoding, mark) = charset.of_start(bytes);
+fn detect_start(charset: Charset, bytes: &[u8]) -> (Option<&'static Encoding>, usize) {
+    let (encoding, mark) = charset.resolve(bytes);
     let is_marked = encoding.is_none() && bytes.starts_with(BYTE_ORDER_MARK);
     (encoding, if is_marked { BYTE_ORDER_MARK.len() } else { mark })
 }
@@ -566,30 +566,30 @@ impl Running {
     fn feed_text(&mut self, text: &[u8], out: &mut EventBatch, counters: &mut PipelineCounters) {
         self.fed += text.len() as u64;
         let Running { lines, assembler, .. } = self;
-        assembler.look_at(text, self.fed);
-        lines.feed(text, &mut |line| assembler.line(line, out, counters));
+        assembler.look_ahead(text, self.fed);
+        lines.feed(text, &mut |line| assembler.push_line(line, out, counters));
     }
 
     /// Starts a source that begins with these bytes; returns the length of the byte order mark.
     fn start(&mut self, bytes: &[u8]) -> usize {
-        let (encoding, mark) = start_of(self.charset, bytes);
+        let (encoding, mark) = detect_start(self.charset, bytes);
         self.begin_text(encoding, mark as u64);
         mark
     }
 
     /// The first bytes, decoded to text.
     fn sample<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let (encoding, mark) = start_of(self.charset, bytes);
+        let (encoding, mark) = detect_start(self.charset, bytes);
         let Some(encoding) = encoding else { return Cow::Borrowed(&bytes[mark..]) };
         let mut text = Vec::new();
-        Decoding::new(encoding, 0).feed(&bytes[mark..], &mut text);
+        TextDecoder::new(encoding, 0).feed(&bytes[mark..], &mut text);
         Cow::Owned(text)
     }
 
     /// Starts the text after a byte order mark of `mark` bytes, in this character set.
     fn begin_text(&mut self, encoding: Option<&'static Encoding>, mark: u64) {
         match encoding {
-            Some(encoding) => self.decoding = Some(Box::new(Decoding::new(encoding, mark))),
+            Some(encoding) => self.decoding = Some(Box::new(TextDecoder::new(encoding, mark))),
             None => {
                 self.lines.skip(mark);
                 self.fed = mark;
@@ -599,13 +599,13 @@ impl Running {
 
     /// Number of text bytes whose events were all emitted.
     fn safe_text(&self) -> u64 {
-        self.assembler.open_start().unwrap_or(self.lines.start())
+        self.assembler.open_event_offset().unwrap_or(self.lines.start())
     }
 
     /// Number of input bytes whose events were all emitted.
     fn safe_offset(&self) -> u64 {
         let text = self.safe_text();
-        self.decoding.as_ref().map_or(text, |decoding| decoding.input_of(text))
+        self.decoding.as_ref().map_or(text, |decoding| decoding.input_offset(text))
     }
 
     fn resume_hint(&self) -> ResumeHint {
@@ -613,9 +613,9 @@ impl Running {
         ResumeHint { encoding, ..self.assembler.resume_hint(self.sourcetype.clone()) }
     }
 
-    fn drain(&mut self, until: Until, out: &mut EventBatch, counters: &mut PipelineCounters) {
+    fn drain(&mut self, until: InputState, out: &mut EventBatch, counters: &mut PipelineCounters) {
         self.assembler.begin(out);
-        if until == Until::End
+        if until == InputState::End
             && let Some(decoding) = &mut self.decoding
         {
             let mut text = Vec::new();
@@ -624,7 +624,7 @@ impl Running {
             self.feed_text(&text, out, counters);
         }
         let Running { lines, assembler, .. } = self;
-        lines.drain(until, &mut |line| assembler.line(line, out, counters));
+        lines.drain(until, &mut |line| assembler.push_line(line, out, counters));
         assembler.close(out, counters);
     }
 }

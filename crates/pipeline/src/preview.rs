@@ -12,7 +12,7 @@ use quarry_event::{EventBatch, Metadata, TimeNs};
 use crate::error::PipelineError;
 use crate::guess::Guess;
 use crate::pipeline::{Pipeline, PipelineContext, SourceInfo};
-use crate::timestamp::{AHEAD_BYTES, ExplainedTime, TimeReason, Timestamper, WrittenZone};
+use crate::timestamp::{ExplainedTime, READ_AHEAD_BYTES_MAX, TimeReason, Timestamper, WrittenZone};
 
 /// Preview of the start of a file.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ pub fn preview(
     let settings = props.resolve(&info.source, &info.host, &sourcetype);
     let mut times = Timestamper::new(&settings, context)?;
     times.look_ahead(&text.head);
-    text.samples.chunks(AHEAD_BYTES).for_each(|part| times.look_ahead(part));
+    text.samples.chunks(READ_AHEAD_BYTES_MAX).for_each(|part| times.look_ahead(part));
     let events = (0..batch.len().min(events_max)).map(|row| {
         let (raw, time) = (batch.raw(row), batch.time[row]);
         let ExplainedTime { time: explained, reason, zone } = times.explain(raw);
@@ -102,12 +102,12 @@ pub fn preview(
     Ok(Preview {
         events: events.collect(),
         guess: pipeline.guess().cloned(),
-        problem: pipeline.problem().cloned(),
+        problem: pipeline.settings_error().cloned(),
         sourcetype,
         settings,
         events_seen: counters.events,
         bad_timestamps: counters.bad_timestamps,
-        about_dates: counters.about_dates(),
+        about_dates: counters.date_remark(),
     })
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use quarry_conf::{ConfSource, Layer, Layers};
 
     use super::*;
-    use crate::timestamp::NoTime;
+    use crate::timestamp::NoTimeReason;
 
     const NOW: TimeNs = 1_795_244_400_000_000_000;
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_tells_where_its_time_comes_from() {
+    fn every_event_states_the_origin_of_its_time() {
         let text = "no time yet\n2026-11-20 10:00:00 one\nno time\n1975-01-01 00:00:00 old\n";
         let preview = of("[lines]\nSHOULD_LINEMERGE = false\nMAX_DAYS_AGO = 100\n", Some("lines"), text);
         let full = TimeReason::Text("year, month, day, time");
@@ -179,10 +179,10 @@ mod tests {
         assert_eq!(
             reasons[..4],
             [
-                TimeReason::Now(NoTime::NoStamp),
+                TimeReason::Now(NoTimeReason::NoStamp),
                 full,
-                TimeReason::Previous(NoTime::NoStamp),
-                TimeReason::Previous(NoTime::TooOld)
+                TimeReason::Previous(NoTimeReason::NoStamp),
+                TimeReason::Previous(NoTimeReason::TooOld)
             ]
         );
         assert_eq!((preview.events_seen, preview.bad_timestamps), (4, 3));
@@ -198,10 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_named_and_lines_counted() {
+    fn preview_names_settings_and_counts_lines() {
         let props = "[fmt]\nTIME_PREFIX = at=\nTIME_FORMAT = %d/%m/%Y %H:%M\nBREAK_ONLY_BEFORE = ^#\n[now]\nDATETIME_CONFIG = CURRENT\n";
         let preview = of(props, Some("fmt"), "# at=20/11/2026 10:00 x\n more\n# none\n");
-        assert_eq!(reasons(&preview), [TimeReason::Text("by TIME_FORMAT"), TimeReason::Previous(NoTime::NoPrefix)]);
+        assert_eq!(
+            reasons(&preview),
+            [TimeReason::Text("by TIME_FORMAT"), TimeReason::Previous(NoTimeReason::NoPrefix)]
+        );
         assert_eq!(preview.events.iter().map(|event| event.lines).collect::<Vec<_>>(), [2, 1]);
         for line in ["[fmt]", "TIME_PREFIX = at=", "TIME_FORMAT = %d/%m/%Y %H:%M", "BREAK_ONLY_BEFORE = ^#"] {
             assert!(preview.props_conf().lines().any(|found| found == line), "{}", preview.props_conf());
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_rules_make_have_no_reason() {
+    fn times_set_by_rules_have_no_reason() {
         let props = "[lines]\nSHOULD_LINEMERGE = false\nTRANSFORMS-t = t\n";
         let preview = of(props, Some("lines"), "2026-11-20 10:00:00 one\n");
         assert_eq!(preview.events[0].reason, Some(TimeReason::Text("year, month, day, time")));

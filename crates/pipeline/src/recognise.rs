@@ -97,7 +97,7 @@ pub(crate) struct OrderRead {
 }
 
 /// The same numbers with month and day exchanged, if these are a date.
-pub(crate) fn exchanged(parts: &DateTimeParts, order: DateOrder) -> Option<(DateTimeParts, DateOrder)> {
+pub(crate) fn swap_day_and_month(parts: &DateTimeParts, order: DateOrder) -> Option<(DateTimeParts, DateOrder)> {
     let other = match order {
         DateOrder::DayMonthYear => DateOrder::MonthDayYear,
         DateOrder::MonthDayYear => DateOrder::DayMonthYear,
@@ -182,7 +182,7 @@ impl Recogniser {
     }
 
     /// Sets the preferred order of the numbers in an ambiguous date, which is the order in other dates of the source.
-    pub(crate) fn prefer(&mut self, order: Option<DateOrder>) {
+    pub(crate) fn set_preferred_order(&mut self, order: Option<DateOrder>) {
         self.order = order;
     }
 
@@ -198,7 +198,7 @@ impl Recogniser {
 
     /// Like [`Recogniser::find`], without the test for digits.
     fn scan(&self, text: &[u8]) -> Option<Stamp> {
-        let mut resorts = Resorts::default();
+        let mut resorts = FallbackStamps::default();
         let mut leads = true;
         let mut at = 0;
         while at < text.len() {
@@ -209,12 +209,16 @@ impl Recogniser {
             }
             let is_digit = byte.is_ascii_digit();
             let run = if is_digit { digits(text, at) } else { letters(text, at) };
-            if has_clean_left(text, at) {
-                let stamp = if is_digit { self.at_number(text, at, run, leads) } else { self.at_name(text, at, run) };
+            if has_left_boundary(text, at) {
+                let stamp = if is_digit {
+                    self.stamp_at_number(text, at, run, leads)
+                } else {
+                    self.stamp_at_name(text, at, run)
+                };
                 if let Some(stamp) = stamp {
                     let stamp = Stamp { leads, start: at, ..stamp };
                     match stamp.rank {
-                        Rank::Full => return Some(self.with_fraction(resorts.instead_of(stamp), text)),
+                        Rank::Full => return Some(self.with_fraction(resorts.replacement_for(stamp), text)),
                         _ => resorts.note(stamp),
                     }
                     at = stamp.end;
@@ -235,8 +239,12 @@ impl Recogniser {
             let byte = text[at];
             let is_digit = byte.is_ascii_digit();
             let run = if is_digit { digits(text, at) } else { letters(text, at) };
-            if run > 0 && has_clean_left(text, at) {
-                let stamp = if is_digit { self.at_number(text, at, run, false) } else { self.at_name(text, at, run) };
+            if run > 0 && has_left_boundary(text, at) {
+                let stamp = if is_digit {
+                    self.stamp_at_number(text, at, run, false)
+                } else {
+                    self.stamp_at_name(text, at, run)
+                };
                 if let Some(stamp) = stamp.filter(|stamp| stamp.form == form && stamp.rank == Rank::Full) {
                     return Some(Stamp { start: at, ..stamp });
                 }
@@ -246,7 +254,7 @@ impl Recogniser {
         None
     }
 
-    fn at_number(&self, text: &[u8], at: usize, run: usize, leads: bool) -> Option<Stamp> {
+    fn stamp_at_number(&self, text: &[u8], at: usize, run: usize, leads: bool) -> Option<Stamp> {
         match run {
             1 | 2 => self.short_number(text, at, run),
             4 => internet::stamp_at(text, at).or_else(|| self.year_first(text, at)),
@@ -264,7 +272,7 @@ impl Recogniser {
         let mut at = stamp.end;
         while at < text.len() {
             if digits(text, at) == 4
-                && has_clean_left(text, at)
+                && has_left_boundary(text, at)
                 && let Some(other) = self.year_first(text, at)
                 && other.parts.nanos > 0
                 && is_same_second(epoch, &other.parts)
@@ -291,13 +299,13 @@ fn seconds_apart(epoch: i64, parts: &DateTimeParts) -> Option<i64> {
 
 /// The first timestamp of each incomplete kind.
 #[derive(Default)]
-struct Resorts {
+struct FallbackStamps {
     date: Option<Stamp>,
     clock: Option<Stamp>,
     epoch: Option<Stamp>,
 }
 
-impl Resorts {
+impl FallbackStamps {
     fn note(&mut self, stamp: Stamp) {
         let slot = match stamp.rank {
             Rank::Full | Rank::Date => &mut self.date,
@@ -309,7 +317,7 @@ impl Resorts {
 
     /// A number before a timestamp, if both can be the same moment in different time zones, because the number needs
     /// no zone; otherwise the timestamp. A timestamp that names its zone is kept.
-    fn instead_of(&self, stamp: Stamp) -> Stamp {
+    fn replacement_for(&self, stamp: Stamp) -> Stamp {
         let Some(epoch) = self.epoch else { return stamp };
         let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };
         let apart = epoch.parts.epoch.and_then(|seconds| seconds_apart(seconds, &stamp.parts));
@@ -319,7 +327,9 @@ impl Resorts {
 
     fn best(self) -> Option<Stamp> {
         let found = self.best_of_kinds();
-        found.map(|stamp| if matches!(stamp.rank, Rank::Full | Rank::Date) { self.instead_of(stamp) } else { stamp })
+        found.map(
+            |stamp| if matches!(stamp.rank, Rank::Full | Rank::Date) { self.replacement_for(stamp) } else { stamp },
+        )
     }
 
     fn best_of_kinds(&self) -> Option<Stamp> {
@@ -396,7 +406,7 @@ fn number(text: &[u8], at: usize, least: usize, most: usize) -> Option<(u32, usi
 }
 
 /// Whether a timestamp may begin at `at`: not inside a word, a longer number, a path or a file name.
-fn has_clean_left(text: &[u8], at: usize) -> bool {
+fn has_left_boundary(text: &[u8], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return true };
     let earlier = before.checked_sub(1).map(|earlier| text[earlier]);
     match text[before] {
@@ -408,7 +418,7 @@ fn has_clean_left(text: &[u8], at: usize) -> bool {
 }
 
 /// Whether a timestamp may end before `at`: the word or number does not continue.
-fn has_clean_right(text: &[u8], at: usize) -> bool {
+fn has_right_boundary(text: &[u8], at: usize) -> bool {
     match text.get(at) {
         None => true,
         Some(b'.' | b'-' | b'/' | b':') => !text.get(at + 1).is_some_and(u8::is_ascii_digit),

@@ -9,17 +9,17 @@ use quarry_conf::{PropsSettings, TypingSettings};
 use crate::PipelineError;
 
 /// Maximum number of settings skipped per source; if more are invalid, all rules of the source are ignored.
-const LEFT_OUT_MAX: usize = 64;
+const SKIPPED_SETTINGS_MAX: usize = 64;
 
 /// Builds a value from settings, skipping unusable ones; also returns the error of the first skipped setting. `None`
 /// if no value can be built.
-pub(crate) fn make_of<S, T>(
+pub(crate) fn build_lenient<S, T>(
     mut settings: S,
     make: impl Fn(&S) -> Result<T, PipelineError>,
     leave_out: impl Fn(&mut S, &PipelineError) -> bool,
 ) -> (Option<T>, Option<PipelineError>) {
     let mut first = None;
-    for _ in 0..LEFT_OUT_MAX {
+    for _ in 0..SKIPPED_SETTINGS_MAX {
         match make(&settings) {
             Ok(made) => return (Some(made), first),
             Err(error) => {
@@ -35,7 +35,7 @@ pub(crate) fn make_of<S, T>(
 }
 
 /// Removes the setting to which an error refers; false if there is no such setting.
-pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> bool {
+pub(crate) fn remove_setting(settings: &mut PropsSettings, error: &PipelineError) -> bool {
     match error {
         PipelineError::TimeFormat { .. } => settings.time_format.take().is_some(),
         PipelineError::Charset { .. } => !std::mem::take(&mut settings.charset).is_empty(),
@@ -45,7 +45,7 @@ pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> 
             let has_zone = settings.tz.take_if(|name| name == zone).is_some();
             has_zone || settings.zone_aliases.len() < aliases
         }
-        PipelineError::Rule(_) => leave_out_rule(&mut settings.typing, error),
+        PipelineError::Rule(_) => remove_rule_setting(&mut settings.typing, error),
         PipelineError::Pattern { setting, pattern, .. } => {
             let header = settings.header.as_mut();
             match *setting {
@@ -58,18 +58,18 @@ pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> 
                 "PREAMBLE_REGEX" => header.is_some_and(|header| header.preamble.take().is_some()),
                 "FIELD_HEADER_REGEX" => header.is_some_and(|header| header.header_pattern.take().is_some()),
                 "MISSING_VALUE_REGEX" => header.is_some_and(|header| header.missing.take().is_some()),
-                _ => without_rules(&mut settings.typing, |of_rule, _| of_rule == Some(pattern.as_str())),
+                _ => remove_rules(&mut settings.typing, |of_rule, _| of_rule == Some(pattern.as_str())),
             }
         }
     }
 }
 
 /// Removes the setting or rule to which an error refers from the rules that are applied after timestamps.
-pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError) -> bool {
+pub(crate) fn remove_rule_setting(typing: &mut TypingSettings, error: &PipelineError) -> bool {
     let PipelineError::Rule(wrong) = error else { return false };
     let commands = typing.sed.len();
     typing.sed.retain(|(class, _)| wrong.setting.strip_prefix("SEDCMD-") != Some(class.as_str()));
-    let is_left_out = typing.sed.len() < commands || without_rules(typing, |_, name| name == wrong.rule);
+    let is_left_out = typing.sed.len() < commands || remove_rules(typing, |_, name| name == wrong.rule);
     // It may belong to a copy made by a rule; in that case, removes the rules that make such copies.
     is_left_out || {
         let copies = typing.rules().any(|rule| rule.clone_sourcetype.is_some());
@@ -80,7 +80,7 @@ pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError)
 }
 
 /// Removes the rules that `is_it` accepts, given their pattern and name; false if there are none.
-fn without_rules(typing: &mut TypingSettings, is_it: impl Fn(Option<&str>, &str) -> bool) -> bool {
+fn remove_rules(typing: &mut TypingSettings, is_it: impl Fn(Option<&str>, &str) -> bool) -> bool {
     let before = typing.rules().count();
     for class in typing.transforms.iter_mut().chain(&mut typing.rulesets) {
         class.rules.retain(|rule| !is_it(rule.pattern.as_deref(), &rule.name));

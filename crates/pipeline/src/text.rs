@@ -28,16 +28,16 @@ pub(crate) fn append_text(raw: &[u8], out: &mut Vec<u8>) -> u64 {
 
 /// Converts bytes to text, with invalid bytes escaped.
 pub(crate) fn text_of(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| written_out(error.as_bytes()))
+    String::from_utf8(bytes).unwrap_or_else(|error| escape_bytes(error.as_bytes()))
 }
 
 /// A part of a text, given by a range that may begin or end inside a character.
-pub(crate) fn piece(text: &[u8], range: Range<usize>) -> Cow<'_, str> {
+pub(crate) fn lossy_slice(text: &[u8], range: Range<usize>) -> Cow<'_, str> {
     let part = text.get(range).unwrap_or_default();
-    std::str::from_utf8(part).map_or_else(|_| Cow::Owned(written_out(part)), Cow::Borrowed)
+    std::str::from_utf8(part).map_or_else(|_| Cow::Owned(escape_bytes(part)), Cow::Borrowed)
 }
 
-fn written_out(bytes: &[u8]) -> String {
+fn escape_bytes(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len() + 16);
     append_text(bytes, &mut out);
     String::from_utf8_lossy(&out).into_owned()
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text_are_written_out() {
+    fn invalid_bytes_are_escaped() {
         let mut out = Vec::new();
         assert_eq!(append_text(b"a\xFF\xC3\x28\0z", &mut out), 2);
         assert_eq!(out, b"a\\xFF\\xC3(\0z");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_never_parts_a_character() {
+    fn truncation_never_splits_a_character() {
         assert_eq!(cut_at_character("grün".as_bytes(), 3), 2);
         assert_eq!(cut_at_character("grün".as_bytes(), 4), 4);
         assert_eq!(cut_at_character("grün".as_bytes(), 9), 5);

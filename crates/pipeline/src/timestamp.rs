@@ -24,23 +24,23 @@ use crate::date_orders::{DateOrders, SourceKey};
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 use crate::pipeline::PipelineContext;
-use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliases, exchanged};
+use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliases, swap_day_and_month};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 /// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
-const LOOKAHEAD_DEFAULT: usize = 128;
+const DEFAULT_LOOKAHEAD: usize = 128;
 /// Minimum lead of the usual form over other forms, in lines, for which that form is searched for if another yields no
 /// acceptable time.
-const SETTLED_VOTES: u32 = 3;
+const MAJORITY_VOTES_MIN: u32 = 3;
 
 /// Maximum bytes that are read ahead at a time to find the order of dates.
-pub(crate) const AHEAD_BYTES: usize = 64 << 10;
+pub(crate) const READ_AHEAD_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of lines of a source that are read ahead to find the order of dates.
-const AHEAD_LINES: usize = 10_000;
+const READ_AHEAD_LINES_MAX: usize = 10_000;
 /// Number of lines without a date of numbers, after which reading ahead stops if no line had one.
-const AHEAD_OTHERS: usize = 3;
+const READ_AHEAD_OTHERS_MAX: usize = 3;
 /// Maximum distance of a time from now, or from the file's modification time, at which it counts as near.
-const NEAR_NS: i64 = 3_600 * NS_PER_SEC;
+const NEAR_MAX_NS: i64 = 3_600 * NS_PER_SEC;
 
 /// Settings for the times of a source, and the history of its times.
 #[derive(Debug)]
@@ -87,17 +87,17 @@ pub(crate) struct TimeHistory {
 
 impl TimeHistory {
     /// The part of the history that still applies to text far from the last timestamp.
-    pub(crate) fn far_behind(self) -> TimeHistory {
+    pub(crate) fn for_distant_text(self) -> TimeHistory {
         TimeHistory { order: self.order, ..TimeHistory::default() }
     }
 
-    /// The majority form, if its lead over other forms is at least [`SETTLED_VOTES`].
-    fn settled(&self) -> Option<Form> {
-        self.usual.filter(|_| self.votes >= SETTLED_VOTES)
+    /// The majority form, if its lead over other forms is at least [`MAJORITY_VOTES_MIN`].
+    fn majority_form(&self) -> Option<Form> {
+        self.usual.filter(|_| self.votes >= MAJORITY_VOTES_MIN)
     }
 
     /// Counts a form, even if its time is rejected: otherwise the first line's form would remain the usual one forever.
-    fn vote(&mut self, form: Form) {
+    fn count_form(&mut self, form: Form) {
         if self.usual == Some(form) {
             self.votes = self.votes.saturating_add(1);
         } else if self.votes == 0 {
@@ -118,11 +118,11 @@ pub enum TimeReason {
     /// The event's text; with a description of the timestamp's form.
     Text(&'static str),
     /// The previous event, because the text yields no time.
-    Previous(NoTime),
+    Previous(NoTimeReason),
     /// The file's modification time, because the text yields no time and there is no previous event.
-    Modified(NoTime),
+    Modified(NoTimeReason),
     /// The time of arrival, because nothing else yields a time.
-    Now(NoTime),
+    Now(NoTimeReason),
 }
 
 /// The time zone named by a timestamp.
@@ -145,7 +145,7 @@ pub(crate) struct ExplainedTime {
 
 /// Reason why a text yields no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoTime {
+pub enum NoTimeReason {
     /// `TIME_PREFIX` was not found.
     NoPrefix,
     /// There is no timestamp within `MAX_TIMESTAMP_LOOKAHEAD`.
@@ -160,16 +160,16 @@ pub enum NoTime {
     Jump,
 }
 
-impl NoTime {
+impl NoTimeReason {
     /// Description for users.
     pub fn text(self) -> &'static str {
         match self {
-            NoTime::NoPrefix => "TIME_PREFIX does not match",
-            NoTime::NoStamp => "no timestamp within MAX_TIMESTAMP_LOOKAHEAD",
-            NoTime::NoSuchDay => "the timestamp has a day or hour that does not exist",
-            NoTime::TooOld => "the timestamp is older than MAX_DAYS_AGO",
-            NoTime::TooNew => "the timestamp is later than MAX_DAYS_HENCE",
-            NoTime::Jump => {
+            NoTimeReason::NoPrefix => "TIME_PREFIX does not match",
+            NoTimeReason::NoStamp => "no timestamp within MAX_TIMESTAMP_LOOKAHEAD",
+            NoTimeReason::NoSuchDay => "the timestamp has a day or hour that does not exist",
+            NoTimeReason::TooOld => "the timestamp is older than MAX_DAYS_AGO",
+            NoTimeReason::TooNew => "the timestamp is later than MAX_DAYS_HENCE",
+            NoTimeReason::Jump => {
                 "the timestamp has another format than the others and is far from the previous one \
                  (MAX_DIFF_SECS_AGO, _HENCE)"
             }
@@ -267,7 +267,7 @@ impl Timestamper {
             aliases,
             whole_seconds: settings.extra_time_fields == ExtraTimeFields::None,
             history: TimeHistory::default(),
-            ahead_left: AHEAD_LINES,
+            ahead_left: READ_AHEAD_LINES_MAX,
             minute: None,
             ambiguous: None,
             shared: None,
@@ -279,8 +279,8 @@ impl Timestamper {
     /// learns.
     pub(crate) fn share_order(&mut self, orders: Arc<DateOrders>, source: &str) {
         let key = orders.key(source);
-        self.order_of_others = orders.of(key);
-        self.recogniser.prefer(self.known_order());
+        self.order_of_others = orders.get(key);
+        self.recogniser.set_preferred_order(self.known_order());
         self.shared = Some((orders, key));
     }
 
@@ -294,7 +294,7 @@ impl Timestamper {
         self.earliest = self.earliest.saturating_add(later);
         self.latest = self.latest.saturating_add(later);
         self.recogniser = Recogniser::new(now, Arc::clone(&self.aliases));
-        self.recogniser.prefer(self.known_order());
+        self.recogniser.set_preferred_order(self.known_order());
         (self.now, self.modified) = (now, modified);
         self.ambiguous = None;
     }
@@ -312,7 +312,7 @@ impl Timestamper {
     /// Continues where another pipeline of the same source stopped.
     pub(crate) fn set_history(&mut self, history: TimeHistory) {
         self.history = history;
-        self.recogniser.prefer(self.known_order());
+        self.recogniser.set_preferred_order(self.known_order());
     }
 
     /// Whether text read ahead could show the order of dates.
@@ -327,7 +327,7 @@ impl Timestamper {
         if !self.needs_order() {
             return;
         }
-        let text = &text[..text.len().min(AHEAD_BYTES)];
+        let text = &text[..text.len().min(READ_AHEAD_BYTES_MAX)];
         // The first line may be the rest of a line that was read before.
         let begun = usize::from(self.history.usual.is_some());
         let (mut dates, mut others) = (0, 0);
@@ -338,7 +338,7 @@ impl Timestamper {
             dates += usize::from(has_date);
             others += usize::from(!has_date);
             self.ahead_left = self.ahead_left.saturating_sub(1);
-            if self.history.order.is_some() || self.ahead_left == 0 || dates == 0 && others > AHEAD_OTHERS {
+            if self.history.order.is_some() || self.ahead_left == 0 || dates == 0 && others > READ_AHEAD_OTHERS_MAX {
                 return;
             }
         }
@@ -351,9 +351,9 @@ impl Timestamper {
             self.ambiguous = Some(minute_of(&found.parts));
         } else if found.order != self.history.order {
             self.history.order = found.order;
-            self.recogniser.prefer(found.order);
+            self.recogniser.set_preferred_order(found.order);
             if let (Some((orders, source)), Some(order)) = (&self.shared, found.order) {
-                orders.note(*source, order);
+                orders.record(*source, order);
             }
         }
     }
@@ -384,9 +384,9 @@ impl Timestamper {
             });
         }
         let stamp = self.recognise(text, window)?;
-        let (parts, read, order) = self.in_shown_order(&stamp);
+        let (parts, read, order) = self.apply_known_order(&stamp);
         let is_unsure = order.is_none() && self.known_order().is_none();
-        let exchanged = read.filter(|_| is_unsure).and_then(|read| exchanged(&parts, read));
+        let exchanged = read.filter(|_| is_unsure).and_then(|read| swap_day_and_month(&parts, read));
         Some(FoundTimestamp {
             parts,
             form: stamp.form,
@@ -400,7 +400,7 @@ impl Timestamper {
 
     /// The timestamp recognised in a text for which no format is set, or in which the format fails.
     fn recognise(&self, text: &[u8], window: &[u8]) -> Option<Stamp> {
-        let is_free = self.prefix.is_none() && self.lookahead >= LOOKAHEAD_DEFAULT;
+        let is_free = self.prefix.is_none() && self.lookahead >= DEFAULT_LOOKAHEAD;
         let named = if is_free { self.recogniser.find_in_json(text) } else { None };
         // A key of the object itself is preferred at any position; a nested key is used only if nothing else is found.
         if let Some((named, true)) = named {
@@ -408,7 +408,7 @@ impl Timestamper {
         }
         let stamp = self.recogniser.find(window).or(named.map(|(named, _)| named))?;
         // A jump in time suggests that another time in the line was mistaken for the time of the event.
-        match self.history.settled() {
+        match self.history.majority_form() {
             Some(usual) if usual != stamp.form && usual != Form::Configured => {
                 let context = ResolveContext { now: self.now, tz: &self.zone, last: self.history.last };
                 let is_fine = stamp.parts.resolve(&context).is_some_and(|time| self.is_plausible(time, stamp.form));
@@ -422,7 +422,7 @@ impl Timestamper {
     /// The parts of a timestamp, the order in which its date is read, and the order for which it is evidence. If the
     /// source has shown no order yet, an ambiguous date is read in the order in which the time is near now or the
     /// file's modification time, or is not in the future.
-    fn in_shown_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
+    fn apply_known_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
         let parts = stamp.parts;
         let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None, None) };
         if is_only {
@@ -431,12 +431,12 @@ impl Timestamper {
         if self.history.order.is_some() || self.ambiguous == Some(minute_of(&parts)) {
             return (parts, Some(order), None);
         }
-        if let Some((other, other_order)) = exchanged(&parts, order) {
+        if let Some((other, other_order)) = swap_day_and_month(&parts, order) {
             let context = ResolveContext { now: self.now, tz: &self.zone, last: None };
             let (read, exchanged) = (parts.resolve(&context), other.resolve(&context));
             let is_about = |time: TimeNs| {
                 let known = [Some(self.now), self.modified];
-                known.into_iter().flatten().any(|known| time.abs_diff(known) <= NEAR_NS.unsigned_abs())
+                known.into_iter().flatten().any(|known| time.abs_diff(known) <= NEAR_MAX_NS.unsigned_abs())
             };
             let is_possible = |time: TimeNs| (self.earliest..=self.latest).contains(&time);
             let shows = |one: Option<TimeNs>, than: Option<TimeNs>| {
@@ -471,7 +471,7 @@ impl Timestamper {
         }
         if let Some(found) = found
             && let Some(time) = self.resolve(&found.parts)
-            && self.is_believed(time, found.form)
+            && self.accept_time(time, found.form)
         {
             let time = if self.whole_seconds { time - time.rem_euclid(NS_PER_SEC) } else { time };
             self.history.last = Some(time);
@@ -484,7 +484,7 @@ impl Timestamper {
     /// `_time` of an event whose first line, or whole text, is `text`, with an explanation.
     pub(crate) fn explain(&mut self, text: &[u8]) -> ExplainedTime {
         let found = self.find(text);
-        let refused = self.refusal(text, found);
+        let refused = self.no_time_reason(text, found);
         let (last, modified) = (self.history.last, self.modified);
         let (time, _) = self.time(found);
         let reason = match (self.datetime, refused) {
@@ -503,26 +503,26 @@ impl Timestamper {
     }
 
     /// Reason why the text yields no time; `None` if it yields one.
-    fn refusal(&mut self, text: &[u8], found: Option<FoundTimestamp>) -> Option<NoTime> {
+    fn no_time_reason(&mut self, text: &[u8], found: Option<FoundTimestamp>) -> Option<NoTimeReason> {
         let Some(found) = found else {
             let has_prefix = self.prefix.as_ref().is_none_or(|prefix| prefix.find_end(text).is_some());
-            return Some(if has_prefix { NoTime::NoStamp } else { NoTime::NoPrefix });
+            return Some(if has_prefix { NoTimeReason::NoStamp } else { NoTimeReason::NoPrefix });
         };
-        let Some(time) = self.resolve(&found.parts) else { return Some(NoTime::NoSuchDay) };
+        let Some(time) = self.resolve(&found.parts) else { return Some(NoTimeReason::NoSuchDay) };
         match () {
-            () if time < self.earliest => Some(NoTime::TooOld),
-            () if time > self.latest => Some(NoTime::TooNew),
-            () if !self.is_plausible(time, found.form) => Some(NoTime::Jump),
+            () if time < self.earliest => Some(NoTimeReason::TooOld),
+            () if time > self.latest => Some(NoTimeReason::TooNew),
+            () if !self.is_plausible(time, found.form) => Some(NoTimeReason::Jump),
             () => None,
         }
     }
 
     /// Whether a time is accepted; also counts its form.
-    fn is_believed(&mut self, time: TimeNs, form: Form) -> bool {
+    fn accept_time(&mut self, time: TimeNs, form: Form) -> bool {
         if time < self.earliest || time > self.latest {
             return false;
         }
-        self.history.vote(form);
+        self.history.count_form(form);
         self.is_plausible(time, form)
     }
 

@@ -10,7 +10,7 @@ use quarry_event::time::{ClockFields, DateTimeParts, NS_PER_SEC, ResolveContext,
 
 use crate::error::PipelineError;
 use crate::pipeline::PipelineContext;
-use crate::recognise::exchanged;
+use crate::recognise::swap_day_and_month;
 use crate::timestamp::{FoundTimestamp, Timestamper};
 
 /// Offsets from UTC are multiples of a quarter of an hour ...
@@ -57,7 +57,7 @@ impl WrittenTimes {
 /// The timestamp found, if it equals `time` in either order of day and month: at index time, the source may have shown
 /// the other order.
 fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
-    let other = || exchanged(&found.parts, found.read?);
+    let other = || swap_day_and_month(&found.parts, found.read?);
     written_as(&found.parts, found.place, time)
         .or_else(|| other().and_then(|(parts, _)| written_as(&parts, found.place, time)))
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_that_of_the_text_and_only_of_the_events_own_time() {
+    fn written_time_is_found_only_if_it_equals_the_event_time() {
         let shown = |text: &str, time| read(text, time).map(|w| (w.clock.day, w.clock.hour, w.zone, w.start, w.end));
         assert_eq!(shown("2026-11-20T12:00:00Z up", NOON), Some((20, 12, Some(0), 0, 20)));
         assert_eq!(shown("x [20/Nov/2026:23:00:00 +1100] up", NOON), Some((20, 23, Some(39_600), 3, 29)));

@@ -168,7 +168,7 @@ impl EventScan {
         let mut pages = Vec::new();
         for (segment, found) in segments.iter().zip(self.pages_of_all(&segments, true, context)?) {
             let found = found.unwrap_or_default();
-            segment.read_ahead(page_set(&found), self.reads_all_pages());
+            segment.prefetch_pages(page_set(&found), self.reads_all_pages());
             pages.extend(found);
         }
         self.progress.add_planned_pages(pages.len() as u64);

@@ -26,7 +26,7 @@ use quarry_eval::messages::Messages;
 use quarry_eval::pattern::{Captures, GroupBorders, Regex};
 use quarry_eval::rows::multi_item;
 use quarry_event::{Metadata, Page};
-use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, json_fields};
+use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name, json_fields};
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::SearchExpr;
 use quarry_stdx::Fault;
@@ -616,8 +616,8 @@ impl<'a> FieldExtractor<'a> {
             }),
             KvMode::Json => self.extract_json(text),
             KvMode::AutoEscaped => auto_kv_escaped(text, &mut |name, value| match value {
-                Cow::Borrowed(value) => self.add(beside_own(&clean_key(name)), value, false),
-                Cow::Owned(value) => self.add_copy(beside_own(&clean_key(name)), &value, false),
+                Cow::Borrowed(value) => self.add(extracted_name(&clean_key(name)), value, false),
+                Cow::Owned(value) => self.add_copy(extracted_name(&clean_key(name)), &value, false),
             }),
             KvMode::Multi => {
                 table_cells(text, rules.table.as_ref(), &mut |name, value| self.add_copy(name, value, true))
@@ -627,7 +627,7 @@ impl<'a> FieldExtractor<'a> {
                     self.extract_json(text);
                 } else {
                     auto_kv(text, &mut |name, value| match name.contains('-') {
-                        false => self.add(beside_own(name), value, false),
+                        false => self.add(extracted_name(name), value, false),
                         true => self.add(&clean_key(name), value, false),
                     });
                 }
@@ -692,8 +692,8 @@ impl<'a> FieldExtractor<'a> {
 
     fn extract_json(&mut self, text: &str) {
         json_fields(text, &mut |path, value| match value {
-            Cow::Borrowed(value) => self.add(beside_own(path), value, true),
-            Cow::Owned(value) => self.add_copy(beside_own(path), &value, true),
+            Cow::Borrowed(value) => self.add(extracted_name(path), value, true),
+            Cow::Owned(value) => self.add_copy(extracted_name(path), &value, true),
         });
     }
 

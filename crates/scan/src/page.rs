@@ -33,7 +33,7 @@ pub enum CandidateRows {
 impl PageRef {
     /// Tells the segment that the page has been read.
     pub(crate) fn release(&self) {
-        self.segment.done_with(self.page);
+        self.segment.release_page(self.page);
     }
 
     /// Position of the page's first event in the order of arrival.

@@ -180,7 +180,7 @@ impl OrderedRows {
         let pages = self.next_pages();
         // Reading the row or two of a rare page takes less time than starting a thread.
         let shared = pages.iter().filter(|page| !page.is_rare).count();
-        let is_far = pages.iter().any(|page| page.segment.is_far());
+        let is_far = pages.iter().any(|page| page.segment.is_remote());
         let threads = if is_far { pages.len() } else { workers.min(shared) };
         // A consumer that has read many pages will probably read the next segments too.
         let is_long = is_far && (self.scan.reads_all_pages() || self.ahead >= workers * OPEN_PAGES_PER_WORKER_MAX);
@@ -192,7 +192,7 @@ impl OrderedRows {
         let (scan, context) = (&self.scan, &self.context);
         let work = || {
             let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
-            let _counting = scan.progress.reads().count_here();
+            let _counting = scan.progress.reads().count_thread_reads();
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
                 match catch_panic("events were read in order of time", || open_page(scan, context, page, !has_wide)) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),

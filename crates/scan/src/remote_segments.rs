@@ -156,7 +156,7 @@ impl<'a> SegmentPrefetch<'a> {
         let runs = if scan.summary.is_some() { &[] } else { runs };
         for (run, windows) in runs.iter().map(|run| &windows[run.clone()]).enumerate() {
             let firsts = windows.iter().filter_map(|window| window.pages.last());
-            for page in firsts.filter(|page| page.segment.is_far()) {
+            for page in firsts.filter(|page| page.segment.is_remote()) {
                 if pages.last().is_none_or(|(_, last)| !Arc::ptr_eq(&last.segment, &page.segment)) {
                     pages.push((run, page));
                 }
@@ -166,7 +166,7 @@ impl<'a> SegmentPrefetch<'a> {
         // Messages are dropped here; the worker that reads the page reports them.
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let (next, reached, moved) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
-        let requests = pages.iter().map(|(_, page)| page.segment.requests()).collect();
+        let requests = pages.iter().map(|(_, page)| page.segment.request_count()).collect();
         SegmentPrefetch { scan, context, pages, coded, next, requests, reached, moved }
     }
 
@@ -188,7 +188,7 @@ impl<'a> SegmentPrefetch<'a> {
         let reached = self.lock().run;
         let begun = self.pages.partition_point(|(run, _)| *run <= reached);
         let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
-        now.any(|at| self.pages[at].1.segment.requests() != self.requests[at])
+        now.any(|at| self.pages[at].1.segment.request_count() != self.requests[at])
     }
 
     /// Records that a worker takes this run.
@@ -202,7 +202,7 @@ impl<'a> SegmentPrefetch<'a> {
 
     fn prefetch_all(&self) {
         let _noted = messages::enter_scope(Some(Arc::clone(&self.context.messages)));
-        let _counting = self.scan.progress.reads().count_here();
+        let _counting = self.scan.progress.reads().count_thread_reads();
         while let Some((at, (run, page))) = self.take_next_segment() {
             if self.wait_until_due(at, *run) && !self.context.stop.should_stop_reading() {
                 // Faults are reported by the worker that reads the page.
@@ -241,7 +241,7 @@ impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
     /// last.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
-        let next = pages.iter().rev().take(LOOKAHEAD_PAGES).filter(|page| page.segment.is_far());
+        let next = pages.iter().rev().take(LOOKAHEAD_PAGES).filter(|page| page.segment.is_remote());
         next.filter(|page| self.0.insert(page.segment.sequence())).take(CONCURRENT_SEGMENTS_MAX).cloned().collect()
     }
 }
@@ -257,7 +257,7 @@ impl EventScan {
     pub(crate) fn prefetch_segments(&self, page: &PageRef, context: &CommandContext) {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
-        let _counting = self.progress.reads().count_here();
+        let _counting = self.progress.reads().count_thread_reads();
         drop(catch_panic("a segment was prefetched", || self.prefetch_page(page, false, &context)));
     }
 
@@ -265,7 +265,7 @@ impl EventScan {
     /// segment's term dictionary has is looked up elsewhere in the others, which takes another round trip.
     fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
         if let Some(newest) = newest_of_few(pages, is_begun) {
-            newest.segment.read_ahead(page_set(pages), self.reads_all_pages());
+            newest.segment.prefetch_pages(page_set(pages), self.reads_all_pages());
             self.prefetch_segments(newest, context);
         }
     }
@@ -299,12 +299,12 @@ impl EventScan {
         in_order: bool,
         context: &CommandContext,
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
-        let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_far()).collect();
-        let requests = || self.progress.reads().figures().requests;
+        let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_remote()).collect();
+        let requests = || self.progress.reads().stats().requests;
         let (before, is_begun) = (requests(), AtomicBool::new(false));
         let ask = |at: usize| {
             let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
-            let _counting = self.progress.reads().count_here();
+            let _counting = self.progress.reads().count_thread_reads();
             let pages = catch_panic("remote segments were queried", || self.pages_of(far[at], context))?;
             if in_order && requests() != before {
                 self.begin_first(pages.as_deref().unwrap_or_default(), &is_begun, context);
@@ -314,7 +314,7 @@ impl EventScan {
         let mut of_far = map_concurrently(far.len(), &requests, &ask).into_iter();
         let mut all = Vec::with_capacity(segments.len());
         for segment in segments {
-            let pages = if segment.is_far() { of_far.next() } else { None };
+            let pages = if segment.is_remote() { of_far.next() } else { None };
             all.push(pages.unwrap_or_else(|| self.pages_of(segment, context))?);
         }
         assert!(of_far.next().is_none(), "each far segment was asked once");

@@ -139,7 +139,7 @@ fn assign_pages(
             window.pages.push(page);
         }
     }
-    segment.read_ahead(PageSet(read), true);
+    segment.prefetch_pages(PageSet(read), true);
     let is_wanted = |window: &Window| !window.pages.is_empty() || window.key.is_some();
     windows.extend(of_segment.into_iter().filter(is_wanted));
 }
@@ -152,7 +152,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<Vec<W>, EngineError> {
     let runs = group_windows(windows, context.dataflow.workers());
-    let is_far = windows.iter().flat_map(|window| &window.pages).any(|page| page.segment.is_far());
+    let is_far = windows.iter().flat_map(|window| &window.pages).any(|page| page.segment.is_remote());
     let beginnings = SegmentPrefetch::of(scan, windows, &runs, is_far && make()?.accepts_codes(), context);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
@@ -216,7 +216,7 @@ fn run_worker<W: SliceWork>(
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
     let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
-    let _counting = scan.progress.reads().count_here();
+    let _counting = scan.progress.reads().count_thread_reads();
     let mut worker = make()?;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);

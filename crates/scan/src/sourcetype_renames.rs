@@ -153,24 +153,24 @@ impl Segment for RenamedSegment {
         self.segment.has_templates(page)
     }
 
-    fn note_deleted(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
-        self.segment.note_deleted(page, rows, deletion)
+    fn add_to_deletion(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
+        self.segment.add_to_deletion(page, rows, deletion)
     }
 
-    fn is_far(&self) -> bool {
-        self.segment.is_far()
+    fn is_remote(&self) -> bool {
+        self.segment.is_remote()
     }
 
-    fn requests(&self) -> u64 {
-        self.segment.requests()
+    fn request_count(&self) -> u64 {
+        self.segment.request_count()
     }
 
-    fn read_ahead(&self, pages: PageSet, is_certain: bool) {
-        self.segment.read_ahead(pages, is_certain);
+    fn prefetch_pages(&self, pages: PageSet, is_certain: bool) {
+        self.segment.prefetch_pages(pages, is_certain);
     }
 
-    fn done_with(&self, page: usize) {
-        self.segment.done_with(page);
+    fn release_page(&self, page: usize) {
+        self.segment.release_page(page);
     }
 
     fn template_page(&self, page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {

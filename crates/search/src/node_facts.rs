@@ -11,7 +11,7 @@ use quarry_conf::{IndexesConf, Layers, Permissions, RemoteStorage};
 use quarry_engine::{DeletionRecord, JobResult, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{Fault, SharedClock};
-use quarry_store::{BucketCopies, BucketListing, RemoteFigures};
+use quarry_store::{BucketCopies, BucketListing, RemoteStats};
 use serde_json::Value;
 
 use crate::dispatch::JobStore;
@@ -363,8 +363,8 @@ impl NodeFacts {
 }
 
 /// Totals of the cache manager. As in Splunk, `migration.status` tells whether all buckets are on their remote volumes.
-fn cache_metrics(figures: &RemoteFigures) -> NodeEntry {
-    let RemoteFigures { cache, uploads_waiting, copies_bytes, remote_bytes } = figures;
+fn cache_metrics(figures: &RemoteStats) -> NodeEntry {
+    let RemoteStats { cache, uploads_waiting, copies_bytes, remote_bytes } = figures;
     let numbers = [
         ("cache.bytes", cache.bytes),
         ("cache.bytes_read", cache.bytes_read),

@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use quarry_conf::IndexesConf;
 use quarry_event::time::NS_PER_SEC;
-use quarry_ingest::{Claims, InTurn, StoreSink, Turns, add_files, index_settings};
+use quarry_ingest::{Claims, LookupOrder, OrderedSink, StoreSink, add_files, index_settings};
 use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand_each};
 use quarry_inputs::{InputError, Sink};
 use quarry_spl::closest_name;
@@ -212,21 +212,21 @@ fn add_locally(
         host_is_fixed: arguments.host.is_some(),
         source: arguments.source.clone(),
         sourcetype: arguments.sourcetype.clone(),
-        again: arguments.again,
+        ignore_positions: arguments.again,
         scope: None,
         rotation: Rotation::None,
         ended: interrupt.flag(),
         zone,
         now: settings.clock.now_ns(),
     };
-    let (claims, turns) = (Arc::new(Claims::default()), Turns::default());
+    let (claims, turns) = (Arc::new(Claims::default()), LookupOrder::default());
     add_files(settings.pipeline_sets(), told.files.len(), |set, files| {
         let mut sink = StoreSink::new(&store, set, &claims);
         let mut bar = bars::bar(interrupt.clone());
         while let Some(file) = files.take() {
             let path = &told.files[file];
             bar.begin(path);
-            let mut in_turn = InTurn::new(&mut sink, &turns, file);
+            let mut in_turn = OrderedSink::new(&mut sink, &turns, file);
             let added = add_file(path, &options, &settings.props, &mut in_turn, &mut bar);
             drop(in_turn);
             sink.end_file();
@@ -427,7 +427,7 @@ fn from_json(report: &Value) -> FileReport {
         resumed_at: number("resumed_at"),
         interrupted: report["interrupted"] == true,
         sourcetype: text("sourcetype"),
-        shrunk: shrunk(0).zip(shrunk(1)).map(|(expected, found)| quarry_inputs::file::Shrunk { expected, found }),
+        shrunk: shrunk(0).zip(shrunk(1)).map(|(expected, found)| quarry_inputs::file::ShrunkFile { expected, found }),
         problem: text("problem"),
         warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
     }

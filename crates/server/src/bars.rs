@@ -167,7 +167,7 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn reached(&mut self, at: &AddProgress) -> ControlFlow<()> {
+    fn batch_added(&mut self, at: &AddProgress) -> ControlFlow<()> {
         if !self.bar.is_hidden() {
             if !self.is_sized {
                 self.size(at.stored_bytes_all);

@@ -153,7 +153,7 @@ impl Settings {
             clock: self.clock.clone(),
             host: host_name(),
             zone: zone::machine(),
-            descriptors: quarry_stdx::descriptors::allowed(),
+            descriptors: quarry_stdx::descriptors::soft_limit(),
         }
     }
 

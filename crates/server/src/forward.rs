@@ -10,7 +10,7 @@ use std::time::Duration;
 use quarry_conf::{OutputSettings, ServerSettings};
 use quarry_event::EventBatch;
 use quarry_forward::{GroupOptions, Link, Outlet, OutletSink, Routes, Spool, SpoolOptions};
-use quarry_ingest::{Claim, Claims, Sinks, Watching, watch_files};
+use quarry_ingest::{Claim, Claims, SinkFactory, Watching, watch_files};
 use quarry_inputs::{EventStore, FilePosition, Sink, SinkError};
 use quarry_listen::{Listeners, listen_for_events, wait_stopped};
 use quarry_programs::{ProgramInputs, start_inputs};
@@ -45,7 +45,7 @@ struct Forwarding {
 /// Runs the forwarder until it is stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failure> {
     let hec = arguments.hec.as_deref().map(|text| parse_address("--hec", text)).transpose()?;
-    descriptors::raise();
+    descriptors::raise_limit();
     let settings = Arc::new(Settings::for_forwarder(data_dir));
     let outputs = OutputSettings::new(&settings.layers);
     outputs.faults.iter().for_each(log::warning);
@@ -55,12 +55,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
         return Err(Failure::Usage(format!("{text} {}", file.display())));
     }
     let (routes, spool) = open(data_dir, &outputs, &settings)?;
-    private_folder::close(data_dir);
+    private_folder::make_private(data_dir);
     let outlet = Outlet::new(Arc::clone(&spool), routes);
     let syncing = Arc::clone(&spool);
     let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn(move || syncing.run());
     let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
-    let sinks: Arc<dyn Sinks> = Arc::new(Forwarding { outlet: outlet.with_routing(None), claims: Arc::default() });
+    let sinks: Arc<dyn SinkFactory> =
+        Arc::new(Forwarding { outlet: outlet.with_routing(None), claims: Arc::default() });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(NETWORK_THREADS).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     let node = Forwarder { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
@@ -110,7 +111,7 @@ impl Forwarder<'_> {
     async fn forward(
         &self,
         hec: Option<std::net::SocketAddr>,
-        sinks: &Arc<dyn Sinks>,
+        sinks: &Arc<dyn SinkFactory>,
         reading: &mut Option<(ProgramInputs, Watching)>,
     ) -> Result<(), Failure> {
         let (data_dir, settings) = (self.data_dir, &Arc::new(self.settings.inputs()));
@@ -195,7 +196,7 @@ impl Forwarder<'_> {
     }
 }
 
-impl Sinks for Forwarding {
+impl SinkFactory for Forwarding {
     fn sink(&self, _worker: usize) -> Box<dyn Sink + '_> {
         Box::new(ClaimedSink { sink: self.outlet.sink(), claims: Arc::clone(&self.claims), claim: None })
     }

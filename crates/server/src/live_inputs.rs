@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use quarry_event::TimeNs;
-use quarry_ingest::{Ingest, Sinks, Watching};
+use quarry_ingest::{Ingest, SinkFactory, Watching};
 use quarry_inputs::{EventStore, InputSettings};
 use quarry_listen::Listeners;
 use quarry_programs::ProgramInputs;
@@ -170,7 +170,7 @@ impl LiveInputs {
 /// Applies the configuration; returns the faults of stanzas that are left out.
 fn apply(inputs: &mut Inputs, ingest: &Arc<Ingest>, settings: &Arc<InputSettings>, runtime: &Handle) -> Vec<String> {
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
-    let sinks: Arc<dyn Sinks> = Arc::<Ingest>::clone(ingest);
+    let sinks: Arc<dyn SinkFactory> = Arc::<Ingest>::clone(ingest);
     let stores = |_: Option<&str>| Arc::clone(&events);
     let mut faults = runtime.block_on(inputs.listeners.apply(settings, &stores));
     match inputs.watching.apply(settings, &sinks) {

@@ -65,7 +65,7 @@ use cli::{
 use failure::Failure;
 
 fn main() -> ExitCode {
-    private_folder::close_new_files();
+    private_folder::set_private_umask();
     log::set_layout(output::line_folding::prepare_message);
     log::set_writer(bars::write_above);
     let mut cli = match Cli::try_parse_from(splunk_options::with_two_dashes(std::env::args_os())) {

@@ -151,7 +151,7 @@ impl Drop for RunningFile<'_> {
 struct UntilDisconnected<'a>(&'a AtomicBool);
 
 impl Progress for UntilDisconnected<'_> {
-    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
+    fn batch_added(&mut self, _: &AddProgress) -> ControlFlow<()> {
         if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
@@ -196,7 +196,7 @@ impl Node for LocalNode {
     fn notify_configuration_changed(&self, conf: &str) {
         if conf == CONF_OF_APPS {
             // An app that comes, goes or is disabled may have any configuration.
-            return self.files_changed();
+            return self.record_file_change();
         }
         if self.namespaces.mark_conf_changed(conf) {
             self.summary_signal.notify_configuration_changed();
@@ -244,7 +244,7 @@ impl Node for LocalNode {
             host_is_fixed: request.host.is_some(),
             source: request.source.clone(),
             sourcetype: request.sourcetype.clone(),
-            again: request.again,
+            ignore_positions: request.again,
             scope: None,
             rotation: Rotation::None,
             ended: Arc::clone(has_left),
@@ -281,7 +281,7 @@ impl Node for LocalNode {
         let now = settings.clock.now_ns();
         let context = PipelineContext { now, zone: None, modified: None, orders: None };
         let invalid = |error: PipelineError| Fault::invalid(error.to_string());
-        let mut pipeline = Pipeline::tolerant(info, &settings.props, context).map_err(invalid)?;
+        let mut pipeline = Pipeline::new_lenient(info, &settings.props, context).map_err(invalid)?;
         let running = self.choose_set();
         let mut sink = self.ingest.file_sink(running.set);
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
@@ -303,7 +303,7 @@ impl Node for LocalNode {
         // A pipe is refused, because it may stay silent for ever and reading it consumes the data.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             let what = "is a pipe or a device; save its output to a file and preview that";
-            return Err(Fault::invalid(what).at(&request.path));
+            return Err(Fault::invalid(what).with_context(&request.path));
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let zone = zone::parse_request(request.zone.as_deref())?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jiff::tz::{Offset, TimeZone};
 use quarry_event::time::NS_PER_SEC;
-use quarry_inputs::file::{OpenFile, Packing, absolute_text, left_out_by, lines_all_over};
+use quarry_inputs::file::{Compression, OpenFile, absolute_text, content_skip_reason, sample_lines};
 use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, PreviewText, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::format_iso_time;
 use serde_json::{Value, json};
@@ -99,8 +99,8 @@ pub(crate) fn preview_file(request: &PreviewRequest<'_>, settings: &Settings) ->
     if head.is_empty() {
         return Err(Failure::Usage(format!("{}: is empty, so there is nothing to preview", path.display())));
     }
-    let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
-    let samples = lines_all_over(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let is_whole = read < HEAD_BYTES && (file.compression == Compression::None || file.fault().is_none());
+    let samples = sample_lines(path).map_err(|error| Failure::Usage(error.to_string()))?;
     preview_head(request, settings, absolute, PreviewText { head, is_whole, samples }, file.modified_ns)
 }
 
@@ -130,7 +130,7 @@ fn preview_head(
         source,
         sourcetype: request.sourcetype.clone(),
     };
-    if let Some(reason) = left_out_by(&text.head, &info, &settings.props) {
+    if let Some(reason) = content_skip_reason(&text.head, &info, &settings.props) {
         return Err(Failure::Usage(format!("{}: {reason}", path.display())));
     }
     let context = PipelineContext { now: settings.clock.now_ns(), zone: request.zone.clone(), modified, orders: None };

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use quarry_api::NodeCondition;
 use quarry_event::time::NS_PER_SEC;
-use quarry_store::{IndexStats, QueueFigures, RemoteFigures, Store};
+use quarry_store::{IndexStats, QueueStats, RemoteStats, Store};
 
 /// Maximum number of indexes listed, those with the most bytes first.
 const INDEXES_MAX: usize = 1_000;
@@ -22,9 +22,9 @@ enum Kind {
 pub(crate) fn page(store: &Store, condition: &NodeCondition) -> String {
     let mut page = Page::default();
     page.node(condition);
-    page.queues(&store.queues());
+    page.queues(&store.queue_stats());
     page.indexes(store.stats());
-    if let Some(figures) = store.remote_figures() {
+    if let Some(figures) = store.remote_stats() {
         page.remote(&figures);
     }
     page.0
@@ -71,8 +71,8 @@ impl Page {
         self.one(Kind::Gauge, "quarry_background_faults", "Messages about failures in the background.", faults.len());
     }
 
-    fn queues(&mut self, queues: &[QueueFigures]) {
-        let samples = |of: fn(&QueueFigures) -> usize| -> Vec<(String, usize)> {
+    fn queues(&mut self, queues: &[QueueStats]) {
+        let samples = |of: fn(&QueueStats) -> usize| -> Vec<(String, usize)> {
             queues.iter().enumerate().map(|(set, queue)| (label("ingest_pipe", &set.to_string()), of(queue))).collect()
         };
         let help = "Bytes waiting for the write-ahead log.";
@@ -97,8 +97,8 @@ impl Page {
         self.metric(Kind::Gauge, "quarry_index_stored_bytes", help, samples(|stats| stats.stored_bytes));
     }
 
-    fn remote(&mut self, figures: &RemoteFigures) {
-        let RemoteFigures { cache, uploads_waiting, copies_bytes, remote_bytes } = figures;
+    fn remote(&mut self, figures: &RemoteStats) {
+        let RemoteStats { cache, uploads_waiting, copies_bytes, remote_bytes } = figures;
         for (kind, name, help, value) in [
             (Kind::Gauge, "cache_bytes", "Size of the cache of blocks.", cache.bytes),
             (Kind::Counter, "cache_read_bytes_total", "Bytes read from the cache of blocks.", cache.bytes_read),
@@ -129,7 +129,7 @@ fn label(name: &str, value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use quarry_store::CacheFigures;
+    use quarry_store::CacheStats;
 
     use super::*;
 
@@ -150,8 +150,8 @@ mod tests {
         let expected = "# HELP quarry_index_events Events of an index.\n# TYPE quarry_index_events gauge\n\
                         quarry_index_events{index=\"a\\\"b\"} 3\nquarry_index_events{index=\"main\"} 3\n";
         assert!(page.0.starts_with(expected), "{}", page.0);
-        let cache = CacheFigures { fetches: 7, ..CacheFigures::default() };
-        page.remote(&RemoteFigures { cache, ..RemoteFigures::default() });
+        let cache = CacheStats { fetches: 7, ..CacheStats::default() };
+        page.remote(&RemoteStats { cache, ..RemoteStats::default() });
         assert!(page.0.contains("# TYPE quarry_remote_fetches_total counter\nquarry_remote_fetches_total 7\n"));
         let names = page.0.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(['{', ' ']).next());
         let typed: Vec<&str> = page.0.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();

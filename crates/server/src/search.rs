@@ -721,7 +721,7 @@ fn read_files(
         host_is_fixed: false,
         source: None,
         sourcetype: arguments.sourcetype.clone(),
-        again: true,
+        ignore_positions: true,
         scope: None,
         rotation: Rotation::None,
         ended: Arc::default(),
@@ -754,7 +754,7 @@ fn read_files(
             }
             Err(error) => {
                 let told = match error {
-                    InputError::Partly { fault, report } => {
+                    InputError::PartiallyRead { fault, report } => {
                         format!("{fault}; {} events before that position are searched", report.events)
                     }
                     error => error.to_string(),

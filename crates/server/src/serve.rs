@@ -13,8 +13,8 @@ use quarry_apps::run_file::RunFile;
 use quarry_auth::{Auth, FIRST_USER};
 use quarry_conf::{ServerSettings, SslSettings};
 use quarry_ingest::{
-    Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
-    write_figures, write_log, write_logged, write_messages,
+    Ingest, SinkFactory, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
+    write_log, write_logged, write_messages, write_metrics,
 };
 use quarry_inputs::EventStore;
 use quarry_listen::{
@@ -25,7 +25,7 @@ use quarry_search::jobs::Jobs;
 use quarry_search::summaries;
 use quarry_sharing::SharedFolder;
 use quarry_stdx::{descriptors, log};
-use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
+use quarry_store::{ExpiredBucket, RemovedBuckets, Store, ThawScanResult};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -52,14 +52,14 @@ const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server until it is stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
-    log::keep();
+    log::start_recording();
     let address = parse_address("--mgmt", &arguments.mgmt)?;
     let s2s = arguments.s2s.as_deref().map(|text| parse_address("--s2s", text)).transpose()?;
     let hec = arguments.hec.as_deref().map(|text| parse_address("--hec", text)).transpose()?;
     if let Some(address) = &arguments.web {
         log::note(format!("--web {address}: this version has no such service; the port is not opened"));
     }
-    descriptors::raise();
+    descriptors::raise_limit();
     let settings = Settings::for_server(data_dir);
     let tls = ServerSettings::new(&settings.layers).tls.filter(|_| !arguments.insecure);
     if tls.is_none() && !address.ip().is_loopback() {
@@ -152,7 +152,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     let listener = listen_on(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let (ingest, inputs) = (&node.ingest, &node.ingest.settings);
-    let sinks: Arc<dyn Sinks> = Arc::<Ingest>::clone(ingest);
+    let sinks: Arc<dyn SinkFactory> = Arc::<Ingest>::clone(ingest);
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
     let collector = listen_for_events(data_dir, listen.hec, inputs, Arc::clone(&events)).await?;
     let mut listeners = Listeners::start(data_dir, inputs, listen.s2s, &|_| Arc::clone(&events)).await?;
@@ -175,7 +175,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
     let live = LiveInputs::start(Inputs { listeners, watching, programs }, &node)?;
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
-    let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
+    let figures = tokio::spawn(async move { write_metrics(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));
     let auth = Arc::clone(&state.auth);
     let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs)));
@@ -310,8 +310,8 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, logged_until: i64) -> i6
     }
     let rules = retention(layers, store.stats().into_iter().map(|stats| stats.index));
     let archived = |bucket: &ExpiredBucket| archive(data_dir, &index_settings(layers, &bucket.index), bucket);
-    match store.retention_by(&rules, &archived) {
-        Ok(Removed { too_old, too_many }) => {
+    match store.run_retention(&rules, &archived) {
+        Ok(RemovedBuckets { too_old, too_many }) => {
             let reasons = ["expired buckets removed", "oldest buckets removed, the index exceeds maxTotalDataSizeMB"];
             for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
                 let text = format!("{reason}: {}", ids.join(", "));
@@ -321,8 +321,8 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, logged_until: i64) -> i6
         }
         Err(error) => log::warning(format!("old buckets cannot be removed: {error}")),
     }
-    match store.look_at_thawed() {
-        Ok(Thawed { added, removed, refused }) => {
+    match store.scan_thawed() {
+        Ok(ThawScanResult { added, removed, refused }) => {
             for (ids, what) in [(added, "thawed"), (removed, "thawed buckets removed")] {
                 if !ids.is_empty() {
                     log::info(format!("{what}: {}", ids.join(", ")));

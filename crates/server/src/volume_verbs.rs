@@ -8,7 +8,7 @@ use std::path::Path;
 
 use quarry_search::cell::format_iso_time;
 use quarry_stdx::log;
-use quarry_store::Migrated;
+use quarry_store::MigrationResult;
 use serde_json::{Value, json};
 
 use crate::bucket::print;
@@ -50,14 +50,14 @@ pub(crate) fn volume_of(to: &str) -> Option<&str> {
 }
 
 /// The report of a migration as an object.
-pub(crate) fn migration(report: &Migrated) -> Value {
+pub(crate) fn migration(report: &MigrationResult) -> Value {
     let left = |left: &quarry_store::Damage| json!({ "bucket": left.bucket, "reason": left.reason });
     json!({
         "moved": report.moved,
         "bytes": report.bytes,
-        "there": report.there,
+        "there": report.already_there,
         "waiting": report.waiting,
-        "left": report.left.iter().map(left).collect::<Vec<_>>(),
+        "left": report.not_moved.iter().map(left).collect::<Vec<_>>(),
     })
 }
 

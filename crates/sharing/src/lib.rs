@@ -23,7 +23,7 @@ use std::io::{self, ErrorKind as IoKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quarry_catalog::{CatalogError, PostgreSqlPlace, SharedFileChange, SharedFileTable, SharedPut};
+use quarry_catalog::{CatalogError, PostgreSqlPlace, SharedFileChange, SharedFileTable, SharedPutResult};
 use quarry_stdx::{ErrorKind, Fault, SharedClock, SharedFiles, log, node_files, private_file};
 
 use crate::manifest::Manifest;
@@ -67,7 +67,7 @@ impl SharedFolder {
             FolderState { manifest, edits: EditedFiles::default(), changed: BTreeSet::new(), is_unreachable: false };
         let (data_dir, clock) = (data_dir.to_owned(), clock.clone());
         let folder = SharedFolder { data_dir, table, clock, state: Mutex::new(state) };
-        let _alone = node_files::alone();
+        let _alone = node_files::lock_files();
         folder.begin(folder.now())?;
         let joined = folder.restore_missing().and_then(|()| folder.share_edits());
         folder.end();
@@ -100,12 +100,12 @@ impl SharedFolder {
 
     fn poll_database(&self) -> Result<(), Fault> {
         let seen = self.lock().manifest.seen;
-        let (last, _) = self.table.newer_than(seen, None).map_err(to_fault)?;
+        let (last, _) = self.table.changes_since(seen, None).map_err(to_fault)?;
         let is_edited = !self.edited_files().is_empty();
         if last == seen && !is_edited {
             return Ok(());
         }
-        let _alone = node_files::alone();
+        let _alone = node_files::lock_files();
         if !is_edited {
             return self.refresh(None);
         }
@@ -122,7 +122,7 @@ impl SharedFolder {
     /// Applies the changes of other nodes to the files here.
     fn refresh(&self, since: Option<i64>) -> Result<(), Fault> {
         let seen = self.lock().manifest.seen;
-        let (last, rows) = self.table.newer_than(seen, since).map_err(to_fault)?;
+        let (last, rows) = self.table.changes_since(seen, since).map_err(to_fault)?;
         if last < seen {
             return Err(Fault::corrupt(format!(
                 "the database with the shared files knows {last} changes, and this node has seen {seen}: it is an older \
@@ -215,7 +215,7 @@ impl SharedFolder {
             let known = self.lock().manifest.version_of(&path);
             let change = SharedFileChange { path: &path, known, content: Some(&content) };
             // If two nodes share an edited file at once, the second one finds the first one's version at its next poll.
-            if let SharedPut::Done(version) = self.table.put(&[change]).map_err(to_fault)? {
+            if let SharedPutResult::Done(version) = self.table.put(&[change]).map_err(to_fault)? {
                 let mut state = self.lock();
                 state.manifest.set(&path, version, Some(&content));
                 state.changed.insert(path);
@@ -278,8 +278,8 @@ impl SharedFiles for SharedFolder {
         }
         let rows: Vec<SharedFileChange<'_>> = shared.iter().map(|(_, change)| *change).collect();
         let first = match self.table.put(&rows).map_err(to_fault)? {
-            SharedPut::Done(first) => first,
-            SharedPut::Conflict => {
+            SharedPutResult::Done(first) => first,
+            SharedPutResult::Conflict => {
                 self.refresh(Some(self.now()))?;
                 let text = "another node has changed the same file at this moment; nothing was changed: try again";
                 return Err(Fault::new(ErrorKind::Busy, text));

@@ -259,12 +259,13 @@ fn expand_macro(
     }
     let mut definition = fill(&found.definition);
     if found.is_eval {
-        definition = match source.evaluate(&definition).map_err(|fault| fault.at(format_args!("macro `{name}`")))? {
-            MacroValue::Text(text) => text,
-            MacroValue::Null | MacroValue::Bool(_) => {
-                return Err(Fault::invalid(format!("macro `{name}`: its expression returns no text")));
-            }
-        };
+        definition =
+            match source.evaluate(&definition).map_err(|fault| fault.with_context(format_args!("macro `{name}`")))? {
+                MacroValue::Text(text) => text,
+                MacroValue::Null | MacroValue::Bool(_) => {
+                    return Err(Fault::invalid(format!("macro `{name}`: its expression returns no text")));
+                }
+            };
     }
     expand_nested(&definition, source, depth, uses)
 }
@@ -337,7 +338,7 @@ fn literal(value: &str) -> String {
 }
 
 fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSource) -> Result<(), Fault> {
-    match source.evaluate(expression).map_err(|fault| fault.at(format_args!("macro `{name}`, validation")))? {
+    match source.evaluate(expression).map_err(|fault| fault.with_context(format_args!("macro `{name}`, validation")))? {
         MacroValue::Null | MacroValue::Bool(true) => Ok(()),
         MacroValue::Text(text) => Err(Fault::invalid(format!("macro `{name}`: {text}"))),
         MacroValue::Bool(false) => {

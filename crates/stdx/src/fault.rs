@@ -69,12 +69,12 @@ impl Fault {
     }
 
     /// The same fault with context in front of its text: `what: text`.
-    pub fn at(self, what: impl Display) -> Fault {
+    pub fn with_context(self, what: impl Display) -> Fault {
         Fault { text: format!("{what}: {}", self.text), ..self }
     }
 
     /// This fault with its text replaced by a function of the text.
-    pub fn reworded(self, text: impl FnOnce(&str) -> String) -> Fault {
+    pub fn map_text(self, text: impl FnOnce(&str) -> String) -> Fault {
         Fault { text: text(&self.text), ..self }
     }
 }
@@ -90,8 +90,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_keeps_its_kind_when_its_place_is_added() {
-        let fault = Fault::io("a.csv", "disk full").at("outputlookup").reworded(|text| format!("{text}; free space"));
+    fn added_context_keeps_the_kind() {
+        let fault =
+            Fault::io("a.csv", "disk full").with_context("outputlookup").map_text(|text| format!("{text}; free space"));
         assert_eq!(fault.kind(), ErrorKind::Unavailable);
         assert_eq!(fault.to_string(), "outputlookup: a.csv: disk full; free space");
     }

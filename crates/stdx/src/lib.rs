@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_by_hand() {
+    fn manual_clock_moves_only_when_advanced() {
         let clock = ManualClock::shared(5);
         let shared: SharedClock = clock.clone();
         assert_eq!((shared.now_ns(), shared.elapsed_ns()), (5, 5));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_does_not_go_back() {
+    fn elapsed_time_never_decreases() {
         let clock = SystemClock::shared();
         let (first, second) = (clock.elapsed_ns(), clock.elapsed_ns());
         assert!(0 <= first && first <= second);

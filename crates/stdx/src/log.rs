@@ -10,10 +10,10 @@ use std::io::Write;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Maximum number of recent messages; the oldest are dropped first.
-const KEPT_MAX: usize = 1_000;
+const RECENT_MESSAGES_MAX: usize = 1_000;
 
 /// Recent messages; `None` until [`keep`] is called.
-static KEPT: Mutex<Option<VecDeque<RecentMessage>>> = Mutex::new(None);
+static RECENT_MESSAGES: Mutex<Option<VecDeque<RecentMessage>>> = Mutex::new(None);
 
 /// A kept message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,20 +25,20 @@ pub struct RecentMessage {
 }
 
 /// Keeps errors and warnings from now on.
-pub fn keep() {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+pub fn start_recording() {
+    RECENT_MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
 }
 
 /// Takes the kept messages, oldest first.
-pub fn take() -> Vec<RecentMessage> {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn take_recent() -> Vec<RecentMessage> {
+    let mut kept = RECENT_MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     kept.as_mut().map(std::mem::take).unwrap_or_default().into()
 }
 
-fn keep_one(level: &'static str, text: &str) {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+fn record(level: &'static str, text: &str) {
+    let mut kept = RECENT_MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(kept) = kept.as_mut() else { return };
-    if kept.len() >= KEPT_MAX {
+    if kept.len() >= RECENT_MESSAGES_MAX {
         kept.pop_front();
     }
     kept.push_back(RecentMessage { level, text: text.to_owned() });
@@ -67,14 +67,14 @@ pub fn set_writer(writer: LineWriter) {
 /// Logs a permanent failure.
 pub fn error(text: impl Display) {
     let text = text.to_string();
-    keep_one("ERROR", &text);
+    record("ERROR", &text);
     write(&format!("error: {text}"));
 }
 
 /// Logs a condition that needs attention; work continues.
 pub fn warning(text: impl Display) {
     let text = text.to_string();
-    keep_one("WARN", &text);
+    record("WARN", &text);
     write(&format!("warning: {text}"));
 }
 

@@ -18,7 +18,7 @@ use crate::{Fault, private_file};
 static CHANGING: Mutex<()> = Mutex::new(());
 
 /// Waits for exclusive access to the files within this process; does not exclude other nodes.
-pub fn alone() -> MutexGuard<'static, ()> {
+pub fn lock_files() -> MutexGuard<'static, ()> {
     CHANGING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -89,7 +89,7 @@ impl NodeFiles {
     pub fn change(&self) -> Result<ChangingFiles, Fault> {
         // The wait for other requests of this process counts too, so that queued requests do not add up their waits.
         let since = self.shared.as_ref().map(|shared| shared.now());
-        let alone = alone();
+        let alone = lock_files();
         if let (Some(shared), Some(since)) = (&self.shared, since) {
             shared.begin(since)?;
         }
@@ -105,9 +105,9 @@ impl NodeFiles {
     }
 
     /// Renames a completely written temporary file to its final path.
-    pub fn put_in_place(&self, unfinished: &Path, path: &Path) -> Result<(), Fault> {
+    pub fn move_into_place(&self, unfinished: &Path, path: &Path) -> Result<(), Fault> {
         let cannot = |error: io::Error| Fault::io(format_args!("cannot write {}", path.display()), error);
-        match self.sharing(path) {
+        match self.shared_files_of(path) {
             Some(shared) => {
                 shared.write(&[(path, Some(&fs::read(unfinished).map_err(cannot)?))])?;
                 fs::remove_file(unfinished).map_err(cannot)
@@ -156,7 +156,7 @@ impl NodeFiles {
         shared.write(&changes)
     }
 
-    fn sharing(&self, path: &Path) -> Option<&dyn SharedFiles> {
+    fn shared_files_of(&self, path: &Path) -> Option<&dyn SharedFiles> {
         self.shared.as_deref().filter(|shared| shared.is_shared(path))
     }
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_written_moved_and_removed_here_or_by_those_who_share_them() {
+    fn file_changes_are_local_or_go_through_shared_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let text = |name: &str| fs::read_to_string(path(name)).ok();
@@ -212,7 +212,7 @@ mod tests {
         let change = files.change().unwrap();
         files.write(&path("a"), "1").unwrap();
         fs::write(path(".new"), "2").unwrap();
-        files.put_in_place(&path(".new"), &path("b.csv")).unwrap();
+        files.move_into_place(&path(".new"), &path("b.csv")).unwrap();
         files.rename(&path("a"), &path("c.csv")).unwrap();
         files.forget_folder(folder.path()).unwrap();
         assert_eq!((text("a"), text("b.csv").as_deref(), text("c.csv").as_deref()), (None, Some("2"), Some("1")));
@@ -223,7 +223,7 @@ mod tests {
         let files = NodeFiles::shared_by(folder.path(), Some(noted.clone()));
         let change = files.change().unwrap();
         fs::write(path(".new"), "3").unwrap();
-        files.put_in_place(&path(".new"), &path("b.csv")).unwrap();
+        files.move_into_place(&path(".new"), &path("b.csv")).unwrap();
         files.rename(&path("b.csv"), &path("d.csv")).unwrap();
         files.forget_folder(folder.path()).unwrap();
         drop(change);

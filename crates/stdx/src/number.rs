@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_the_same_number() {
+    fn conversions_preserve_the_value() {
         assert_eq!((usize_of(u64::MAX), u32_of(u32::MAX as usize)), (usize::MAX, u32::MAX));
         assert!(std::panic::catch_unwind(|| u32_of(1 << 32)).is_err());
     }

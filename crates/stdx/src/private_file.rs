@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_owner_reads_it_whoever_had_the_name_before() {
+    fn files_are_private_even_if_they_replace_public_ones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/server.json");
         write(&path, "one").unwrap();

@@ -1,7 +1,7 @@
 //! Keeps a data directory private to its owner: new files get private modes, and a folder of an earlier version is
 //! fixed when it is opened for writing.
 //!
-//! The process's umask ([`close_new_files`]) covers every new file, whichever crate or library creates it: logs,
+//! The process's umask ([`set_private_umask`]) covers every new file, whichever crate or library creates it: logs,
 //! buckets, the catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is
 //! walked once ([`close`]). The top folder is changed last, so a private top folder means that the walk is complete.
 //! Files the owner wrote below `etc` keep their modes; the private top folder protects them.
@@ -15,13 +15,13 @@ use std::path::Path;
 use rustix::fs::Mode;
 
 /// Mode bits of the group and others.
-const OTHERS: u32 = 0o077;
+const OTHERS_MODE_BITS: u32 = 0o077;
 /// Mode bits of the owner.
-const OWNER: u32 = 0o700;
+const OWNER_MODE_BITS: u32 = 0o700;
 /// Maximum nesting depth of the walk.
 const DEPTH_MAX: usize = 64;
 /// The configuration folder, written by the owner.
-const CONFIGURATION: &str = "etc";
+const CONFIG_FOLDER: &str = "etc";
 /// A folder that contains any of these is a data directory, whatever else it contains.
 const MARKERS: [&str; 6] = ["catalog.sqlite", "catalog.postgresql", "etc/apps", "etc/auth", "etc/system", "etc/users"];
 /// Entries of data directories, and of the root of a file system.
@@ -46,8 +46,8 @@ const ENTRIES: [&str; 16] = [
 
 /// Makes all files that this process and its children create private (umask). Must be called before other threads
 /// start.
-pub fn close_new_files() {
-    rustix::process::umask(Mode::from_raw_mode(OTHERS));
+pub fn set_private_umask() {
+    rustix::process::umask(Mode::from_raw_mode(OTHERS_MODE_BITS));
 }
 
 /// An entry that no data directory has: the folder was probably named by mistake. `None` if the folder may be used, or
@@ -61,12 +61,12 @@ pub fn foreign_entry(data_dir: &Path) -> Option<OsString> {
 }
 
 /// Makes an existing data directory private; failures are logged.
-pub fn close(data_dir: &Path) {
+pub fn make_private(data_dir: &Path) {
     let Ok(found) = data_dir.metadata() else { return };
-    if !found.is_dir() || found.permissions().mode() & OTHERS == 0 {
+    if !found.is_dir() || found.permissions().mode() & OTHERS_MODE_BITS == 0 {
         return;
     }
-    let closed = close_within(data_dir, true, 0).and_then(|()| close_one(data_dir, &found));
+    let closed = make_contents_private(data_dir, true, 0).and_then(|()| make_entry_private(data_dir, &found));
     match closed {
         Ok(()) => crate::log::note(format!("{} is closed to other users of this machine now", data_dir.display())),
         Err(error) => {
@@ -77,34 +77,34 @@ pub fn close(data_dir: &Path) {
 }
 
 /// Makes the contents of a folder private; does not follow links.
-fn close_within(folder: &Path, is_top: bool, depth: usize) -> io::Result<()> {
+fn make_contents_private(folder: &Path, is_top: bool, depth: usize) -> io::Result<()> {
     if depth >= DEPTH_MAX {
         return Ok(());
     }
     for entry in folder.read_dir()? {
         let entry = entry?;
-        if is_top && entry.file_name() == CONFIGURATION {
+        if is_top && entry.file_name() == CONFIG_FOLDER {
             continue;
         }
         let path = entry.path();
         // The file was removed after it was listed.
         let Ok(found) = path.symlink_metadata() else { continue };
         if found.is_dir() {
-            close_within(&path, false, depth + 1)?;
+            make_contents_private(&path, false, depth + 1)?;
         }
         if found.is_dir() || found.is_file() {
-            close_one(&path, &found)?;
+            make_entry_private(&path, &found)?;
         }
     }
     Ok(())
 }
 
-fn close_one(path: &Path, found: &Metadata) -> io::Result<()> {
+fn make_entry_private(path: &Path, found: &Metadata) -> io::Result<()> {
     let mode = found.permissions().mode();
-    if mode & OTHERS == 0 {
+    if mode & OTHERS_MODE_BITS == 0 {
         return Ok(());
     }
-    std::fs::set_permissions(path, Permissions::from_mode(mode & OWNER))
+    std::fs::set_permissions(path, Permissions::from_mode(mode & OWNER_MODE_BITS))
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_others_is_no_data_directory() {
+    fn folders_with_foreign_entries_are_not_data_directories() {
         let place = tempfile::tempdir().unwrap();
         let data = place.path().join("data");
         assert_eq!(foreign_entry(&data), None, "it is made");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_before_is_closed_and_its_configuration_left() {
+    fn existing_folders_become_private_except_configuration() {
         let place = tempfile::tempdir().unwrap();
         let data = place.path().join("data");
         let open = |path: &Path, mode: u32| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -150,14 +150,14 @@ mod tests {
         for folder in ["wal", "objects/main", "objects", "etc", "."] {
             open(&data.join(folder), 0o755);
         }
-        close(&data);
+        make_private(&data);
         assert_eq!(["", "wal", "objects", "objects/main"].map(|folder| mode(&data.join(folder))), [0o700; 4]);
         assert_eq!(files.map(|file| mode(&data.join(file))), [0o600, 0o600, 0o600, 0o644]);
         assert_eq!(mode(&outside), 0o644, "links are not followed");
         // A closed folder is not walked again.
         open(&data.join("wal/1.log"), 0o644);
-        close(&data);
+        make_private(&data);
         assert_eq!(mode(&data.join("wal/1.log")), 0o644);
-        close(&place.path().join("missing"));
+        make_private(&place.path().join("missing"));
     }
 }

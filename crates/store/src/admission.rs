@@ -24,10 +24,15 @@ pub(crate) fn check_rules(batch: &EventBatch) -> Result<(), StoreError> {
     if let Some(first) = batch.metas.first() {
         if first.index.is_empty() || first.index.len() > INDEX_BYTES_MAX {
             let bytes = first.index.len();
-            return Err(broken(format!("the index name has {bytes} bytes, 1 to {INDEX_BYTES_MAX} are allowed")));
+            return Err(invariant_error(format!(
+                "the index name has {bytes} bytes, 1 to {INDEX_BYTES_MAX} are allowed"
+            )));
         }
         if let Some(other) = batch.metas.iter().find(|meta| meta.index != first.index) {
-            return Err(broken(format!("its events belong to the indexes {} and {}", first.index, other.index)));
+            return Err(invariant_error(format!(
+                "its events belong to the indexes {} and {}",
+                first.index, other.index
+            )));
         }
     }
     Ok(())
@@ -52,9 +57,9 @@ fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
 
 /// Checks that a batch with events of several indexes can be split.
 pub(crate) fn check_rows(batch: &EventBatch) -> Result<(), StoreError> {
-    batch.check().map_err(|fault| broken(fault.to_string()))
+    batch.check().map_err(|fault| invariant_error(fault.to_string()))
 }
 
-fn broken(reason: String) -> StoreError {
+fn invariant_error(reason: String) -> StoreError {
     StoreError::InvalidBatch { reason }
 }

@@ -11,9 +11,9 @@ use std::sync::Mutex;
 use crate::sync::lock;
 
 /// A full cache for scans admits one of this many new values.
-const REFUSED: u64 = 8;
+const ADMISSION_INTERVAL: u64 = 8;
 /// One of this many bytes of a [`ScanCache`] belongs to the part for recently refused values.
-const RECENT_PART: usize = 4;
+const RECENT_DIVISOR: usize = 4;
 
 /// A cache of values that scans read one after the other and that are cheap to recompute.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct ScanCache<K, V> {
 
 impl<K: Ord + Copy, V: Clone> ScanCache<K, V> {
     pub(crate) fn new(weight_max: usize) -> ScanCache<K, V> {
-        let recent = Cache::new(weight_max / RECENT_PART);
+        let recent = Cache::new(weight_max / RECENT_DIVISOR);
         let lasting = Cache { is_for_scans: true, ..Cache::new(weight_max - recent.weight_max) };
         ScanCache { lasting, recent }
     }
@@ -103,7 +103,7 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         let mut inner = lock(&self.inner);
         if self.is_for_scans && inner.weight + weight > self.weight_max {
             inner.offered += 1;
-            if !inner.offered.is_multiple_of(REFUSED) {
+            if !inner.offered.is_multiple_of(ADMISSION_INTERVAL) {
                 return false;
             }
         }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_unused_goes_first_and_the_weight_is_kept() {
+    fn least_recently_used_entry_is_evicted_first_and_weight_is_tracked() {
         let cache = Cache::new(10);
         cache.put(1, "a", 4);
         cache.put(2, "b", 4);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_of_more_than_fits_keeps_most_of_what_is_there() {
+    fn scans_larger_than_the_cache_evict_few_entries() {
         let (plain, for_scans) = (Cache::new(80), ScanCache::new(80));
         let in_plain = |values: Range<usize>| {
             values.filter(|value| plain.get(value).is_some() || !plain.put(*value, *value, 1)).count()

@@ -17,8 +17,8 @@ use crate::data_dir::{self, DirLock};
 use crate::{StoreError, StoreOptions};
 
 /// File extensions of the former catalog, and of a catalog that is being written.
-const FORMER: &str = "before-migration";
-const UNFINISHED: &str = "migrating";
+const FORMER_EXTENSION: &str = "before-migration";
+const UNFINISHED_EXTENSION: &str = "migrating";
 
 /// Destination of a copy of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum CatalogPlace {
 
 /// Result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CatalogMigrated {
+pub struct CatalogMigrationResult {
     /// Number of copied catalog rows.
     pub rows: u64,
     /// Location of the catalog now.
@@ -45,7 +45,7 @@ pub fn migrate_catalog(
     options: &StoreOptions,
     to: CatalogPlace,
     clock: &SharedClock,
-) -> Result<CatalogMigrated, StoreError> {
+) -> Result<CatalogMigrationResult, StoreError> {
     let Some(settings) = &options.catalog else { return Err(StoreError::NoDatabase) };
     let dir = &*options.dir;
     if !dir.is_dir() {
@@ -56,10 +56,10 @@ pub fn migrate_catalog(
     match (to, schema) {
         (CatalogPlace::PostgreSql, Some(schema)) => {
             // A copy that was interrupted here may have left the former catalog under its original name.
-            set_aside(&path)?;
-            Err(StoreError::CatalogThere { place: data_dir::place_of(settings, &schema)?.to_string() })
+            rename_to_former(&path)?;
+            Err(StoreError::CatalogAlreadyThere { place: data_dir::place_of(settings, &schema)?.to_string() })
         }
-        (CatalogPlace::Sqlite, None) => Err(StoreError::CatalogThere { place: path.display().to_string() }),
+        (CatalogPlace::Sqlite, None) => Err(StoreError::CatalogAlreadyThere { place: path.display().to_string() }),
         (CatalogPlace::PostgreSql, None) => {
             if !path.exists() {
                 return Err(StoreError::NoData { dir: dir.to_owned() });
@@ -72,14 +72,14 @@ pub fn migrate_catalog(
             drop(target);
             from.close()?;
             data_dir::set_schema(dir, &schema)?;
-            let former = set_aside(&path)?;
-            Ok(CatalogMigrated { rows, place: place.to_string(), former })
+            let former = rename_to_former(&path)?;
+            Ok(CatalogMigrationResult { rows, place: place.to_string(), former })
         }
         (CatalogPlace::Sqlite, Some(schema)) => {
             let place = data_dir::place_of(settings, &schema)?;
             let from = Catalog::open_existing_postgresql(&place, clock, BucketCheck::AtOpening)?;
-            set_aside(&path)?;
-            let unfinished = path.with_added_extension(UNFINISHED);
+            rename_to_former(&path)?;
+            let unfinished = path.with_added_extension(UNFINISHED_EXTENSION);
             remove_database(&unfinished);
             let target = Catalog::open(&unfinished)?;
             let rows = from.copy_to(&target)?;
@@ -89,14 +89,14 @@ pub fn migrate_catalog(
             let marker = data_dir::schema_file(dir);
             let gone = fs::remove_file(&marker).and_then(|()| File::open(dir)?.sync_all());
             gone.map_err(|error| StoreError::from_io("remove", &marker, &error))?;
-            Ok(CatalogMigrated { rows, place: path.display().to_string(), former: place.to_string() })
+            Ok(CatalogMigrationResult { rows, place: path.display().to_string(), former: place.to_string() })
         }
     }
 }
 
 /// Renames the catalog file, if it exists, to the name of a former catalog. Returns that name.
-fn set_aside(path: &Path) -> Result<String, StoreError> {
-    let former = path.with_added_extension(FORMER);
+fn rename_to_former(path: &Path) -> Result<String, StoreError> {
+    let former = path.with_added_extension(FORMER_EXTENSION);
     if path.exists() {
         remove_database(&former);
         rename(path, &former)?;

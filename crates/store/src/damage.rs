@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 
 use quarry_catalog::{Catalog, CheckpointKey, LoggedCheckpoint};
 
-use crate::wal::DAMAGED;
+use crate::wal::DAMAGED_EXTENSION;
 use crate::wal::mark::mark_path;
 use crate::wal::read::list_damaged;
 use crate::{Damage, StoreError};
 
 /// Catalog setting with the number of the newest record whose checkpoint may have been dropped. Checkpoints in records
 /// up to this one are ignored when checkpoints are restored.
-const VOID_THROUGH: &str = "log_checkpoints_void_through";
+const VOID_THROUGH_SETTING: &str = "log_checkpoints_void_through";
 /// Prefix of catalog settings that describe a damaged segment.
-const REASON: &str = "log_damage ";
+const DAMAGE_PREFIX: &str = "log_damage ";
 
 /// The first lost record, and the checkpoints before it.
 #[derive(Debug, Default)]
@@ -32,17 +32,17 @@ pub(crate) struct Losses {
 
 impl Losses {
     pub(crate) fn new(catalog: &Catalog) -> Result<Losses, StoreError> {
-        let void_through = catalog.setting(VOID_THROUGH)?.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let void_through = catalog.setting(VOID_THROUGH_SETTING)?.and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Losses { void_through, ..Losses::default() })
     }
 
     /// Notes that records from `lsn` on are missing.
-    pub(crate) fn lost(&mut self, lsn: u64) {
+    pub(crate) fn record_loss(&mut self, lsn: u64) {
         self.lost_from.get_or_insert(lsn);
     }
 
     /// Adds a checkpoint of the log; returns whether it is valid, which means that no record before it was lost.
-    pub(crate) fn counts(&mut self, logged: &LoggedCheckpoint) -> bool {
+    pub(crate) fn add_checkpoint(&mut self, logged: &LoggedCheckpoint) -> bool {
         if self.lost_from.is_some() {
             return false;
         }
@@ -53,7 +53,7 @@ impl Losses {
     }
 
     /// Whether any record was lost.
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn has_losses(&self) -> bool {
         self.lost_from.is_some()
     }
 
@@ -61,8 +61,8 @@ impl Losses {
     pub(crate) fn commit(&self, catalog: &Catalog, last_lsn: u64) -> Result<(), StoreError> {
         let Some(from) = self.lost_from else { return Ok(()) };
         let before: Vec<LoggedCheckpoint> = self.before.values().cloned().collect();
-        catalog.forget_checkpoints(from, &before, last_lsn)?;
-        Ok(catalog.set_setting(VOID_THROUGH, &last_lsn.to_string())?)
+        catalog.replace_lost_checkpoints(from, &before, last_lsn)?;
+        Ok(catalog.set_setting(VOID_THROUGH_SETTING, &last_lsn.to_string())?)
     }
 }
 
@@ -75,11 +75,11 @@ pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
         ),
         false => format!("{what}; no event is missing"),
     };
-    Damage { bucket: name_of(path), reason }
+    Damage { bucket: segment_name(path), reason }
 }
 
 /// Damage report about records whose segment is missing.
-pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage {
+pub(crate) fn describe_missing(path: &Path, from: u64, through: Option<u64>) -> Damage {
     let records = match through {
         Some(through) => format!("{} records from {from} on are", through.saturating_sub(from) + 1),
         None => format!("records from {from} on are"),
@@ -88,14 +88,14 @@ pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage
 }
 
 /// Damage report about the mark, without which it is unknown which records were durable.
-pub(crate) fn of_mark(folder: &Path, fault: &str) -> Damage {
+pub(crate) fn describe_mark(folder: &Path, fault: &str) -> Damage {
     let reason = format!("{fault}: it cannot be determined this time whether the newest records of the log are there");
-    Damage { bucket: name_of(&mark_path(folder)), reason }
+    Damage { bucket: segment_name(&mark_path(folder)), reason }
 }
 
 /// Creates a file in place of a missing segment, so that the damage is reported until the file is removed.
-pub(crate) fn leave_note(path: &Path, damage: &Damage) -> Result<(), StoreError> {
-    let note = path.with_extension(DAMAGED);
+pub(crate) fn create_placeholder(path: &Path, damage: &Damage) -> Result<(), StoreError> {
+    let note = path.with_extension(DAMAGED_EXTENSION);
     let write = || -> std::io::Result<()> {
         fs::write(&note, &damage.reason)?;
         File::open(&note)?.sync_all()?;
@@ -105,16 +105,16 @@ pub(crate) fn leave_note(path: &Path, damage: &Damage) -> Result<(), StoreError>
 }
 
 /// Stores the description of a damaged segment for as long as its file exists.
-pub(crate) fn remember(catalog: &Catalog, damage: &Damage) -> Result<(), StoreError> {
-    Ok(catalog.set_setting(&format!("{REASON}{}", damage.bucket), &damage.reason)?)
+pub(crate) fn save_damage(catalog: &Catalog, damage: &Damage) -> Result<(), StoreError> {
+    Ok(catalog.set_setting(&format!("{DAMAGE_PREFIX}{}", damage.bucket), &damage.reason)?)
 }
 
 /// The damaged segments that still exist.
-pub(crate) fn kept(catalog: &Catalog, folder: &Path) -> Result<Vec<Damage>, StoreError> {
+pub(crate) fn load_damage(catalog: &Catalog, folder: &Path) -> Result<Vec<Damage>, StoreError> {
     let mut kept: BTreeMap<String, (PathBuf, String)> = BTreeMap::new();
     for path in list_damaged(folder)? {
-        let name = name_of(&path);
-        let reason = catalog.setting(&format!("{REASON}{name}"))?;
+        let name = segment_name(&path);
+        let reason = catalog.setting(&format!("{DAMAGE_PREFIX}{name}"))?;
         let reason = reason.unwrap_or_else(|| "a damaged log segment; events may be lost".to_owned());
         kept.insert(name, (path, reason));
     }
@@ -126,7 +126,7 @@ pub(crate) fn kept(catalog: &Catalog, folder: &Path) -> Result<Vec<Damage>, Stor
 }
 
 /// Name of a segment in reports.
-fn name_of(path: &Path) -> String {
+fn segment_name(path: &Path) -> String {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     format!("wal~{}", file.split('.').next().unwrap_or_default())
 }

@@ -79,7 +79,7 @@ pub(crate) fn place_of(settings: &PostgreSqlSettings, schema: &str) -> Result<Po
 pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
     let dir = &*options.dir;
     let path = catalog(dir);
-    let Some((settings, schema)) = database(options)? else {
+    let Some((settings, schema)) = database_settings(options)? else {
         return Ok(match check_catalog(dir, length(&path)?)? {
             Contents::Data => Catalog::open_existing(&path, BucketCheck::WhenRead)?,
             Contents::Catalog | Contents::Nothing => Catalog::open(&path)?,
@@ -106,7 +106,7 @@ pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Resul
 /// Opens the catalog read-only. Rows of buckets are verified by recovery.
 pub(crate) fn open_catalog_read_only(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
     let dir = &*options.dir;
-    let found = database(options)?;
+    let found = database_settings(options)?;
     let len = match &found {
         None => length(&catalog(dir))?,
         Some((_, schema)) => schema.as_ref().map(|_| 1),
@@ -122,7 +122,7 @@ pub(crate) fn open_catalog_read_only(options: &StoreOptions, clock: &SharedClock
 
 /// The configured database and the schema of the directory's catalog; `None` if the catalog is a file. Refuses a
 /// directory whose catalog is not in the configured place.
-fn database(options: &StoreOptions) -> Result<Option<(&PostgreSqlSettings, Option<String>)>, StoreError> {
+fn database_settings(options: &StoreOptions) -> Result<Option<(&PostgreSqlSettings, Option<String>)>, StoreError> {
     let path = catalog(&options.dir);
     match (&options.catalog, schema(&options.dir)?) {
         (None, None) => Ok(None),
@@ -217,7 +217,7 @@ impl DirLock {
         let path = dir.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|error| StoreError::from_io("open", &path, &error))?;
-        DirLock::held(dir, &path, file.try_lock(), file)
+        DirLock::lock_result(dir, &path, file.try_lock(), file)
     }
 
     /// Locks an existing directory for reading.
@@ -230,7 +230,7 @@ impl DirLock {
         match File::open(&path) {
             Ok(file) => match file.try_lock_shared() {
                 Err(TryLockError::Error(error)) if is_read_only(&error) => Ok(DirLock { _file: None }),
-                outcome => DirLock::held(dir, &path, outcome, file),
+                outcome => DirLock::lock_result(dir, &path, outcome, file),
             },
             // The file may be missing in a read-only copy, or owned by another user.
             Err(error) if is_read_only(&error) => Ok(DirLock { _file: None }),
@@ -238,12 +238,17 @@ impl DirLock {
         }
     }
 
-    fn held(dir: &Path, path: &Path, outcome: Result<(), TryLockError>, file: File) -> Result<DirLock, StoreError> {
+    fn lock_result(
+        dir: &Path,
+        path: &Path,
+        outcome: Result<(), TryLockError>,
+        file: File,
+    ) -> Result<DirLock, StoreError> {
         match outcome {
             Ok(()) => Ok(DirLock { _file: Some(file) }),
             Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
                 dir: dir.to_owned(),
-                holder: file.metadata().ok().and_then(|facts| holder_of(facts.ino())),
+                holder: file.metadata().ok().and_then(|facts| find_lock_holder(facts.ino())),
             }),
             Err(TryLockError::Error(error)) => Err(StoreError::from_io("lock", path, &error)),
         }
@@ -252,7 +257,7 @@ impl DirLock {
 
 /// The process that holds the lock of a file, according to `/proc/locks` on Linux. Each line there contains the kind of
 /// lock, the process id, and `major:minor:inode`.
-fn holder_of(inode: u64) -> Option<u32> {
+fn find_lock_holder(inode: u64) -> Option<u32> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let of_line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

@@ -147,14 +147,14 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::wal::gather::Gather;
+    use crate::wal::gather::WriteBuffer;
 
     #[test]
-    fn what_goes_past_the_cache_and_what_does_not_make_one_file() {
+    fn direct_and_buffered_writes_produce_one_file() {
         let dir = tempdir().unwrap();
         let path = dir.path().join("file");
         let file = LocalDisk.create(&path).unwrap();
-        let (mut gather, mut expected, mut seed) = (Gather::new(), Vec::new(), 1_usize);
+        let (mut gather, mut expected, mut seed) = (WriteBuffer::new(), Vec::new(), 1_usize);
         for len in [10, 300_000, 4_096, 5_000_000, 1, 200_000, 100_000, 131_072 + 4_095] {
             seed += 1;
             let bytes: Vec<u8> = (0..len).map(|at: usize| (at / 7 * seed) as u8).collect();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_blocks_at_their_place_go_past_the_cache() {
+    fn direct_writes_contain_only_aligned_whole_blocks() {
         let bytes = vec![0; 3 * DIRECT_BYTES_MIN];
         let to_block = bytes.as_ptr().align_offset(BLOCK_BYTES);
         let offset = (BLOCK_BYTES - to_block) as u64;

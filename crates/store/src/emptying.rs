@@ -14,7 +14,7 @@ use quarry_event::TimeNs;
 
 /// Prefix of catalog settings with the time from which the emptying of an index has been due, and the number of its
 /// newest bucket at that time.
-pub(crate) const SETTING: &str = "emptying/";
+pub(crate) const SETTING_PREFIX: &str = "emptying/";
 
 /// Indexes with delayed removals, and indexes reported as too large.
 #[derive(Debug, Default)]

@@ -89,7 +89,7 @@ pub enum StoreError {
     CatalogSettings(Fault),
     /// The destination of a copy of the catalog is its current place.
     #[error("the catalog is in {place} already")]
-    CatalogThere {
+    CatalogAlreadyThere {
         /// Current location of the catalog.
         place: String,
     },
@@ -115,7 +115,7 @@ pub enum StoreError {
         place(configured.as_deref()), place(to.as_deref()),
         to.as_ref().map_or_else(String::new, |to| format!("volume:{to}/$_index_name"))
     )]
-    NotConfiguredSo {
+    PlacementMismatch {
         /// Name of the index.
         index: String,
         /// Volume to which the index is to be migrated; `None` for the data directory.
@@ -190,7 +190,7 @@ pub enum StoreError {
     },
     /// Every name tried for a bucket's object is taken by an unknown object.
     #[error("object {object} and others like it belong to no bucket; move them away")]
-    NoFreeName {
+    NoFreeObjectName {
         /// The first candidate.
         object: String,
     },
@@ -225,9 +225,9 @@ impl HasKind for StoreError {
             | StoreError::NoVolumes
             | StoreError::CatalogInPostgreSql { .. }
             | StoreError::CatalogInFile { .. }
-            | StoreError::CatalogThere { .. }
+            | StoreError::CatalogAlreadyThere { .. }
             | StoreError::NoDatabase
-            | StoreError::NotConfiguredSo { .. } => ErrorKind::Invalid,
+            | StoreError::PlacementMismatch { .. } => ErrorKind::Invalid,
             StoreError::Locked { .. } => ErrorKind::Busy,
             StoreError::TooLarge { .. } | StoreError::TooManyIndexes { .. } => ErrorKind::Invalid,
             StoreError::NotThawed { reason, .. } | StoreError::CatalogSettings(reason) => reason.kind(),
@@ -239,7 +239,7 @@ impl HasKind for StoreError {
             | StoreError::EarlierPartMissing { .. }
             | StoreError::SealStalled { .. }
             | StoreError::LogTooNew { .. }
-            | StoreError::NoFreeName { .. } => ErrorKind::Unavailable,
+            | StoreError::NoFreeObjectName { .. } => ErrorKind::Unavailable,
             StoreError::Catalog(error) => error.kind(),
             StoreError::Blob(error) => error.kind(),
         }

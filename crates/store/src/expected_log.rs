@@ -64,7 +64,7 @@ impl ExpectedLog {
     }
 
     /// The last record that segment number `at` contained; `None` if unknown.
-    pub(crate) fn through(&self, at: usize) -> Option<u64> {
+    pub(crate) fn last_record_of(&self, at: usize) -> Option<u64> {
         let segment = self.segments.get(at)?;
         let before_next = self.segments.get(at + 1).map(|next| next.first_lsn - 1);
         match (segment.row, before_next) {
@@ -89,7 +89,7 @@ impl ExpectedLog {
     }
 
     /// Updates the catalog's list of segments.
-    pub(crate) fn now_is(&self, catalog: &Catalog, segments: &[LogSegment]) -> Result<(), StoreError> {
+    pub(crate) fn save_segments(&self, catalog: &Catalog, segments: &[LogSegment]) -> Result<(), StoreError> {
         let row =
             |segment: &LogSegment| LogSegmentRow { first_lsn: segment.first_lsn(), last_lsn: Some(segment.last_lsn) };
         let now: Vec<LogSegmentRow> = segments.iter().filter(|segment| segment.bytes > 0).map(row).collect();

@@ -25,13 +25,13 @@ pub const FOLLOWED_BYTES_MAX: usize = 8 << 20;
 /// The followers of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
-    queues: Mutex<Vec<Weak<Queue>>>,
+    queues: Mutex<Vec<Weak<FollowerQueue>>>,
     /// Length of `queues`, which the log thread reads without the lock.
     count: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Queue {
+struct FollowerQueue {
     indexes: IndexSelector,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
@@ -46,7 +46,7 @@ struct Waiting {
 
 /// New events of a follower.
 #[derive(Clone, Debug, Default)]
-pub struct Followed {
+pub struct FollowedEvents {
     /// Batches in the order of arrival, each of one index.
     pub batches: Vec<Arc<EventBatch>>,
     /// Number of events that were left out since the last call, because the queue was full.
@@ -55,16 +55,16 @@ pub struct Followed {
 
 /// Receives the events of some indexes from its creation on.
 #[derive(Debug)]
-pub struct Follower(Arc<Queue>);
+pub struct Follower(Arc<FollowerQueue>);
 
 impl Follower {
     /// The events that have arrived since the last call; waits for some, up to a timeout.
-    pub fn next(&self, most: Duration) -> Followed {
+    pub fn next(&self, most: Duration) -> FollowedEvents {
         let is_empty = |waiting: &mut Waiting| waiting.batches.is_empty() && waiting.missed == 0;
         let waited = self.0.arrived.wait_timeout_while(lock(&self.0.waiting), most, is_empty);
         let (mut waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let Waiting { batches, missed, .. } = std::mem::take(&mut *waiting);
-        Followed { batches: batches.into(), missed }
+        FollowedEvents { batches: batches.into(), missed }
     }
 }
 
@@ -75,8 +75,11 @@ impl Followers {
         queues.retain(|queue| queue.strong_count() > 0);
         let has_room = queues.len() < FOLLOWERS_MAX;
         let queue = has_room.then(|| {
-            let queue =
-                Arc::new(Queue { indexes: indexes.clone(), waiting: Mutex::default(), arrived: Condvar::new() });
+            let queue = Arc::new(FollowerQueue {
+                indexes: indexes.clone(),
+                waiting: Mutex::default(),
+                arrived: Condvar::new(),
+            });
             queues.push(Arc::downgrade(&queue));
             queue
         });
@@ -85,7 +88,7 @@ impl Followers {
     }
 
     /// Offers a batch of one index to the followers of that index.
-    pub(crate) fn offer(&self, batch: &EventBatch) {
+    pub(crate) fn publish(&self, batch: &EventBatch) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -128,31 +131,31 @@ mod tests {
     }
 
     #[test]
-    fn followers_get_the_events_of_their_indexes_and_are_told_what_they_miss() {
+    fn followers_receive_events_of_their_indexes_and_the_number_missed() {
         let followers = Followers::default();
-        followers.offer(&batch("main", "nobody follows yet"));
+        followers.publish(&batch("main", "nobody follows yet"));
         let follower = followers.add(&IndexSelector::new(["main".to_owned()])).unwrap();
-        followers.offer(&batch("main", "a"));
-        followers.offer(&batch("other", "b"));
-        let Followed { batches, missed } = follower.next(Duration::ZERO);
+        followers.publish(&batch("main", "a"));
+        followers.publish(&batch("other", "b"));
+        let FollowedEvents { batches, missed } = follower.next(Duration::ZERO);
         assert_eq!((batches.len(), missed), (1, 0));
         assert_eq!(batches[0].raw(0), b"a");
         let large = "x".repeat(FOLLOWED_BYTES_MAX);
         for text in [large.as_str(), "c", "d"] {
-            followers.offer(&batch("main", text));
+            followers.publish(&batch("main", text));
         }
-        let Followed { batches, missed } = follower.next(Duration::ZERO);
+        let FollowedEvents { batches, missed } = follower.next(Duration::ZERO);
         assert_eq!((batches.len(), missed), (1, 2));
-        followers.offer(&batch("main", "e"));
+        followers.publish(&batch("main", "e"));
         assert_eq!(follower.next(Duration::ZERO).batches.len(), 1);
         assert!(follower.next(Duration::ZERO).batches.is_empty());
         drop(follower);
-        followers.offer(&batch("main", "f"));
+        followers.publish(&batch("main", "f"));
         assert_eq!(followers.count.load(Ordering::Acquire), 0);
     }
 
     #[test]
-    fn there_are_so_many_followers_at_most() {
+    fn number_of_followers_is_limited() {
         let followers = Followers::default();
         let all = IndexSelector::new(["*".to_owned()]);
         let kept: Vec<Follower> = (0..FOLLOWERS_MAX).filter_map(|_| followers.add(&all)).collect();

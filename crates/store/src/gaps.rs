@@ -42,7 +42,7 @@ impl Gaps {
     }
 
     /// Records that an append with this checkpoint failed.
-    pub(crate) fn failed(&self, checkpoint: &FileCheckpoint) {
+    pub(crate) fn record_failure(&self, checkpoint: &FileCheckpoint) {
         let gap = Gap { head_bytes: checkpoint.head_bytes, refused_through: None };
         lock(&self.0).gaps.insert(checkpoint.key, gap);
     }
@@ -59,7 +59,7 @@ impl Gaps {
     }
 
     /// Accepts appends that begin from now on to the files that `asked` selects by key and head length.
-    pub(crate) fn asked(&self, asked: impl Fn(&CheckpointKey, usize) -> bool) {
+    pub(crate) fn accept_new_appends(&self, asked: impl Fn(&CheckpointKey, usize) -> bool) {
         let mut inner = lock(&self.0);
         let begun = inner.begun;
         for (key, gap) in &mut inner.gaps {

@@ -64,7 +64,7 @@ impl Shared {
             if state.sealed.rows() <= self.options.rows_at_start {
                 return;
             }
-            state.sealed.idle(idle_rounds, self.options.compaction.any_background())
+            state.sealed.idle(idle_rounds, self.options.compaction.has_background_merges())
         };
         if idle.is_empty() {
             return;
@@ -117,7 +117,7 @@ pub(crate) fn read_index(
         for row in page {
             let bucket = SealedBucket::new(row);
             let bucket = match deletions.remove(&bucket.row.number) {
-                Some(deleted) => bucket.without(deleted),
+                Some(deleted) => bucket.with_deleted(deleted),
                 None => bucket,
             };
             sums.add(&bucket);

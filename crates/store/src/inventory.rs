@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quarry_blob::CacheFigures;
+use quarry_blob::CacheStats;
 use quarry_catalog::{BucketState, RemoteState};
 use quarry_event::TimeNs;
 use quarry_stdx::Fault;
@@ -68,9 +68,9 @@ pub struct BucketListing {
 
 /// Figures about buckets on remote volumes and the block cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RemoteFigures {
+pub struct RemoteStats {
     /// Figures of the block cache since the start of the process.
-    pub cache: CacheFigures,
+    pub cache: CacheStats,
     /// Number of buckets that wait for their upload or for a new receipt.
     pub uploads_waiting: u64,
     /// Total bytes of local copies of uploaded buckets.
@@ -139,7 +139,7 @@ impl Store {
     pub fn buckets(&self) -> Vec<BucketListing> {
         let mut listed = BTreeMap::new();
         let state = self.shared.state_with_all().unwrap_or_else(|error| {
-            self.shared.tell(format!("not all buckets are listed: {error}"));
+            self.shared.report_message(format!("not all buckets are listed: {error}"));
             self.shared.state()
         });
         for bucket in state.sealed.values() {
@@ -161,11 +161,11 @@ impl Store {
     }
 
     /// Figures about buckets on remote volumes and the block cache; `None` without volumes.
-    pub fn remote_figures(&self) -> Option<RemoteFigures> {
+    pub fn remote_stats(&self) -> Option<RemoteStats> {
         let cache = self.shared.readers.remotes().cache.as_ref()?;
-        let (copies_bytes, remote_bytes) = self.shared.state().sealed.copies_bytes();
-        Some(RemoteFigures {
-            cache: cache.figures(),
+        let (copies_bytes, remote_bytes) = self.shared.state().sealed.copy_bytes();
+        Some(RemoteStats {
+            cache: cache.stats(),
             uploads_waiting: self.shared.uploads.count() as u64,
             copies_bytes,
             remote_bytes,
@@ -210,16 +210,22 @@ impl Store {
             (sealed, quarantined)
         };
         let verdict =
-            |bucket: Arc<SealedBucket>| Verdict { bucket: bucket.id().to_owned(), result: self.check(&bucket) };
+            |bucket: Arc<SealedBucket>| Verdict { bucket: bucket.id().to_owned(), result: self.verify_bucket(&bucket) };
         let log = self.shared.log_damage.iter();
         let log =
             log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(Fault::corrupt(&damage.reason)) });
         let sealed = sealed.into_iter().map(verdict);
-        sealed.chain(quarantined).chain(log).chain(unread).chain(self.of_catalog()).chain(self.of_objects()).collect()
+        sealed
+            .chain(quarantined)
+            .chain(log)
+            .chain(unread)
+            .chain(self.verify_catalog())
+            .chain(self.verify_objects())
+            .collect()
     }
 
     /// Reads a whole bucket and checks that its deleted rows exist.
-    fn check(&self, bucket: &SealedBucket) -> Result<(), Fault> {
+    fn verify_bucket(&self, bucket: &SealedBucket) -> Result<(), Fault> {
         self.shared.readers.check(bucket)?;
         match bucket.deleted.as_ref().and_then(|deleted| deleted.last()) {
             Some(row) if row >= bucket.row.events => {
@@ -230,13 +236,13 @@ impl Store {
     }
 
     /// Damage of the catalog, if any.
-    fn of_catalog(&self) -> Option<Verdict> {
+    fn verify_catalog(&self) -> Option<Verdict> {
         let error = self.shared.catalog.check().err()?;
         Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.into()) })
     }
 
     /// Objects that belong to no bucket in the catalog.
-    fn of_objects(&self) -> Vec<Verdict> {
+    fn verify_objects(&self) -> Vec<Verdict> {
         let blobs = self.shared.readers.blobs();
         let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(Fault::corrupt(reason)) };
         // Objects are listed before the catalog is read. A row is committed before its object is put, so a listed

@@ -57,30 +57,30 @@ mod thaw;
 mod ticket;
 mod wal;
 
-pub use catalog_place::{CatalogMigrated, CatalogPlace, migrate_catalog};
+pub use catalog_place::{CatalogMigrationResult, CatalogPlace, migrate_catalog};
 pub use compaction::{CompactionReport, Merge};
 pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
-pub use follow::{FOLLOWED_BYTES_MAX, FOLLOWERS_MAX, Followed, Follower};
-pub use inventory::{BucketCopies, BucketListing, IndexStats, ListingState, RemoteFigures, Verdict};
+pub use follow::{FOLLOWED_BYTES_MAX, FOLLOWERS_MAX, FollowedEvents, Follower};
+pub use inventory::{BucketCopies, BucketListing, IndexStats, ListingState, RemoteStats, Verdict};
 pub use memory::MemoryStore;
 pub use options::{
-    BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, HOT_BYTES_LEFT, MERGE_COUNT_MAX, MergeOptions,
+    BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, HOT_BYTES_TARGET_SHARE, MERGE_COUNT_MAX, MergeOptions,
     StoreOptions, UNCONFIGURED_INDEXES_MAX,
 };
-pub use quarry_blob::{CacheFigures, Counting, ReadFigures, SearchReads};
-pub use queue::QueueFigures;
+pub use quarry_blob::{CacheStats, CountingGuard, ReadStats, SearchReads};
+pub use queue::QueueStats;
 pub use remote::copies::{RemoteOptions, RemotePath};
 pub use remote::listing::StoreOnVolumes;
-pub use remote::migrate::Migrated;
-pub use remote::rebuild::{Rebuilt, rebuild_catalog, stores_on_volumes};
-pub use remote::sweep::Swept;
+pub use remote::migrate::MigrationResult;
+pub use remote::rebuild::{RebuildResult, rebuild_catalog, stores_on_volumes};
+pub use remote::sweep::SweepResult;
 pub use report::Message;
-pub use retire::{ExpiredBucket, Removed, RetentionRule};
+pub use retire::{ExpiredBucket, RemovedBuckets, RetentionRule};
 pub use segment::{Damage, PageInfo, Segment, SlabIdentity, Snapshot, StoredSlab, TemplatePage};
 pub use selector::IndexSelector;
 pub use sent_requests::{UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
 pub use store::{AppendRequest, Store};
-pub use thaw::Thawed;
+pub use thaw::ThawScanResult;
 pub use ticket::Ticket;

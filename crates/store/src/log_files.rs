@@ -59,7 +59,7 @@ impl LogFiles {
     }
 
     /// Adds a group of records to the state of the newest segment.
-    pub(crate) fn grew(&self, path: &Path, bytes: u64, records: impl Iterator<Item = (u64, Option<u64>)>) {
+    pub(crate) fn record_growth(&self, path: &Path, bytes: u64, records: impl Iterator<Item = (u64, Option<u64>)>) {
         let mut segments = lock(&self.segments);
         if segments.last().is_none_or(|newest| newest.path != path) {
             segments.push(LogSegment::new(path));
@@ -94,7 +94,7 @@ impl LogFiles {
     }
 
     /// Removes segments that are no longer needed, after `release_memory` has dropped them from the catalog; returns errors.
-    pub(crate) fn release(
+    pub(crate) fn remove_unneeded(
         &self,
         still_needed: &dyn Fn(u64) -> bool,
         release_memory: &dyn Fn(&LogSegment) -> Result<(), StoreError>,

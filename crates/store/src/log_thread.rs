@@ -12,7 +12,7 @@ use quarry_catalog::{LogSegmentRow, LoggedCheckpoint};
 use quarry_event::EventBatch;
 
 use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
-use crate::options::HOT_BYTES_LEFT;
+use crate::options::HOT_BYTES_TARGET_SHARE;
 use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue, Work};
 use crate::state::Shared;
@@ -37,37 +37,37 @@ pub(crate) struct LogThread {
 /// The slab to which the next batch of an index and pipeline set goes, and the size it will have after the appends
 /// planned so far.
 #[derive(Clone, Copy, Debug)]
-struct Planned {
+struct PlannedSlab {
     number: u64,
     events: usize,
     raw_bytes: usize,
 }
 
 /// Notifies all waiters when the thread ends, even by a panic.
-struct OnExit(Arc<Queue>, Arc<Shared>);
+struct NotifyOnExit(Arc<Queue>, Arc<Shared>);
 
-impl Drop for OnExit {
+impl Drop for NotifyOnExit {
     fn drop(&mut self) {
         self.0.abandon();
         self.1.state().stopping = true;
         self.1.seal_done.notify_all();
         self.1.seal_work.notify_all();
-        self.1.compaction_hurry.notify_all();
+        self.1.compaction_wakeup.notify_all();
     }
 }
 
 impl LogThread {
     /// Runs until the queue is stopped and empty.
     pub(crate) fn run(mut self) {
-        let _on_exit = OnExit(self.queue.clone(), self.shared.clone());
+        let _on_exit = NotifyOnExit(self.queue.clone(), self.shared.clone());
         while let Some(work) = self.queue.next() {
             match work {
-                Work::Group(group) => self.group(group),
+                Work::Group(group) => self.append_group(group),
                 Work::Close(closing, promise) => self.close(closing, promise),
             }
         }
         if let Err(error) = self.mark.sync() {
-            self.shared.tell(format!("the high-water mark of the log is not synced: {error}"));
+            self.shared.report_message(format!("the high-water mark of the log is not synced: {error}"));
         }
     }
 
@@ -86,9 +86,9 @@ impl LogThread {
 
     /// Records segments in the catalog, so that their loss is detected; returns whether that succeeded.
     fn note_segments(&self, segments: &[LogSegmentRow]) -> bool {
-        let noted = self.shared.catalog.note_log_segments(segments);
+        let noted = self.shared.catalog.record_log_segments(segments);
         if let Err(error) = &noted {
-            self.shared.tell(format!("a log segment cannot be recorded in the catalog: {error}"));
+            self.shared.report_message(format!("a log segment cannot be recorded in the catalog: {error}"));
         }
         noted.is_ok()
     }
@@ -96,7 +96,7 @@ impl LogThread {
     /// Records that the log is durable up to `last_lsn`, so that a later loss is detected.
     fn note_durable(&mut self, last_lsn: u64) {
         if let Err(error) = self.mark.set(last_lsn) {
-            self.shared.tell(format!("the high-water mark of the log cannot be written: {error}"));
+            self.shared.report_message(format!("the high-water mark of the log cannot be written: {error}"));
             return;
         }
         let newest = self.writer.current_path().and_then(|path| first_lsn_of(path));
@@ -113,7 +113,7 @@ impl LogThread {
         let mut state = self.shared.state();
         let chosen: Vec<HotKey> = match &closing {
             Closing::All => state.hot.iter().map(|(key, _)| key.clone()).collect(),
-            Closing::Of(indexes) => {
+            Closing::Indexes(indexes) => {
                 state.hot.iter().map(|(key, _)| key.clone()).filter(|key| indexes.matches(&key.index)).collect()
             }
             Closing::IdleSince(since) => {
@@ -121,7 +121,7 @@ impl LogThread {
             }
             Closing::Nothing => {
                 drop(state);
-                return promise.keep(Ok(()));
+                return promise.fulfill(Ok(()));
             }
         };
         chosen.iter().for_each(|key| state.close_hot(key));
@@ -135,25 +135,25 @@ impl LogThread {
             self.rotate();
         }
         self.shared.seal_work.notify_all();
-        promise.keep(Ok(()));
+        promise.fulfill(Ok(()));
     }
 
-    fn group(&mut self, group: Vec<PendingAppend>) {
+    fn append_group(&mut self, group: Vec<PendingAppend>) {
         let written: Vec<(usize, usize)> = group.iter().map(|append| (append.set, append.record.len())).collect();
-        let group = self.without_gaps(group);
+        let group = self.refuse_gaps(group);
         if !group.is_empty() {
             self.write(group);
         }
-        self.queue.written(&written);
+        self.queue.subtract_written(&written);
     }
 
     /// Refuses appends of files with a missing earlier part.
-    fn without_gaps(&self, group: Vec<PendingAppend>) -> Vec<PendingAppend> {
+    fn refuse_gaps(&self, group: Vec<PendingAppend>) -> Vec<PendingAppend> {
         let mut kept = Vec::with_capacity(group.len());
         for append in group {
             match self.shared.gaps.check(append.file(), append.begun) {
                 Ok(()) => kept.push(append),
-                Err(error) => append.promise.keep(Err(error)),
+                Err(error) => append.promise.fulfill(Err(error)),
             }
         }
         kept
@@ -174,11 +174,11 @@ impl LogThread {
                 assert_eq!(self.next_lsn, end, "each record that was written is applied");
             }
             Err(error) => {
-                self.shared.tell(format!("events are not stored: {error}"));
+                self.shared.report_message(format!("events are not stored: {error}"));
                 // All files are blocked before any append is answered, because a caller that learns of a failure must
                 // find its file blocked.
-                group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.failed(it));
-                group.into_iter().for_each(|append| append.promise.keep(Err(error.clone())));
+                group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.record_failure(it));
+                group.into_iter().for_each(|append| append.promise.fulfill(Err(error.clone())));
             }
         }
     }
@@ -187,7 +187,7 @@ impl LogThread {
     fn plan(&mut self, group: &mut [PendingAppend]) -> Vec<u64> {
         let options = &self.shared.options;
         let (events_max, raw_bytes_max) = (options.slab_events, options.slab_raw_bytes);
-        let mut plans: BTreeMap<HotKey, Planned> = BTreeMap::new();
+        let mut plans: BTreeMap<HotKey, PlannedSlab> = BTreeMap::new();
         let mut buckets = Vec::with_capacity(group.len());
         let mut state = self.shared.state();
         for (at, append) in group.iter_mut().enumerate() {
@@ -198,12 +198,12 @@ impl LogThread {
                     let (events, raw_bytes) = (append.batch.len(), append.batch.raw.len());
                     // With one pipeline set, an index has only one hot slab.
                     let file = append.file().map(|it| &it.key).filter(|_| options.pipeline_sets > 1);
-                    let fits = |plan: &Planned| {
+                    let fits = |plan: &PlannedSlab| {
                         plan.events + events <= events_max
                             && plan.raw_bytes + raw_bytes <= raw_bytes_max
                             && file.is_none_or(|file| self.order.allows(&key.index, file, plan.number))
                     };
-                    let mut plan = known.filter(fits).unwrap_or_else(|| Planned {
+                    let mut plan = known.filter(fits).unwrap_or_else(|| PlannedSlab {
                         number: state.take_number(),
                         events: 0,
                         raw_bytes: 0,
@@ -217,7 +217,7 @@ impl LogThread {
                     plan.number
                 }
             };
-            append.record.seal_frame(self.next_lsn + at as u64, bucket);
+            append.record.fill_frame(self.next_lsn + at as u64, bucket);
             buckets.push(bucket);
         }
         buckets
@@ -230,7 +230,7 @@ impl LogThread {
             (*bucket, append.checkpoint.as_ref().map(|_| lsn))
         });
         if let (Some(path), Some(bytes)) = (self.writer.current_path(), self.writer.current_bytes()) {
-            self.shared.log_files.grew(path, bytes, facts);
+            self.shared.log_files.record_growth(path, bytes, facts);
         }
         assert_eq!(group.len(), buckets.len(), "each append of a group has its bucket");
         let mut touched = BTreeSet::new();
@@ -240,29 +240,29 @@ impl LogThread {
             self.next_lsn += 1;
             drop(append.record);
             let checkpoint = append.checkpoint.map(|checkpoint| LoggedCheckpoint { checkpoint, lsn });
-            self.shared.followers.offer(&append.batch);
+            self.shared.followers.publish(&append.batch);
             match hot_key(&append.batch, append.set) {
                 Some(key) => {
-                    closed |= self.move_in(&key, append.batch, *bucket, checkpoint, lsn);
+                    closed |= self.publish_batch(&key, append.batch, *bucket, checkpoint, lsn);
                     touched.insert(key);
                 }
                 None => self.shared.state().note_record(checkpoint, lsn),
             }
             if let Some((request, part)) = append.sent
-                && let Err(error) = self.shared.sent.stored(request, part)
+                && let Err(error) = self.shared.sent.record_stored(request, part)
             {
-                self.shared.tell(format!("a request may be wrongly taken for a retry: {error}"));
+                self.shared.report_message(format!("a request may be wrongly taken for a retry: {error}"));
             }
-            append.promise.keep(Ok(()));
+            append.promise.fulfill(Ok(()));
         }
-        closed |= self.keep_bounds(&touched);
+        closed |= self.close_full_slabs(&touched);
         if closed {
             self.shared.seal_work.notify_all();
         }
     }
 
     /// Moves a batch into its slab and publishes it with its checkpoint; returns whether a slab was closed.
-    fn move_in(
+    fn publish_batch(
         &self,
         key: &HotKey,
         batch: EventBatch,
@@ -283,15 +283,15 @@ impl LogThread {
         let new = match known {
             Some(_) => None,
             None => {
-                let rows = spares.slab(&batch, self.shared.options.slab_raw_bytes);
-                Some(HotSlab::in_memory_of(&key.index, bucket, rows))
+                let rows = spares.take_slab(&batch, self.shared.options.slab_raw_bytes);
+                Some(HotSlab::reusing_rows(&key.index, bucket, rows))
             }
         };
         let copying = known.or_else(|| new.as_ref().map(|slab| slab.begin_copy(&batch.metas)));
         let mut rows = BatchRows::new(batch);
-        let left = rows.left();
+        let left = rows.remaining_rows();
         let copied = copying.map(|copying| copying.copy(&mut rows, left));
-        assert_eq!(rows.left(), 0, "a batch goes whole into the slab that it was planned for");
+        assert_eq!(rows.remaining_rows(), 0, "a batch goes whole into the slab that it was planned for");
         spares.keep_batch(rows.into_batch());
         let now = self.shared.clock.elapsed_ns();
         let mut state = self.shared.state();
@@ -308,7 +308,7 @@ impl LogThread {
 
     /// Closes slabs in `touched` that are full; if the log is too large, the slabs with its oldest records; and if hot
     /// slabs take too much memory, the largest ones.
-    fn keep_bounds(&self, touched: &BTreeSet<HotKey>) -> bool {
+    fn close_full_slabs(&self, touched: &BTreeSet<HotKey>) -> bool {
         let options = &self.shared.options;
         let oldest = match self.shared.log_files.bytes() > options.log_bytes_max {
             true => self.shared.log_files.oldest_buckets(),
@@ -325,8 +325,8 @@ impl LogThread {
         }
         due.iter().for_each(|key| state.close_hot(key));
         if state.hot.bytes() > options.hot_bytes_max {
-            let left = (options.hot_bytes_max as f64 * HOT_BYTES_LEFT) as usize;
-            let largest = state.hot.largest_beyond(left);
+            let left = (options.hot_bytes_max as f64 * HOT_BYTES_TARGET_SHARE) as usize;
+            let largest = state.hot.largest_above(left);
             largest.iter().for_each(|key| state.close_hot(key));
             due.extend(largest);
         }
@@ -334,8 +334,8 @@ impl LogThread {
     }
 }
 
-fn planned(slab: &HotSlab) -> Planned {
-    Planned { number: slab.number(), events: slab.events(), raw_bytes: slab.raw_bytes() }
+fn planned(slab: &HotSlab) -> PlannedSlab {
+    PlannedSlab { number: slab.number(), events: slab.events(), raw_bytes: slab.raw_bytes() }
 }
 
 /// The slab key of a batch; `None` without events.

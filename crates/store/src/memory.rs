@@ -38,10 +38,10 @@ impl MemoryStore {
         admission::check_rules(&batch)?;
         let mut inner = lock(&self.inner);
         let mut rows = BatchRows::new(batch);
-        while rows.left() > 0 {
+        while rows.remaining_rows() > 0 {
             let room = self.slab_raw_bytes.saturating_sub(inner.hot.raw_bytes());
             let events = self.slab_events.saturating_sub(inner.hot.events());
-            let fitting = rows.rows_within(room).min(events);
+            let fitting = rows.rows_that_fit(room).min(events);
             let is_full = events == 0 || (inner.hot.events() > 0 && rows.bytes(fitting) > room);
             if is_full {
                 let next = HotSlab::new(&self.index, inner.hot.number() + 1);

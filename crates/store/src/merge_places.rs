@@ -102,13 +102,13 @@ impl IndexPlaces {
     }
 
     /// Notes that a merge is due that begins at `place`, and that nothing before it is unexamined.
-    pub(crate) fn due_at(&mut self, place: u64) {
+    pub(crate) fn set_due(&mut self, place: u64) {
         self.due = Some(place);
-        self.examined_before(place);
+        self.mark_examined_before(place);
     }
 
     /// Notes that nothing before `place` is unexamined; `place` itself is.
-    pub(crate) fn examined_before(&mut self, place: u64) {
+    pub(crate) fn mark_examined_before(&mut self, place: u64) {
         self.changed = self.changed.split_off(&place);
         self.from = self.from.map(|from| from.max(place));
         self.add(place);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_examined_in_order_and_stay_until_they_are() {
+    fn places_are_examined_in_order_and_kept_until_then() {
         let mut places = IndexPlaces::default();
         [30, 10, 20, 10].into_iter().for_each(|place| places.add(place));
         assert_eq!(
@@ -128,13 +128,13 @@ mod tests {
             [Some((10, 10)), Some((10, 10)), Some((20, 20)), None]
         );
         assert_eq!(places.take_due(), None);
-        places.due_at(15);
+        places.set_due(15);
         assert_eq!([places.take_due(), places.take_due()], [Some(15), None]);
         assert_eq!([0, 16, 21].map(|from| places.next(from)), [Some((15, 15)), Some((20, 20)), Some((30, 30))]);
     }
 
     #[test]
-    fn too_many_places_are_everything_from_the_first() {
+    fn beyond_the_limit_everything_after_the_first_place_is_unexamined() {
         let mut places = IndexPlaces::default();
         (0..=PLACES_MAX as u64).map(|place| 5 + 2 * place).for_each(|place| places.add(place));
         assert!(places.changed.is_empty());
@@ -142,12 +142,12 @@ mod tests {
         places.add(3);
         places.add(7);
         assert_eq!([0, 4, 9].map(|from| places.next(from)), [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]);
-        places.due_at(100);
+        places.set_due(100);
         assert_eq!([0, 101].map(|from| places.next(from)), [Some((100, u64::MAX)), Some((101, u64::MAX))]);
     }
 
     #[test]
-    fn an_index_is_examined_until_nothing_is_found_in_it() {
+    fn indexes_are_examined_until_no_merge_is_found() {
         let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
         let mut unexamined = MergePlaces::default();
         unexamined.add(&two, 1);

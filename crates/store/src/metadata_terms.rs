@@ -32,34 +32,35 @@ pub(crate) fn matches(meta: &Metadata, field: MetaField, pattern: &str) -> bool 
 }
 
 /// The query with each metadata pattern that matches none of `metas` replaced by [`TermQuery::None`].
-pub(crate) fn of_slab<'q>(query: &'q TermQuery, metas: &[Metadata]) -> Cow<'q, TermQuery> {
+pub(crate) fn restrict_to_slab<'q>(query: &'q TermQuery, metas: &[Metadata]) -> Cow<'q, TermQuery> {
     let is_absent = |field, pattern: &str| !metas.iter().any(|meta| matches(meta, field, pattern));
-    match has(query, &is_absent) {
-        true => Cow::Owned(without(query, &is_absent)),
+    match has_absent_pattern(query, &is_absent) {
+        true => Cow::Owned(replace_absent_patterns(query, &is_absent)),
         false => Cow::Borrowed(query),
     }
 }
 
 /// Whether the query contains a metadata pattern for which `is_absent` is true.
-fn has(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> bool {
+fn has_absent_pattern(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> bool {
     match query {
         TermQuery::Meta { field, pattern } => is_absent(*field, pattern),
-        TermQuery::And(parts) | TermQuery::Or(parts) => parts.iter().any(|part| has(part, is_absent)),
-        TermQuery::Value { tokens, .. } => has(tokens, is_absent),
+        TermQuery::And(parts) | TermQuery::Or(parts) => parts.iter().any(|part| has_absent_pattern(part, is_absent)),
+        TermQuery::Value { tokens, .. } => has_absent_pattern(tokens, is_absent),
         TermQuery::All | TermQuery::None | TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Field { .. } => {
             false
         }
     }
 }
 
-fn without(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> TermQuery {
-    let of_all = |parts: &[TermQuery]| parts.iter().map(|part| without(part, is_absent)).collect::<Vec<_>>();
+fn replace_absent_patterns(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> TermQuery {
+    let of_all =
+        |parts: &[TermQuery]| parts.iter().map(|part| replace_absent_patterns(part, is_absent)).collect::<Vec<_>>();
     match query {
         TermQuery::Meta { field, pattern } if is_absent(*field, pattern) => TermQuery::None,
         TermQuery::And(parts) => TermQuery::and(of_all(parts)),
         TermQuery::Or(parts) => TermQuery::or(of_all(parts)),
         TermQuery::Value { field, value, tokens } => {
-            TermQuery::for_field_value(field, value, without(tokens, is_absent))
+            TermQuery::for_field_value(field, value, replace_absent_patterns(tokens, is_absent))
         }
         other => other.clone(),
     }
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_metadata_is_left_out_and_present_metadata_stays() {
+    fn absent_metadata_patterns_are_removed_and_others_kept() {
         let meta = |sourcetype: &str| Metadata {
             index: "main".into(),
             host: "h".into(),
@@ -80,12 +81,12 @@ mod tests {
         let metas = [meta("syslog"), meta("Access_combined")];
         let of = |pattern: &str| TermQuery::Meta { field: MetaField::Sourcetype, pattern: pattern.into() };
         let token = || TermQuery::Token("id1".into());
-        let shown = |query: &TermQuery| of_slab(query, &metas).into_owned();
+        let shown = |query: &TermQuery| restrict_to_slab(query, &metas).into_owned();
         assert_eq!(shown(&TermQuery::or([token(), of("xmlwineventlog")])), token());
         assert_eq!(shown(&TermQuery::and([token(), TermQuery::or([of("a"), of("b*")])])), TermQuery::None);
         for kept in ["syslog", "access_*", "*"] {
             let query = TermQuery::or([token(), of(kept)]);
-            assert!(matches!(of_slab(&query, &metas), Cow::Borrowed(same) if *same == query), "{kept}");
+            assert!(matches!(restrict_to_slab(&query, &metas), Cow::Borrowed(same) if *same == query), "{kept}");
         }
     }
 }

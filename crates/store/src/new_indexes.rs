@@ -28,7 +28,7 @@ impl NewIndexes {
         if configured.contains(index) {
             return Ok(());
         }
-        room_for(&lock(&self.0), index)
+        check_limit(&lock(&self.0), index)
     }
 
     /// Like [`NewIndexes::check`] for the index of a batch, which counts from now on.
@@ -39,14 +39,14 @@ impl NewIndexes {
         };
         let mut known = lock(&self.0);
         if !known.contains(index) {
-            room_for(&known, index)?;
+            check_limit(&known, index)?;
             known.insert(index.to_owned());
         }
         Ok(())
     }
 }
 
-fn room_for(known: &BTreeSet<String>, index: &str) -> Result<(), StoreError> {
+fn check_limit(known: &BTreeSet<String>, index: &str) -> Result<(), StoreError> {
     if known.contains(index) || known.len() < UNCONFIGURED_INDEXES_MAX {
         return Ok(());
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_made_and_no_more() {
+    fn number_of_unconfigured_indexes_is_limited() {
         let configured = BTreeSet::from(["main".to_owned(), "web".to_owned()]);
         let indexes = NewIndexes::of(["main", "old"].into_iter().map(str::to_owned), &configured);
         for at in 1..UNCONFIGURED_INDEXES_MAX {

@@ -25,7 +25,7 @@ pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
 pub const MERGE_COUNT_MAX: usize = 1_024;
 /// Share of `hot_bytes_max` down to which hot slabs are closed once it is exceeded, so that many small slabs are sealed
 /// together.
-pub const HOT_BYTES_LEFT: f64 = 0.75;
+pub const HOT_BYTES_TARGET_SHARE: f64 = 0.75;
 /// Maximum number of slabs that failed verification and stay searchable in memory; they do not count towards other
 /// limits.
 pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
@@ -49,7 +49,7 @@ pub struct StoreOptions {
     /// Text bytes at which a hot slab is closed.
     pub slab_raw_bytes: usize,
     /// Maximum memory of all hot slabs together in bytes, including a fixed cost per slab. Beyond it, the largest slabs
-    /// are closed until the rest takes [`HOT_BYTES_LEFT`] of it.
+    /// are closed until the rest takes [`HOT_BYTES_TARGET_SHARE`] of it.
     pub hot_bytes_max: usize,
     /// Maximum content of unsealed slabs in memory, hot ones included, as a number of full slabs; at the limit, appends
     /// wait. 0 means one more than the number of sealers, so that one slab can fill while all sealers work.
@@ -166,12 +166,12 @@ impl Default for CompactionOptions {
 
 impl CompactionOptions {
     /// Merge options of an index.
-    pub fn merge_of(&self, index: &str) -> &MergeOptions {
+    pub fn merge_options(&self, index: &str) -> &MergeOptions {
         self.merge_of.get(index).unwrap_or(&self.merge)
     }
 
     /// Whether any index is merged in the background.
-    pub(crate) fn any_background(&self) -> bool {
+    pub(crate) fn has_background_merges(&self) -> bool {
         let any = self.merge.background || self.merge_of.values().any(|merge| merge.background);
         self.bucket_merging && any
     }
@@ -223,7 +223,7 @@ impl StoreOptions {
     }
 
     /// Weight of a closed slab.
-    pub(crate) fn weight_of(&self, events: usize, raw_bytes: usize) -> usize {
+    pub(crate) fn closed_weight(&self, events: usize, raw_bytes: usize) -> usize {
         if self.is_small(events, raw_bytes) { 1 } else { SLAB_WEIGHT }
     }
 
@@ -240,15 +240,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_slabs_weigh_alike_and_small_ones_little() {
+    fn full_slabs_have_equal_weight_and_small_slabs_little() {
         let options = StoreOptions { sealers: 2, ..StoreOptions::at("") };
         assert_eq!(options.unsealed_limit(), 3);
         assert_eq!(StoreOptions { unsealed_slabs_max: 1, ..options.clone() }.unsealed_limit(), 1);
         let (events, raw_bytes) = (options.slab_events, options.slab_raw_bytes);
-        assert_eq!(options.weight_of(events, 1), SLAB_WEIGHT);
-        assert_eq!(options.weight_of(1, raw_bytes), SLAB_WEIGHT);
-        assert_eq!(options.weight_of(events / SLAB_WEIGHT, raw_bytes / SLAB_WEIGHT), 1);
-        assert_eq!(options.weight_of(events / SLAB_WEIGHT + 1, 0), SLAB_WEIGHT);
+        assert_eq!(options.closed_weight(events, 1), SLAB_WEIGHT);
+        assert_eq!(options.closed_weight(1, raw_bytes), SLAB_WEIGHT);
+        assert_eq!(options.closed_weight(events / SLAB_WEIGHT, raw_bytes / SLAB_WEIGHT), 1);
+        assert_eq!(options.closed_weight(events / SLAB_WEIGHT + 1, 0), SLAB_WEIGHT);
         assert_eq!([0, raw_bytes / 2, 3 * raw_bytes].map(|bytes| options.hot_weight(bytes)), [0, 29, 175]);
     }
 }

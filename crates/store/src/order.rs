@@ -52,7 +52,7 @@ mod tests {
     use crate::tests::sample::checkpoint;
 
     #[test]
-    fn a_file_goes_to_no_slab_older_than_its_newest_one() {
+    fn events_of_a_file_never_go_to_an_older_slab() {
         let (main, other): (Arc<str>, Arc<str>) = ("main".into(), "other".into());
         let file = checkpoint("a.log", 1).key;
         let mut order = FileOrder::default();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_files_make_every_set_begin_anew() {
+    fn exceeding_the_file_limit_starts_new_slabs_in_all_sets() {
         let main: Arc<str> = "main".into();
         let mut order = FileOrder::default();
         let file = |variant: u32| CheckpointKey { variant, ..checkpoint("a.log", 1).key };

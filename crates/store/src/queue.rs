@@ -44,7 +44,7 @@ impl PendingAppend {
 
 /// Fill level of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueFigures {
+pub struct QueueStats {
     /// Bytes of records waiting or being written.
     pub bytes: usize,
     /// Bytes at which appends wait.
@@ -59,7 +59,7 @@ pub(crate) enum Closing {
     /// All hot slabs.
     All,
     /// The slabs of some indexes.
-    Of(IndexSelector),
+    Indexes(IndexSelector),
     /// No slab; the job only waits for earlier appends.
     Nothing,
     /// The slabs that have been idle since this monotonic time.
@@ -112,11 +112,11 @@ impl Queue {
     }
 
     /// Fill level of each set's queue.
-    pub(crate) fn figures(&self) -> Vec<QueueFigures> {
+    pub(crate) fn stats(&self) -> Vec<QueueStats> {
         let inner = lock(&self.inner);
         let figures = |(set, bytes): (usize, &usize)| {
             let is_its = |job: &&Job| matches!(job, Job::Append(append) if append.set == set);
-            QueueFigures { bytes: *bytes, bytes_max: self.bytes_max, appends: inner.jobs.iter().filter(is_its).count() }
+            QueueStats { bytes: *bytes, bytes_max: self.bytes_max, appends: inner.jobs.iter().filter(is_its).count() }
         };
         inner.bytes.iter().enumerate().map(figures).collect()
     }
@@ -156,7 +156,7 @@ impl Queue {
         loop {
             match inner.jobs.pop_front() {
                 Some(Job::Close(closing, promise)) => return Some(Work::Close(closing, promise)),
-                Some(Job::Append(first)) => return Some(Work::Group(inner.group_from(first))),
+                Some(Job::Append(first)) => return Some(Work::Group(inner.take_group(first))),
                 None if inner.stopping => return None,
                 None => inner = wait(&self.work, inner),
             }
@@ -164,7 +164,7 @@ impl Queue {
     }
 
     /// Subtracts the written appends of a group from the queued bytes. `group` has the set and bytes of each append.
-    pub(crate) fn written(&self, group: &[(usize, usize)]) {
+    pub(crate) fn subtract_written(&self, group: &[(usize, usize)]) {
         let mut inner = lock(&self.inner);
         for (set, bytes) in group {
             assert!(inner.bytes[*set] >= *bytes, "only what was queued is written");
@@ -199,7 +199,7 @@ impl Queue {
 
 impl Inner {
     /// The appends after `first` that share its fsync.
-    fn group_from(&mut self, first: PendingAppend) -> Vec<PendingAppend> {
+    fn take_group(&mut self, first: PendingAppend) -> Vec<PendingAppend> {
         let mut bytes = first.record.len();
         let mut group = vec![first];
         while let Some(Job::Append(next)) = self.jobs.front()
@@ -218,7 +218,7 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::tests::sample::batch;
-    use crate::ticket::promise;
+    use crate::ticket::promise_and_ticket;
 
     fn pending(set: usize) -> PendingAppend {
         let batch = batch("main", 0, 4);
@@ -231,12 +231,12 @@ mod tests {
             sent: None,
             set,
             begun: 1,
-            promise: promise().0,
+            promise: promise_and_ticket().0,
         }
     }
 
     #[test]
-    fn a_set_without_room_keeps_no_other_one_waiting() {
+    fn full_queues_do_not_block_other_sets() {
         let bytes = pending(0).record.len();
         let queue = Queue::new(bytes * 4, 2);
         [0, 0, 1, 1].into_iter().for_each(|set| queue.push_append(pending(set)).unwrap());
@@ -246,9 +246,9 @@ mod tests {
             let Some(Work::Group(group)) = queue.next() else { panic!("no group") };
             let sets: Vec<usize> = group.iter().map(|append| append.set).take(4).collect();
             assert_eq!(sets, [0, 0, 1, 1], "in the order in which they came");
-            queue.written(&[(1, bytes), (1, bytes)]);
+            queue.subtract_written(&[(1, bytes), (1, bytes)]);
             [1, 1].into_iter().for_each(|set| queue.push_append(pending(set)).unwrap());
-            queue.written(&[(0, bytes)]);
+            queue.subtract_written(&[(0, bytes)]);
             waiting.join().unwrap().unwrap();
         });
         assert_eq!(lock(&queue.inner).bytes, [bytes * 2, bytes * 2]);

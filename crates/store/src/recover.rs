@@ -22,7 +22,7 @@ use crate::log_files::LogSegment;
 use crate::remote::is_in_motion;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
-use crate::wal::read::{ReadSegment, Repair, Run, WalItem, cut, read_segment};
+use crate::wal::read::{ReadSegment, Repair, Run, WalItem, read_segment, truncate_file};
 use crate::wal::record::Record;
 use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
@@ -30,7 +30,7 @@ use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
 /// Result of recovery.
 #[derive(Debug)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveryResult {
     pub(crate) state: State,
     pub(crate) segments: Vec<LogSegment>,
     pub(crate) next_lsn: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Recovered {
 }
 
 /// Reads catalog and log. With [`Repair::Cut`], truncates torn tails and replaces damaged segments.
-pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair) -> Result<Recovered, StoreError> {
+pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair) -> Result<RecoveryResult, StoreError> {
     let mut replay = Replay::new(options, catalog)?;
     let folder = data_dir::log(&options.dir);
     let log = ExpectedLog::new(catalog, &folder)?;
@@ -52,14 +52,14 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
     let mut notes = Vec::new();
     let mut log_damage: Vec<Damage> = damaged.iter().map(|(damage, ..)| damage.clone()).collect();
     log_damage.extend(missing.iter().map(|(damage, _)| damage.clone()));
-    let mark_damage = log.mark_fault.as_ref().map(|fault| damage::of_mark(&folder, fault));
+    let mark_damage = log.mark_fault.as_ref().map(|fault| damage::describe_mark(&folder, fault));
     log_damage.extend(mark_damage.clone());
-    if repair == Repair::Cut {
+    if repair == Repair::Truncate {
         replay.commit_losses(catalog)?;
-        segments.extend(keep_what_is_whole(catalog, &missing, &damaged)?);
+        segments.extend(salvage_damaged(catalog, &missing, &damaged)?);
         segments.sort_by(|a, b| a.path.cmp(&b.path));
         if log.has_mark()
-            && let Err(error) = log.now_is(catalog, &segments)
+            && let Err(error) = log.save_segments(catalog, &segments)
         {
             notes.push(format!("not all log segments can be recorded in the catalog: {error}"));
         }
@@ -67,7 +67,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         // A damaged mark needs no repair: the next record writes a new one.
         notes.extend(mark_damage.map(|damage| damage.reason));
     }
-    for kept in damage::kept(catalog, &folder)? {
+    for kept in damage::load_damage(catalog, &folder)? {
         if log_damage.iter().all(|damage| damage.bucket != kept.bucket) {
             log_damage.push(kept);
         }
@@ -77,7 +77,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
     let next_bucket = replay.last_bucket.max(catalog.bucket_number_max()?) + 1;
     let sent = std::mem::take(&mut replay.sent);
     let state = replay.into_state();
-    Ok(Recovered { state, segments, next_lsn, next_bucket, log_damage, notes, sent })
+    Ok(RecoveryResult { state, segments, next_lsn, next_bucket, log_damage, notes, sent })
 }
 
 /// The segments read from a log.
@@ -95,20 +95,20 @@ fn read_log(log: &ExpectedLog, folder: &Path, replay: &mut Replay, repair: Repai
         let path = &expected.path;
         let mut segment = LogSegment::new(path);
         segment.closed = true;
-        let through = log.through(at);
+        let through = log.last_record_of(at);
         if !expected.exists {
-            replay.losses.lost(expected.first_lsn);
+            replay.losses.record_loss(expected.first_lsn);
             replay.last_lsn = replay.last_lsn.max(through.unwrap_or(expected.first_lsn));
-            read_log.missing.push((damage::of_missing(path, expected.first_lsn, through), path.clone()));
+            read_log.missing.push((damage::describe_missing(path, expected.first_lsn, through), path.clone()));
             continue;
         }
         let following = log.segments.get(at + 1).map(|next| next.first_lsn);
         let mut lost = false;
         let read = read_segment(path, following, through, &mut |found| match found {
-            WalItem::Record(record) => replay.record(*record, &mut segment),
+            WalItem::Record(record) => replay.apply_record(*record, &mut segment),
             WalItem::Lost(from, until) => {
                 lost = true;
-                replay.losses.lost(from);
+                replay.losses.record_loss(from);
                 replay.last_lsn = replay.last_lsn.max(until.map_or(from, |until| until - 1));
             }
         })?;
@@ -123,39 +123,39 @@ fn read_log(log: &ExpectedLog, folder: &Path, replay: &mut Replay, repair: Repai
             // loss.
             let what = format!("log segment {} ends with bytes that cannot be read, and {fault}", path.display());
             replay.last_lsn += 1;
-            replay.losses.lost(replay.last_lsn);
+            replay.losses.record_loss(replay.last_lsn);
             read_log.damaged.push((damage::describe(path, &what, true), segment, read));
             continue;
         }
-        if read.torn && repair == Repair::Cut && segment.bytes > 0 {
-            cut(path, segment.bytes)?;
+        if read.torn && repair == Repair::Truncate && segment.bytes > 0 {
+            truncate_file(path, segment.bytes)?;
         }
         read_log.segments.push(segment);
     }
     if let Some(durable) = log.durable.filter(|durable| replay.last_lsn < *durable) {
         let from = replay.last_lsn + 1;
         let path = segment_path(folder, from);
-        replay.losses.lost(from);
+        replay.losses.record_loss(from);
         replay.last_lsn = durable;
-        read_log.missing.push((damage::of_missing(&path, from, Some(durable)), path));
+        read_log.missing.push((damage::describe_missing(&path, from, Some(durable)), path));
     }
     Ok(read_log)
 }
 
 /// Records losses and replaces damaged segments; returns the segments that replace them.
-fn keep_what_is_whole(
+fn salvage_damaged(
     catalog: &Catalog,
     missing: &[(Damage, PathBuf)],
     damaged: &[(Damage, LogSegment, ReadSegment)],
 ) -> Result<Vec<LogSegment>, StoreError> {
     for (damage, path) in missing {
-        damage::remember(catalog, damage)?;
-        damage::leave_note(path, damage)?;
+        damage::save_damage(catalog, damage)?;
+        damage::create_placeholder(path, damage)?;
     }
     let mut segments = Vec::new();
     // Newest first, so that the oldest loss is found again if a crash comes before all segments are replaced.
     for (damage, segment, read) in damaged.iter().rev() {
-        damage::remember(catalog, damage)?;
+        damage::save_damage(catalog, damage)?;
         segments.extend(replace(segment, read)?);
     }
     Ok(segments)
@@ -182,7 +182,7 @@ pub(crate) fn clean_up(
     blobs: &dyn BlobStore,
 ) -> Result<(Vec<String>, Vec<Arc<SealedBucket>>), StoreError> {
     let (mut problems, mut retired) = (Vec::new(), Vec::new());
-    let mut deletions = deletions(catalog)?;
+    let mut deletions = load_deletions(catalog)?;
     for state in [BucketState::Sealing, BucketState::Retired] {
         let mut gone = Vec::new();
         for row in catalog.buckets(state)? {
@@ -190,7 +190,7 @@ pub(crate) fn clean_up(
                 let deleted = deletions.remove(&row.number);
                 let bucket = SealedBucket::new(row);
                 retired.push(Arc::new(match deleted {
-                    Some(deleted) => bucket.without(deleted),
+                    Some(deleted) => bucket.with_deleted(deleted),
                     None => bucket,
                 }));
                 continue;
@@ -201,7 +201,7 @@ pub(crate) fn clean_up(
             }
         }
         if !gone.is_empty() {
-            catalog.forget_all(&gone)?;
+            catalog.remove_buckets(&gone)?;
         }
     }
     Ok((problems, retired))
@@ -216,7 +216,7 @@ pub(crate) fn remove_empty(segments: &mut Vec<LogSegment>, disk: &dyn Disk) -> R
 }
 
 /// The deleted rows of buckets, by number.
-fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
+fn load_deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
     let decode = |row: DeletionRow| {
         let rows = RowSet::decode(&row.rows).ok_or_else(|| StoreError::Corrupt {
             bucket: row.bucket.to_string(),
@@ -229,14 +229,14 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
 
 /// Adds all live buckets of the catalog, whose rows are verified with this. Nothing else changes the catalog meanwhile.
 /// Returns the numbers of those that were sealed beyond the position of their index.
-fn add_live(
+fn load_live_buckets(
     state: &mut State,
     catalog: &Catalog,
     options: &StoreOptions,
     sealed_through: &BTreeMap<String, u64>,
 ) -> Result<BTreeSet<u64>, StoreError> {
     let mut sealed_beyond = BTreeSet::new();
-    let mut removed = deletions(catalog)?;
+    let mut removed = load_deletions(catalog)?;
     let mut loading = Loading::new(options.rows_at_start);
     let mut pages = catalog.read_buckets();
     while let Some(page) = pages.next_page()? {
@@ -246,7 +246,7 @@ fn add_live(
             }
             let bucket = SealedBucket::new(row);
             let bucket = match removed.remove(&bucket.row.number) {
-                Some(deleted) => bucket.without(deleted),
+                Some(deleted) => bucket.with_deleted(deleted),
                 None => bucket,
             };
             let in_motion = is_in_motion(&bucket, options.remote.is_some());
@@ -256,7 +256,7 @@ fn add_live(
     let missing;
     (state.sealed, missing) = loading.into_live();
     if !missing.is_empty() {
-        removed = deletions(catalog)?;
+        removed = load_deletions(catalog)?;
     }
     for index in missing {
         let away = state.sealed.away(&index).unwrap_or_default();
@@ -284,7 +284,7 @@ impl Replay {
         let mut state = State::default();
         (state.durable_lsn, state.committed_lsn) = (log_position, log_position);
         let sealed_through = catalog.positions()?.into_iter().collect();
-        let mut sealed = add_live(&mut state, catalog, options, &sealed_through)?;
+        let mut sealed = load_live_buckets(&mut state, catalog, options, &sealed_through)?;
         sealed.extend(catalog.buckets(BucketState::Retired)?.into_iter().map(|row| row.number));
         let losses = Losses::new(catalog)?;
         let slabs = BTreeMap::new();
@@ -292,7 +292,7 @@ impl Replay {
         Ok(Replay { state, slabs, sealed, sealed_through, losses, last_lsn, last_bucket, sent })
     }
 
-    fn record(&mut self, record: Record, segment: &mut LogSegment) {
+    fn apply_record(&mut self, record: Record, segment: &mut LogSegment) {
         let Record { lsn, bucket, batch, checkpoint, sent } = record;
         self.sent.extend(sent);
         self.last_lsn = self.last_lsn.max(lsn);
@@ -302,7 +302,7 @@ impl Replay {
         if let Some(checkpoint) = checkpoint {
             segment.checkpoint_lsn = lsn;
             let logged = LoggedCheckpoint { checkpoint, lsn };
-            if self.losses.counts(&logged) && lsn > self.state.committed_lsn {
+            if self.losses.add_checkpoint(&logged) && lsn > self.state.committed_lsn {
                 self.state.add_checkpoint(logged);
             }
         }
@@ -313,15 +313,15 @@ impl Replay {
         }
         let slab = self.slabs.entry(bucket).or_insert_with(|| HotSlab::new(&index, bucket));
         let mut rows = BatchRows::new(batch);
-        let left = rows.left();
+        let left = rows.remaining_rows();
         slab.append(&mut rows, left);
     }
 
     /// Drops the checkpoints that may hide a loss from the catalog.
     fn commit_losses(&mut self, catalog: &Catalog) -> Result<(), StoreError> {
-        if self.losses.any() {
+        if self.losses.has_losses() {
             self.losses.commit(catalog, self.last_lsn)?;
-            self.state.checkpoints_are_committed(self.last_lsn);
+            self.state.drop_checkpoints_through(self.last_lsn);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::sync::lock;
 use crate::{IndexSelector, Store, StoreError};
 
 /// Prefix of catalog settings, one per index, with the number of the last log record before the removal of the index.
-const FORGOTTEN: &str = "forgotten/";
+const FORGOTTEN_PREFIX: &str = "forgotten/";
 
 impl Store {
     /// Removes the events of an index; returns the ids of its buckets. Objects that a search still reads are deleted
@@ -23,13 +23,13 @@ impl Store {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
-        self.settle()?;
+        self.wait_for_appends()?;
         let through = self.shared.state().durable_lsn;
         self.seal_selected(&IndexSelector::new([index.to_owned()]))?;
         let removed = self.shared.retire_index(index)?;
         // Written last. If a crash comes before this, files can be added again only with `--again`, but no events are
         // duplicated.
-        self.shared.catalog.set_setting(&format!("{FORGOTTEN}{index}"), &through.to_string())?;
+        self.shared.catalog.set_setting(&format!("{FORGOTTEN_PREFIX}{index}"), &through.to_string())?;
         self.shared.delete_retired();
         Ok(removed)
     }
@@ -39,7 +39,7 @@ impl Shared {
     /// The number of the last log record whose checkpoints are invalid for files read into an index; 0 if all are
     /// valid.
     pub(crate) fn forgotten_through(&self, index: &str) -> Result<u64, StoreError> {
-        let through = self.catalog.setting(&format!("{FORGOTTEN}{index}"))?;
+        let through = self.catalog.setting(&format!("{FORGOTTEN_PREFIX}{index}"))?;
         Ok(through.and_then(|through| through.parse().ok()).unwrap_or(0))
     }
 

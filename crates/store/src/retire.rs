@@ -12,8 +12,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::Fault;
 
-use crate::day_clock::{BELIEVED, FAR_NS};
-use crate::emptying::SETTING as EMPTYING;
+use crate::day_clock::{LARGE_GAIN_NS, TRUSTED_TIME_SETTING};
+use crate::emptying::SETTING_PREFIX as EMPTYING;
 use crate::index_rows::IDLE_ROUNDS;
 use crate::live_buckets::{Away, LiveBuckets, Totals};
 use crate::sealed_buckets::SealedBucket;
@@ -57,7 +57,7 @@ impl RetentionRule {
     }
 
     /// Whether a bucket stays because it was too old when it was written and was written only shortly before `now`.
-    fn arrived_old(&self, bucket: &SealedBucket, now: TimeNs) -> bool {
+    fn was_expired_on_arrival(&self, bucket: &SealedBucket, now: TimeNs) -> bool {
         let row = &bucket.row;
         row.time_max < row.created.saturating_sub(self.max_age_ns())
             && now.saturating_sub(row.created) < self.empties_after_ns()
@@ -83,7 +83,7 @@ pub struct ExpiredBucket {
 
 /// Buckets removed by a retention round, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedBuckets {
     /// Buckets that expired by age.
     pub too_old: Vec<String>,
     /// The oldest buckets of indexes that were too large.
@@ -102,21 +102,21 @@ impl Store {
             empties_after_secs: 0,
         };
         let rules: Vec<RetentionRule> = ages.iter().map(rule).collect();
-        Ok(self.retention_by(&rules, &|_| Ok(()))?.too_old)
+        Ok(self.run_retention(&rules, &|_| Ok(()))?.too_old)
     }
 
     /// A full retention round. `archive` archives a bucket of an index with `archives`; if it returns an error, the
     /// bucket stays and is retried in a later round. Thawed buckets are exempt, and the newest bucket of an index is
     /// never removed for size.
-    pub fn retention_by(
+    pub fn run_retention(
         &self,
         rules: &[RetentionRule],
         archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>,
-    ) -> Result<Removed, StoreError> {
+    ) -> Result<RemovedBuckets, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
-        let removed = self.shared.retire_by(rules, archive)?;
+        let removed = self.shared.retire_with(rules, archive)?;
         self.shared.delete_retired();
         self.shared.put_away(IDLE_ROUNDS);
         Ok(removed)
@@ -124,18 +124,18 @@ impl Store {
 }
 
 /// A bucket to be removed, and the reason.
-struct Chosen {
+struct ChosenBucket {
     bucket: Arc<SealedBucket>,
     too_old: bool,
     archives: bool,
 }
 
 impl Shared {
-    fn retire_by(
+    fn retire_with(
         &self,
         rules: &[RetentionRule],
         archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>,
-    ) -> Result<Removed, StoreError> {
+    ) -> Result<RemovedBuckets, StoreError> {
         let now = self.retention_time();
         // No bucket is merged while it is archived, because its events would be archived again with the merged bucket.
         let merging = match self.compacting.try_lock() {
@@ -144,29 +144,29 @@ impl Shared {
             Err(TryLockError::WouldBlock) => None,
         };
         let mut chosen = self.expired(rules, now)?;
-        self.hold_back(&mut chosen, rules, now);
+        self.keep_last_buckets(&mut chosen, rules, now);
         let mut archived = 0;
         chosen.retain(|chosen| {
             if !chosen.archives {
                 return true;
             }
             archived += 1;
-            merging.is_some() && archived <= ARCHIVED_MAX && self.archived(&chosen.bucket, archive)
+            merging.is_some() && archived <= ARCHIVED_MAX && self.archive_bucket(&chosen.bucket, archive)
         });
         drop(merging);
         // Checked under the commit lock, because a bucket may have been merged in the meantime.
         let _commit = lock(&self.commit);
-        let is_live = |chosen: &Chosen| self.state().sealed.contains(chosen.bucket.row.number);
+        let is_live = |chosen: &ChosenBucket| self.state().sealed.contains(chosen.bucket.row.number);
         chosen.retain(is_live);
         if chosen.is_empty() {
-            return Ok(Removed::default());
+            return Ok(RemovedBuckets::default());
         }
         let numbers: Vec<u64> = chosen.iter().map(|chosen| chosen.bucket.row.number).collect();
         let ids = |too_old: bool| {
             let of_kind = chosen.iter().filter(|chosen| chosen.too_old == too_old);
             of_kind.map(|chosen| chosen.bucket.id().to_owned()).collect()
         };
-        let removed = Removed { too_old: ids(true), too_many: ids(false) };
+        let removed = RemovedBuckets { too_old: ids(true), too_many: ids(false) };
         assert!(numbers.is_sorted_by(|before, after| before < after), "a bucket is retired once");
         self.catalog.retire(&numbers)?;
         let mut state = self.state();
@@ -181,39 +181,41 @@ impl Shared {
         let (now, ahead) = clock.now(&self.clock);
         if let Some(gain) = ahead {
             let hours = gain / (60 * 60 * NS_PER_SEC);
-            let then = match gain > FAR_NS {
+            let then = match gain > LARGE_GAIN_NS {
                 true => "until it is right, at most twice the elapsed time counts for removing old events",
                 false => "for a day, no events are removed by it",
             };
-            self.tell(format!("the clock was set forward by {hours} hours: {then}; check the time of this machine"));
+            self.report_message(format!(
+                "the clock was set forward by {hours} hours: {then}; check the time of this machine"
+            ));
         }
         if let Some(believed) = clock.take_due()
-            && let Err(error) = self.catalog.set_setting(BELIEVED, &believed.to_string())
+            && let Err(error) = self.catalog.set_setting(TRUSTED_TIME_SETTING, &believed.to_string())
         {
-            self.tell(format!("the time of the last retention is not saved: {error}"));
+            self.report_message(format!("the time of the last retention is not saved: {error}"));
         }
         now
     }
 
     /// Buckets that are too old, and the oldest of indexes that are too large, by number.
-    fn expired(&self, rules: &[RetentionRule], now: i64) -> Result<Vec<Chosen>, StoreError> {
+    fn expired(&self, rules: &[RetentionRule], now: i64) -> Result<Vec<ChosenBucket>, StoreError> {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
         let state =
             self.state_with(|index, away| rules.iter().any(|rule| rule.index == index && rule.may_concern(away, now)))?;
         for rule in rules {
-            if chosen_by(rule, &state.sealed, now, &mut chosen) {
+            if choose_expired(rule, &state.sealed, now, &mut chosen) {
                 too_large.insert(rule.index.clone());
             }
         }
         drop(state);
-        self.tell_too_large(too_large);
+        self.report_too_large(too_large);
         chosen.sort_by_key(|chosen| chosen.bucket.row.number);
         chosen.dedup_by_key(|chosen| chosen.bucket.row.number);
         Ok(chosen)
     }
 
     /// Removes from `chosen` the buckets of indexes that would become empty and must wait for that.
-    fn hold_back(&self, chosen: &mut Vec<Chosen>, rules: &[RetentionRule], now: i64) {
+    fn keep_last_buckets(&self, chosen: &mut Vec<ChosenBucket>, rules: &[RetentionRule], now: i64) {
         // For each index, the number of buckets to be removed, and the number of the newest of them.
         let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for chosen in chosen.iter() {
@@ -234,17 +236,17 @@ impl Shared {
             }
         }
         chosen.retain(|chosen| !held.contains(&*chosen.bucket.row.index));
-        self.hold_arrived_old(chosen, rules, now);
+        self.keep_expired_on_arrival(chosen, rules, now);
     }
 
     /// Removes from `chosen` the buckets that were too old when they were written and must wait. Reports each index
     /// once.
-    fn hold_arrived_old(&self, chosen: &mut Vec<Chosen>, rules: &[RetentionRule], now: i64) {
+    fn keep_expired_on_arrival(&self, chosen: &mut Vec<ChosenBucket>, rules: &[RetentionRule], now: i64) {
         let mut waiting = BTreeSet::new();
         chosen.retain(|chosen| {
             let row = &chosen.bucket.row;
             let rule = rules.iter().find(|rule| *rule.index == *row.index).filter(|_| chosen.too_old);
-            let waits = rule.is_some_and(|rule| rule.arrived_old(&chosen.bucket, now));
+            let waits = rule.is_some_and(|rule| rule.was_expired_on_arrival(&chosen.bucket, now));
             if waits {
                 waiting.insert(row.index.to_string());
             }
@@ -253,7 +255,7 @@ impl Shared {
         let mut emptying = lock(&self.emptying);
         for rule in rules.iter().filter(|rule| waiting.contains(&rule.index)) {
             if !emptying.arrived_old.contains(&rule.index) {
-                self.tell(format!(
+                self.report_message(format!(
                     "events of index {} were older than its frozenTimePeriodInSecs of {} when they were added: they stay for {} hours \
                      from then; a higher value in indexes.conf keeps them",
                     rule.index,
@@ -267,14 +269,18 @@ impl Shared {
 
     /// Archives a bucket; an error is reported and the bucket stays. A bucket with deleted events, which must not be
     /// archived, is rewritten without them and archived in a later round. The caller holds `compacting`.
-    fn archived(&self, bucket: &Arc<SealedBucket>, archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>) -> bool {
+    fn archive_bucket(
+        &self,
+        bucket: &Arc<SealedBucket>,
+        archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>,
+    ) -> bool {
         if bucket.deleted.is_some() {
             self.rewrite(bucket);
             return false;
         }
         let row = &bucket.row;
-        if let Err(error) = self.bring_here(bucket) {
-            self.tell(format!("bucket {} is not archived and stays: {error}", bucket.id()));
+        if let Err(error) = self.ensure_local(bucket) {
+            self.report_message(format!("bucket {} is not archived and stays: {error}", bucket.id()));
             return false;
         }
         let expired = ExpiredBucket {
@@ -287,7 +293,7 @@ impl Shared {
         };
         let given = archive(&expired);
         if let Err(reason) = &given {
-            self.tell(format!("bucket {} is not archived and stays: {reason}", expired.id));
+            self.report_message(format!("bucket {} is not archived and stays: {reason}", expired.id));
         }
         given.is_ok()
     }
@@ -320,12 +326,12 @@ impl Shared {
             if self.is_only_remote_copy(bucket)? {
                 return Ok(false);
             }
-            self.delete_remote(bucket)?;
-            self.catalog.forget(bucket.row.number)?;
+            self.delete_remote_objects(bucket)?;
+            self.catalog.remove_bucket(bucket.row.number)?;
             Ok(true)
         };
         delete().unwrap_or_else(|error| {
-            self.tell(format!("objects of retired bucket {} stay: {error}", bucket.id()));
+            self.report_message(format!("objects of retired bucket {} stay: {error}", bucket.id()));
             false
         })
     }
@@ -333,7 +339,7 @@ impl Shared {
 
 /// Chooses the buckets of an index that are too old, and the oldest while it is too large. Returns whether its newest bucket
 /// alone is too large.
-fn chosen_by(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Vec<Chosen>) -> bool {
+fn choose_expired(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Vec<ChosenBucket>) -> bool {
     let limit = now.saturating_sub(rule.max_age_ns());
     let totals = live.totals_of(&rule.index);
     let mut stored = totals.stored_bytes.saturating_sub(totals.thawed_bytes);
@@ -348,7 +354,7 @@ fn chosen_by(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Ve
             return true;
         }
         stored = stored.saturating_sub(bucket.row.stored_bytes());
-        chosen.push(Chosen { bucket: Arc::clone(bucket), too_old, archives: rule.archives });
+        chosen.push(ChosenBucket { bucket: Arc::clone(bucket), too_old, archives: rule.archives });
     }
     false
 }
@@ -365,7 +371,7 @@ impl Shared {
         match known.filter(|(_, number)| *number == newest) {
             Some((since, _)) if now.saturating_sub(since) >= wait => {
                 emptying.since.remove(&rule.index);
-                self.tell(format!(
+                self.report_message(format!(
                     "all events of index {} were older than its frozenTimePeriodInSecs of {} for {} hours and are now removed",
                     rule.index,
                     rule.max_age_secs,
@@ -379,7 +385,7 @@ impl Shared {
             }
             None => {
                 emptying.since.insert(rule.index.clone(), (now, newest));
-                self.tell(format!(
+                self.report_message(format!(
                     "all events of index {} are older than its frozenTimePeriodInSecs of {}: they are kept for {} more hours, in \
                      case the setting or the clock of this machine is wrong, and are then removed; a higher value in indexes.conf keeps them",
                     rule.index,
@@ -389,7 +395,7 @@ impl Shared {
                 if let Err(error) =
                     self.catalog.set_setting(&format!("{EMPTYING}{}", rule.index), &format!("{now} {newest}"))
                 {
-                    self.tell(format!(
+                    self.report_message(format!(
                         "the time since which index {} is to be emptied is not saved: {error}",
                         rule.index
                     ));
@@ -406,10 +412,12 @@ impl Shared {
     }
 
     /// Reports each index once whose newest bucket alone exceeds the size limit and stays.
-    fn tell_too_large(&self, indexes: BTreeSet<String>) {
+    fn report_too_large(&self, indexes: BTreeSet<String>) {
         let mut emptying = lock(&self.emptying);
         for index in indexes.difference(&emptying.too_large) {
-            self.tell(format!("the newest bucket of index {index} alone exceeds maxTotalDataSizeMB; it is kept"));
+            self.report_message(format!(
+                "the newest bucket of index {index} alone exceeds maxTotalDataSizeMB; it is kept"
+            ));
         }
         emptying.too_large = indexes;
     }

@@ -6,7 +6,7 @@ use quarry_event::TimeRange;
 
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
 use crate::live_buckets::Away;
-use crate::sealed_buckets::{Cut, Live, SealedBucket, SealedSegment, cuts};
+use crate::sealed_buckets::{RemainingRows, SealedBucket, SealedSegment, SlabPart, split_rows};
 use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 
 impl Store {
@@ -35,7 +35,7 @@ impl Store {
             segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max))
         };
         snapshot.segments.retain(overlaps);
-        self.shared.readers.open_ahead(&sealed);
+        self.shared.readers.open_concurrently(&sealed);
         let arrivals = arrivals(&snapshot.segments, &sealed);
         for bucket in sealed {
             self.add_sealed(bucket, &arrivals, &mut snapshot);
@@ -47,18 +47,18 @@ impl Store {
     fn add_sealed(&self, bucket: Arc<SealedBucket>, arrivals: &[u64], snapshot: &mut Snapshot) {
         match self.shared.readers.open(&bucket) {
             Ok(open) => {
-                let fault = self.shared.readers.faults.of(bucket.row.number);
+                let fault = self.shared.readers.faults.get(bucket.row.number);
                 let listed = fault.is_some();
                 snapshot.damaged.extend(fault);
-                let cuts = cuts(&bucket.origins, arrivals);
+                let cuts = split_rows(&bucket.origins, arrivals);
                 for slab in 0..open.infos.len() {
-                    let deleted = deleted_of(&bucket, &open.infos[slab]);
-                    for cut in slab_cuts(&open.infos[slab], &cuts) {
+                    let deleted = deleted_events(&bucket, &open.infos[slab]);
+                    for cut in slab_parts(&open.infos[slab], &cuts) {
                         let (bucket, open) = (bucket.clone(), open.clone());
                         let readers = self.shared.readers.clone();
                         let pages = cut.as_ref().map_or(&open.infos[slab], |cut| &cut.infos);
                         let rows = bucket.deleted.as_ref().filter(|_| deleted > 0);
-                        let live = rows.and_then(|rows| Live::new(rows, pages));
+                        let live = rows.and_then(|rows| RemainingRows::new(rows, pages));
                         if live.as_ref().is_some_and(|live| live.filled.is_empty()) {
                             continue;
                         }
@@ -76,7 +76,7 @@ impl Store {
 }
 
 /// Number of deleted events in a slab with these pages.
-fn deleted_of(bucket: &SealedBucket, pages: &[PageInfo]) -> u64 {
+fn deleted_events(bucket: &SealedBucket, pages: &[PageInfo]) -> u64 {
     let (Some(deleted), Some(first), Some(last)) = (&bucket.deleted, pages.first(), pages.last()) else { return 0 };
     deleted.count_within(first.first_row..last.first_row + u64::from(last.events))
 }
@@ -96,7 +96,7 @@ fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<
 
 /// The parts into which a slab with these pages is cut in a bucket that is split at rows `cuts`; `None` means the whole
 /// slab.
-fn slab_cuts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<Cut>> {
+fn slab_parts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<SlabPart>> {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return vec![None] };
     let end = last.first_row + u64::from(last.events);
     let inside = cuts.iter().copied().filter(|row| first.first_row < *row && *row < end);
@@ -107,5 +107,5 @@ fn slab_cuts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<Cut>> {
     borders.insert(0, first.first_row);
     borders.push(end);
     assert!(borders.is_sorted(), "a slab is split into parts that follow one another");
-    borders.windows(2).map(|pair| Some(Cut::new(pages, pair[0]..pair[1]))).collect()
+    borders.windows(2).map(|pair| Some(SlabPart::new(pages, pair[0]..pair[1]))).collect()
 }

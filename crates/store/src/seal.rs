@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::hot_slabs::{HotSegment, Spares};
+use crate::hot_slabs::{HotSegment, SpareMemory};
 use crate::live_buckets::Away;
-use crate::object_names::stem_of;
+use crate::object_names::object_stem;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
@@ -24,30 +24,30 @@ use quarry_stdx::number::usize_of;
 /// Pause after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Maximum number of small slabs sealed together.
-const TOGETHER_SLABS_MAX: usize = 256;
+const GROUP_SLABS_MAX: usize = 256;
 /// Maximum total text of slabs sealed together, in bytes.
-const TOGETHER_BYTES_MAX: usize = 8 << 20;
+const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of names tried for the objects of one bucket.
-const NAMES_MAX: u32 = 1_000;
+const NAME_ATTEMPTS_MAX: u32 = 1_000;
 
 /// Reason why a slab was not sealed.
 enum Failure {
     /// A retry may succeed.
-    Later(StoreError),
+    Transient(StoreError),
     /// A retry would fail the same way.
-    Never(String),
+    Permanent(String),
 }
 
 impl<E: Into<StoreError>> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure::Later(error.into())
+        Failure::Transient(error.into())
     }
 }
 
 /// A sealer thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     while let Some(slabs) = next_slabs(shared) {
-        let outcomes = seal_together(shared, &slabs);
+        let outcomes = seal_group(shared, &slabs);
         let (sealed, failed): (Vec<_>, Vec<_>) = slabs.into_iter().zip(outcomes).partition(|(_, done)| done.is_ok());
         if !sealed.is_empty() {
             shared.release_log();
@@ -64,7 +64,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 /// Keeps the memory of a sealed slab for reuse, if no search uses it and events keep arriving.
 fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
     let Some(rows) = Arc::into_inner(segment).and_then(HotSegment::into_rows) else { return };
-    if !Spares::takes(&rows) {
+    if !SpareMemory::is_worth_keeping(&rows) {
         return;
     }
     let others = {
@@ -103,7 +103,7 @@ fn next_slabs(shared: &Shared) -> Option<Vec<Arc<HotSegment>>> {
 
 fn take_waiting(state: &mut State, options: &StoreOptions) -> Vec<Arc<HotSegment>> {
     let mut slabs: Vec<Arc<HotSegment>> = Vec::new();
-    let mut left = TOGETHER_BYTES_MAX;
+    let mut left = GROUP_BYTES_MAX;
     for slab in state.closed.values_mut().filter(|slab| slab.progress == Progress::Waiting) {
         let raw_bytes = usize_of(slab.segment.raw_bytes());
         let is_small = options.is_small(usize_of(slab.segment.events()), raw_bytes);
@@ -114,11 +114,11 @@ fn take_waiting(state: &mut State, options: &StoreOptions) -> Vec<Arc<HotSegment
         slab.progress = Progress::Sealing;
         slabs.push(slab.segment.clone());
         left = left.saturating_sub(raw_bytes);
-        if !is_small || slabs.len() == TOGETHER_SLABS_MAX {
+        if !is_small || slabs.len() == GROUP_SLABS_MAX {
             break;
         }
     }
-    assert!(slabs.len() <= TOGETHER_SLABS_MAX, "one commit has a bounded number of slabs");
+    assert!(slabs.len() <= GROUP_SLABS_MAX, "one commit has a bounded number of slabs");
     slabs
 }
 
@@ -129,8 +129,8 @@ fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failu
             shared.state().seal_failure = None;
             return;
         }
-        Err(Failure::Later(error)) => (Progress::Failed, Some(error)),
-        Err(Failure::Never(error)) => (Progress::Quarantined(error), None),
+        Err(Failure::Transient(error)) => (Progress::Failed, Some(error)),
+        Err(Failure::Permanent(error)) => (Progress::Quarantined(error), None),
     };
     let mut state = shared.state();
     let reason = match &progress {
@@ -143,14 +143,14 @@ fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failu
     state.seal_failures += 1;
     state.seal_failure = failure;
     drop(state);
-    shared.tell(format!("bucket {}~{number} is not sealed: {reason}", segment.index_name()));
+    shared.report_message(format!("bucket {}~{number} is not sealed: {reason}", segment.index_name()));
 }
 
 /// Seals slabs; returns the results in order. The failure of one slab does not affect the others.
-fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Failure>> {
+fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Failure>> {
     let rows = match begin(shared, slabs) {
         Ok(rows) => rows,
-        Err(error) => return slabs.iter().map(|_| Err(Failure::Later(error.clone()))).collect(),
+        Err(error) => return slabs.iter().map(|_| Err(Failure::Transient(error.clone()))).collect(),
     };
     let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(slabs.len());
     let mut encoded = Vec::with_capacity(slabs.len());
@@ -158,14 +158,14 @@ fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), F
         // A panic of the encoder must not end the thread.
         let outcome = catch_unwind(AssertUnwindSafe(|| encode(shared, segment)));
         let outcome =
-            outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
+            outcome.unwrap_or_else(|_| Err(Failure::Permanent("the encoder panicked, please report this".into())));
         outcomes.push(outcome.map(|objects| encoded.push((outcomes.len(), row, objects))));
     }
     assert_eq!(outcomes.len(), slabs.len(), "every slab has an outcome");
     let stored = put(shared, encoded, &mut outcomes);
     let (places, rows): (Vec<usize>, Vec<BucketRow>) = stored.into_iter().unzip();
     if let Err(error) = commit(shared, rows) {
-        places.into_iter().for_each(|place| outcomes[place] = Err(Failure::Later(error.clone())));
+        places.into_iter().for_each(|place| outcomes[place] = Err(Failure::Transient(error.clone())));
     }
     outcomes
 }
@@ -180,10 +180,10 @@ fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<BucketRow>, S
 
 fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failure> {
     let encoded = encode_checked(segment, shared.options.zstd_level);
-    let (encoded, fault) = encoded.map_err(|error| Failure::Never(error.to_string()))?;
+    let (encoded, fault) = encoded.map_err(|error| Failure::Permanent(error.to_string()))?;
     if let Some(fault) = fault {
         let bucket = format!("{}~{}", segment.index_name(), segment.number());
-        shared.tell(format!(
+        shared.report_message(format!(
             "bucket {bucket} is stored as plain text because its columns are wrong: {fault}; please report this"
         ));
     }
@@ -232,24 +232,26 @@ fn stored_row(shared: &Shared, row: &BucketRow, objects: &EncodedBucket) -> Buck
 /// Chooses object names that are not in use, or those of the bucket's own failed attempt. An object that the catalog
 /// does not know is never overwritten, because it may be the only copy of its events.
 pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
-    if let Some(own) = shared.catalog.begun(row.number)? {
+    if let Some(own) = shared.catalog.unfinished_seal(row.number)? {
         (row.object, row.filter) = (own.object, own.filter);
         return Ok(());
     }
     let blobs = shared.readers.blobs();
     let plain = row.object.clone();
-    let stem = stem_of(&row.index, row.number);
-    for again in 1..=NAMES_MAX {
+    let stem = object_stem(&row.index, row.number);
+    for again in 1..=NAME_ATTEMPTS_MAX {
         if !blobs.exists(&row.object)? && !blobs.exists(&row.filter)? {
             if again > 1 {
                 let object = &row.object;
-                shared.tell(format!("object {plain} belongs to no bucket; it is kept, and {object} is used instead"));
+                shared.report_message(format!(
+                    "object {plain} belongs to no bucket; it is kept, and {object} is used instead"
+                ));
             }
             return Ok(());
         }
         (row.object, row.filter) = (format!("{stem}-{again}.bucket"), format!("{stem}-{again}.filter"));
     }
-    Err(StoreError::NoFreeName { object: plain })
+    Err(StoreError::NoFreeObjectName { object: plain })
 }
 
 /// Encodes a slab and verifies that it decodes to the same events.
@@ -287,7 +289,7 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
         rows.iter().map(|bucket| Sealed { bucket, sealed_through: sealed_through(bucket) }).collect();
     shared.catalog.commit_seals(&SealCommit { buckets: &buckets, checkpoints: &checkpoints, log_position })?;
     let mut state = shared.state();
-    state.checkpoints_are_committed(log_position);
+    state.drop_checkpoints_through(log_position);
     state.sealed_at = Some(shared.clock.elapsed_ns());
     let numbers: Vec<u64> = rows.iter().map(|row| row.number).collect();
     for row in rows {
@@ -304,7 +306,7 @@ fn row_of(segment: &HotSegment) -> BucketRow {
     let (index, number) = (segment.index_name(), segment.number());
     let (time_min, time_max) = segment.times();
     assert!(segment.events() > 0 && time_min <= time_max, "a slab that is sealed has events");
-    let stem = stem_of(index, number);
+    let stem = object_stem(index, number);
     BucketRow {
         number,
         index: index.to_string(),
@@ -338,7 +340,7 @@ mod tests {
     use crate::tests::{all, append, expected, open, small, texts};
 
     #[test]
-    fn a_slab_that_cannot_be_sealed_stays_searchable_and_is_named() {
+    fn unsealable_slabs_stay_searchable_and_are_reported() {
         let dir = tempdir().unwrap();
         let options = small(dir.path());
         let store = open(&options);
@@ -350,7 +352,7 @@ mod tests {
             slab.progress = Progress::Sealing;
             slab.segment.clone()
         };
-        note_outcome(&store.shared, &segment, Err(Failure::Never("it differs".into())));
+        note_outcome(&store.shared, &segment, Err(Failure::Permanent("it differs".into())));
         append(&store, "main", 3, 3);
         let error = store.seal_all().unwrap_err();
         assert!(matches!(&error, StoreError::Corrupt { bucket, .. } if bucket == "main~1"), "{error}");

@@ -81,22 +81,22 @@ pub trait Segment: Debug + Send + Sync {
     }
     /// Adds events of a page to `deletion`; `rows` are rows in the result of [`Segment::read_page`]. Returns `false` if
     /// the events are not sealed.
-    fn note_deleted(&self, _page: usize, _rows: &[u32], _deletion: &mut Deletion) -> bool {
+    fn add_to_deletion(&self, _page: usize, _rows: &[u32], _deletion: &mut Deletion) -> bool {
         false
     }
     /// Whether reads may wait for a network; such segments are read concurrently.
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
     /// Number of network requests sent so far to read the bucket.
-    fn requests(&self) -> u64 {
+    fn request_count(&self) -> u64 {
         0
     }
     /// Announces pages that may be read, or, if `is_certain`, that will all be read, so that one request can fetch data
     /// of several pages.
-    fn read_ahead(&self, _pages: PageSet, _is_certain: bool) {}
+    fn prefetch_pages(&self, _pages: PageSet, _is_certain: bool) {}
     /// Ends the use of an announced page.
-    fn done_with(&self, _page: usize) {}
+    fn release_page(&self, _page: usize) {}
     /// Opens a page to read single columns of [`Segment::template_set`]; `None` for plain text.
     fn template_page(&self, _page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
         Ok(None)
@@ -145,7 +145,7 @@ pub trait TemplatePage: Send {
         self.column(column)
     }
     /// Whether a numeric column contains this number; `None` if the check would take as long as reading the column.
-    fn holds_number(&mut self, _column: u32, _number: i64) -> Result<Option<bool>, StoreError> {
+    fn contains_number(&mut self, _column: u32, _number: i64) -> Result<Option<bool>, StoreError> {
         Ok(None)
     }
     /// The texts of a column in the given ascending rows, each of which must have a text; column 0 is the event text.

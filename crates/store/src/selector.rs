@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards_stand_for_any_run() {
+    fn wildcards_match_any_run_of_characters() {
         for (pattern, text, expected) in [
             ("", "", true),
             ("*", "", true),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn internal_indexes_must_be_asked_for() {
+    fn internal_indexes_require_an_explicit_pattern() {
         assert!(IndexSelector::new(["*"]).matches("main"));
         assert!(!IndexSelector::new(["*"]).matches("_internal"));
         assert!(!IndexSelector::new(["*nal"]).matches("_internal"));

@@ -78,7 +78,7 @@ struct Inner {
 }
 
 /// Monotonic time at which a candidate found at `now_ns` expires.
-fn until(now_ns: i64) -> i64 {
+fn expires_at(now_ns: i64) -> i64 {
     now_ns.saturating_add(UNANSWERED_SECS * NS_PER_SEC)
 }
 
@@ -160,9 +160,9 @@ impl SentRequests {
         now_ns: i64,
     ) -> Result<(SentRequests, Option<String>), StoreError> {
         let known = catalog.unanswered()?;
-        let candidates = candidates_of(&Answered::read(folder, disk.boot()), known.clone(), logged);
-        let mut in_catalog = by_number(known);
-        let saved = change(catalog, &mut in_catalog, by_number(candidates.iter().copied()));
+        let candidates = find_candidates(&RecordedAnswers::read(folder, disk.boot()), known.clone(), logged);
+        let mut in_catalog = index_by_number(known);
+        let saved = update_catalog(catalog, &mut in_catalog, index_by_number(candidates.iter().copied()));
         let path = answers_path(folder);
         let begin = || -> io::Result<Arc<dyn DiskFile>> {
             let file = disk.create(&path)?;
@@ -172,8 +172,8 @@ impl SentRequests {
         // The file with the answers of the last run is replaced only after the catalog was changed.
         let answers = saved.and_then(|()| begin().map_err(|error| StoreError::from_io("write", &path, &error)));
         let note = answers.as_ref().err();
-        let note = note.map(stored_twice);
-        let mut inner = Inner { candidates_until: until(now_ns), ..Inner::default() };
+        let note = note.map(duplicates_message);
+        let mut inner = Inner { candidates_until: expires_at(now_ns), ..Inner::default() };
         for part in candidates {
             inner.add_candidate(part);
         }
@@ -182,14 +182,14 @@ impl SentRequests {
     }
 
     /// Begins a request with this key.
-    pub(crate) fn request(&self, key: u128) -> SentRequest {
+    pub(crate) fn begin_request(&self, key: u128) -> SentRequest {
         let mut inner = lock(&self.inner);
         inner.begun += 1;
         SentRequest { key, id: inner.begun }
     }
 
     /// Classifies a part of a request. Fails if the catalog cannot record that an earlier part was repeated.
-    pub(crate) fn part(
+    pub(crate) fn add_part(
         &self,
         request: &SentRequest,
         batch: &EventBatch,
@@ -232,7 +232,7 @@ impl SentRequests {
     }
 
     /// Records that a part is in the log. Must not be called earlier, because the catalog must list stored parts only.
-    pub(crate) fn stored(&self, request: u64, part: UnansweredPart) -> Result<(), StoreError> {
+    pub(crate) fn record_stored(&self, request: u64, part: UnansweredPart) -> Result<(), StoreError> {
         let forgotten = lock(&self.inner).open(request, part);
         self.write_answers(&forgotten)
     }
@@ -242,7 +242,7 @@ impl SentRequests {
     pub(crate) fn record_failure(&self, request: &SentRequest, now_ns: i64) -> Result<(), StoreError> {
         let forgotten: Vec<_> = {
             let mut inner = lock(&self.inner);
-            inner.candidates_until = until(now_ns);
+            inner.candidates_until = expires_at(now_ns);
             let parts = inner.close(request.id);
             parts.into_iter().filter(|part| !inner.add_candidate(*part)).collect()
         };
@@ -251,7 +251,7 @@ impl SentRequests {
 
     /// Records that the senders of these requests are about to be answered; anything they send afterwards is new. After
     /// an error, they must not be answered.
-    pub(crate) fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
+    pub(crate) fn record_answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
         let closed: Vec<(u64, Vec<UnansweredPart>)> = {
             let mut inner = lock(&self.inner);
             requests.iter().map(|request| (request.id, inner.close(request.id))).collect()
@@ -301,23 +301,23 @@ impl SentRequests {
         let unanswered = {
             let inner = lock(&self.inner);
             let (open, candidates) = (inner.open.values().flatten(), inner.candidates.values().flatten());
-            by_number(open.chain(candidates).copied())
+            index_by_number(open.chain(candidates).copied())
         };
-        change(catalog, &mut in_catalog, unanswered)
+        update_catalog(catalog, &mut in_catalog, unanswered)
     }
 }
 
 /// Message for the operator that no part of this run will be a candidate.
-pub(crate) fn stored_twice(error: &StoreError) -> String {
+pub(crate) fn duplicates_message(error: &StoreError) -> String {
     format!("requests that are retried after a crash may be stored twice: {error}")
 }
 
-fn by_number(parts: impl IntoIterator<Item = UnansweredPart>) -> Parts {
+fn index_by_number(parts: impl IntoIterator<Item = UnansweredPart>) -> Parts {
     parts.into_iter().map(|part| ((part.run, part.number), part)).collect()
 }
 
 /// Changes the list of parts in the catalog to `wanted`.
-fn change(catalog: &Catalog, in_catalog: &mut Parts, wanted: Parts) -> Result<(), StoreError> {
+fn update_catalog(catalog: &Catalog, in_catalog: &mut Parts, wanted: Parts) -> Result<(), StoreError> {
     let without = |some: &Parts, others: &Parts| -> Vec<UnansweredPart> {
         some.iter().filter(|(place, part)| others.get(place) != Some(part)).map(|(_, part)| *part).collect()
     };
@@ -344,7 +344,11 @@ fn part_key(request: u128, batch: &EventBatch) -> u128 {
 }
 
 /// The parts in the catalog and in the log that are unanswered, oldest first.
-fn candidates_of(answered: &Answered, known: Vec<UnansweredPart>, logged: Vec<UnansweredPart>) -> Vec<UnansweredPart> {
+fn find_candidates(
+    answered: &RecordedAnswers,
+    known: Vec<UnansweredPart>,
+    logged: Vec<UnansweredPart>,
+) -> Vec<UnansweredPart> {
     let mut seen = BTreeSet::new();
     let mut newest = i64::MIN;
     let mut candidates = Vec::new();
@@ -393,23 +397,23 @@ fn slot(run: u64, number: u64) -> [u8; SLOT_BYTES] {
 }
 
 /// The recorded answers of the last run.
-struct Answered {
+struct RecordedAnswers {
     /// The run whose answers are recorded; 0, which is before the first run, if unknown.
     run: u64,
     slots: Vec<u8>,
 }
 
-impl Answered {
+impl RecordedAnswers {
     /// Reads the recorded answers; none are known if the file is from another boot or incomplete.
-    fn read(folder: &Path, boot: Option<u128>) -> Answered {
+    fn read(folder: &Path, boot: Option<u128>) -> RecordedAnswers {
         let bytes = fs::read(answers_path(folder)).unwrap_or_default();
-        let unknown = Answered { run: 0, slots: Vec::new() };
+        let unknown = RecordedAnswers { run: 0, slots: Vec::new() };
         let Some((head, slots)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return unknown };
         let run = u64::from_le_bytes(*head[8..].first_chunk().unwrap_or(&[0; 8]));
         if boot.is_none() || header(run, boot) != *head {
             return unknown;
         }
-        Answered { run, slots: slots.to_vec() }
+        RecordedAnswers { run, slots: slots.to_vec() }
     }
 
     /// Whether a part of the last run was certainly not answered.
@@ -439,21 +443,21 @@ mod tests {
     }
 
     #[test]
-    fn only_young_parts_of_the_last_run_without_an_answer_are_candidates() {
+    fn only_recent_unanswered_parts_of_the_last_run_are_candidates() {
         let mut slots = vec![0; 4 * SLOT_BYTES];
         slots[SLOT_BYTES..2 * SLOT_BYTES].copy_from_slice(&slot(9, 1));
         slots[2 * SLOT_BYTES] = 7;
         slots[3 * SLOT_BYTES..].copy_from_slice(&slot(9, 3));
-        let answered = Answered { run: 9, slots };
+        let answered = RecordedAnswers { run: 9, slots };
         let logged =
             vec![part(8, 0, 0), part(9, 0, 0), part(9, 1, 0), part(9, 2, 0), part(9, 3 + SLOTS, 0), part(9, 8, 0)];
         // The answers of run 10 were not recorded, so its parts are no candidates.
         let known = vec![part(5, 3, 0), part(9, 1, 0), part(9, 0, 0), part(10, 6, 0)];
         let logged = [logged, vec![part(10, 7, 0)]].concat();
-        let found = candidates_of(&answered, known.clone(), logged.clone());
+        let found = find_candidates(&answered, known.clone(), logged.clone());
         assert_eq!(found, [part(5, 3, 0), part(9, 0, 0), part(9, 8, 0), part(9, 3 + SLOTS, 0)]);
         let late = (UNANSWERED_SECS + 1) * NS_PER_SEC;
-        let found = candidates_of(&answered, known, [logged, vec![part(9, 9, late)]].concat());
+        let found = find_candidates(&answered, known, [logged, vec![part(9, 9, late)]].concat());
         assert_eq!(found, [part(9, 9, late)]);
     }
 
@@ -479,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_cannot_be_noted_leaves_no_candidates_or_is_refused() {
+    fn unrecordable_answers_void_the_candidates_or_fail() {
         for (fails, is_refused) in [((|offset| offset > 0) as fn(u64) -> bool, false), (|_| true, true)] {
             let folder = tempfile::tempdir().unwrap();
             let catalog = Catalog::open_in_memory().unwrap();
@@ -487,12 +491,12 @@ mod tests {
             let sound = sent.answers.take().unwrap();
             let file = Arc::clone(&sound);
             sent.answers = Some(Arc::new(Failing { file, fails }));
-            let request = sent.request(1);
-            sent.stored(request.id, part(4, 1, 0)).unwrap();
-            assert_eq!(sent.answered(&[request]).is_err(), is_refused);
+            let request = sent.begin_request(1);
+            sent.record_stored(request.id, part(4, 1, 0)).unwrap();
+            assert_eq!(sent.record_answered(&[request]).is_err(), is_refused);
             assert_eq!(sent.take_fault().is_some(), !is_refused);
-            let found = Answered::read(folder.path(), LocalDisk.boot());
-            let candidates = candidates_of(&found, vec![part(3, 7, 0)], vec![part(4, 1, 0)]);
+            let found = RecordedAnswers::read(folder.path(), LocalDisk.boot());
+            let candidates = find_candidates(&found, vec![part(3, 7, 0)], vec![part(4, 1, 0)]);
             if !is_refused {
                 assert_eq!(candidates, []);
                 continue;
@@ -500,44 +504,44 @@ mod tests {
             // The request is still unanswered and can be answered later.
             assert_eq!(candidates, [part(3, 7, 0), part(4, 1, 0)]);
             sent.answers = Some(sound);
-            sent.answered(&[request]).unwrap();
-            let found = Answered::read(folder.path(), LocalDisk.boot());
-            assert_eq!(candidates_of(&found, Vec::new(), vec![part(4, 1, 0)]), []);
+            sent.record_answered(&[request]).unwrap();
+            let found = RecordedAnswers::read(folder.path(), LocalDisk.boot());
+            assert_eq!(find_candidates(&found, Vec::new(), vec![part(4, 1, 0)]), []);
         }
     }
 
     #[test]
-    fn slots_that_lie_side_by_side_are_all_written() {
+    fn adjacent_slots_are_all_written() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open_in_memory().unwrap();
         let (sent, _) = SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap();
         let numbers = [SLOTS - 1, SLOTS, SLOTS + 1, 7, 8, 9, 11, SLOTS + 9];
         let requests = numbers.map(|number| {
-            let request = sent.request(number.into());
-            sent.stored(request.id, part(4, number, 0)).unwrap();
+            let request = sent.begin_request(number.into());
+            sent.record_stored(request.id, part(4, number, 0)).unwrap();
             request
         });
-        sent.answered(&requests).unwrap();
-        let found = Answered::read(folder.path(), LocalDisk.boot());
+        sent.record_answered(&requests).unwrap();
+        let found = RecordedAnswers::read(folder.path(), LocalDisk.boot());
         assert_eq!([6, 10, 12, 2 * SLOTS].map(|number| found.is_open(number)), [true; 4]);
         assert_eq!(numbers.map(|number| found.is_open(number)), [false; 8]);
         assert!(found.is_open(2 * SLOTS + 9), "an older part occupied the slot");
     }
 
     #[test]
-    fn the_answers_of_another_boot_or_a_damaged_file_say_nothing() {
+    fn answers_of_another_boot_or_a_damaged_file_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open_in_memory().unwrap();
         let (sent, _) = SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap();
         let boot = LocalDisk.boot();
-        assert_eq!(Answered::read(folder.path(), boot).run, if boot.is_some() { 4 } else { 0 });
-        assert_eq!(Answered::read(folder.path(), boot.map(|boot| boot ^ 1)).run, 0);
-        assert_eq!(Answered::read(folder.path(), None).run, 0);
+        assert_eq!(RecordedAnswers::read(folder.path(), boot).run, if boot.is_some() { 4 } else { 0 });
+        assert_eq!(RecordedAnswers::read(folder.path(), boot.map(|boot| boot ^ 1)).run, 0);
+        assert_eq!(RecordedAnswers::read(folder.path(), None).run, 0);
         drop(sent);
         let path = answers_path(folder.path());
         let mut bytes = fs::read(&path).unwrap();
         bytes[9] ^= 1;
         fs::write(&path, bytes).unwrap();
-        assert_eq!(Answered::read(folder.path(), boot).run, 0);
+        assert_eq!(RecordedAnswers::read(folder.path(), boot).run, 0);
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_is_as_long_as_its_longest_span() {
+    fn class_limit_covers_its_longest_span() {
         for span in (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + 1]) {
             let class = class_of(i64::MIN, i64::MIN.wrapping_add_unsigned(span));
             assert!(span <= limit_of(class), "{span} in class {class}");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bucket_of_a_range_is_found_and_few_others() {
+    fn range_queries_return_all_matching_buckets_and_few_others() {
         let mut spans = Spans::default();
         let buckets: Vec<(u64, i64, i64)> = (0..20_000_u64)
             .map(|number| {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn few_buckets_are_read_for_a_few() {
+    fn small_results_examine_few_buckets() {
         let hour = 3_600_000_000_000;
         let mut spans = Spans::default();
         (0..1_000)

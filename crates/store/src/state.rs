@@ -10,7 +10,7 @@ use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
 use crate::follow::Followers;
 use crate::gaps::Gaps;
-use crate::hot_slabs::{HotKey, HotSegment, HotSlabs, Spares};
+use crate::hot_slabs::{HotKey, HotSegment, HotSlabs, SpareMemory};
 use crate::live_buckets::LiveBuckets;
 use crate::log_files::{LogFiles, LogSegment};
 use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     /// Followers, which receive new events.
     pub(crate) followers: Followers,
     /// Memory of slabs and batches for reuse.
-    pub(crate) spares: Spares,
+    pub(crate) spares: SpareMemory,
     /// The upload queue.
     pub(crate) uploads: Uploads,
     state: Mutex<State>,
@@ -57,11 +57,11 @@ pub(crate) struct Shared {
     /// Signalled when a seal has succeeded or failed, when there may be buckets to compact, and when the store closes.
     pub(crate) seal_done: Condvar,
     /// Signalled when a resting compaction must continue or end.
-    pub(crate) compaction_hurry: Condvar,
+    pub(crate) compaction_wakeup: Condvar,
     /// Held while compacting.
     pub(crate) compacting: Mutex<()>,
     /// Held while local objects of a bucket with a remote copy are created or deleted.
-    pub(crate) copies_turn: Mutex<()>,
+    pub(crate) local_copies_lock: Mutex<()>,
     /// Held while rows of an index are read into the state.
     pub(crate) bringing: Mutex<()>,
     /// Held from the decision about a commit until the state reflects it.
@@ -162,14 +162,14 @@ impl Shared {
             gaps: Gaps::default(),
             sent,
             followers: Followers::default(),
-            spares: Spares::default(),
+            spares: SpareMemory::default(),
             uploads: Uploads::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),
             seal_done: Condvar::new(),
-            compaction_hurry: Condvar::new(),
+            compaction_wakeup: Condvar::new(),
             compacting: Mutex::new(()),
-            copies_turn: Mutex::new(()),
+            local_copies_lock: Mutex::new(()),
             bringing: Mutex::new(()),
             commit: Mutex::new(()),
         }
@@ -180,13 +180,13 @@ impl Shared {
     }
 
     /// Reports a message to the operator.
-    pub(crate) fn tell(&self, text: String) {
+    pub(crate) fn report_message(&self, text: String) {
         self.report.add(self.clock.now_ns(), text);
     }
 
     /// Reports damage of the log to the operator.
-    pub(crate) fn tell_log_damage(&self) {
-        self.log_damage.iter().for_each(|damage| self.tell(format!("{}: {}", damage.bucket, damage.reason)));
+    pub(crate) fn report_log_damage(&self) {
+        self.log_damage.iter().for_each(|damage| self.report_message(format!("{}: {}", damage.bucket, damage.reason)));
     }
 
     /// Removes unneeded log segments; failures are reported and retried at the next start.
@@ -195,11 +195,11 @@ impl Shared {
         let save = |segment: &LogSegment| {
             self.save_checkpoints(segment.checkpoint_lsn)?;
             self.sent.save(&self.catalog)?;
-            Ok(self.catalog.forget_log_segments(&[segment.first_lsn()])?)
+            Ok(self.catalog.remove_log_segments(&[segment.first_lsn()])?)
         };
         let still_needed = |bucket: u64| self.state().is_unsealed(bucket);
-        for problem in self.log_files.release(&still_needed, &save) {
-            self.tell(problem);
+        for problem in self.log_files.remove_unneeded(&still_needed, &save) {
+            self.report_message(problem);
         }
     }
 
@@ -214,7 +214,7 @@ impl Shared {
             state.pending_checkpoints()
         };
         self.catalog.save_checkpoints(&pending, position)?;
-        self.state().checkpoints_are_committed(position);
+        self.state().drop_checkpoints_through(position);
         Ok(())
     }
 }
@@ -287,7 +287,7 @@ impl State {
     }
 
     /// Reason why sealing makes no progress; `None` if it does.
-    pub(crate) fn stalled(&self) -> Option<String> {
+    pub(crate) fn stall_reason(&self) -> Option<String> {
         if let Some(failure) = &self.seal_failure {
             return Some(failure.to_string());
         }
@@ -309,7 +309,9 @@ impl State {
         for slab in self.closed.values() {
             match slab.progress {
                 Progress::Quarantined(_) => quarantined += 1,
-                _ => closed += options.weight_of(usize_of(slab.segment.events()), usize_of(slab.segment.raw_bytes())),
+                _ => {
+                    closed += options.closed_weight(usize_of(slab.segment.events()), usize_of(slab.segment.raw_bytes()))
+                }
             }
         }
         closed += SLAB_WEIGHT * usize::saturating_sub(quarantined, QUARANTINED_SLABS_MAX);
@@ -337,7 +339,7 @@ impl State {
         // The first origin of an uncompacted bucket is its own number, so the range of first origins contains every
         // candidate. Compacted buckets are skipped: their numbers do not follow the log, and may be larger than the number
         // of a slab whose first record is just being written.
-        let arrived = self.sealed.arrived(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
+        let arrived = self.sealed.arrived_between(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
         let sealed = arrived.rev().find(|bucket| bucket.row.level == 0).map(|bucket| bucket.row.number);
         sealed.max(sealing).unwrap_or(0)
     }
@@ -348,7 +350,7 @@ impl State {
     }
 
     /// Drops checkpoints up to record `position`, which are now in the catalog.
-    pub(crate) fn checkpoints_are_committed(&mut self, position: u64) {
+    pub(crate) fn drop_checkpoints_through(&mut self, position: u64) {
         self.checkpoints.retain(|_, logged| logged.lsn > position);
         self.committed_lsn = self.committed_lsn.max(position);
     }

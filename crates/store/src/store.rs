@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use quarry_blob::{BlobStore, BlockCache, CacheLimits, LocalFolder};
+use quarry_blob::{BlobStore, BlockCache, CacheLimits, DirectoryStore};
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, LoggedCheckpoint, SourceIdentity, UnansweredPart};
 use quarry_event::time::NS_PER_SEC;
@@ -21,15 +21,15 @@ use crate::log_files::LogFiles;
 use crate::log_thread::LogThread;
 use crate::new_indexes::NewIndexes;
 use crate::order::FileOrder;
-use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
+use crate::queue::{Closing, PendingAppend, Queue, QueueStats};
 use crate::recover::{clean_up, recover, remove_empty};
 use crate::remote::copies::Remotes;
 use crate::report::Message;
 use crate::sealed_buckets::Readers;
-use crate::sent_requests::{PartState, SentRequests, stored_twice};
+use crate::sent_requests::{PartState, SentRequests, duplicates_message};
 use crate::state::{ClosedSlab, Progress, RecoveredStore, Shared};
 use crate::sync::{lock, wait};
-use crate::ticket::{Ticket, promise};
+use crate::ticket::{Ticket, promise_and_ticket};
 use crate::wal::mark::DurableMark;
 use crate::wal::read::Repair;
 use crate::wal::record::EncodedRecord;
@@ -82,7 +82,7 @@ impl Store {
     pub fn open(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::exclusive(&options.dir)?;
         let catalog = data_dir::open_catalog(&options, &clock)?;
-        let blobs = Arc::new(LocalFolder::open(&data_dir::objects(&options.dir))?);
+        let blobs = Arc::new(DirectoryStore::open(&data_dir::objects(&options.dir))?);
         Store::start(options, Arc::new(LocalDisk), blobs, catalog, clock, lock)
     }
 
@@ -102,8 +102,8 @@ impl Store {
     pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::shared(&options.dir)?;
         let catalog = data_dir::open_catalog_read_only(&options, &clock)?;
-        let blobs = Arc::new(LocalFolder::open_existing(&data_dir::objects(&options.dir)));
-        let recovered = recover(&options, &catalog, Repair::Leave)?;
+        let blobs = Arc::new(DirectoryStore::open_existing(&data_dir::objects(&options.dir)));
+        let recovered = recover(&options, &catalog, Repair::ReadOnly)?;
         let remotes = match &options.remote {
             None => Remotes::none(),
             Some(remote) => {
@@ -115,8 +115,8 @@ impl Store {
         let found =
             RecoveredStore { state: recovered.state, log_damage: recovered.log_damage, sent: SentRequests::none() };
         let shared = Shared::new(options, clock, catalog, readers, log_files, found);
-        recovered.notes.into_iter().for_each(|text| shared.tell(text));
-        shared.tell_log_damage();
+        recovered.notes.into_iter().for_each(|text| shared.report_message(text));
+        shared.report_log_damage();
         Ok(Arc::new(Store { shared: Arc::new(shared), writer: None, _lock: lock }))
     }
 
@@ -132,7 +132,7 @@ impl Store {
         options.sealers = options.sealer_threads();
         options.slab_events = options.slab_events.clamp(1, MAX_SLAB_EVENTS);
         options.slab_raw_bytes = options.slab_raw_bytes.clamp(1, MAX_SLAB_RAW_BYTES);
-        let mut recovered = recover(&options, &catalog, Repair::Cut)?;
+        let mut recovered = recover(&options, &catalog, Repair::Truncate)?;
         remove_empty(&mut recovered.segments, &*disk)?;
         let now = clock.elapsed_ns();
         recovered.state.hot.iter_mut().for_each(|(_, slab)| slab.appended_at = now);
@@ -150,9 +150,9 @@ impl Store {
         let log_files = LogFiles::new(disk, recovered.segments);
         let found = RecoveredStore { state: recovered.state, log_damage: recovered.log_damage, sent };
         let shared = Arc::new(Shared::new(options, clock, catalog, readers, log_files, found));
-        recovered.notes.into_iter().for_each(|text| shared.tell(text));
-        shared.tell_log_damage();
-        messages.into_iter().for_each(|text| shared.tell(text));
+        recovered.notes.into_iter().for_each(|text| shared.report_message(text));
+        shared.report_log_damage();
+        messages.into_iter().for_each(|text| shared.report_message(text));
         shared.release_log();
         let order = FileOrder::default();
         let (thread_shared, thread_queue) = (shared.clone(), queue.clone());
@@ -174,7 +174,7 @@ impl Store {
             let shared = store.shared.clone();
             store.spawn("quarry-upload", move || remote::run(&shared))?;
         }
-        if store.shared.options.compaction.any_background() {
+        if store.shared.options.compaction.has_background_merges() {
             let shared = store.shared.clone();
             let thread = store.thread("quarry-compact", move || compaction::run(&shared))?;
             *lock(&store.writer()?.compaction) = Some(thread);
@@ -204,8 +204,8 @@ impl Store {
 
     /// Background failures, oldest first.
     pub fn messages(&self) -> Vec<Message> {
-        for fault in self.shared.readers.faults.take_untold() {
-            self.shared.tell(format!("bucket {} is damaged: {}", fault.bucket, fault.reason));
+        for fault in self.shared.readers.faults.take_unreported() {
+            self.shared.report_message(format!("bucket {} is damaged: {}", fault.bucket, fault.reason));
         }
         self.shared.report.messages()
     }
@@ -216,27 +216,27 @@ impl Store {
     /// with [`StoreError::EarlierPartMissing`] until the caller has read the file's stored position by
     /// [`Store::checkpoints_of`].
     pub fn append(&self, request: AppendRequest) -> Result<Ticket, StoreError> {
-        self.append_in(0, request)
+        self.append_to_set(0, request)
     }
 
     /// Like [`Store::append`], but through pipeline set `set` (modulo the number of sets). Each set has its own queue
     /// and hot slabs. A file must use one set at a time.
-    pub fn append_in(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
+    pub fn append_to_set(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let begun = self.shared.gaps.begin();
         let checkpoint = request.checkpoint.clone();
-        let queued = self.queue_parts(set % self.shared.options.pipeline_sets.max(1), request, begun);
+        let queued = self.enqueue_parts(set % self.shared.options.pipeline_sets.max(1), request, begun);
         if let (Err(_), Some(checkpoint)) = (&queued, &checkpoint) {
-            self.shared.gaps.failed(checkpoint);
+            self.shared.gaps.record_failure(checkpoint);
         }
         queued
     }
 
     /// Begins a request that its sender repeats if it gets no answer. `key` identifies sender and content.
-    pub fn sent_request(&self, key: u128) -> SentRequest {
-        self.shared.sent.request(key)
+    pub fn begin_request(&self, key: u128) -> SentRequest {
+        self.shared.sent.begin_request(key)
     }
 
-    /// Like [`Store::append_in`] for a part of a [`Store::sent_request`]. A part that was stored but not answered
+    /// Like [`Store::append_to_set`] for a part of a [`Store::sent_request`]. A part that was stored but not answered
     /// before a crash is not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
@@ -250,20 +250,20 @@ impl Store {
             let begun = self.shared.gaps.begin();
             let set = set % self.shared.options.pipeline_sets.max(1);
             let now = self.shared.clock.elapsed_ns();
-            if let PartState::New(part) = self.shared.sent.part(request, &batch, &self.shared.catalog, now)? {
+            if let PartState::New(part) = self.shared.sent.add_part(request, &batch, &self.shared.catalog, now)? {
                 let append = AppendRequest { batch, checkpoint: None };
-                before.push(self.queue(set, append, None, begun, Some((request.id, part)))?);
+                before.push(self.enqueue(set, append, None, begun, Some((request.id, part)))?);
             }
         }
-        Ok(Ticket::done(Ok(())).after(before))
+        Ok(Ticket::done(Ok(())).combined_with(before))
     }
 
     /// Records that the senders of these requests are about to be answered: from now on, the same content is a new
     /// request. After an error, they must not be answered.
-    pub fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
-        let noted = self.shared.sent.answered(requests);
+    pub fn record_answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
+        let noted = self.shared.sent.record_answered(requests);
         if let Some(error) = self.shared.sent.take_fault() {
-            self.shared.tell(stored_twice(&error));
+            self.shared.report_message(duplicates_message(&error));
         }
         noted
     }
@@ -287,20 +287,20 @@ impl Store {
     }
 
     /// Fill level of each pipeline set's queue; empty for a read-only store.
-    pub fn queues(&self) -> Vec<QueueFigures> {
-        self.writer().map(|writer| writer.queue.figures()).unwrap_or_default()
+    pub fn queue_stats(&self) -> Vec<QueueStats> {
+        self.writer().map(|writer| writer.queue.stats()).unwrap_or_default()
     }
 
     /// An empty batch with the memory of an earlier one, if available, so that large batches need no new memory.
     pub fn spare_batch(&self) -> Option<EventBatch> {
-        self.shared.spares.batch()
+        self.shared.spares.take_batch()
     }
 
     /// Queues the events, with one part for each index. The checkpoint belongs to the last part, so that it never
     /// covers events that are not stored. After a crash between two parts, the caller may append the first part again.
-    fn queue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
+    fn enqueue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         if request.batch.has_single_index() {
-            return self.queue(set, request, None, begun, None);
+            return self.enqueue(set, request, None, begun, None);
         }
         let AppendRequest { batch, checkpoint } = request;
         admission::check_rows(&batch)?;
@@ -312,12 +312,12 @@ impl Store {
         let last = parts.pop().unwrap_or_default();
         let before = parts
             .into_iter()
-            .map(|batch| self.queue(set, AppendRequest { batch, checkpoint: None }, checkpoint.clone(), begun, None));
+            .map(|batch| self.enqueue(set, AppendRequest { batch, checkpoint: None }, checkpoint.clone(), begun, None));
         let before = before.collect::<Result<Vec<_>, _>>()?;
-        Ok(self.queue(set, AppendRequest { batch: last, checkpoint }, None, begun, None)?.after(before))
+        Ok(self.enqueue(set, AppendRequest { batch: last, checkpoint }, None, begun, None)?.combined_with(before))
     }
 
-    fn queue(
+    fn enqueue(
         &self,
         set: usize,
         request: AppendRequest,
@@ -334,7 +334,7 @@ impl Store {
         }
         self.wait_for_sealers()?;
         let record = EncodedRecord::new(&batch, checkpoint.as_ref(), sent.as_ref().map(|(_, part)| part))?;
-        let (promise, ticket) = promise();
+        let (promise, ticket) = promise_and_ticket();
         queue.push_append(PendingAppend { record, batch, checkpoint, part_of, sent, set, begun, promise })?;
         Ok(ticket)
     }
@@ -347,7 +347,7 @@ impl Store {
             if state.stopping {
                 return Err(StoreError::Closed);
             }
-            if let Some(reason) = state.stalled() {
+            if let Some(reason) = state.stall_reason() {
                 return Err(StoreError::SealStalled { reason });
             }
             state = wait(&self.shared.seal_done, state);
@@ -369,7 +369,7 @@ impl Store {
     /// Like [`Store::seal_all`] for some indexes: afterwards, all events that were appended to them before are in
     /// buckets.
     pub fn seal_selected(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
-        self.close_slabs(Closing::Of(indexes.clone()))?;
+        self.close_slabs(Closing::Indexes(indexes.clone()))?;
         self.wait_for_seals(indexes)
     }
 
@@ -407,12 +407,12 @@ impl Store {
     }
 
     /// Waits until every append that was queued before this call is stored or refused.
-    pub fn settle(&self) -> Result<(), StoreError> {
+    pub fn wait_for_appends(&self) -> Result<(), StoreError> {
         self.close_slabs(Closing::Nothing)
     }
 
     fn close_slabs(&self, closing: Closing) -> Result<(), StoreError> {
-        let (promise, ticket) = promise();
+        let (promise, ticket) = promise_and_ticket();
         self.writer()?.queue.push_close(closing, promise)?;
         ticket.wait()
     }
@@ -445,7 +445,7 @@ impl Store {
         };
         // Done before the checkpoints are collected, because an append that they do not include must not be stored
         // later.
-        self.shared.gaps.asked(is_of_head);
+        self.shared.gaps.accept_new_appends(is_of_head);
         // Pending checkpoints are read first: a checkpoint that moves to the catalog in the meantime is then found
         // there.
         let pending: Vec<LoggedCheckpoint> = {

@@ -20,22 +20,22 @@ use quarry_catalog::{BucketRow, BucketState, CompactionCommit};
 use quarry_event::PageColumns;
 use quarry_stdx::Fault;
 
-use crate::object_names::folder_of;
+use crate::object_names::object_folder;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError, data_dir};
 
 /// Folder of thawed buckets, inside the folder of an index's objects.
-const FOLDER: &str = "thaweddb";
+const THAWED_FOLDER: &str = "thaweddb";
 /// File extensions of the two objects.
-const ENDINGS: [&str; 2] = ["bucket", "filter"];
+const OBJECT_EXTENSIONS: [&str; 2] = ["bucket", "filter"];
 /// Maximum size of an object in bytes; the store never writes larger ones.
 const OBJECT_BYTES_MAX: u64 = 8 << 30;
 
 /// Result of scanning the thaw folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Thawed {
+pub struct ThawScanResult {
     /// Ids of buckets that became live.
     pub added: Vec<String>,
     /// Ids of buckets whose folders are gone.
@@ -53,13 +53,13 @@ impl Store {
         }
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let name = absolute.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let names = object_names(folder).map_err(|reason| not_thawed(folder, reason))?;
-        let read = |object: &String| read_object(&folder.join(object)).map_err(|reason| not_thawed(folder, reason));
+        let names = object_names(folder).map_err(|reason| thaw_error(folder, reason))?;
+        let read = |object: &String| read_object(&folder.join(object)).map_err(|reason| thaw_error(folder, reason));
         let contents = [read(&names[0])?, read(&names[1])?];
         // Verified first, so that a damaged bucket is not copied.
-        facts(index, &contents).map_err(|reason| not_thawed(folder, reason))?;
-        let objects = names.map(|object| format!("{}/{FOLDER}/{name}/{object}", folder_of(index)));
-        if let Some(id) = self.shared.live_with(&objects[0]) {
+        verified_row(index, &contents).map_err(|reason| thaw_error(folder, reason))?;
+        let objects = names.map(|object| format!("{}/{THAWED_FOLDER}/{name}/{object}", object_folder(index)));
+        if let Some(id) = self.shared.find_live_bucket(&objects[0]) {
             return Ok(id);
         }
         for (object, content) in objects.iter().zip(&contents) {
@@ -70,21 +70,21 @@ impl Store {
 
     /// Scans `thaweddb` of every index that is configured or contains events: buckets in new folders become live, and
     /// buckets whose folders are gone are removed from the catalog.
-    pub fn look_at_thawed(&self) -> Result<Thawed, StoreError> {
+    pub fn scan_thawed(&self) -> Result<ThawScanResult, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
-        let mut thawed = Thawed { removed: self.shared.forget_thawed()?, ..Thawed::default() };
+        let mut thawed = ThawScanResult { removed: self.shared.forget_thawed()?, ..ThawScanResult::default() };
         let holding = self.stats().into_iter().map(|stats| stats.index);
         let indexes: BTreeSet<String> = holding.chain(self.shared.options.configured_indexes.iter().cloned()).collect();
         for index in &indexes {
-            let place = format!("{}/{FOLDER}", folder_of(index));
+            let place = format!("{}/{THAWED_FOLDER}", object_folder(index));
             let above = data_dir::objects(&self.shared.options.dir).join(&place);
-            for folder in folders_in(&above).map_err(|error| StoreError::from_io("list", &above, &error))? {
+            for folder in subfolders(&above).map_err(|error| StoreError::from_io("list", &above, &error))? {
                 let path = above.join(&folder);
-                match self.shared.look_at_folder(index, &format!("{place}/{folder}"), &path) {
+                match self.shared.thaw_folder_if_new(index, &format!("{place}/{folder}"), &path) {
                     Ok(id) => thawed.added.extend(id),
-                    Err(reason) => thawed.refused.push(not_thawed(&path, reason).to_string()),
+                    Err(reason) => thawed.refused.push(thaw_error(&path, reason).to_string()),
                 }
             }
         }
@@ -98,17 +98,17 @@ impl Store {
 
 impl Shared {
     /// Id of the live bucket with this object.
-    fn live_with(&self, object: &str) -> Option<String> {
+    fn find_live_bucket(&self, object: &str) -> Option<String> {
         let state = self.state();
         let found = state.sealed.thawed().find(|bucket| bucket.row.object() == object);
         found.map(|bucket| bucket.id().to_owned())
     }
 
     /// Makes the bucket in a folder live, unless it already is.
-    fn look_at_folder(&self, index: &str, place: &str, path: &Path) -> Result<Option<String>, Fault> {
+    fn thaw_folder_if_new(&self, index: &str, place: &str, path: &Path) -> Result<Option<String>, Fault> {
         let names = object_names(path)?;
         let objects = [0, 1].map(|at: usize| format!("{place}/{}", names[at]));
-        if self.live_with(&objects[0]).is_some() {
+        if self.find_live_bucket(&objects[0]).is_some() {
             return Ok(None);
         }
         let contents = [read_object(&path.join(&names[0]))?, read_object(&path.join(&names[1]))?];
@@ -117,9 +117,9 @@ impl Shared {
 
     /// Records a bucket whose objects are in place.
     fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
-        let facts = facts(index, contents).map_err(|reason| not_thawed(Path::new(&objects[0]), reason))?;
+        let facts = verified_row(index, contents).map_err(|reason| thaw_error(Path::new(&objects[0]), reason))?;
         let _commit = lock(&self.commit);
-        if let Some(id) = self.live_with(&objects[0]) {
+        if let Some(id) = self.find_live_bucket(&objects[0]) {
             return Ok(id);
         }
         let number = self.state_with_index(index)?.take_number();
@@ -159,16 +159,16 @@ impl Shared {
     }
 }
 
-fn not_thawed(folder: &Path, reason: Fault) -> StoreError {
+fn thaw_error(folder: &Path, reason: Fault) -> StoreError {
     StoreError::NotThawed { path: folder.to_owned(), reason }
 }
 
 /// The bucket's catalog row without location-dependent parts; verifies the whole content.
-fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
+fn verified_row(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
     let [object, filter] = contents;
     let reader = BucketReader::open(Arc::new(MemoryObject(object.clone())))?;
     reader.check()?;
-    TermFilter::open(filter).map_err(|error| Fault::from(error).at("its term filter"))?;
+    TermFilter::open(filter).map_err(|error| Fault::from(error).with_context("its term filter"))?;
     let page = reader.read_page(0, 0, PageColumns::ALL)?;
     if let Some(other) = page.metas.iter().map(|meta| &*meta.index).find(|other| *other != index) {
         return Err(Fault::invalid(format!("its events belong to index {other}; thaw it with --index {other}")));
@@ -202,7 +202,7 @@ fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
 fn object_names(folder: &Path) -> Result<[String; 2], Fault> {
     let entries = fs::read_dir(folder).map_err(|error| Fault::unavailable(error.to_string()))?;
     let names: Vec<PathBuf> = entries.flatten().map(|entry| PathBuf::from(entry.file_name())).collect();
-    let [object, filter] = ENDINGS.map(|ending| {
+    let [object, filter] = OBJECT_EXTENSIONS.map(|ending| {
         let mut found = names.iter().filter(|name| name.extension() == Some(OsStr::new(ending)));
         match (found.next().and_then(|name| name.to_str()), found.next()) {
             (Some(name), None) => Ok(name.to_owned()),
@@ -224,7 +224,7 @@ fn read_object(path: &Path) -> Result<Bytes, Fault> {
 }
 
 /// Subfolders by name; empty if there are none.
-fn folders_in(above: &Path) -> io::Result<Vec<String>> {
+fn subfolders(above: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(above) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

@@ -41,14 +41,14 @@ impl Ticket {
     }
 
     /// A ticket that waits for this one and for `before`.
-    pub(crate) fn after(self, before: Vec<Ticket>) -> Ticket {
+    pub(crate) fn combined_with(self, before: Vec<Ticket>) -> Ticket {
         Ticket { before, ..self }
     }
 
     /// A ticket with a known result.
     pub(crate) fn done(outcome: Outcome) -> Ticket {
-        let (promise, ticket) = promise();
-        promise.keep(outcome);
+        let (promise, ticket) = promise_and_ticket();
+        promise.fulfill(outcome);
         ticket
     }
 }
@@ -59,17 +59,17 @@ impl Ticket {
 pub(crate) struct Promise(Option<Arc<Slot>>);
 
 /// A ticket and the promise that answers it.
-pub(crate) fn promise() -> (Promise, Ticket) {
+pub(crate) fn promise_and_ticket() -> (Promise, Ticket) {
     let slot = Arc::new(Slot::default());
     (Promise(Some(slot.clone())), Ticket { slot, before: Vec::new() })
 }
 
 impl Promise {
-    pub(crate) fn keep(mut self, outcome: Outcome) {
-        self.give(outcome);
+    pub(crate) fn fulfill(mut self, outcome: Outcome) {
+        self.set_outcome(outcome);
     }
 
-    fn give(&mut self, outcome: Outcome) {
+    fn set_outcome(&mut self, outcome: Outcome) {
         if let Some(slot) = self.0.take() {
             *lock(&slot.outcome) = Some(outcome);
             slot.given.notify_all();
@@ -79,6 +79,6 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.give(Err(StoreError::Closed));
+        self.set_outcome(Err(StoreError::Closed));
     }
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use bytes::Bytes;
-use quarry_blob::{BlobStore, Memory, S3, S3Credentials, S3Settings};
+use quarry_blob::{BlobStore, MemoryBlobStore, S3Credentials, S3Settings, S3Store};
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{Engine, EngineError, EngineOptions, Job, SearchRequest, SearchShape, SnapshotSource, SummaryFile};
 use quarry_event::template::{Dictionary, TemplateSet};
@@ -139,14 +139,14 @@ impl SummaryFile for MemorySummary {
 /// Options of a store whose sealed buckets are uploaded to a volume in memory; the cache has no room for local copies
 /// or for blocks read from the volume.
 pub fn on_memory_volume(options: StoreOptions) -> StoreOptions {
-    on_volume(options, Arc::new(Memory::default()))
+    on_volume(options, Arc::new(MemoryBlobStore::default()))
 }
 
 /// Like [`on_memory_volume`], with a volume below `prefix` in the container of an S3 server at `url`.
 pub fn on_s3(options: StoreOptions, url: &str, prefix: &str) -> StoreOptions {
     let key = S3Credentials::Key { id: KEY_ID.to_owned(), secret: SECRET.to_owned(), token: None };
     let settings = S3Settings { prefix: prefix.to_owned(), ..S3Settings::new(CONTAINER, &[url], key) };
-    on_volume(options, Arc::new(S3::open(settings, SystemClock::shared()).unwrap()))
+    on_volume(options, Arc::new(S3Store::open(settings, SystemClock::shared()).unwrap()))
 }
 
 fn on_volume(options: StoreOptions, volume: Arc<dyn BlobStore>) -> StoreOptions {
@@ -279,7 +279,7 @@ pub fn deletion_of_every(store: &Store, index: &str, by: usize) -> Deletion {
     for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
         for page in 0..segment.pages().len() {
             let rows: Vec<u32> = (0..segment.pages()[page].events).step_by(by).collect();
-            assert!(segment.note_deleted(page, &rows, &mut deletion));
+            assert!(segment.add_to_deletion(page, &rows, &mut deletion));
         }
     }
     deletion

@@ -8,7 +8,7 @@
 
 use quarry_engine::{CostFigures, ScanPart};
 use quarry_event::time::NS_PER_SEC;
-use quarry_search::jobs::{JobStatus, ReadFigures};
+use quarry_search::jobs::{JobStatus, ReadStats};
 use serde_json::{Map, Value, json};
 
 /// Name of the time for reading events.
@@ -65,7 +65,7 @@ fn of_command(of: &CostFigures) -> Value {
 }
 
 /// Reads of buckets on remote volumes, if there were any.
-fn add_remote_reads(reads: &ReadFigures, parts: &mut Map<String, Value>) {
+fn add_remote_reads(reads: &ReadStats, parts: &mut Map<String, Value>) {
     if reads.is_empty() {
         return;
     }

@@ -20,7 +20,7 @@ use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone};
 use quarry_search::cell::format_iso_time;
-use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadFigures, RowsView, SearchJob, Timeline};
+use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadStats, RowsView, SearchJob, Timeline};
 use quarry_search::{SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
@@ -548,7 +548,7 @@ async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) ->
     let (read, matched, rows) = (status.scanned, status.matched, status.rows);
     lines.push(format!("{began} INFO  {state} after {ran} ms: {read} events read, {matched} matched, {rows} rows"));
     lines.extend((!status.reads.is_empty()).then(|| {
-        let ReadFigures { cached_reads, cached_bytes, requests, fetched_bytes, waited_ns } = status.reads;
+        let ReadStats { cached_reads, cached_bytes, requests, fetched_bytes, waited_ns } = status.reads;
         format!(
             "{began} INFO  remote volumes: {requests} requests with {fetched_bytes} bytes, {} ms waited; \
              cache: {cached_reads} reads with {cached_bytes} bytes",

@@ -220,7 +220,7 @@ impl Objects {
 
     /// The key that encrypts passwords.
     pub fn secret(&self) -> Result<Secret, ObjectError> {
-        let _alone = node_files::alone();
+        let _alone = node_files::lock_files();
         Ok(Secret::of_data_dir(self.data_dir())?)
     }
 }

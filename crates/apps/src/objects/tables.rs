@@ -96,7 +96,7 @@ impl Objects {
                 let said = [("owner".to_owned(), viewer.user.clone())];
                 self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(KIND, name), &said))?;
             }
-            Ok(self.files.put_in_place(&unfinished, &target)?)
+            Ok(self.files.move_into_place(&unfinished, &target)?)
         };
         if let Err(error) = moved() {
             // A leftover file does not count as a table, and the first error is returned.

@@ -13,19 +13,19 @@ use std::hash::Hash;
 /// Uses within this time, in nanoseconds, after the first one count as the same use.
 const SAME_USE_NS: i64 = 5_000_000_000;
 /// Share of the cache for entries used again, in quarters.
-const AGAIN_QUARTERS: u64 = 2;
+const REUSED_QUARTERS: u64 = 2;
 /// Share of the cache for lasting entries (directories and filters), in quarters.
 const LASTING_QUARTERS: u64 = 1;
 
 /// Protection class, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
-    Once,
-    Again,
+    UsedOnce,
+    Reused,
     Lasting,
 }
 
-const CLASSES: [Class; 3] = [Class::Once, Class::Again, Class::Lasting];
+const CLASSES: [Class; 3] = [Class::UsedOnce, Class::Reused, Class::Lasting];
 
 #[derive(Debug)]
 struct Entry {
@@ -39,20 +39,20 @@ struct Entry {
 
 /// Entries in eviction order.
 #[derive(Debug)]
-pub(super) struct Order<K> {
+pub(super) struct EvictionOrder<K> {
     entries: HashMap<K, Entry>,
     by_use: [BTreeMap<u64, K>; 3],
     bytes: [u64; 3],
     uses: u64,
 }
 
-impl<K> Default for Order<K> {
-    fn default() -> Order<K> {
-        Order { entries: HashMap::new(), by_use: Default::default(), bytes: [0; 3], uses: 0 }
+impl<K> Default for EvictionOrder<K> {
+    fn default() -> EvictionOrder<K> {
+        EvictionOrder { entries: HashMap::new(), by_use: Default::default(), bytes: [0; 3], uses: 0 }
     }
 }
 
-impl<K: Clone + Eq + Hash> Order<K> {
+impl<K: Clone + Eq + Hash> EvictionOrder<K> {
     /// Total bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.iter().sum()
@@ -60,12 +60,12 @@ impl<K: Clone + Eq + Hash> Order<K> {
 
     /// Records a use; a new entry has no bytes yet.
     pub(super) fn touch(&mut self, key: &K, lasting: bool, now: i64) {
-        let first = Entry { class: Class::Once, used: self.uses, used_at: now, bytes: 0 };
+        let first = Entry { class: Class::UsedOnce, used: self.uses, used_at: now, bytes: 0 };
         let (before, is_new) = self.take(key).map_or((first, true), |entry| (entry, false));
         let is_another = !is_new && now.saturating_sub(before.used_at) >= SAME_USE_NS;
         let class = match (lasting, is_another) {
             (true, _) => Class::Lasting,
-            (false, true) => before.class.max(Class::Again),
+            (false, true) => before.class.max(Class::Reused),
             (false, false) => before.class,
         };
         let used_at = if is_new || is_another { now } else { before.used_at };
@@ -74,7 +74,7 @@ impl<K: Clone + Eq + Hash> Order<K> {
     }
 
     /// Whether the entry exists.
-    pub(super) fn knows(&self, key: &K) -> bool {
+    pub(super) fn contains(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }
 
@@ -93,7 +93,7 @@ impl<K: Clone + Eq + Hash> Order<K> {
     /// The next entry to evict among those `is_evictable` permits, in a cache of `bytes_max`.
     pub(super) fn next(&mut self, bytes_max: u64, is_evictable: impl Fn(&K) -> bool) -> Option<K> {
         self.demote(Class::Lasting, bytes_max / 4 * LASTING_QUARTERS);
-        self.demote(Class::Again, bytes_max / 4 * AGAIN_QUARTERS);
+        self.demote(Class::Reused, bytes_max / 4 * REUSED_QUARTERS);
         CLASSES.iter().find_map(|class| self.by_use[*class as usize].values().find(|key| is_evictable(key)).cloned())
     }
 
@@ -102,7 +102,7 @@ impl<K: Clone + Eq + Hash> Order<K> {
         while self.bytes[class as usize] > bytes_max {
             let Some(oldest) = self.by_use[class as usize].values().next().cloned() else { return };
             let Some(entry) = self.take(&oldest) else { return };
-            self.put(oldest, Entry { class: Class::Once, ..entry });
+            self.put(oldest, Entry { class: Class::UsedOnce, ..entry });
         }
     }
 
@@ -126,12 +126,12 @@ mod tests {
     use super::*;
 
     /// Evicts all entries of a cache of this size; returns them in order of eviction.
-    fn order(mut all: Order<u32>, bytes_max: u64) -> Vec<u32> {
+    fn order(mut all: EvictionOrder<u32>, bytes_max: u64) -> Vec<u32> {
         std::iter::from_fn(|| all.next(bytes_max, |_| true).inspect(|key| all.remove(key))).collect()
     }
 
-    fn of(keys: &[u32]) -> Order<u32> {
-        let mut all = Order::default();
+    fn of(keys: &[u32]) -> EvictionOrder<u32> {
+        let mut all = EvictionOrder::default();
         for key in keys {
             all.touch(key, false, 0);
             all.set_bytes(key, 10);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn least_recently_used_entry_is_evicted_first() {
         let mut all = of(&[1, 2, 3]);
         all.touch(&1, false, 1);
         assert_eq!(all.bytes(), 30);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_again_outlives_a_search_over_everything() {
+    fn reused_entries_survive_a_full_scan() {
         let mut all = of(&[1, 2]);
         all.touch(&1, false, SAME_USE_NS);
         for key in 10..20 {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_go_is_passed_over() {
+    fn unevictable_entries_are_skipped() {
         let mut all = of(&[1, 2]);
         assert_eq!(all.next(0, |key| *key != 1), Some(2));
         all.remove(&2);

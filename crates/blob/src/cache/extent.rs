@@ -22,7 +22,7 @@ const MAGIC: &[u8; 8] = b"QRYBLK02";
 const SUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = MAGIC.len() + EXTENT_BLOCKS * SUM_BYTES;
 /// Offset of the first block.
-const BLOCKS_AT: u64 = 4_096;
+const BLOCKS_OFFSET: u64 = 4_096;
 
 /// An open extent file.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl ExtentFile {
     }
 
     /// Blocks with a checksum, as a bit set.
-    pub(super) fn present(&self) -> BlockSet {
+    pub(super) fn present_blocks(&self) -> BlockSet {
         let sums = lock(&self.sums);
         sums.iter().enumerate().fold(0, |bits, (at, sum)| bits | BlockSet::from(*sum != 0) << at)
     }
@@ -77,7 +77,7 @@ impl ExtentFile {
     /// Writes neighbouring blocks, starting with block `block` of the object; the last may be short.
     pub(super) fn write(&self, block: u64, bytes: &[u8]) -> io::Result<()> {
         let at = self.place(block, bytes.len())?;
-        self.file.write_all_at(bytes, BLOCKS_AT + at as u64 * BLOCK_BYTES)?;
+        self.file.write_all_at(bytes, BLOCKS_OFFSET + at as u64 * BLOCK_BYTES)?;
         let sums: Vec<u64> =
             (block..).zip(bytes.chunks(BLOCK_BYTES as usize)).map(|(block, bytes)| sum_of(block, bytes)).collect();
         let written: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
@@ -90,7 +90,7 @@ impl ExtentFile {
     pub(super) fn read(&self, block: u64, len: usize) -> io::Result<Option<Bytes>> {
         let at = self.place(block, len)?;
         let mut bytes = vec![0; len];
-        match self.file.read_exact_at(&mut bytes, BLOCKS_AT + at as u64 * BLOCK_BYTES) {
+        match self.file.read_exact_at(&mut bytes, BLOCKS_OFFSET + at as u64 * BLOCK_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             done => done?,
         }

@@ -28,10 +28,10 @@ use bytes::{Bytes, BytesMut};
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_stdx::SharedClock;
 
-use self::eviction::Order;
+use self::eviction::EvictionOrder;
 use self::extent::ExtentFile;
 use crate::BlobError;
-use crate::reads::{self, ReadFigures};
+use crate::reads::{self, ReadStats};
 
 /// Size of a cached block, equal to that of a checksum block of remote objects.
 const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
@@ -42,11 +42,11 @@ const FILES_MAX: usize = 512;
 /// Maximum gap between two runs of missing blocks; a smaller gap is fetched too, to save a request.
 const GAP_BLOCKS: u64 = 2;
 /// Bytes written between two checks of the disk's free space.
-const LOOK_BYTES: u64 = 16 << 20;
+const SPACE_CHECK_BYTES: u64 = 16 << 20;
 /// Divisor of the cache size: the share evicted when the disk is full.
-const FULL_DISK_SHARE: u64 = 8;
+const FULL_DISK_DIVISOR: u64 = 8;
 /// Time to wait for another reader's fetch before checking again.
-const WAIT: Duration = Duration::from_secs(1);
+const FETCH_WAIT: Duration = Duration::from_secs(1);
 
 /// Size limits of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct CacheLimits {
 
 /// Statistics since the cache was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheFigures {
+pub struct CacheStats {
     /// Current size in bytes.
     pub bytes: u64,
     /// Bytes read from the cache.
@@ -98,7 +98,7 @@ struct Extent {
     /// Cached blocks; unknown until the file is opened.
     present: BlockSet,
     /// Blocks that readers are fetching.
-    coming: BlockSet,
+    being_fetched: BlockSet,
     /// Whether the file was opened or created since the start.
     is_known: bool,
 }
@@ -106,7 +106,7 @@ struct Extent {
 #[derive(Debug, Default)]
 struct State {
     extents: BTreeMap<Key, Extent>,
-    order: Order<Key>,
+    order: EvictionOrder<Key>,
     files: BTreeMap<Key, Arc<ExtentFile>>,
     /// Bytes written since the last check of free space.
     kept: u64,
@@ -134,17 +134,22 @@ impl BlockCache {
     /// Opens the cache in `folder`, creating it if missing.
     pub fn open(folder: &Path, limits: CacheLimits, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
         fs::create_dir_all(folder).map_err(|error| BlobError::from_io("create folder", folder, &error))?;
-        BlockCache::of(folder, limits, clock, true)
+        BlockCache::open_folder(folder, limits, clock, true)
     }
 
     /// Opens an existing cache read-only; `None` if there is none.
     pub fn open_read_only(folder: &Path, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
-        BlockCache::of(folder, CacheLimits { bytes_max: 0, free_bytes_min: 0 }, clock, false)
+        BlockCache::open_folder(folder, CacheLimits { bytes_max: 0, free_bytes_min: 0 }, clock, false)
     }
 
-    fn of(folder: &Path, limits: CacheLimits, clock: SharedClock, writes: bool) -> Result<Arc<BlockCache>, BlobError> {
+    fn open_folder(
+        folder: &Path,
+        limits: CacheLimits,
+        clock: SharedClock,
+        writes: bool,
+    ) -> Result<Arc<BlockCache>, BlobError> {
         let mut state = State::default();
-        let mut found = files_in(folder)?;
+        let mut found = list_extent_files(folder)?;
         found.sort_by_key(|file| file.modified);
         for file in found {
             state.order.touch(&file.key, false, i64::MIN / 2);
@@ -162,7 +167,7 @@ impl BlockCache {
             counters: Counters::default(),
         };
         if writes {
-            cache.make_room(&mut lock(&cache.state));
+            cache.evict_to_limits(&mut lock(&cache.state));
         }
         Ok(Arc::new(cache))
     }
@@ -174,7 +179,7 @@ impl BlockCache {
     }
 
     /// Drops all blocks of an object.
-    pub fn forget(&self, name: &str) {
+    pub fn remove_object(&self, name: &str) {
         let name: Arc<str> = name.into();
         let mut state = lock(&self.state);
         let range = (Arc::clone(&name), 0)..=(name, u32::MAX);
@@ -185,13 +190,13 @@ impl BlockCache {
     /// Changes the maximum size.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
-        self.make_room(&mut lock(&self.state));
+        self.evict_to_limits(&mut lock(&self.state));
     }
 
     /// Current statistics.
-    pub fn figures(&self) -> CacheFigures {
+    pub fn stats(&self) -> CacheStats {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        CacheFigures {
+        CacheStats {
             bytes: lock(&self.state).order.bytes(),
             bytes_read: of(&self.counters.bytes_read),
             bytes_fetched: of(&self.counters.bytes_fetched),
@@ -220,15 +225,15 @@ impl BlockCache {
         let extent = state.extents.get_mut(key).filter(|extent| !extent.is_known || extent.present != 0)?;
         let opened = ExtentFile::open(&self.path(key), first_block(key), self.writes);
         let Ok(file) = opened.map(Arc::new) else {
-            let coming = extent.coming;
+            let coming = extent.being_fetched;
             self.drop_file(state, key);
             if coming != 0 {
-                state.extents.insert(key.clone(), Extent { coming, is_known: true, present: 0 });
+                state.extents.insert(key.clone(), Extent { being_fetched: coming, is_known: true, present: 0 });
             }
             return None;
         };
         if !extent.is_known {
-            (extent.present, extent.is_known) = (file.present(), true);
+            (extent.present, extent.is_known) = (file.present_blocks(), true);
             let bytes = extent.bytes();
             state.order.set_bytes(key, bytes);
         }
@@ -253,9 +258,9 @@ impl BlockCache {
             let extent = state.extents.entry(key).or_insert_with(|| Extent { is_known: true, ..Extent::default() });
             match &file {
                 Some((_, Some(file))) if extent.present & bit != 0 => claim.here.push((*block, Arc::clone(file))),
-                _ if extent.coming & bit != 0 => claim.others = true,
+                _ if extent.being_fetched & bit != 0 => claim.others = true,
                 _ => {
-                    extent.coming |= bit;
+                    extent.being_fetched |= bit;
                     claim.fetch.push(*block);
                 }
             }
@@ -264,7 +269,7 @@ impl BlockCache {
     }
 
     /// Whether all blocks are cached.
-    fn holds(&self, name: &Arc<str>, blocks: &BTreeSet<u64>) -> bool {
+    fn contains_all(&self, name: &Arc<str>, blocks: &BTreeSet<u64>) -> bool {
         let mut state = lock(&self.state);
         blocks.iter().all(|block| {
             let (key, bit) = place_of(name, *block);
@@ -276,11 +281,11 @@ impl BlockCache {
     /// Waits until a fetch ends.
     fn wait(&self) {
         let state = lock(&self.state);
-        drop(self.fetched.wait_timeout(state, WAIT).unwrap_or_else(PoisonError::into_inner));
+        drop(self.fetched.wait_timeout(state, FETCH_WAIT).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Stores neighbouring blocks, starting with number `block`; write failures are ignored.
-    fn keep(&self, name: &Arc<str>, block: u64, bytes: &Bytes, lasting: bool) {
+    fn store_blocks(&self, name: &Arc<str>, block: u64, bytes: &Bytes, lasting: bool) {
         if !self.writes {
             return;
         }
@@ -290,13 +295,13 @@ impl BlockCache {
             let (key, _) = place_of(name, first);
             let left = (first_block(&key) + EXTENT_BLOCKS as u64 - first) * BLOCK_BYTES;
             let end = bytes.len().min(at.saturating_add(left as usize));
-            self.keep_in(&key, first, &bytes[at..end], lasting);
+            self.store_blocks_in(&key, first, &bytes[at..end], lasting);
             at = end;
         }
     }
 
     /// Stores neighbouring blocks of one file.
-    fn keep_in(&self, key: &Key, block: u64, bytes: &[u8], lasting: bool) {
+    fn store_blocks_in(&self, key: &Key, block: u64, bytes: &[u8], lasting: bool) {
         let file = {
             let mut state = lock(&self.state);
             match self.file(&mut state, key) {
@@ -313,7 +318,7 @@ impl BlockCache {
         if let Err(error) = written {
             self.counters.failed_writes.fetch_add(1, Ordering::Relaxed);
             if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-                let bytes_max = state.order.bytes() - state.order.bytes() / FULL_DISK_SHARE;
+                let bytes_max = state.order.bytes() - state.order.bytes() / FULL_DISK_DIVISOR;
                 self.shrink(&mut state, bytes_max);
             }
             return;
@@ -322,20 +327,20 @@ impl BlockCache {
         let now = self.clock.elapsed_ns();
         let extent = state.extents.entry(key.clone()).or_default();
         extent.is_known = true;
-        extent.present |= bits(block - first_block(key), count);
+        extent.present |= bit_range(block - first_block(key), count);
         let held = extent.bytes();
-        if !state.order.knows(key) {
+        if !state.order.contains(key) {
             state.order.touch(key, lasting, now);
         }
         state.order.set_bytes(key, held);
         state.kept += bytes.len() as u64;
-        self.make_room(&mut state);
+        self.evict_to_limits(&mut state);
     }
 
     /// Evicts until the limits hold.
-    fn make_room(&self, state: &mut State) {
+    fn evict_to_limits(&self, state: &mut State) {
         self.shrink(state, self.bytes_max.load(Ordering::Relaxed));
-        if state.kept >= LOOK_BYTES && self.free_bytes_min > 0 {
+        if state.kept >= SPACE_CHECK_BYTES && self.free_bytes_min > 0 {
             state.kept = 0;
             if let Ok(disk) = rustix::fs::statvfs(&self.folder) {
                 let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -349,7 +354,7 @@ impl BlockCache {
     fn shrink(&self, state: &mut State, bytes_max: u64) {
         while state.order.bytes() > bytes_max {
             let State { extents, order, .. } = &mut *state;
-            let is_idle = |key: &Key| extents.get(key).is_none_or(|extent| extent.coming == 0);
+            let is_idle = |key: &Key| extents.get(key).is_none_or(|extent| extent.being_fetched == 0);
             let Some(key) = order.next(self.bytes_max.load(Ordering::Relaxed), is_idle) else { return };
             let before = state.order.bytes();
             self.drop_file(state, &key);
@@ -370,7 +375,7 @@ impl BlockCache {
     }
 
     /// Forgets damaged blocks.
-    fn damaged(&self, name: &Arc<str>, blocks: Range<u64>) {
+    fn discard_damaged(&self, name: &Arc<str>, blocks: Range<u64>) {
         let mut state = lock(&self.state);
         for block in blocks {
             let (key, bit) = place_of(name, block);
@@ -400,24 +405,24 @@ struct Claim {
 }
 
 /// Guard: marks blocks as being fetched until it is dropped.
-struct Fetching<'a> {
+struct FetchGuard<'a> {
     cache: &'a BlockCache,
     name: &'a Arc<str>,
     blocks: &'a [u64],
 }
 
-impl Drop for Fetching<'_> {
+impl Drop for FetchGuard<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.cache.state);
         for block in self.blocks {
             let (key, bit) = place_of(self.name, *block);
             let Some(extent) = state.extents.get_mut(&key) else { continue };
-            extent.coming &= !bit;
-            if extent.coming == 0 && extent.present == 0 {
+            extent.being_fetched &= !bit;
+            if extent.being_fetched == 0 && extent.present == 0 {
                 self.cache.drop_file(&mut state, &key);
             }
         }
-        self.cache.make_room(&mut state);
+        self.cache.evict_to_limits(&mut state);
         drop(state);
         self.cache.fetched.notify_all();
     }
@@ -461,11 +466,11 @@ impl CachedObject {
             return Ok(Arc::clone(source));
         }
         // A search that sees its requests grow knows that it waits for one.
-        reads::note(ReadFigures { requests: 1, ..ReadFigures::default() });
+        reads::add_to_current(ReadStats { requests: 1, ..ReadStats::default() });
         let start = self.cache.clock.elapsed_ns();
         let opened = (self.source.open)().map_err(|error| failed(error.to_string()))?;
         let waited_ns = self.cache.waited_since(start);
-        reads::note(ReadFigures { waited_ns, ..ReadFigures::default() });
+        reads::add_to_current(ReadStats { waited_ns, ..ReadStats::default() });
         if opened.len() != self.size {
             return Err(failed(format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size)));
         }
@@ -493,12 +498,12 @@ impl CachedObject {
     }
 
     /// Adds the missing blocks to `found`.
-    fn complete(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
+    fn add_missing(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
         let mut left = blocks.clone();
         while !left.is_empty() {
             let claim = self.cache.claim(&self.name, &left, self.lasting);
-            let fetching = Fetching { cache: &self.cache, name: &self.name, blocks: &claim.fetch };
-            self.read_here(&claim.here, found);
+            let fetching = FetchGuard { cache: &self.cache, name: &self.name, blocks: &claim.fetch };
+            self.read_cached(&claim.here, found);
             if !claim.fetch.is_empty() {
                 self.fetch(&claim.fetch, found)?;
             }
@@ -513,7 +518,7 @@ impl CachedObject {
     }
 
     /// Reads cached blocks; damaged ones are forgotten.
-    fn read_here(&self, here: &[(u64, Arc<ExtentFile>)], found: &mut BTreeMap<u64, Bytes>) {
+    fn read_cached(&self, here: &[(u64, Arc<ExtentFile>)], found: &mut BTreeMap<u64, Bytes>) {
         let is_next = |(a, file): &(u64, Arc<ExtentFile>), (b, next): &(u64, Arc<ExtentFile>)| {
             a + 1 == *b && Arc::ptr_eq(file, next)
         };
@@ -525,12 +530,12 @@ impl CachedObject {
                 Ok(Some(bytes)) => {
                     let cached_bytes = bytes.len() as u64;
                     self.cache.counters.bytes_read.fetch_add(cached_bytes, Ordering::Relaxed);
-                    reads::note(ReadFigures { cached_reads: 1, cached_bytes, ..ReadFigures::default() });
+                    reads::add_to_current(ReadStats { cached_reads: 1, cached_bytes, ..ReadStats::default() });
                     insert(found, *first, &bytes);
                 }
                 // Reads the blocks one by one to find the intact ones.
-                _ if run.len() > 1 => run.iter().for_each(|one| self.read_here(std::slice::from_ref(one), found)),
-                _ => self.cache.damaged(&self.name, blocks),
+                _ if run.len() > 1 => run.iter().for_each(|one| self.read_cached(std::slice::from_ref(one), found)),
+                _ => self.cache.discard_damaged(&self.name, blocks),
             }
         }
     }
@@ -551,8 +556,8 @@ impl CachedObject {
             let end = start / BLOCK_BYTES;
             let fetched_bytes = bytes.len() as u64;
             self.cache.counters.bytes_fetched.fetch_add(fetched_bytes, Ordering::Relaxed);
-            reads::note(ReadFigures { fetched_bytes, ..ReadFigures::default() });
-            self.cache.keep(&self.name, end, &bytes, true);
+            reads::add_to_current(ReadStats { fetched_bytes, ..ReadStats::default() });
+            self.cache.store_blocks(&self.name, end, &bytes, true);
             insert(found, end, &bytes);
             runs.retain(|run| !run.clone().all(|block| found.contains_key(&block)));
         }
@@ -561,16 +566,16 @@ impl CachedObject {
         for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
             fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
         }
-        reads::note(ReadFigures { requests: runs.len() as u64, ..ReadFigures::default() });
+        reads::add_to_current(ReadStats { requests: runs.len() as u64, ..ReadStats::default() });
         let start = self.cache.clock.elapsed_ns();
         let answered = source.read_ranges(&ranges);
         let waited_ns = self.cache.waited_since(start);
         let bytes = answered.iter().flatten().map(|bytes| bytes.len() as u64);
-        reads::note(ReadFigures { fetched_bytes: bytes.sum(), waited_ns, ..ReadFigures::default() });
+        reads::add_to_current(ReadStats { fetched_bytes: bytes.sum(), waited_ns, ..ReadStats::default() });
         let fetched = answered?;
         for (run, bytes) in runs.iter().zip(&fetched) {
             self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            self.cache.keep(&self.name, run.start, bytes, self.lasting);
+            self.cache.store_blocks(&self.name, run.start, bytes, self.lasting);
             insert(found, run.start, bytes);
         }
         Ok(())
@@ -594,13 +599,13 @@ impl ReadAt for CachedObject {
     }
 
     fn is_cached(&self, ranges: &[Range<u64>]) -> bool {
-        self.blocks_of(ranges).is_ok_and(|blocks| self.cache.holds(&self.name, &blocks))
+        self.blocks_of(ranges).is_ok_and(|blocks| self.cache.contains_all(&self.name, &blocks))
     }
 
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
         let blocks = self.blocks_of(ranges)?;
         let mut found = BTreeMap::new();
-        self.complete(&blocks, &mut found)?;
+        self.add_missing(&blocks, &mut found)?;
         Ok(ranges.iter().map(|range| assemble(&found, range)).collect())
     }
 }
@@ -638,7 +643,7 @@ struct FoundFile {
 }
 
 /// Extent files in a folder; other files are ignored.
-fn files_in(folder: &Path) -> Result<Vec<FoundFile>, BlobError> {
+fn list_extent_files(folder: &Path) -> Result<Vec<FoundFile>, BlobError> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(inner) = folders.pop() {
@@ -686,7 +691,7 @@ fn first_block(key: &Key) -> u64 {
 }
 
 /// `count` bits starting at `from`.
-fn bits(from: u64, count: u64) -> BlockSet {
+fn bit_range(from: u64, count: u64) -> BlockSet {
     let ones = if count >= u64::from(BlockSet::BITS) { BlockSet::MAX } else { (1 << count) - 1 };
     ones << from
 }

@@ -75,7 +75,7 @@ fn open(folder: &Path, bytes_max: u64) -> Arc<BlockCache> {
 }
 
 #[test]
-fn blocks_are_fetched_once_neighbours_together() {
+fn blocks_are_fetched_once_and_neighbours_together() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), u64::MAX);
     let remote = Remote::of(200 * BLOCK as usize + 5);
@@ -97,12 +97,12 @@ fn blocks_are_fetched_once_neighbours_together() {
     for (offset, len) in [(size - 1, 2), (size + 1, 0), (u64::MAX, 1), (0, usize::MAX)] {
         assert!(matches!(object.read_at(offset, len), Err(ReadError::PastEnd { .. })), "{offset} {len}");
     }
-    let figures = cache.figures();
+    let figures = cache.stats();
     assert_eq!((figures.fetches, figures.bytes, figures.damaged_blocks), (4, 8 * BLOCK, 0));
 }
 
 #[test]
-fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
+fn cache_survives_restart_and_objects_can_be_removed() {
     let folder = tempfile::tempdir().unwrap();
     let remote = Remote::of(3 << 20);
     let whole = |cache: &Arc<BlockCache>, name: &str| {
@@ -114,11 +114,11 @@ fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
     remote.fetched();
     drop(cache);
     let cache = open(folder.path(), u64::MAX);
-    assert!(cache.figures().bytes >= 6 << 20);
+    assert!(cache.stats().bytes >= 6 << 20);
     *lock(&remote.is_down) = true;
     ["v/a/1", "v/a/10"].into_iter().for_each(|name| whole(&cache, name));
-    assert_eq!(cache.figures().bytes, 6 << 20);
-    cache.forget("v/a/1");
+    assert_eq!(cache.stats().bytes, 6 << 20);
+    cache.remove_object("v/a/1");
     assert!(!folder.path().join("v/a/1").exists() && folder.path().join("v/a/10").exists());
     whole(&cache, "v/a/10");
     let gone = remote.through(&cache, "v/a/1", false).read_at(0, 1).unwrap_err();
@@ -135,7 +135,7 @@ fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
 }
 
 #[test]
-fn what_is_damaged_cut_or_gone_is_fetched_again() {
+fn damaged_truncated_or_missing_files_are_refetched() {
     let folder = tempfile::tempdir().unwrap();
     let remote = Remote::of((2 * EXTENT_BLOCKS + 2) * BLOCK as usize);
     for (at, harm) in (0..).zip(["flip", "sum", "cut", "magic", "remove", "flip open"]) {
@@ -172,7 +172,7 @@ fn what_is_damaged_cut_or_gone_is_fetched_again() {
 }
 
 #[test]
-fn a_full_cache_keeps_what_lasts() {
+fn full_caches_keep_lasting_entries() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), 8 << 20);
     let (filter, data) = (Remote::of(1 << 20), Remote::of(40 << 20));
@@ -181,21 +181,21 @@ fn a_full_cache_keeps_what_lasts() {
     let object = data.through(&cache, "v/data", false);
     for start in (0..40 << 20).step_by(1 << 20) {
         object.read_at(start, 1 << 20).unwrap();
-        assert!(cache.figures().bytes <= 8 << 20);
+        assert!(cache.stats().bytes <= 8 << 20);
     }
     filter.fetched();
     lasting.read_at(0, 1 << 20).unwrap();
     assert_eq!(filter.fetched(), []);
-    assert_eq!(cache.figures().bytes_evicted, 33 << 20);
-    let on_disk: u64 = files_in(folder.path()).unwrap().iter().map(|file| file.bytes).sum();
+    assert_eq!(cache.stats().bytes_evicted, 33 << 20);
+    let on_disk: u64 = list_extent_files(folder.path()).unwrap().iter().map(|file| file.bytes).sum();
     assert!(on_disk <= 9 << 20, "{on_disk}");
     // A smaller cache shrinks when it is opened.
     drop(cache);
-    assert!(open(folder.path(), 2 << 20).figures().bytes <= 2 << 20);
+    assert!(open(folder.path(), 2 << 20).stats().bytes <= 2 << 20);
 }
 
 #[test]
-fn a_cache_that_cannot_write_reads_all_the_same() {
+fn unwritable_caches_still_read() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), u64::MAX);
     // A file occupies the path of the object's folder.
@@ -205,11 +205,11 @@ fn a_cache_that_cannot_write_reads_all_the_same() {
     for _ in 0..2 {
         assert_eq!(object.read_at(0, 1 << 20).unwrap(), remote.bytes);
     }
-    assert_eq!((cache.figures().failed_writes, cache.figures().bytes), (2, 0));
+    assert_eq!((cache.stats().failed_writes, cache.stats().bytes), (2, 0));
 }
 
 #[test]
-fn readers_beside_one_another_fetch_each_block_once() {
+fn concurrent_readers_fetch_each_block_once() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), u64::MAX);
     let remote = Remote::of(300 * BLOCK as usize);
@@ -237,7 +237,7 @@ fn readers_beside_one_another_fetch_each_block_once() {
 }
 
 #[test]
-fn a_shorter_object_than_was_written_is_refused() {
+fn truncated_objects_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), u64::MAX);
     let remote = Remote::of(100);
@@ -250,7 +250,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_ranges_in_any_order_give_the_objects_bytes(
+    fn any_ranges_in_any_order_read_correctly(
         len in 1_usize..400_000,
         reads in prop::collection::vec(prop::collection::vec((0.0..1.0_f64, 0.0..1.0_f64), 1..6), 1..20),
         blocks_max in 1_u64..40,
@@ -293,7 +293,7 @@ impl ReadAt for WithEnd {
 }
 
 #[test]
-fn an_end_that_comes_with_an_object_is_kept_and_not_fetched() {
+fn tail_read_on_open_is_cached() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), u64::MAX);
     let remote = Remote::of(10 * BLOCK as usize + 77);

@@ -2,7 +2,7 @@
 //!
 //! A request goes to the healthy server with the fewest requests in flight, ties round-robin. After a failed connection
 //! or several failed requests in a row, a server *rests*: it gets requests only if all servers rest. When the rest is
-//! over, a single probe request tests it. Rests double from [`REST_FIRST`] to [`REST_MAX`].
+//! over, a single probe request tests it. Rests double from [`BACKOFF_FIRST`] to [`BACKOFF_MAX`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use quarry_stdx::SharedClock;
 
-const REST_FIRST: Duration = Duration::from_millis(500);
+const BACKOFF_FIRST: Duration = Duration::from_millis(500);
 /// Longest rest.
-const REST_MAX: Duration = Duration::from_secs(15);
+const BACKOFF_MAX: Duration = Duration::from_secs(15);
 /// Consecutive failures after which a server rests; an unreachable server rests at once.
 const FAILURES_MAX: u32 = 3;
 
@@ -30,15 +30,15 @@ pub(crate) struct Endpoint<T> {
     /// Its URL, which identifies it.
     pub(crate) url: String,
     pub(crate) client: T,
-    under_way: AtomicU64,
+    in_flight: AtomicU64,
     health: Mutex<Health>,
 }
 
 #[derive(Debug, Default)]
 struct Health {
     failures: u32,
-    rests: u32,
-    resting_until_ns: Option<i64>,
+    backoffs: u32,
+    backoff_until_ns: Option<i64>,
 }
 
 /// Outcome of a request, as it affects the server's health.
@@ -49,29 +49,29 @@ pub(crate) enum Outcome {
     /// The request failed or timed out.
     Failed,
     /// The server was unreachable.
-    Unreached,
+    Unreachable,
     /// Another server answered first.
-    Overtaken,
+    Superseded,
 }
 
 /// A request in flight. Dropping it means that another request overtook it.
-pub(crate) struct Turn<'a, T> {
+pub(crate) struct RequestGuard<'a, T> {
     pub(crate) endpoint: &'a Endpoint<T>,
     clock: &'a SharedClock,
     outcome: Outcome,
 }
 
-impl<T> Turn<'_, T> {
+impl<T> RequestGuard<'_, T> {
     /// Reports how the request ended.
     pub(crate) fn end(mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for RequestGuard<'_, T> {
     fn drop(&mut self) {
-        self.endpoint.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.endpoint.health().note(self.outcome, self.clock.elapsed_ns());
+        self.endpoint.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.endpoint.health().record_outcome(self.outcome, self.clock.elapsed_ns());
     }
 }
 
@@ -82,29 +82,29 @@ impl<T> Endpoint<T> {
 }
 
 impl Health {
-    fn note(&mut self, outcome: Outcome, now_ns: i64) {
+    fn record_outcome(&mut self, outcome: Outcome, now_ns: i64) {
         match outcome {
             Outcome::Answered => *self = Health::default(),
-            Outcome::Failed | Outcome::Overtaken => self.failures += 1,
-            Outcome::Unreached => self.failures = FAILURES_MAX,
+            Outcome::Failed | Outcome::Superseded => self.failures += 1,
+            Outcome::Unreachable => self.failures = FAILURES_MAX,
         }
         if self.failures >= FAILURES_MAX {
-            let rest = REST_FIRST.saturating_mul(1 << self.rests.min(10)).min(REST_MAX);
+            let rest = BACKOFF_FIRST.saturating_mul(1 << self.backoffs.min(10)).min(BACKOFF_MAX);
             self.failures = 0;
-            self.rests += 1;
-            self.resting_until_ns = Some(now_ns.saturating_add(i64::try_from(rest.as_nanos()).unwrap_or(i64::MAX)));
+            self.backoffs += 1;
+            self.backoff_until_ns = Some(now_ns.saturating_add(i64::try_from(rest.as_nanos()).unwrap_or(i64::MAX)));
         }
     }
 
     /// Whether the server may be used. When its rest is over, one probe is admitted; until the probe is answered, the
     /// server still rests for all other requests.
     fn admits(&mut self, now_ns: i64) -> bool {
-        match self.resting_until_ns {
+        match self.backoff_until_ns {
             None => true,
             Some(until_ns) if now_ns < until_ns => false,
             Some(_) => {
-                let trial = i64::try_from(REST_MAX.as_nanos()).unwrap_or(i64::MAX);
-                self.resting_until_ns = Some(now_ns.saturating_add(trial));
+                let trial = i64::try_from(BACKOFF_MAX.as_nanos()).unwrap_or(i64::MAX);
+                self.backoff_until_ns = Some(now_ns.saturating_add(trial));
                 true
             }
         }
@@ -114,22 +114,22 @@ impl Health {
 impl<T> Endpoints<T> {
     pub(crate) fn new(clients: Vec<(String, T)>, clock: SharedClock) -> Endpoints<T> {
         assert!(!clients.is_empty(), "a store has a server");
-        let endpoint = |(url, client)| Endpoint { url, client, under_way: AtomicU64::new(0), health: Mutex::default() };
+        let endpoint = |(url, client)| Endpoint { url, client, in_flight: AtomicU64::new(0), health: Mutex::default() };
         Endpoints { all: clients.into_iter().map(endpoint).collect(), turn: AtomicUsize::new(0), clock }
     }
 
     /// The server for the next request; avoids the one named `avoid` if another is healthy.
-    pub(crate) fn next(&self, avoid: Option<&str>) -> Turn<'_, T> {
+    pub(crate) fn next(&self, avoid: Option<&str>) -> RequestGuard<'_, T> {
         let now_ns = self.clock.elapsed_ns();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut in_turn: Vec<&Endpoint<T>> =
             (0..self.all.len()).map(|at| &self.all[(turn + at) % self.all.len()]).collect();
         in_turn
-            .sort_by_key(|endpoint| (avoid == Some(endpoint.url.as_str()), endpoint.under_way.load(Ordering::Relaxed)));
+            .sort_by_key(|endpoint| (avoid == Some(endpoint.url.as_str()), endpoint.in_flight.load(Ordering::Relaxed)));
         let first = in_turn[0];
         let endpoint = in_turn.into_iter().find(|endpoint| endpoint.health().admits(now_ns)).unwrap_or(first);
-        endpoint.under_way.fetch_add(1, Ordering::Relaxed);
-        Turn { endpoint, clock: &self.clock, outcome: Outcome::Overtaken }
+        endpoint.in_flight.fetch_add(1, Ordering::Relaxed);
+        RequestGuard { endpoint, clock: &self.clock, outcome: Outcome::Superseded }
     }
 
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
@@ -153,7 +153,11 @@ mod tests {
 
     /// Sends `count` requests, each with the outcome that `outcome` returns for its server; returns the number of
     /// requests per server.
-    fn ask(endpoints: &Endpoints<()>, count: usize, outcome: impl Fn(&str) -> Outcome) -> BTreeMap<String, usize> {
+    fn send_requests(
+        endpoints: &Endpoints<()>,
+        count: usize,
+        outcome: impl Fn(&str) -> Outcome,
+    ) -> BTreeMap<String, usize> {
         let mut asked = BTreeMap::new();
         for _ in 0..count {
             let turn = endpoints.next(None);
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn requests_are_spread_over_servers() {
         let (endpoints, _) = three();
-        let asked = ask(&endpoints, 30, |_| Outcome::Answered);
+        let asked = send_requests(&endpoints, 30, |_| Outcome::Answered);
         assert_eq!(asked.values().copied().collect::<Vec<_>>(), [10, 10, 10]);
         let held: Vec<_> = (0..6).map(|_| endpoints.next(None)).collect();
         let of = |url: &str| held.iter().filter(|turn| turn.endpoint.url == url).count();
@@ -175,58 +179,58 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_server_gets_fewer() {
+    fn slow_servers_get_fewer_requests() {
         let (endpoints, _) = three();
         let (stuck, others): (Vec<_>, Vec<_>) =
             (0..12).map(|_| endpoints.next(None)).partition(|turn| turn.endpoint.url == "b");
         assert_eq!(stuck.len(), 4);
         others.into_iter().for_each(|turn| turn.end(Outcome::Answered));
-        assert!(!ask(&endpoints, 30, |_| Outcome::Answered).contains_key("b"));
+        assert!(!send_requests(&endpoints, 30, |_| Outcome::Answered).contains_key("b"));
     }
 
     #[test]
-    fn a_server_that_cannot_be_reached_rests_longer_each_time() {
+    fn unreachable_servers_back_off_exponentially() {
         let (endpoints, clock) = three();
-        let down = |url: &str| if url == "b" { Outcome::Unreached } else { Outcome::Answered };
+        let down = |url: &str| if url == "b" { Outcome::Unreachable } else { Outcome::Answered };
         let mut asked_at = Vec::new();
         for tick in 0..600 {
-            if ask(&endpoints, 3, down).contains_key("b") {
+            if send_requests(&endpoints, 3, down).contains_key("b") {
                 asked_at.push(tick);
             }
             clock.advance_ns(100_000_000);
         }
         let rests: Vec<i32> = asked_at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(&rests[..6], [5, 10, 20, 40, 80, 150], "tenths of a second");
-        clock.advance_ns(REST_MAX.as_nanos() as i64);
-        assert_eq!(ask(&endpoints, 30, |_| Outcome::Answered)["b"], 10, "used again at once");
+        clock.advance_ns(BACKOFF_MAX.as_nanos() as i64);
+        assert_eq!(send_requests(&endpoints, 30, |_| Outcome::Answered)["b"], 10, "used again at once");
     }
 
     #[test]
-    fn one_request_tries_a_server_that_has_rested() {
+    fn one_request_probes_a_server_after_its_backoff() {
         let (endpoints, clock) = three();
-        ask(&endpoints, 3, |url| if url == "b" { Outcome::Unreached } else { Outcome::Answered });
-        clock.advance_ns(REST_FIRST.as_nanos() as i64);
+        send_requests(&endpoints, 3, |url| if url == "b" { Outcome::Unreachable } else { Outcome::Answered });
+        clock.advance_ns(BACKOFF_FIRST.as_nanos() as i64);
         let held: Vec<_> = (0..9).map(|_| endpoints.next(None)).collect();
         assert_eq!(held.iter().filter(|turn| turn.endpoint.url == "b").count(), 1);
     }
 
     #[test]
-    fn some_failures_are_forgiven() {
+    fn occasional_failures_are_tolerated() {
         let (endpoints, _) = three();
-        assert_eq!(ask(&endpoints, 6, |_| Outcome::Failed).len(), 3);
-        ask(&endpoints, 3, |_| Outcome::Answered);
+        assert_eq!(send_requests(&endpoints, 6, |_| Outcome::Failed).len(), 3);
+        send_requests(&endpoints, 3, |_| Outcome::Answered);
         let failing = |url: &str| if url == "a" { Outcome::Failed } else { Outcome::Answered };
-        assert_eq!(ask(&endpoints, 60, failing)["a"], FAILURES_MAX as usize);
+        assert_eq!(send_requests(&endpoints, 60, failing)["a"], FAILURES_MAX as usize);
     }
 
     #[test]
-    fn when_all_rest_one_is_asked_all_the_same() {
+    fn requests_are_sent_even_if_all_servers_back_off() {
         let (endpoints, _) = three();
-        assert_eq!(ask(&endpoints, 30, |_| Outcome::Unreached).values().sum::<usize>(), 30);
+        assert_eq!(send_requests(&endpoints, 30, |_| Outcome::Unreachable).values().sum::<usize>(), 30);
     }
 
     #[test]
-    fn a_second_attempt_goes_elsewhere() {
+    fn second_attempts_use_another_server() {
         let (endpoints, _) = three();
         for _ in 0..10 {
             let turn = endpoints.next(Some("a"));

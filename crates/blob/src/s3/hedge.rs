@@ -14,11 +14,11 @@ pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_secs(5);
 /// One adjustment step is the delay divided by this; an observation raises the delay by 19 steps or lowers it by one.
-const STEP: i64 = 100;
+const STEP_DIVISOR: i64 = 100;
 /// Number of reads that allow one hedge.
 const READS_PER_HEDGE: i64 = 20;
 /// Maximum number of hedges saved up.
-const SAVED_MAX: i64 = 10;
+const SAVED_HEDGES_MAX: i64 = 10;
 
 /// The delay before a read is hedged, and the budget of hedges.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Hedge {
 impl Hedge {
     pub(crate) fn new() -> Hedge {
         let delay_us = AtomicI64::new(micros(Duration::from_millis(200)));
-        Hedge { delay_us, saved: AtomicI64::new(SAVED_MAX * READS_PER_HEDGE) }
+        Hedge { delay_us, saved: AtomicI64::new(SAVED_HEDGES_MAX * READS_PER_HEDGE) }
     }
 
     /// The delay learnt so far.
@@ -40,23 +40,23 @@ impl Hedge {
 
     /// Learns from a read's duration. Moves the delay towards the 95th percentile, where one increase of 19 steps
     /// balances 19 decreases of one step.
-    pub(crate) fn learn(&self, took: Duration) {
+    pub(crate) fn record_duration(&self, took: Duration) {
         let took = micros(took);
         let delay = self.delay_us.load(Ordering::Relaxed);
-        let part = (delay / STEP / 19).max(1);
+        let part = (delay / STEP_DIVISOR / 19).max(1);
         let to = if took > delay { delay + 19 * part } else { delay - part };
         // If two reads end at the same time, one observation may be lost.
         self.delay_us.store(to.clamp(micros(DELAY_MIN), micros(DELAY_MAX)), Ordering::Relaxed);
-        self.change(1);
+        self.adjust_budget(1);
     }
 
     /// Whether a read may be hedged now; deducts it from the budget.
-    pub(crate) fn take(&self) -> bool {
-        self.change(-READS_PER_HEDGE)
+    pub(crate) fn take_hedge(&self) -> bool {
+        self.adjust_budget(-READS_PER_HEDGE)
     }
 
-    fn change(&self, by: i64) -> bool {
-        let most = SAVED_MAX * READS_PER_HEDGE;
+    fn adjust_budget(&self, by: i64) -> bool {
+        let most = SAVED_HEDGES_MAX * READS_PER_HEDGE;
         let changed = |saved: i64| (saved + by >= 0).then_some((saved + by).min(most));
         self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).is_ok()
     }
@@ -71,30 +71,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_delay_comes_to_lie_above_most_reads() {
+    fn delay_converges_above_most_reads() {
         let hedge = Hedge::new();
         // 1 to 100 ms in a scrambled order.
         for at in 0..20_000_u64 {
-            hedge.learn(Duration::from_millis(at * 37 % 100 + 1));
+            hedge.record_duration(Duration::from_millis(at * 37 % 100 + 1));
         }
         let delay = hedge.delay().as_millis();
         assert!((85..=100).contains(&delay), "{delay} ms");
         for _ in 0..20_000 {
-            hedge.learn(Duration::from_millis(30));
+            hedge.record_duration(Duration::from_millis(30));
         }
         let delay = hedge.delay().as_millis();
         assert!((28..=33).contains(&delay), "{delay} ms");
-        (0..20_000).for_each(|_| hedge.learn(Duration::ZERO));
+        (0..20_000).for_each(|_| hedge.record_duration(Duration::ZERO));
         assert_eq!(hedge.delay(), DELAY_MIN);
-        (0..20_000).for_each(|_| hedge.learn(Duration::from_secs(3600)));
+        (0..20_000).for_each(|_| hedge.record_duration(Duration::from_secs(3600)));
         assert_eq!(hedge.delay(), DELAY_MAX);
     }
 
     #[test]
-    fn one_read_in_twenty_is_sent_twice() {
+    fn one_read_in_twenty_is_hedged() {
         let hedge = Hedge::new();
-        assert_eq!((0..100).filter(|_| hedge.take()).count(), 10);
-        (0..200).for_each(|_| hedge.learn(Duration::ZERO));
-        assert_eq!((0..100).filter(|_| hedge.take()).count(), 10);
+        assert_eq!((0..100).filter(|_| hedge.take_hedge()).count(), 10);
+        (0..200).for_each(|_| hedge.record_duration(Duration::ZERO));
+        assert_eq!((0..100).filter(|_| hedge.take_hedge()).count(), 10);
     }
 }

@@ -34,35 +34,35 @@ use tokio::runtime::{Builder, Runtime};
 
 use self::requests::{Part, Requests};
 pub(crate) use self::sums::BLOCK_BYTES;
-use self::sums::{Footer, Sums};
+use self::sums::{BlockChecksums, Footer};
 use self::traffic::count;
-use crate::{BlobError, BlobStore, Listed};
+use crate::{BlobError, BlobStore, ListedObject};
 
 pub use self::settings::{S3Credentials, S3Encryption, S3Settings};
 pub use self::traffic::S3Traffic;
 
 /// Threads of the runtime.
-const THREADS: usize = 2;
+const RUNTIME_THREADS: usize = 2;
 /// Bytes read from an object's end when it is opened without a hint; enough for the checksums of 50 MB and a part of the
 /// object.
-const END_BYTES: u64 = 64 << 10;
+const TAIL_BYTES: u64 = 64 << 10;
 /// Minimum bytes read from an object's end: its footer, some checksums, and the last two blocks.
 const END_BYTES_MIN: u64 = 3 * BLOCK_BYTES;
 /// Maximum bytes read by one request.
 const READ_BYTES_MAX: u64 = 4 << 20;
 /// Concurrent requests for one range.
-const READS_AT_ONCE: usize = 8;
+const CONCURRENT_READS_MAX: usize = 8;
 /// Concurrent range reads of one call: more than the columns of a page usually take.
-const RANGES_AT_ONCE: usize = 64;
+const CONCURRENT_RANGES_MAX: usize = 64;
 /// Concurrent puts of one call.
-const PUTS_AT_ONCE: usize = 8;
+const CONCURRENT_PUTS_MAX: usize = 8;
 /// Maximum attempts at a listing.
-const LISTINGS_MAX: u32 = 5;
+const LIST_ATTEMPTS_MAX: u32 = 5;
 /// Maximum reads of a range whose checksums do not match.
-const READS_MAX: u32 = 4;
+const READ_ATTEMPTS_MAX: u32 = 4;
 
 /// A store of objects in one container (bucket) of an S3-compatible service.
-pub struct S3 {
+pub struct S3Store {
     core: Arc<Core>,
 }
 
@@ -73,7 +73,7 @@ struct Core {
     runtime: Option<Runtime>,
 }
 
-impl fmt::Debug for S3 {
+impl fmt::Debug for S3Store {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_tuple("S3").field(&self.core.requests.place()).finish()
     }
@@ -105,13 +105,14 @@ impl Core {
     }
 }
 
-impl S3 {
+impl S3Store {
     /// Opens a store without contacting it.
-    pub fn open(settings: S3Settings, clock: SharedClock) -> Result<S3, BlobError> {
+    pub fn open(settings: S3Settings, clock: SharedClock) -> Result<S3Store, BlobError> {
         let requests = Arc::new(Requests::new(settings, clock)?);
-        let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("quarry-s3").enable_all().build();
+        let built =
+            Builder::new_multi_thread().worker_threads(RUNTIME_THREADS).thread_name("quarry-s3").enable_all().build();
         let runtime = built.map_err(|error| BlobError::Settings { reason: format!("no threads: {error}") })?;
-        Ok(S3 { core: Arc::new(Core { requests, runtime: Some(runtime) }) })
+        Ok(S3Store { core: Arc::new(Core { requests, runtime: Some(runtime) }) })
     }
 
     /// Statistics of requests so far.
@@ -120,14 +121,14 @@ impl S3 {
     }
 }
 
-impl BlobStore for S3 {
+impl BlobStore for S3Store {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         self.put_all(&[(name, bytes)])
     }
 
     fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
         objects.iter().try_for_each(|(name, _)| crate::name::check(name))?;
-        for some in objects.chunks(PUTS_AT_ONCE) {
+        for some in objects.chunks(CONCURRENT_PUTS_MAX) {
             // The data must outlive the requests, so it is copied, in groups to bound memory.
             let objects: Vec<(String, Bytes)> =
                 some.iter().map(|(name, bytes)| ((*name).to_owned(), with_trailer(bytes))).collect();
@@ -140,7 +141,7 @@ impl BlobStore for S3 {
                 // Waits for all before reporting the first failure: an upload dropped halfway would leave its parts
                 // behind.
                 let ended: Vec<Result<(), BlobError>> =
-                    stream::iter(objects).map(put).buffer_unordered(PUTS_AT_ONCE).collect().await;
+                    stream::iter(objects).map(put).buffer_unordered(CONCURRENT_PUTS_MAX).collect().await;
                 ended.into_iter().collect::<Result<(), BlobError>>()
             })?;
         }
@@ -148,14 +149,14 @@ impl BlobStore for S3 {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.open_with_end(name, END_BYTES)
+        self.open_with_tail(name, TAIL_BYTES)
     }
 
-    fn checks_reads(&self) -> bool {
+    fn verifies_checksums(&self) -> bool {
         true
     }
 
-    fn open_with_end(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
+    fn open_with_tail(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         let (requests, name) = (Arc::clone(&self.core.requests), name.to_owned());
         let end_bytes = end_bytes.clamp(END_BYTES_MIN, READ_BYTES_MAX);
         let layout = self.core.wait(async move { Layout::read(&requests, name, end_bytes).await })?;
@@ -178,10 +179,10 @@ impl BlobStore for S3 {
         Ok(names.into_iter().collect())
     }
 
-    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
-        for attempt in 1..=LISTINGS_MAX {
+    fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
+        for attempt in 1..=LIST_ATTEMPTS_MAX {
             match self.list_once(visit) {
-                Err(BlobError::Remote { .. }) if attempt < LISTINGS_MAX => {
+                Err(BlobError::Remote { .. }) if attempt < LIST_ATTEMPTS_MAX => {
                     count(&self.core.requests.counters.repetitions, 1)
                 }
                 listed => return listed,
@@ -191,16 +192,16 @@ impl BlobStore for S3 {
     }
 }
 
-impl S3 {
+impl S3Store {
     /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later one does.
-    fn list_once(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+    fn list_once(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let requests = Arc::clone(&self.core.requests);
         let mut listing = self.core.wait(async move { requests.list().await })?;
         loop {
             listing.objects.into_iter().for_each(&mut *visit);
             let Some(rest) = listing.rest else { return Ok(()) };
             let requests = Arc::clone(&self.core.requests);
-            listing = self.core.wait(async move { requests.list_on(rest).await })?;
+            listing = self.core.wait(async move { requests.list_next(rest).await })?;
         }
     }
 }
@@ -216,20 +217,20 @@ fn with_trailer(bytes: &[u8]) -> Bytes {
 /// Layout of an object, known after reading its end.
 struct Layout {
     name: String,
-    sums: Sums,
+    sums: BlockChecksums,
     /// Offset and content of the last whole blocks, if they were read with the trailer and not taken yet.
     end: Mutex<(u64, Bytes)>,
 }
 
 impl Layout {
     async fn read(requests: &Requests, name: String, end_bytes: u64) -> Result<Layout, BlobError> {
-        for attempt in 1..=READS_MAX {
+        for attempt in 1..=READ_ATTEMPTS_MAX {
             if attempt > 1 {
                 count(&requests.counters.refetches, 1);
             }
             let end = requests.read(&name, GetRange::Suffix(end_bytes)).await?;
             if let Some((footer, trailer)) = trailer_of(requests, &name, &end).await?
-                && let Some(sums) = Sums::read(&trailer, footer)
+                && let Some(sums) = BlockChecksums::read(&trailer, footer)
                 && let Some(end) = whole_blocks(&sums, &end)
             {
                 return Ok(Layout { name, sums, end: Mutex::new(end) });
@@ -244,7 +245,7 @@ impl Layout {
 
     /// Reads whole blocks and verifies their checksums.
     async fn blocks(&self, requests: &Requests, range: Range<u64>) -> Result<Bytes, BlobError> {
-        for attempt in 1..=READS_MAX {
+        for attempt in 1..=READ_ATTEMPTS_MAX {
             if attempt > 1 {
                 count(&requests.counters.refetches, 1);
             }
@@ -260,7 +261,7 @@ impl Layout {
 
     /// Reads a non-empty range inside the object.
     async fn range(&self, requests: &Requests, offset: u64, len: usize) -> Result<Bytes, BlobError> {
-        let around = self.sums.around(offset, len as u64);
+        let around = self.sums.enclosing_blocks(offset, len as u64);
         let (start, end) = self.end().clone();
         let (from, found) = if around.start >= start && around.end <= start + end.len() as u64 {
             (start, end)
@@ -268,7 +269,7 @@ impl Layout {
             let pieces = around.clone().step_by(READ_BYTES_MAX as usize);
             let read = |from: u64| self.blocks(requests, from..(from + READ_BYTES_MAX).min(around.end));
             let read: Vec<Result<Bytes, BlobError>> =
-                stream::iter(pieces).map(read).buffered(READS_AT_ONCE).collect().await;
+                stream::iter(pieces).map(read).buffered(CONCURRENT_READS_MAX).collect().await;
             let read = read.into_iter().collect::<Result<Vec<Bytes>, BlobError>>()?;
             (around.start, if read.len() == 1 { read[0].clone() } else { read.concat().into() })
         };
@@ -290,7 +291,7 @@ async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Optio
 }
 
 /// The whole blocks that came with an object's end; `None` if they do not match their checksums.
-fn whole_blocks(sums: &Sums, end: &Part) -> Option<(u64, Bytes)> {
+fn whole_blocks(sums: &BlockChecksums, end: &Part) -> Option<(u64, Bytes)> {
     let start = end.start.next_multiple_of(sums.block_bytes()).min(sums.size());
     if start == sums.size() {
         return Some((start, Bytes::new()));
@@ -348,7 +349,7 @@ impl ReadAt for S3Object {
                 }
             };
             let read: Vec<Result<Bytes, BlobError>> =
-                stream::iter(ranges).map(read).buffered(RANGES_AT_ONCE).collect().await;
+                stream::iter(ranges).map(read).buffered(CONCURRENT_RANGES_MAX).collect().await;
             read.into_iter().collect::<Result<Vec<Bytes>, BlobError>>()
         });
         read.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })

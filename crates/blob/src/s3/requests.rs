@@ -21,12 +21,12 @@ use super::hedge::{self, Hedge};
 use super::retry::{self, Budget};
 use super::sums::FOOTER_BYTES;
 use super::traffic::{Counters, count};
-use crate::{BlobError, Listed, S3Settings, name};
+use crate::{BlobError, ListedObject, S3Settings, name};
 
 /// Concurrent uploads of one object's parts.
-const PARTS_AT_ONCE: usize = 4;
+const CONCURRENT_PARTS_MAX: usize = 4;
 /// Number of objects of a listing read at once, as many as one answer contains.
-const LISTED_AT_ONCE: usize = 1_000;
+const LIST_PAGE_OBJECTS: usize = 1_000;
 /// Maximum bytes of a server's message that are passed on.
 const REASON_BYTES_MAX: usize = 300;
 
@@ -44,7 +44,7 @@ pub(crate) struct Requests {
 
 /// Operation and object, for messages.
 #[derive(Clone, Copy)]
-struct Ask<'a> {
+struct RequestContext<'a> {
     action: &'static str,
     name: &'a str,
     timeout: Duration,
@@ -65,7 +65,7 @@ pub(crate) type Keys = BoxStream<'static, object_store::Result<ObjectMeta>>;
 
 /// Some objects of a listing.
 pub(crate) struct Listing {
-    pub(crate) objects: Vec<Listed>,
+    pub(crate) objects: Vec<ListedObject>,
     /// Rest of the listing; `None` at the end.
     pub(crate) rest: Option<Keys>,
 }
@@ -74,9 +74,9 @@ pub(crate) struct Listing {
 enum Failure {
     NotFound,
     /// Permanent: a retry would fail as well.
-    Final(BlobError),
+    Permanent(BlobError),
     /// Transient: a retry may succeed.
-    Passing {
+    Transient {
         reason: String,
         outcome: Outcome,
     },
@@ -117,12 +117,12 @@ impl Requests {
         Path::parse(key).map_err(|_| BlobError::InvalidName { name: name.to_owned(), reason: "it is not a valid key" })
     }
 
-    fn ask_about<'a>(&self, action: &'static str, name: &'a str) -> Ask<'a> {
-        Ask { action, name, timeout: self.settings.request_timeout }
+    fn context_of<'a>(&self, action: &'static str, name: &'a str) -> RequestContext<'a> {
+        RequestContext { action, name, timeout: self.settings.request_timeout }
     }
 
     /// Sends a request until it is answered, fails permanently, or runs out of attempts.
-    async fn send<T, F>(&self, ask: Ask<'_>, call: impl Fn(AmazonS3) -> F) -> Result<T, BlobError>
+    async fn send<T, F>(&self, ask: RequestContext<'_>, call: impl Fn(AmazonS3) -> F) -> Result<T, BlobError>
     where
         F: Future<Output = object_store::Result<T>>,
     {
@@ -136,8 +136,8 @@ impl Requests {
                     return Ok(answer);
                 }
                 Err((Failure::NotFound, _)) => return Err(BlobError::NotFound { name: ask.name.to_owned() }),
-                Err((Failure::Final(error), _)) => return Err(error),
-                Err((Failure::Passing { reason, .. }, url)) => (reason, url),
+                Err((Failure::Permanent(error), _)) => return Err(error),
+                Err((Failure::Transient { reason, .. }, url)) => (reason, url),
             };
             if attempt >= self.settings.attempts_max || !self.budget.spend() {
                 return Err(self.unavailable(ask, attempt, &reason));
@@ -150,14 +150,14 @@ impl Requests {
         Err(self.unavailable(ask, u32::MAX, "it was sent too often"))
     }
 
-    fn unavailable(&self, ask: Ask<'_>, attempts: u32, reason: &str) -> BlobError {
+    fn unavailable(&self, ask: RequestContext<'_>, attempts: u32, reason: &str) -> BlobError {
         let (action, name) = (ask.action, ask.name.to_owned());
         BlobError::Remote { action, name, place: self.place(), attempts, reason: reason.to_owned() }
     }
 
     async fn send_once<T, F>(
         &self,
-        ask: Ask<'_>,
+        ask: RequestContext<'_>,
         avoid: Option<&str>,
         call: &impl Fn(AmazonS3) -> F,
     ) -> Result<T, (Failure, String)>
@@ -178,36 +178,36 @@ impl Requests {
             Ok(Err(error)) => self.failure(ask, &error),
             Err(_) => {
                 let reason = format!("no answer within {} s", ask.timeout.as_secs_f64());
-                Failure::Passing { reason, outcome: Outcome::Failed }
+                Failure::Transient { reason, outcome: Outcome::Failed }
             }
         };
         let url = turn.endpoint.url.clone();
         turn.end(match &failure {
-            Failure::Passing { outcome, .. } => *outcome,
-            Failure::NotFound | Failure::Final(_) => Outcome::Answered,
+            Failure::Transient { outcome, .. } => *outcome,
+            Failure::NotFound | Failure::Permanent(_) => Outcome::Answered,
         });
         Err((failure, url))
     }
 
-    fn failure(&self, ask: Ask<'_>, error: &object_store::Error) -> Failure {
+    fn failure(&self, ask: RequestContext<'_>, error: &object_store::Error) -> Failure {
         use object_store::Error as Theirs;
-        let reason = with_advice(short(&error.to_string()));
+        let reason = add_advice(truncate_message(&error.to_string()));
         match error {
-            Theirs::NotFound { .. } if reason.contains("NoSuchBucket") => Failure::Final(BlobError::Settings {
+            Theirs::NotFound { .. } if reason.contains("NoSuchBucket") => Failure::Permanent(BlobError::Settings {
                 reason: format!("container {} does not exist; create it first", self.place()),
             }),
             Theirs::NotFound { .. } => Failure::NotFound,
             Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => {
                 let (action, name) = (ask.action, ask.name.to_owned());
-                Failure::Final(BlobError::Denied { action, name, place: self.place(), reason })
+                Failure::Permanent(BlobError::Denied { action, name, place: self.place(), reason })
             }
             Theirs::NotSupported { .. }
             | Theirs::InvalidPath { .. }
             | Theirs::NotImplemented { .. }
             | Theirs::AlreadyExists { .. }
             | Theirs::Precondition { .. }
-            | Theirs::NotModified { .. } => Failure::Final(BlobError::Settings { reason }),
-            _ => Failure::Passing { outcome: outcome_of(error), reason },
+            | Theirs::NotModified { .. } => Failure::Permanent(BlobError::Settings { reason }),
+            _ => Failure::Transient { outcome: outcome_of(error), reason },
         }
     }
 
@@ -222,7 +222,7 @@ impl Requests {
                 let (path, payload) = (path.clone(), payload.clone());
                 async move { client.put(&path, payload).await }
             };
-            self.send(self.ask_about("write", name), put).await?;
+            self.send(self.context_of("write", name), put).await?;
         }
         count(&self.counters.bytes_sent, object.len() as u64);
         Ok(())
@@ -233,7 +233,7 @@ impl Requests {
             let path = path.clone();
             async move { client.create_multipart(&path).await }
         };
-        let id = self.send(self.ask_about("begin to write", name), begin).await?;
+        let id = self.send(self.context_of("begin to write", name), begin).await?;
         let written = self.put_parts_of(name, path, object, &id).await;
         if written.is_err() {
             let abort = |client: AmazonS3| {
@@ -242,7 +242,7 @@ impl Requests {
             };
             // If aborting fails, parts take up space until the container's lifecycle rule removes them. The first error
             // is returned.
-            drop(self.send(self.ask_about("give up writing", name), abort).await);
+            drop(self.send(self.context_of("give up writing", name), abort).await);
         }
         written
     }
@@ -256,17 +256,17 @@ impl Requests {
                 let (path, id, payload) = (path.clone(), id.clone(), payload.clone());
                 async move { client.put_part(&path, &id, number, payload).await }
             };
-            self.send(self.ask_about("write a part of", name), put)
+            self.send(self.context_of("write a part of", name), put)
         };
         // Waits for all parts before aborting, so that none arrives after the abort.
         let parts: Vec<Result<PartId, BlobError>> =
-            stream::iter(starts).map(put_part).buffered(PARTS_AT_ONCE).collect().await;
+            stream::iter(starts).map(put_part).buffered(CONCURRENT_PARTS_MAX).collect().await;
         let parts = parts.into_iter().collect::<Result<Vec<PartId>, BlobError>>()?;
         let complete = |client: AmazonS3| {
             let (path, id, parts) = (path.clone(), id.clone(), parts.clone());
             async move { client.complete_multipart(&path, &id, parts).await }
         };
-        match self.send(self.ask_about("finish writing", name), complete).await {
+        match self.send(self.context_of("finish writing", name), complete).await {
             Ok(_) => Ok(()),
             // If the answer to the first attempt was lost, the second one finds no upload, although the object exists.
             Err(error) => match self.get(name, GetRange::Suffix(FOOTER_BYTES as u64)).await {
@@ -289,7 +289,7 @@ impl Requests {
         let start_ns = self.clock.elapsed_ns();
         let read = self.get_hedged(name, range).await?;
         let took_ns = self.clock.elapsed_ns().saturating_sub(start_ns).unsigned_abs();
-        self.hedge.learn(Duration::from_nanos(took_ns));
+        self.hedge.record_duration(Duration::from_nanos(took_ns));
         Ok(read)
     }
 
@@ -299,7 +299,7 @@ impl Requests {
             read = &mut first => return read,
             () = time::sleep(self.hedge.delay()) => {}
         }
-        if !self.hedge.take() {
+        if !self.hedge.take_hedge() {
             return first.await;
         }
         count(&self.counters.hedges, 1);
@@ -325,7 +325,7 @@ impl Requests {
                 Err(object_store::Error::Generic { store: "S3", source: reason.into() })
             }
         };
-        let part = self.send(self.ask_about("read", name), get).await?;
+        let part = self.send(self.context_of("read", name), get).await?;
         count(&self.counters.bytes_received, part.bytes.len() as u64);
         Ok(part)
     }
@@ -337,7 +337,7 @@ impl Requests {
             let path = path.clone();
             async move { client.head(&path).await }
         };
-        match self.send(self.ask_about("look for", name), head).await {
+        match self.send(self.context_of("look for", name), head).await {
             Ok(meta) => Ok(Some(meta.size)),
             Err(BlobError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -351,7 +351,7 @@ impl Requests {
             let path = path.clone();
             async move { client.delete(&path).await }
         };
-        match self.send(self.ask_about("delete", name), delete).await {
+        match self.send(self.context_of("delete", name), delete).await {
             Ok(()) | Err(BlobError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -364,23 +364,23 @@ impl Requests {
             let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
             let mut rest = client.list(below);
             async move {
-                let page = rest.by_ref().take(LISTED_AT_ONCE).try_collect::<Vec<ObjectMeta>>().await?;
+                let page = rest.by_ref().take(LIST_PAGE_OBJECTS).try_collect::<Vec<ObjectMeta>>().await?;
                 Ok((page, rest))
             }
         };
-        let (page, rest) = self.send(self.ask_about("list objects below", &self.settings.prefix), list).await?;
+        let (page, rest) = self.send(self.context_of("list objects below", &self.settings.prefix), list).await?;
         Ok(self.listing(&page, rest))
     }
 
     /// The objects that follow in a listing. Not retried after a failure, because other servers do not know the
     /// position of this listing.
-    pub(crate) async fn list_on(&self, mut rest: Keys) -> Result<Listing, BlobError> {
-        let ask = self.ask_about("list objects below", &self.settings.prefix);
+    pub(crate) async fn list_next(&self, mut rest: Keys) -> Result<Listing, BlobError> {
+        let ask = self.context_of("list objects below", &self.settings.prefix);
         count(&self.counters.requests, 1);
-        let page = rest.by_ref().take(LISTED_AT_ONCE).try_collect::<Vec<ObjectMeta>>();
+        let page = rest.by_ref().take(LIST_PAGE_OBJECTS).try_collect::<Vec<ObjectMeta>>();
         match time::timeout(ask.timeout, page).await {
             Ok(Ok(page)) => Ok(self.listing(&page, rest)),
-            Ok(Err(error)) => Err(self.unavailable(ask, 1, &short(&error.to_string()))),
+            Ok(Err(error)) => Err(self.unavailable(ask, 1, &truncate_message(&error.to_string()))),
             Err(_) => Err(self.unavailable(ask, 1, "no answer in time")),
         }
     }
@@ -394,9 +394,9 @@ impl Requests {
                 prefix => key.strip_prefix(prefix)?.strip_prefix('/')?,
             };
             let modified_ns = meta.last_modified.timestamp_nanos_opt().unwrap_or(0);
-            name::check(name).is_ok().then(|| Listed { name: name.to_owned(), bytes: meta.size, modified_ns })
+            name::check(name).is_ok().then(|| ListedObject { name: name.to_owned(), bytes: meta.size, modified_ns })
         };
-        let more = page.len() == LISTED_AT_ONCE;
+        let more = page.len() == LIST_PAGE_OBJECTS;
         Listing { objects: page.iter().filter_map(listed).collect(), rest: more.then_some(rest) }
     }
 }
@@ -406,7 +406,7 @@ fn outcome_of(error: &object_store::Error) -> Outcome {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
         if let Some(http) = error.downcast_ref::<HttpError>() {
-            return if http.kind() == HttpErrorKind::Connect { Outcome::Unreached } else { Outcome::Failed };
+            return if http.kind() == HttpErrorKind::Connect { Outcome::Unreachable } else { Outcome::Failed };
         }
         cause = error.source();
     }
@@ -417,7 +417,7 @@ fn outcome_of(error: &object_store::Error) -> Outcome {
 const METADATA_SERVICE: &str = "169.254.169.254";
 
 /// Adds advice to the error of a failed metadata service, which the client queries if no access key is set.
-pub(super) fn with_advice(reason: String) -> String {
+pub(super) fn add_advice(reason: String) -> String {
     match reason.contains(METADATA_SERVICE) {
         true => format!(
             "no access key is set (remote.s3.access_key and remote.s3.secret_key, or AWS_ACCESS_KEY_ID and \
@@ -428,7 +428,7 @@ pub(super) fn with_advice(reason: String) -> String {
 }
 
 /// A server's message as one line of bounded length.
-fn short(reason: &str) -> String {
+fn truncate_message(reason: &str) -> String {
     let line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(REASON_BYTES_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -18,7 +18,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum budget.
 const BUDGET_MAX: i64 = 500;
 /// Cost of a retry; a successful first attempt earns one.
-const REPETITION_COST: i64 = 5;
+const RETRY_COST: i64 = 5;
 
 /// The retry budget.
 #[derive(Debug)]
@@ -31,15 +31,15 @@ impl Budget {
 
     /// Adds to the budget for a request that succeeded at its first attempt.
     pub(crate) fn earn(&self) {
-        self.change(1);
+        self.adjust(1);
     }
 
     /// Deducts a retry from the budget; `false` if the budget is too small.
     pub(crate) fn spend(&self) -> bool {
-        self.change(-REPETITION_COST)
+        self.adjust(-RETRY_COST)
     }
 
-    fn change(&self, by: i64) -> bool {
+    fn adjust(&self, by: i64) -> bool {
         let changed = |left: i64| (left + by >= 0).then_some((left + by).min(BUDGET_MAX));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).is_ok()
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_and_are_bounded() {
+    fn waits_grow_up_to_a_limit() {
         for attempt in 2..40 {
             let longest = Duration::from_millis(100 << (attempt - 2).min(6)).min(WAIT_MAX);
             assert!((0..50).all(|_| wait_before(attempt) <= longest), "{attempt}");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_a_fifth_of_what_is_answered_once_the_budget_is_spent() {
+    fn retries_are_limited_to_a_fifth_of_successes() {
         let budget = Budget::full();
         assert_eq!((0..1000).filter(|_| budget.spend()).count(), 100);
         assert!(!budget.spend());

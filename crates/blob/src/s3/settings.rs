@@ -137,7 +137,7 @@ impl S3Settings {
             }
             S3Credentials::Machine(variables) => variables.iter().fold(builder, |builder, (name, value)| {
                 match name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
-                    Ok(key) if names_who_asks(key) => builder.with_config(key, value),
+                    Ok(key) if configures_credentials(key) => builder.with_config(key, value),
                     _ => builder,
                 }
             }),
@@ -167,7 +167,7 @@ impl S3Settings {
 }
 
 /// Whether an environment variable configures credentials; the location comes from settings only.
-fn names_who_asks(key: AmazonS3ConfigKey) -> bool {
+fn configures_credentials(key: AmazonS3ConfigKey) -> bool {
     matches!(
         key,
         AmazonS3ConfigKey::AccessKeyId
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_stands_in_the_path_or_before_the_host() {
+    fn container_is_in_the_path_or_the_host_name() {
         let key = S3Credentials::Machine(Vec::new());
         let mut settings = S3Settings::new("logs", &["https://s3.example:9000/"], key);
         assert_eq!(settings.address(&settings.endpoints[0]), "https://s3.example:9000");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_not_displayed() {
         let key =
             S3Credentials::Key { id: "AKIA".to_owned(), secret: "hidden".to_owned(), token: Some("hidden".to_owned()) };
         let machine = S3Credentials::Machine(vec![("AWS_SECRET_ACCESS_KEY".to_owned(), "hidden".to_owned())]);

@@ -75,22 +75,22 @@ impl Footer {
 
 /// Checksums of an object's blocks.
 #[derive(Debug)]
-pub(crate) struct Sums {
+pub(crate) struct BlockChecksums {
     size: u64,
     block_bytes: u64,
     blocks: Vec<u64>,
 }
 
-impl Sums {
+impl BlockChecksums {
     /// Parses the trailer described by `footer`; `None` if it is damaged.
-    pub(crate) fn read(trailer: &[u8], footer: Footer) -> Option<Sums> {
+    pub(crate) fn read(trailer: &[u8], footer: Footer) -> Option<BlockChecksums> {
         let (body, own) = trailer.split_last_chunk::<SUM_BYTES>()?;
         if trailer.len() as u64 != footer.trailer || xxh3_64(body) != u64::from_le_bytes(*own) {
             return None;
         }
         let sums = body.get(..trailer.len().checked_sub(FOOTER_BYTES)?)?;
         let blocks = sums.as_chunks::<SUM_BYTES>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
-        Some(Sums { size: footer.size, block_bytes: footer.block_bytes, blocks })
+        Some(BlockChecksums { size: footer.size, block_bytes: footer.block_bytes, blocks })
     }
 
     /// Size of the object without its trailer.
@@ -104,7 +104,7 @@ impl Sums {
     }
 
     /// The byte range of the whole blocks that a range touches.
-    pub(crate) fn around(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
+    pub(crate) fn enclosing_blocks(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
         let start = offset / self.block_bytes * self.block_bytes;
         let end = (offset + len).next_multiple_of(self.block_bytes).min(self.size);
         start..end.max(start)
@@ -128,9 +128,9 @@ mod tests {
 
     use super::*;
 
-    fn read(object: &[u8]) -> Option<(Sums, Footer)> {
+    fn read(object: &[u8]) -> Option<(BlockChecksums, Footer)> {
         let footer = Footer::read(object, object.len() as u64)?;
-        Some((Sums::read(&object[footer.size as usize..], footer)?, footer))
+        Some((BlockChecksums::read(&object[footer.size as usize..], footer)?, footer))
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             let (sums, _) = read(&object).expect("a trailer");
             assert_eq!((sums.size(), sums.block_bytes()), (size as u64, OLDER_BLOCK_BYTES));
             assert!(sums.match_bytes(0, &bytes));
-            assert_eq!(sums.around(BLOCK_BYTES, 1), 0..OLDER_BLOCK_BYTES.min(size as u64));
+            assert_eq!(sums.enclosing_blocks(BLOCK_BYTES, 1), 0..OLDER_BLOCK_BYTES.min(size as u64));
         }
         assert!(read(&[&[7; 9][..], &trailer_with(&[7; 9], 4_096)].concat()).is_none(), "an unknown size of blocks");
     }
@@ -152,24 +152,24 @@ mod tests {
     }
 
     #[test]
-    fn objects_at_the_edges_of_blocks_are_covered_whole() {
+    fn checksums_cover_objects_of_any_length() {
         let block = BLOCK_BYTES as usize;
         for size in [0, 1, block - 1, block, block + 1, 3 * block] {
             let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
             let (sums, footer) = read(&with_trailer(&bytes)).expect("a trailer");
             assert_eq!((footer.size, sums.size()), (size as u64, size as u64));
             assert!(sums.match_bytes(0, &bytes));
-            assert_eq!(sums.around(0, size as u64), 0..size as u64);
+            assert_eq!(sums.enclosing_blocks(0, size as u64), 0..size as u64);
         }
         let (sums, _) = read(&with_trailer(&vec![7; 3 * block])).expect("a trailer");
-        assert_eq!(sums.around(BLOCK_BYTES - 1, 2), 0..2 * BLOCK_BYTES);
-        assert_eq!(sums.around(2 * BLOCK_BYTES, 1), 2 * BLOCK_BYTES..3 * BLOCK_BYTES);
+        assert_eq!(sums.enclosing_blocks(BLOCK_BYTES - 1, 2), 0..2 * BLOCK_BYTES);
+        assert_eq!(sums.enclosing_blocks(2 * BLOCK_BYTES, 1), 2 * BLOCK_BYTES..3 * BLOCK_BYTES);
         assert!(!sums.match_bytes(0, &vec![7; block - 1]), "a part of a block");
         assert!(!sums.match_bytes(3 * BLOCK_BYTES, &vec![7; block]), "beyond the end");
     }
 
     #[test]
-    fn blocks_that_changed_places_are_noticed() {
+    fn swapped_blocks_are_detected() {
         let block = BLOCK_BYTES as usize;
         let (one, two) = (vec![1; block], vec![2; block]);
         let (sums, _) = read(&with_trailer(&[one.clone(), two.clone()].concat())).expect("a trailer");
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_changed_or_missing_byte_is_noticed(
+        fn changed_or_missing_bytes_are_detected(
             bytes in proptest::collection::vec(any::<u8>(), 0..40_000), at in any::<usize>(), by in 1_u8..,
         ) {
             let good = with_trailer(&bytes);

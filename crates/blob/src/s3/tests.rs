@@ -14,8 +14,8 @@ fn settings(urls: &[&str]) -> S3Settings {
     S3Settings { prefix: "some/where".to_owned(), ..S3Settings::new(CONTAINER, urls, key) }
 }
 
-fn open(settings: S3Settings) -> S3 {
-    S3::open(settings, SystemClock::shared()).unwrap()
+fn open(settings: S3Settings) -> S3Store {
+    S3Store::open(settings, SystemClock::shared()).unwrap()
 }
 
 fn noise(size: usize) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn noise(size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_remote_store_keeps_the_promises() {
+fn s3_store_conforms() {
     let Some(gateway) = Gateway::start() else { return };
     conformance(&open(settings(&[&gateway.url()])));
     let Some(gateway) = Gateway::start() else { return };
@@ -31,7 +31,7 @@ fn a_remote_store_keeps_the_promises() {
 }
 
 #[test]
-fn it_keeps_them_whatever_lies_between() {
+fn s3_store_conforms_over_an_unreliable_network() {
     let Some(gateway) = Gateway::start() else { return };
     for seed in 0..3 {
         let faults = Faults {
@@ -48,12 +48,12 @@ fn it_keeps_them_whatever_lies_between() {
         let store = open(S3Settings { prefix: format!("seed/{seed}"), ..settings(&[&proxy.url()]) });
         conformance(&store);
         let faulty = proxy.requests().iter().filter(|seen| seen.faulty).count();
-        assert!(faulty > 50 && store.traffic().repetitions > 30, "{faulty} {:?}", store.traffic());
+        assert!(faulty > 50 && store.traffic().retries > 30, "{faulty} {:?}", store.traffic());
     }
 }
 
 #[test]
-fn what_a_proxy_changes_is_read_again() {
+fn reads_corrupted_by_a_proxy_are_retried() {
     let Some(gateway) = Gateway::start() else { return };
     let bytes = noise(3_000_000);
     let proxy = FaultProxy::start(gateway.address(), Faults::default());
@@ -99,7 +99,7 @@ fn damage_of_stored_objects_is_reported() {
 }
 
 #[test]
-fn large_objects_go_in_parts_and_come_in_ranges() {
+fn large_objects_are_uploaded_in_parts_and_read_in_ranges() {
     let Some(gateway) = Gateway::start() else { return };
     let proxy =
         FaultProxy::start(gateway.address(), Faults { seed: 11, reset_after: 150, failed: 100, ..Faults::default() });
@@ -114,7 +114,7 @@ fn large_objects_go_in_parts_and_come_in_ranges() {
 }
 
 #[test]
-fn an_object_is_opened_and_its_end_read_by_one_request() {
+fn one_request_opens_an_object_and_reads_its_tail() {
     let Some(gateway) = Gateway::start() else { return };
     let store = open(settings(&[&gateway.url()]));
     let bytes = noise(1_000_000);
@@ -126,11 +126,11 @@ fn an_object_is_opened_and_its_end_read_by_one_request() {
     object.read_at(0, 100).unwrap();
     let after = store.traffic();
     assert_eq!(after.requests, before.requests + 2);
-    assert_eq!(after.bytes_received - before.bytes_received, END_BYTES + BLOCK_BYTES);
+    assert_eq!(after.bytes_received - before.bytes_received, TAIL_BYTES + BLOCK_BYTES);
 }
 
 #[test]
-fn a_server_that_hangs_is_passed_by() {
+fn hanging_servers_are_avoided() {
     let Some(gateway) = Gateway::start() else { return };
     let hung = FaultProxy::start(gateway.address(), Faults { stalled: 1000, ..Faults::default() });
     let gone = "http://127.0.0.1:1";
@@ -144,7 +144,7 @@ fn a_server_that_hangs_is_passed_by() {
         assert_eq!(store.open("main/1.bucket").unwrap().read_at(0, 4).unwrap(), &b"here"[..]);
     }
     let traffic = store.traffic();
-    assert!(traffic.hedges > 0 && traffic.repetitions > 0, "{traffic:?}");
+    assert!(traffic.hedges > 0 && traffic.retries > 0, "{traffic:?}");
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn a_request_that_cannot_succeed_is_sent_once() {
 
 #[test]
 fn a_missing_access_key_is_reported() {
-    let reported = requests::with_advice("Error performing PUT http://169.254.169.254/latest/api/token".to_owned());
+    let reported = requests::add_advice("Error performing PUT http://169.254.169.254/latest/api/token".to_owned());
     assert!(reported.starts_with("no access key is set") && reported.ends_with("/token"), "{reported}");
-    assert_eq!(requests::with_advice("a reset".to_owned()), "a reset");
+    assert_eq!(requests::add_advice("a reset".to_owned()), "a reset");
 }
 
 #[test]
-fn a_store_that_is_down_is_reported_by_name() {
+fn unavailable_stores_are_reported_by_name() {
     let store = open(S3Settings { attempts_max: 2, ..settings(&["http://127.0.0.1:1"]) });
     let error = store.put("main/1.bucket", b"x").unwrap_err().to_string();
     assert!(error.contains("write main/1.bucket in quarry at http://127.0.0.1:1"), "{error}");
@@ -176,7 +176,7 @@ fn a_store_that_is_down_is_reported_by_name() {
 }
 
 #[test]
-fn puts_carry_a_checksum_and_the_encryption_asked_for() {
+fn puts_send_checksum_and_configured_encryption() {
     let Some(gateway) = Gateway::start() else { return };
     let proxy = FaultProxy::start(gateway.address(), Faults { failed: 1000, ..Faults::default() });
     let of = |encryption| {
@@ -194,7 +194,7 @@ fn puts_carry_a_checksum_and_the_encryption_asked_for() {
 }
 
 #[test]
-fn a_server_is_trusted_by_the_authority_that_is_named() {
+fn configured_certificate_authority_is_trusted() {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let Some(gateway) = Gateway::start_tls(&ServerCertificate { certificate: certificate.clone(), key }) else {
@@ -207,19 +207,19 @@ fn a_server_is_trusted_by_the_authority_that_is_named() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_refused() {
+fn invalid_settings_are_refused() {
     for wrong in [
         S3Settings { requests_max: 0, ..settings(&[]) },
         S3Settings { prefix: "../up".to_owned(), ..settings(&[]) },
         S3Settings { authorities: b"-----BEGIN CERTIFICATE-----\nno\n".to_vec(), ..settings(&["https://h"]) },
     ] {
-        let opened = S3::open(wrong.clone(), SystemClock::shared());
+        let opened = S3Store::open(wrong.clone(), SystemClock::shared());
         assert!(matches!(opened, Err(BlobError::Settings { .. })), "{wrong:?}");
     }
 }
 
 #[test]
-fn it_may_be_asked_from_a_thread_of_a_runtime() {
+fn store_is_usable_inside_an_async_runtime() {
     let Some(gateway) = Gateway::start() else { return };
     let url = gateway.url();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -8,7 +8,7 @@ pub struct S3Traffic {
     /// Requests sent, including retries.
     pub requests: u64,
     /// Retries after a failure.
-    pub repetitions: u64,
+    pub retries: u64,
     /// Reads sent a second time because the first was slow.
     pub hedges: u64,
     /// Ranges read again because of checksum mismatches.
@@ -34,7 +34,7 @@ impl Counters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         S3Traffic {
             requests: of(&self.requests),
-            repetitions: of(&self.repetitions),
+            retries: of(&self.repetitions),
             hedges: of(&self.hedges),
             refetches: of(&self.refetches),
             bytes_sent: of(&self.bytes_sent),

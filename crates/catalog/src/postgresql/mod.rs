@@ -35,17 +35,17 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::schema::SchemaContents;
 use self::session::Session;
 pub use self::settings::{PostgreSqlPlace, PostgreSqlSettings};
-pub use self::shared_files::{SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPut};
+pub use self::shared_files::{SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPutResult};
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};
 use crate::digest::BucketCheck;
-use crate::transaction::{Act, Failure, Outcome, Transaction, values};
+use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction, values};
 use crate::{Catalog, CatalogError};
 
 /// Maximum wait for a server or a lock when a catalog is opened; a shorter configured wait takes precedence.
 const OPEN_WAIT_MAX: Duration = Duration::from_secs(15);
 /// First and longest pause between attempts; the actual pause is a random share of it, at least half.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The session's settings. The server aborts a transaction whose client is silent, because its locks would block
 /// others. Parallel workers are off, because starting them takes longer than any of these queries. Commits are durable
@@ -94,20 +94,20 @@ fn open(
     buckets: BucketCheck,
 ) -> Result<Catalog, CatalogError> {
     let mut database = PostgreSql::new(place, clock)?;
-    let mut patience = database.patience(OPEN_WAIT_MAX.min(place.wait));
+    let mut patience = database.retry_wait(OPEN_WAIT_MAX.min(place.wait));
     let session = loop {
         match database.begin(opening, buckets) {
             Ok(session) => break session,
-            Err(failure) => patience.after(&database, failure)?,
+            Err(failure) => patience.wait_or_fail(&database, failure)?,
         }
     };
     let heads = if opening == Opening::ReadOnly {
         database.reader = Mutex::new(Some(session));
-        KnownHeads::of_a_reader()
+        KnownHeads::for_reader()
     } else {
         let writer = Writer { session: Some(session), last: 0, is_open: false, confirmed: 0 };
         database.writer = Some(Mutex::new(writer));
-        KnownHeads::of_the_writer()
+        KnownHeads::for_writer()
     };
     let failed = AtomicBool::new(false);
     Ok(Catalog { database: Box::new(database), heads, version: schema::VERSION, failed })
@@ -160,7 +160,7 @@ impl PostgreSql {
     }
 
     /// Opens a session whose search path starts with the catalog's schema.
-    fn connect(&self) -> Outcome<Session> {
+    fn connect(&self) -> StepResult<Session> {
         let runtime = self.runtime.as_ref().ok_or_else(|| Failure::Lost("the catalog is closed".to_owned()))?;
         let mut config = self.place.config.clone();
         config.application_name(self.session_name());
@@ -175,12 +175,12 @@ impl PostgreSql {
     }
 
     /// Connects, and creates, migrates or verifies the catalog as `opening` requires.
-    fn begin(&self, opening: Opening, buckets: BucketCheck) -> Outcome<Session> {
+    fn begin(&self, opening: Opening, buckets: BucketCheck) -> StepResult<Session> {
         let session = self.connect()?;
         if opening != Opening::ReadOnly {
             self.lock_schema(&session)?;
         }
-        match (schema::look(&session, &self.place.schema, &self.place.shown)?, opening) {
+        match (schema::inspect_schema(&session, &self.place.schema, &self.place.shown)?, opening) {
             (SchemaContents::Version(version), _) => {
                 schema::check(&session, version, buckets)?;
                 if version < schema::VERSION && opening != Opening::ReadOnly {
@@ -201,9 +201,9 @@ impl PostgreSql {
     }
 
     /// Takes the lock of the schema for as long as the session lasts.
-    fn lock_schema(&self, session: &Session) -> Outcome<()> {
+    fn lock_schema(&self, session: &Session) -> StepResult<()> {
         let key = lock_key(&self.place.schema);
-        if Act::on(session).number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
+        if CatalogTransaction::on(session).number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
             return Ok(());
         }
         self.end_stale_sessions(session)?;
@@ -211,20 +211,20 @@ impl PostgreSql {
     }
 
     /// Ends earlier sessions of this process that may hold the lock because the server has not noticed their loss.
-    fn end_stale_sessions(&self, session: &Session) -> Outcome<()> {
+    fn end_stale_sessions(&self, session: &Session) -> StepResult<()> {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE application_name = ?1 AND usename = current_user AND pid <> pg_backend_pid()
               AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
-        Act::on(session).rows(end, values![&*self.session_name()], |_| Ok(())).map(drop)
+        CatalogTransaction::on(session).rows(end, values![&*self.session_name()], |_| Ok(())).map(drop)
     }
 
     /// Reconnects as the writer; fails if another process has become the writer or the server has lost commits.
-    fn reconnect(&self, confirmed: i64) -> Outcome<Session> {
+    fn reconnect(&self, confirmed: i64) -> StepResult<Session> {
         let session = self.connect()?;
         self.lock_schema(&session)?;
         let select = "SELECT transaction FROM writer WHERE run = ?1";
-        match Act::on(&session).number(select, values![self.run])? {
-            None => Err(self.replaced()),
+        match CatalogTransaction::on(&session).number(select, values![self.run])? {
+            None => Err(self.replaced_error()),
             Some(found) if found < confirmed => {
                 let reason = format!(
                     "the server has lost transactions that it had confirmed, from number {} to {confirmed}: it may \
@@ -238,20 +238,20 @@ impl PostgreSql {
         }
     }
 
-    fn replaced(&self) -> Failure {
+    fn replaced_error(&self) -> Failure {
         let reason = "another process has written to it meanwhile; restart this one".to_owned();
-        Failure::Final(CatalogError::Failed { place: self.place.shown.clone(), reason })
+        Failure::Permanent(CatalogError::Failed { place: self.place.shown.clone(), reason })
     }
 
     /// One attempt to run a transaction that writes.
-    fn try_write(&self, writer: &mut Writer, steps: &mut Steps<'_>) -> Outcome<()> {
+    fn try_write(&self, writer: &mut Writer, steps: &mut Steps<'_>) -> StepResult<()> {
         if writer.session.as_ref().is_none_or(Session::is_lost) {
             writer.session = None;
             writer.session = Some(self.reconnect(writer.confirmed)?);
         }
         let Some(session) = &writer.session else { return Err(Failure::Lost("no session".to_owned())) };
         if writer.is_open {
-            let committed = Act::on(session).number("SELECT transaction FROM writer", values![])?;
+            let committed = CatalogTransaction::on(session).number("SELECT transaction FROM writer", values![])?;
             writer.is_open = false;
             if committed == Some(writer.last) {
                 writer.confirmed = writer.last;
@@ -262,7 +262,7 @@ impl PostgreSql {
             let fence = "UPDATE writer SET transaction = ?1 WHERE run = ?2";
             match session.execute(fence, values![writer.last, self.run])? {
                 1 => steps(session),
-                _ => Err(self.replaced()),
+                _ => Err(self.replaced_error()),
             }
         });
         if let Err(failure) = begun {
@@ -283,7 +283,7 @@ impl PostgreSql {
         committed
     }
 
-    fn try_read(&self, reader: &mut Option<Session>, steps: &mut Steps<'_>) -> Outcome<()> {
+    fn try_read(&self, reader: &mut Option<Session>, steps: &mut Steps<'_>) -> StepResult<()> {
         if reader.as_ref().is_none_or(Session::is_lost) {
             *reader = Some(self.connect()?);
         }
@@ -295,8 +295,8 @@ impl PostgreSql {
         done
     }
 
-    fn patience(&self, longest: Duration) -> RetryWait {
-        RetryWait { since: self.clock.elapsed_ns(), longest, pause: PAUSE }
+    fn retry_wait(&self, longest: Duration) -> RetryWait {
+        RetryWait { since: self.clock.elapsed_ns(), longest, pause: PAUSE_MIN }
     }
 
     /// Error for the caller after a failure.
@@ -307,7 +307,7 @@ impl PostgreSql {
             CatalogError::Unreachable { place: self.place.shown.clone(), waited, reason }
         };
         let error = match failure {
-            Failure::Final(error) => return error,
+            Failure::Permanent(error) => return error,
             Failure::Damaged(reason) => return CatalogError::Corrupt { place, reason },
             Failure::Locked => return CatalogError::Busy { place },
             Failure::NotEmpty => return CatalogError::NotEmpty { place },
@@ -334,7 +334,7 @@ impl PostgreSql {
 }
 
 /// Runs `steps` between `begin` and a commit.
-fn in_transaction(session: &Session, begin: &str, steps: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+fn in_transaction(session: &Session, begin: &str, steps: impl FnOnce() -> StepResult<()>) -> StepResult<()> {
     let done = session.run_script(begin).and_then(|()| steps());
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = session.run_script(end);
@@ -351,7 +351,7 @@ impl Database for PostgreSql {
         // The outcome of the last transaction no longer matters: if it was unknown, its caller received an error.
         writer.is_open = false;
         writer.last += 1;
-        let mut patience = self.patience(self.place.wait);
+        let mut patience = self.retry_wait(self.place.wait);
         loop {
             match self.try_write(&mut writer, steps) {
                 Ok(()) => return Ok(()),
@@ -359,7 +359,7 @@ impl Database for PostgreSql {
                     if remedy(&failure) == Remedy::Reconnect {
                         writer.session = None;
                     }
-                    patience.after(self, failure)?;
+                    patience.wait_or_fail(self, failure)?;
                 }
             }
         }
@@ -367,7 +367,7 @@ impl Database for PostgreSql {
 
     fn read(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
         let mut reader = lock(&self.reader);
-        let mut patience = self.patience(self.place.wait);
+        let mut patience = self.retry_wait(self.place.wait);
         loop {
             match self.try_read(&mut reader, steps) {
                 Ok(()) => return Ok(()),
@@ -375,7 +375,7 @@ impl Database for PostgreSql {
                     if remedy(&failure) == Remedy::Reconnect {
                         *reader = None;
                     }
-                    patience.after(self, failure)?;
+                    patience.wait_or_fail(self, failure)?;
                 }
             }
         }
@@ -428,7 +428,7 @@ struct RetryWait {
 
 impl RetryWait {
     /// Waits before the next attempt; an error if another attempt is useless or the time is up.
-    fn after(&mut self, database: &PostgreSql, failure: Failure) -> Result<(), CatalogError> {
+    fn wait_or_fail(&mut self, database: &PostgreSql, failure: Failure) -> Result<(), CatalogError> {
         let waited =
             Duration::from_nanos(database.clock.elapsed_ns().saturating_sub(self.since).max(0).cast_unsigned());
         if remedy(&failure) == Remedy::None || waited >= self.longest {
@@ -457,7 +457,7 @@ enum Remedy {
 
 fn remedy(failure: &Failure) -> Remedy {
     match failure {
-        Failure::Final(_) | Failure::NotEmpty | Failure::Damaged(_) | Failure::Sqlite(_) => Remedy::None,
+        Failure::Permanent(_) | Failure::NotEmpty | Failure::Damaged(_) | Failure::Sqlite(_) => Remedy::None,
         Failure::Lost(_) | Failure::Locked => Remedy::Reconnect,
         Failure::PostgreSql(error) => remedy_of(error),
     }

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_comes_back() {
+    fn escaped_texts_round_trip() {
         for text in ["", "plain", "\0", "\u{1a}", "a\0b", "\u{1a}0", "\u{1a}1", "\0\u{1a}\0\u{1a}\u{1a}10"] {
             let stored = escape(text);
             assert!(!stored.contains('\0'), "{text:?}");

@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::CatalogError;
 use crate::checksum::TABLES;
 use crate::digest::{BucketCheck, check_at_opening};
-use crate::transaction::{Act, Failure, Outcome, Transaction, values};
+use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction, values};
 
 /// The current version; always that of SQLite's tables.
 pub(super) const VERSION: usize = crate::sqlite::schema::VERSION;
@@ -137,9 +137,9 @@ pub(super) enum SchemaContents {
 }
 
 /// Examines the session's schema; refuses an incomplete catalog and one of a newer version.
-pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<SchemaContents> {
+pub(super) fn inspect_schema(session: &Session, schema: &str, place: &str) -> StepResult<SchemaContents> {
     let select = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
-    let act = Act::on(session);
+    let act = CatalogTransaction::on(session);
     let tables = act.number(select, values![schema])?.unwrap_or(0);
     if tables == 0 {
         return Ok(SchemaContents::Nothing);
@@ -151,7 +151,7 @@ pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Sche
     let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
     let known = VERSION as i64;
     if found > known {
-        return Err(Failure::Final(CatalogError::TooNew { place: place.to_owned(), found, known }));
+        return Err(Failure::Permanent(CatalogError::TooNew { place: place.to_owned(), found, known }));
     }
     match usize::try_from(found) {
         Ok(version @ FIRST_VERSION..=VERSION) if tables == TABLES_MAX => Ok(SchemaContents::Version(version)),
@@ -160,10 +160,10 @@ pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Sche
 }
 
 /// Creates the schema with empty tables; runs in a transaction.
-pub(super) fn create(session: &Session, schema: &str) -> Outcome<()> {
+pub(super) fn create(session: &Session, schema: &str) -> StepResult<()> {
     // A role without the right to create schemas can use an empty one that an administrator has created.
     let is_there = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1";
-    if !Act::on(session).exists(is_there, values![schema])? {
+    if !CatalogTransaction::on(session).exists(is_there, values![schema])? {
         session.run_script(&format!("CREATE SCHEMA {schema}"))?;
     }
     session.run_script(TABLES_OF_VERSION_7)?;
@@ -177,12 +177,12 @@ pub(super) fn create(session: &Session, schema: &str) -> Outcome<()> {
 }
 
 /// Applies the missing migrations to a catalog of version `found`; runs in a transaction.
-pub(super) fn migrate(session: &Session, found: usize) -> Outcome<()> {
+pub(super) fn migrate(session: &Session, found: usize) -> StepResult<()> {
     MIGRATIONS.iter().skip(found.saturating_sub(FIRST_VERSION)).try_for_each(|step| session.run_script(step))?;
     session.execute("UPDATE version SET version = ?1", values![VERSION as i64]).map(drop)
 }
 
 /// Verifies the rows and tables of a catalog of this version.
-pub(super) fn check(session: &Session, version: usize, buckets: BucketCheck) -> Outcome<()> {
-    check_at_opening(&Act::on(session), version, buckets)
+pub(super) fn check(session: &Session, version: usize, buckets: BucketCheck) -> StepResult<()> {
+    check_at_opening(&CatalogTransaction::on(session), version, buckets)
 }

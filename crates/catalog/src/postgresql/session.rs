@@ -19,7 +19,7 @@ use tokio_postgres::{Client, Config, Statement};
 
 use super::nul;
 use super::tls::Tls;
-use crate::transaction::{Cell, Failure, Outcome, Row, Transaction, Value};
+use crate::transaction::{Cell, Failure, Row, StepResult, Transaction, Value};
 
 /// Maximum wait for one answer; beyond it the session counts as lost.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
@@ -44,7 +44,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    pub(super) fn connect(runtime: &Handle, config: &Config, tls: Tls) -> Outcome<Session> {
+    pub(super) fn connect(runtime: &Handle, config: &Config, tls: Tls) -> StepResult<Session> {
         let config = config.clone();
         let connected = wait(runtime, CONNECT_WAIT_MAX, async move {
             let (client, connection) = config.connect(tls).await?;
@@ -60,19 +60,19 @@ impl Session {
     }
 
     /// Runs statements without parameters and results.
-    pub(super) fn run_script(&self, sql: &str) -> Outcome<()> {
+    pub(super) fn run_script(&self, sql: &str) -> StepResult<()> {
         let (client, sql) = (self.client.clone(), sql.to_owned());
         wait(&self.runtime, ANSWER_WAIT_MAX, async move { client.batch_execute(&sql).await })
     }
 
     /// Releases the session's locks.
-    pub(super) fn unlock(&self) -> Outcome<()> {
+    pub(super) fn unlock(&self) -> StepResult<()> {
         let client = self.client.clone();
         let unlock = async move { client.batch_execute("SELECT pg_advisory_unlock_all()").await };
         wait(&self.runtime, UNLOCK_WAIT_MAX, unlock)
     }
 
-    fn statement(&self, sql: &str) -> Outcome<Statement> {
+    fn statement(&self, sql: &str) -> StepResult<Statement> {
         if let Some(known) = self.statements.borrow().get(sql) {
             return Ok(known.clone());
         }
@@ -88,19 +88,19 @@ impl Session {
 }
 
 impl Transaction for Session {
-    fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64> {
+    fn execute(&self, sql: &str, values: &[Value<'_>]) -> StepResult<u64> {
         let (client, statement, parameters) = (self.client.clone(), self.statement(sql)?, parameters(values));
         wait(&self.runtime, ANSWER_WAIT_MAX, async move { client.execute_raw(&statement, &parameters).await })
     }
 
-    fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> Outcome<()>) -> Outcome<()> {
+    fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> StepResult<()>) -> StepResult<()> {
         let (client, statement, parameters) = (self.client.clone(), self.statement(sql)?, parameters(values));
         let rows = wait(&self.runtime, ANSWER_WAIT_MAX, async move {
             let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|one| one as _).collect();
             client.query(&statement, &parameters).await
         })?;
         for row in rows {
-            let cells = (0..row.len()).map(|at| cell(&row, at)).collect::<Outcome<_>>()?;
+            let cells = (0..row.len()).map(|at| cell(&row, at)).collect::<StepResult<_>>()?;
             each(Row(cells))?;
         }
         Ok(())
@@ -112,7 +112,7 @@ fn wait<T: Send + 'static>(
     runtime: &Handle,
     longest: Duration,
     answer: impl Future<Output = Result<T, tokio_postgres::Error>> + Send + 'static,
-) -> Outcome<T> {
+) -> StepResult<T> {
     let (sender, receiver) = sync_channel(1);
     let task = runtime.spawn(async move { drop(sender.send(answer.await)) });
     match receiver.recv_timeout(longest) {
@@ -158,7 +158,7 @@ impl ToSql for Parameter {
     to_sql_checked!();
 }
 
-fn cell(row: &tokio_postgres::Row, at: usize) -> Outcome<Cell> {
+fn cell(row: &tokio_postgres::Row, at: usize) -> StepResult<Cell> {
     let kind = row.columns().get(at).map_or(Type::UNKNOWN, |column| column.type_().clone());
     let number = |number: Option<i64>| number.map_or(Cell::Null, Cell::Number);
     Ok(match kind {

@@ -13,7 +13,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use super::tls::Tls;
 
 /// PostgreSQL's default port.
-const PORT: u16 = 5432;
+const DEFAULT_PORT: u16 = 5432;
 /// Timeout for connecting to one host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Approximate time after which a silent connection counts as lost.
@@ -78,7 +78,8 @@ impl PostgreSqlPlace {
             return Err(Fault::invalid("url has no user: postgresql://USER@HOST:PORT/DATABASE"));
         };
         if config.get_password().is_none()
-            && let Some(password) = settings.password.clone().or_else(|| from_file(settings, &config, &user, &database))
+            && let Some(password) =
+                settings.password.clone().or_else(|| password_from_file(settings, &config, &user, &database))
         {
             config.password(password);
         }
@@ -113,7 +114,7 @@ fn database_of(config: &Config) -> Option<String> {
 /// Hosts and ports, as in the URL.
 fn hosts(config: &Config) -> impl Iterator<Item = (String, u16)> {
     let ports = config.get_ports();
-    let port = move |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
+    let port = move |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(DEFAULT_PORT);
     let name = |host: &Host| match host {
         Host::Tcp(name) => name.clone(),
         Host::Unix(path) => path.display().to_string(),
@@ -133,7 +134,7 @@ fn is_local(config: &Config) -> bool {
 }
 
 /// The password of the first matching line `host:port:database:user:password`; `*` matches everything, `\` escapes.
-fn from_file(settings: &PostgreSqlSettings, config: &Config, user: &str, database: &str) -> Option<String> {
+fn password_from_file(settings: &PostgreSqlSettings, config: &Config, user: &str, database: &str) -> Option<String> {
     let lines = settings.passfile.as_ref()?.lines().filter(|line| !line.starts_with('#'));
     let lines: Vec<Vec<String>> = lines.map(fields).collect();
     hosts(config).find_map(|(host, port)| {
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_found_and_never_shown() {
+    fn passwords_are_found_and_never_displayed() {
         let file = "# comment\nother:*:*:*:wrong\ndb.example:5433:logs:me:se\\:cr\\\\et\n*:*:*:*:any\n";
         let password = |url: &str| {
             let place = place(url, file).unwrap();
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_is_spoken_to_in_cipher_unless_told_otherwise() {
+    fn remote_servers_require_tls_by_default() {
         for (url, mode) in [
             ("postgresql://me@127.0.0.1/logs", SslMode::Disable),
             ("postgresql://me@%2Frun%2Fpostgresql/logs", SslMode::Disable),
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_url_or_schema_is_told() {
+    fn invalid_urls_and_schemas_are_reported() {
         for (url, told) in [
             ("mysql://me@db.example/logs", "postgresql://USER@HOST"),
             ("postgresql://me@db.example:port/logs", "postgresql://USER@HOST"),

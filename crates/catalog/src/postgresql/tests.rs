@@ -42,17 +42,17 @@ fn is_done_once(catalog: &Catalog, proxy: &CuttingProxy, cut: impl Fn(u64)) {
     assert_eq!(catalog.buckets(BucketState::Live).unwrap().len(), 2);
     assert_eq!(catalog.merged_into(4).unwrap().len(), 2);
     cut(5);
-    catalog.forget_all(&[1, 2]).unwrap();
+    catalog.remove_buckets(&[1, 2]).unwrap();
     assert_eq!(catalog.log_position().unwrap(), 4);
     assert_eq!(catalog.buckets(BucketState::Retired).unwrap(), []);
     catalog.check().unwrap();
     assert!(proxy.cuts() >= cuts, "cuts are counted");
     catalog.retire(&[3, 4]).unwrap();
-    catalog.forget_all(&[3, 4]).unwrap();
+    catalog.remove_buckets(&[3, 4]).unwrap();
 }
 
 #[test]
-fn a_connection_cut_at_any_message_changes_nothing_but_time() {
+fn lost_connections_only_delay_transactions() {
     let server = Server::shared();
     let proxy = CuttingProxy::start(server.socket());
     let place = place(&server.url_through(proxy.address()), &new_schema(), LONG);
@@ -85,7 +85,7 @@ fn a_connection_cut_at_any_message_changes_nothing_but_time() {
 }
 
 #[test]
-fn a_server_that_is_killed_and_started_again_loses_nothing_and_doubles_nothing() {
+fn server_restarts_neither_lose_nor_duplicate_changes() {
     let mut server = Server::start();
     let place = place(&server.url(), &new_schema(), LONG);
     let catalog = open(&place).unwrap();
@@ -132,7 +132,7 @@ fn a_server_that_is_killed_and_started_again_loses_nothing_and_doubles_nothing()
 }
 
 #[test]
-fn a_server_that_stays_away_is_an_error_after_the_wait_and_of_use_when_it_is_back() {
+fn unavailable_servers_cause_an_error_until_they_return() {
     let mut server = Server::start();
     let place = place(&server.url(), &new_schema(), SHORT);
     let catalog = open(&place).unwrap();
@@ -154,7 +154,7 @@ fn a_server_that_stays_away_is_an_error_after_the_wait_and_of_use_when_it_is_bac
 }
 
 #[test]
-fn one_process_writes_and_a_replaced_one_does_not() {
+fn replaced_writers_cannot_write() {
     let server = Server::start();
     let place = place(&server.url(), &new_schema(), SHORT);
     let first = open(&place).unwrap();
@@ -182,7 +182,7 @@ fn one_process_writes_and_a_replaced_one_does_not() {
 }
 
 #[test]
-fn a_server_that_has_lost_confirmed_transactions_is_not_written_to() {
+fn servers_that_lost_commits_are_refused() {
     let server = Server::start();
     let place = place(&server.url(), &new_schema(), SHORT);
     let catalog = open(&place).unwrap();
@@ -196,7 +196,7 @@ fn a_server_that_has_lost_confirmed_transactions_is_not_written_to() {
 }
 
 #[test]
-fn what_is_no_whole_catalog_of_a_known_version_is_refused() {
+fn incomplete_or_unknown_catalogs_are_refused() {
     let server = Server::shared();
     let schema = new_schema();
     let place = place(&server.url(), &schema, SHORT);
@@ -220,7 +220,7 @@ fn what_is_no_whole_catalog_of_a_known_version_is_refused() {
 }
 
 #[test]
-fn a_role_or_database_that_does_not_exist_is_told_at_once() {
+fn missing_roles_and_databases_are_reported_immediately() {
     let server = Server::shared();
     let url = server.url();
     let (rest, after) = url.rsplit_once("/quarry").unwrap();
@@ -235,7 +235,7 @@ fn a_role_or_database_that_does_not_exist_is_told_at_once() {
 }
 
 #[test]
-fn a_schema_is_filled_where_its_role_may_not_create_one() {
+fn existing_empty_schemas_are_used_without_create_permission() {
     let server = Server::start();
     let schema = new_schema();
     server.run("quarry", &format!("CREATE ROLE guest LOGIN; CREATE SCHEMA {schema} AUTHORIZATION guest"));
@@ -246,7 +246,7 @@ fn a_schema_is_filled_where_its_role_may_not_create_one() {
 }
 
 #[test]
-fn a_catalog_is_copied_there_and_back_and_not_onto_another() {
+fn catalogs_are_copied_both_ways_but_never_over_another() {
     let (file, database) = (Place::sqlite(), Place::postgresql());
     let catalog = file.open().unwrap();
     for number in 1..=500 {
@@ -281,7 +281,7 @@ fn a_catalog_is_copied_there_and_back_and_not_onto_another() {
 }
 
 #[test]
-fn a_schema_from_before_spans_is_read_as_it_is_and_brought_up_to_date() {
+fn schemas_before_spans_are_readable_and_migrated() {
     let place = place(&Server::shared().url(), &new_schema(), SHORT);
     let catalog = open(&place).unwrap();
     commit(&catalog, &compacted(7, "main", BucketState::Live), 7);

@@ -19,7 +19,7 @@ use rusqlite::{Connection, params_from_iter};
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};
 use crate::digest::{BucketCheck, check_at_opening};
-use crate::transaction::{Act, Cell, Failure, Outcome, Row, Transaction, Value};
+use crate::transaction::{CatalogTransaction, Cell, Failure, Row, StepResult, Transaction, Value};
 use crate::{Catalog, CatalogError};
 
 /// Timeout of a statement when another process holds the database.
@@ -37,17 +37,18 @@ impl Catalog {
     /// Like [`Catalog::open`], but a catalog must exist: an empty file counts as damage, not as a new catalog.
     pub fn open_existing(path: &Path, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
         // Rows are verified once, below.
-        drop(open_whole(path)?);
+        drop(open_complete(path)?);
         let connection = Connection::open(path).map_err(|error| CatalogError::at(path, error))?;
         prepare(connection, path, buckets)
     }
 
     /// Opens an existing database without writing to it, even in a read-only folder.
     pub fn open_read_only(path: &Path, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
-        let (opened, version) = open_whole(path)?;
-        schema::show_as_current(&opened, path, version)?;
-        check_at_opening(&Act::on(&opened), version, buckets).map_err(|failure| CatalogError::at(path, failure))?;
-        Ok(catalog(opened, path, KnownHeads::of_a_reader(), version))
+        let (opened, version) = open_complete(path)?;
+        schema::create_compatibility_views(&opened, path, version)?;
+        check_at_opening(&CatalogTransaction::on(&opened), version, buckets)
+            .map_err(|failure| CatalogError::at(path, failure))?;
+        Ok(catalog(opened, path, KnownHeads::for_reader(), version))
     }
 
     /// A catalog in memory, for tests and temporary stores.
@@ -59,17 +60,17 @@ impl Catalog {
 }
 
 /// Opens a database for reading that has all tables of its version.
-fn open_whole(path: &Path) -> Result<(Connection, usize), CatalogError> {
+fn open_complete(path: &Path) -> Result<(Connection, usize), CatalogError> {
     let opened = read_only_open::open(path)?;
     opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, error))?;
-    let version = schema::check_whole(&opened, path)?;
+    let version = schema::check_complete(&opened, path)?;
     Ok((opened, version))
 }
 
 fn prepare(mut connection: Connection, path: &Path, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
     schema::prepare(&mut connection, path, BUSY_WAIT, buckets)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    Ok(catalog(connection, path, KnownHeads::of_the_writer(), schema::VERSION))
+    Ok(catalog(connection, path, KnownHeads::for_writer(), schema::VERSION))
 }
 
 fn catalog(connection: Connection, path: &Path, heads: KnownHeads, version: usize) -> Catalog {
@@ -95,7 +96,7 @@ impl CatalogFile {
 impl Database for CatalogFile {
     fn write(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
         let mut connection = self.connection();
-        let mut run = || -> Outcome<()> {
+        let mut run = || -> StepResult<()> {
             let transaction = connection.transaction()?;
             steps(&*transaction)?;
             Ok(transaction.commit()?)
@@ -131,23 +132,23 @@ impl Database for CatalogFile {
 }
 
 impl Transaction for Connection {
-    fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64> {
+    fn execute(&self, sql: &str, values: &[Value<'_>]) -> StepResult<u64> {
         Ok(self.prepare_cached(sql)?.execute(params_from_iter(values))? as u64)
     }
 
-    fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> Outcome<()>) -> Outcome<()> {
+    fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> StepResult<()>) -> StepResult<()> {
         let mut statement = self.prepare_cached(sql)?;
         let columns = statement.column_count();
         let mut rows = statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
-            let cells = (0..columns).map(|at| cell(row.get_ref(at)?)).collect::<Outcome<_>>()?;
+            let cells = (0..columns).map(|at| cell(row.get_ref(at)?)).collect::<StepResult<_>>()?;
             each(Row(cells))?;
         }
         Ok(())
     }
 }
 
-fn cell(value: ValueRef<'_>) -> Outcome<Cell> {
+fn cell(value: ValueRef<'_>) -> StepResult<Cell> {
     let damaged = |what: &str| Failure::Damaged(format!("a row has {what}"));
     Ok(match value {
         ValueRef::Null => Cell::Null,

@@ -16,7 +16,7 @@ const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLIT
 
 /// Opens the database at `path`; the connection has already read from it.
 pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
-    let opened = Connection::open_with_flags(path, FLAGS).and_then(proven);
+    let opened = Connection::open_with_flags(path, FLAGS).and_then(verify_readable);
     let error = match opened {
         Ok(connection) => return Ok(connection),
         Err(error) => error,
@@ -28,36 +28,36 @@ pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
     if !cannot_write || !path.exists() {
         return Err(CatalogError::at(path, error));
     }
-    if fs::metadata(log_of(path)).is_ok_and(|facts| facts.len() > 0) {
+    if fs::metadata(wal_path(path)).is_ok_and(|facts| facts.len() > 0) {
         let reason = "it was not closed properly and its folder cannot be written to; open the folder once with the \
                       right to write"
             .to_owned();
         return Err(CatalogError::Failed { place: path.display().to_string(), reason });
     }
-    open_unchanging(path)
+    open_immutable(path)
 }
 
 /// Opens a database as immutable.
-pub(crate) fn open_unchanging(path: &Path) -> Result<Connection, CatalogError> {
+pub(crate) fn open_immutable(path: &Path) -> Result<Connection, CatalogError> {
     let flags = FLAGS | OpenFlags::SQLITE_OPEN_URI;
-    let opened = Connection::open_with_flags(uri_of(path), flags).and_then(proven);
+    let opened = Connection::open_with_flags(immutable_uri(path), flags).and_then(verify_readable);
     opened.map_err(|error| CatalogError::at(path, error))
 }
 
 /// Reads once, because opening alone touches no file.
-fn proven(connection: Connection) -> rusqlite::Result<Connection> {
+fn verify_readable(connection: Connection) -> rusqlite::Result<Connection> {
     connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
     Ok(connection)
 }
 
 /// SQLite's write-ahead log of the database.
-fn log_of(path: &Path) -> PathBuf {
+fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-fn uri_of(path: &Path) -> String {
+fn immutable_uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {

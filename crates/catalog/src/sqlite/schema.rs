@@ -11,10 +11,10 @@ use rusqlite::Connection;
 use crate::CatalogError;
 use crate::bucket::add_bucket_sums;
 use crate::checkpoint::add_checkpoint_sums;
-use crate::digest::{BucketCheck, WITH_CHECKSUMS, begin, check_all, check_at_opening};
-use crate::position::move_position;
+use crate::digest::{BucketCheck, CHECKSUMS_VERSION, begin, check_all, check_at_opening};
+use crate::position::advance_position;
 use crate::setting::write_setting;
-use crate::transaction::{Act, Outcome, values};
+use crate::transaction::{CatalogTransaction, StepResult, values};
 
 /// Migration `i` upgrades version `i` to `i + 1`.
 const MIGRATIONS: &[&str] = &[
@@ -189,7 +189,7 @@ const COMPATIBILITY_VIEWS: &[&str] = &[
 ];
 
 /// Number of tables in a catalog of each version.
-const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9, 9, 9];
+const TABLE_COUNTS: &[i64] = &[0, 4, 5, 8, 8, 9, 9, 9, 9];
 
 /// Configures the connection, checks the file, and applies missing migrations.
 pub(crate) fn prepare(
@@ -206,7 +206,8 @@ pub(crate) fn prepare(
         check_structure(connection, path)?;
     }
     if found == VERSION {
-        check_at_opening(&Act::on(connection), VERSION, buckets).map_err(|failure| CatalogError::at(path, failure))?;
+        check_at_opening(&CatalogTransaction::on(connection), VERSION, buckets)
+            .map_err(|failure| CatalogError::at(path, failure))?;
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
@@ -220,10 +221,10 @@ pub(crate) fn prepare(
 
 /// Applies all missing migrations in one transaction. Rows are read only after the last one, because this program knows
 /// only their current form.
-fn migrate(connection: &Connection, found: usize) -> Outcome<()> {
+fn migrate(connection: &Connection, found: usize) -> StepResult<()> {
     MIGRATIONS.iter().skip(found).try_for_each(|migration| connection.execute_batch(migration))?;
-    let act = Act::on(connection);
-    if found < WITH_CHECKSUMS {
+    let act = CatalogTransaction::on(connection);
+    if found < CHECKSUMS_VERSION {
         add_checksums(&act)?;
     } else {
         check_all(&act, VERSION)?;
@@ -232,7 +233,7 @@ fn migrate(connection: &Connection, found: usize) -> Outcome<()> {
 }
 
 /// Refuses a file that is not a complete catalog (emptied, or with missing tables); returns its version.
-pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
+pub(crate) fn check_complete(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
     let damaged = |reason: &str| CatalogError::Corrupt { place: path.display().to_string(), reason: reason.to_owned() };
     let version = check_version(connection, path)?;
     if version == 0 {
@@ -243,13 +244,17 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
                        'deletion')";
     let tables = connection.query_row(select, [], |row| row.get::<_, i64>(0));
     match tables.map_err(|error| CatalogError::at(path, error))? {
-        tables if TABLES.get(version) == Some(&tables) => Ok(version),
+        tables if TABLE_COUNTS.get(version) == Some(&tables) => Ok(version),
         _ => Err(damaged("tables are missing")),
     }
 }
 
 /// Makes a read-only catalog of an older version readable as if it were current.
-pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<(), CatalogError> {
+pub(crate) fn create_compatibility_views(
+    connection: &Connection,
+    path: &Path,
+    version: usize,
+) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, error);
     let Some(stand_ins) = COMPATIBILITY_VIEWS.get(version) else { return Ok(()) };
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
@@ -258,15 +263,15 @@ pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usi
 
 /// Refuses a database with a broken page structure.
 fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
-    check_by(connection, path, "PRAGMA quick_check(1)")
+    run_check_pragma(connection, path, "PRAGMA quick_check(1)")
 }
 
 /// Refuses a database with a broken page structure or with indexes that do not match their tables.
 pub(crate) fn check_indexes(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
-    check_by(connection, path, "PRAGMA integrity_check(1)")
+    run_check_pragma(connection, path, "PRAGMA integrity_check(1)")
 }
 
-fn check_by(connection: &Connection, path: &Path, pragma: &str) -> Result<(), CatalogError> {
+fn run_check_pragma(connection: &Connection, path: &Path, pragma: &str) -> Result<(), CatalogError> {
     let found = connection.query_row(pragma, [], |row| row.get::<_, String>(0));
     match found.map_err(|error| CatalogError::at(path, error))? {
         found if found == "ok" => Ok(()),
@@ -275,7 +280,7 @@ fn check_by(connection: &Connection, path: &Path, pragma: &str) -> Result<(), Ca
 }
 
 /// Adds checksums to all rows of an older catalog.
-fn add_checksums(act: &Act<'_>) -> Outcome<()> {
+fn add_checksums(act: &CatalogTransaction<'_>) -> StepResult<()> {
     begin(act, VERSION)?;
     add_bucket_sums(act)?;
     add_checkpoint_sums(act)?;
@@ -290,7 +295,7 @@ fn add_checksums(act: &Act<'_>) -> Outcome<()> {
     })?;
     for (index, through) in positions {
         act.execute("DELETE FROM position WHERE index_name = ?1", values![&index])?;
-        move_position(act, &index, through)?;
+        advance_position(act, &index, through)?;
     }
     begin(act, VERSION)
 }

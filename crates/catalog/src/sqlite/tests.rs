@@ -19,7 +19,7 @@ const WITHOUT_REMOTE: &str = "DROP INDEX bucket_by_span; DROP INDEX bucket_not_l
     ALTER TABLE bucket DROP COLUMN remote; PRAGMA user_version = 5;";
 
 #[test]
-fn a_newer_or_foreign_file_is_refused_by_name() {
+fn newer_and_foreign_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
     drop(Catalog::open(&path).unwrap());
@@ -34,7 +34,7 @@ fn a_newer_or_foreign_file_is_refused_by_name() {
 }
 
 #[test]
-fn an_emptied_or_cut_file_is_damaged_and_not_new() {
+fn emptied_or_truncated_files_are_damaged_not_new() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
     let catalog = Catalog::open(&path).unwrap();
@@ -57,21 +57,21 @@ fn an_emptied_or_cut_file_is_damaged_and_not_new() {
 }
 
 #[test]
-fn a_file_that_nobody_changes_is_read_without_its_folder() {
+fn unchanging_files_are_readable_in_read_only_folders() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("100% odd?name#.sqlite");
     let catalog = Catalog::open(&path).unwrap();
     commit(&catalog, &row(1, "main", BucketState::Live), 1);
     drop(catalog);
     let before = std::fs::read_dir(folder.path()).unwrap().count();
-    let connection = super::read_only_open::open_unchanging(&path).unwrap();
+    let connection = super::read_only_open::open_immutable(&path).unwrap();
     let buckets = connection.query_row("SELECT count(*) FROM bucket", [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!((buckets, std::fs::read_dir(folder.path()).unwrap().count()), (1, before));
 }
 
 /// Proves little when run by the superuser, to whom permissions do not apply.
 #[test]
-fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
+fn read_only_opens_include_the_write_ahead_log() {
     use std::os::unix::fs::PermissionsExt;
     for with_index in [true, false] {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -93,7 +93,7 @@ fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
 }
 
 #[test]
-fn a_catalog_from_before_deletions_is_read_checked_and_brought_up_to_date() {
+fn catalogs_before_deletions_are_verified_and_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
     let catalog = Catalog::open(&path).unwrap();
@@ -116,7 +116,7 @@ fn a_catalog_from_before_deletions_is_read_checked_and_brought_up_to_date() {
 }
 
 #[test]
-fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_written() {
+fn first_version_catalogs_are_readable_and_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
     drop(Catalog::open(&path).unwrap());
@@ -173,7 +173,7 @@ fn rows_of_a_version_without_milestones_keep_their_checksums() {
 }
 
 /// Everything a caller can read from the file, as text; or the error.
-fn told(path: &Path, write: bool) -> Result<String, CatalogError> {
+fn readable_content(path: &Path, write: bool) -> Result<String, CatalogError> {
     let catalog = if write {
         Catalog::open_existing(path, BucketCheck::AtOpening)?
     } else {
@@ -195,14 +195,14 @@ fn told(path: &Path, write: bool) -> Result<String, CatalogError> {
 }
 
 #[test]
-fn flipped_bytes_are_an_error_or_change_nothing() {
+fn flipped_bytes_cause_an_error_or_have_no_effect() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
     let catalog = Catalog::open(&path).unwrap();
     for number in 1..40 {
         commit(&catalog, &row(number, "main", BucketState::Live), number);
         catalog.save_checkpoints(&[logged(&[number as u8; 9], 0, number * 10, number)], number).unwrap();
-        catalog.note_log_segments(&[LogSegmentRow { first_lsn: number * 9, last_lsn: None }]).unwrap();
+        catalog.record_log_segments(&[LogSegmentRow { first_lsn: number * 9, last_lsn: None }]).unwrap();
         let part = UnansweredPart { run: 1, number, key: u128::MAX / u128::from(number), time: 5 };
         catalog.change_unanswered(&[], &[part]).unwrap();
     }
@@ -211,11 +211,11 @@ fn flipped_bytes_are_an_error_or_change_nothing() {
         (5..20).map(|bucket| DeletionRow { bucket, rows: vec![bucket as u8; 30] }).collect();
     assert!(catalog.commit_deletion(&DeletionCommit { deletions: &deletions, emptied: &[20] }).unwrap());
     catalog.retire(&[3, 4]).unwrap();
-    catalog.forget_all(&[3]).unwrap();
-    catalog.forget_log_segments(&[9]).unwrap();
+    catalog.remove_buckets(&[3]).unwrap();
+    catalog.remove_log_segments(&[9]).unwrap();
     drop(catalog);
     let whole = std::fs::read(&path).unwrap();
-    let truth = told(&path, false).unwrap();
+    let truth = readable_content(&path, false).unwrap();
     let (mut seed, mut errors) = (0x9e37_79b9_7f4a_7c15_u64, 0);
     for round in 0..1_500 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -226,7 +226,7 @@ fn flipped_bytes_are_an_error_or_change_nothing() {
         for name in ["catalog.sqlite-wal", "catalog.sqlite-shm"] {
             drop(std::fs::remove_file(folder.path().join(name)));
         }
-        match told(&path, round % 2 == 0) {
+        match readable_content(&path, round % 2 == 0) {
             Ok(found) => assert_eq!(found, truth, "byte {at} was flipped"),
             Err(error) => {
                 errors += 1;
@@ -238,7 +238,7 @@ fn flipped_bytes_are_an_error_or_change_nothing() {
 }
 
 #[test]
-fn a_catalog_from_before_remote_copies_is_read_checked_and_brought_up_to_date() {
+fn catalogs_before_remote_copies_are_verified_and_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
     let catalog = Catalog::open(&path).unwrap();
@@ -267,7 +267,7 @@ fn a_catalog_from_before_remote_copies_is_read_checked_and_brought_up_to_date() 
 }
 
 #[test]
-fn a_catalog_from_before_spans_is_asked_for_times_and_brought_up_to_date() {
+fn catalogs_before_spans_are_searchable_and_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
     let catalog = Catalog::open(&path).unwrap();
@@ -289,7 +289,7 @@ fn a_catalog_from_before_spans_is_asked_for_times_and_brought_up_to_date() {
 }
 
 #[test]
-fn an_index_without_a_row_of_its_table_is_damage() {
+fn incomplete_database_indexes_are_reported_as_damage() {
     let catalog = Catalog::open_in_memory().unwrap();
     commit(&catalog, &row(1, "main", BucketState::Live), 1);
     catalog.check().unwrap();
@@ -309,7 +309,7 @@ fn an_index_without_a_row_of_its_table_is_damage() {
 }
 
 #[test]
-fn a_closed_catalog_is_one_file() {
+fn closed_catalogs_are_a_single_file() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = Catalog::open(&folder.path().join("catalog.sqlite")).unwrap();
     commit(&catalog, &row(1, "main", BucketState::Live), 1);

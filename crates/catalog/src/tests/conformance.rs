@@ -50,11 +50,11 @@ fn a_bucket_goes_through_its_life(place: &Place) {
     assert!(catalog.buckets(BucketState::Sealing).unwrap().is_empty());
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [row(3, "main", BucketState::Live)]);
     assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 3)]);
-    catalog.forget(3).unwrap();
+    catalog.remove_bucket(3).unwrap();
     assert_eq!(catalog.buckets(BucketState::Live).unwrap().len(), 1, "a live bucket is not forgotten");
     catalog.retire(&[3]).unwrap();
     assert_eq!(catalog.buckets(BucketState::Retired).unwrap(), [row(3, "main", BucketState::Retired)]);
-    catalog.forget(3).unwrap();
+    catalog.remove_bucket(3).unwrap();
     assert!(catalog.buckets(BucketState::Retired).unwrap().is_empty());
     assert_eq!(catalog.bucket_number_max().unwrap(), 3, "numbers are not used twice");
 }
@@ -64,10 +64,10 @@ fn a_retired_bucket_beyond_the_position_stays_on_record(place: &Place) {
     commit(&catalog, &row(2, "main", BucketState::Live), 2);
     commit(&catalog, &row(5, "main", BucketState::Live), 2);
     catalog.retire(&[5]).unwrap();
-    catalog.forget(5).unwrap();
+    catalog.remove_bucket(5).unwrap();
     assert_eq!(catalog.buckets(BucketState::Retired).unwrap().len(), 1);
     commit(&catalog, &row(4, "main", BucketState::Live), 5);
-    catalog.forget(5).unwrap();
+    catalog.remove_bucket(5).unwrap();
     assert!(catalog.buckets(BucketState::Retired).unwrap().is_empty());
 }
 
@@ -119,7 +119,7 @@ fn acts_survive_reopening_and_a_reader_sees_them(place: &Place) {
 fn forgotten_checkpoints_give_way_to_older_ones(place: &Place) {
     let catalog = place.open().unwrap();
     catalog.save_checkpoints(&[logged(b"a", 0, 10, 3), logged(b"b", 0, 20, 7), logged(b"c", 0, 30, 8)], 8).unwrap();
-    catalog.forget_checkpoints(5, &[logged(b"b", 0, 9, 2)], 12).unwrap();
+    catalog.replace_lost_checkpoints(5, &[logged(b"b", 0, 9, 2)], 12).unwrap();
     assert_eq!(catalog.checkpoints_of(b"a", "").unwrap(), [logged(b"a", 0, 10, 3)]);
     assert_eq!(catalog.checkpoints_of(b"b", "").unwrap(), [logged(b"b", 0, 9, 2)]);
     assert_eq!(catalog.checkpoints_of(b"c", "").unwrap(), []);
@@ -151,7 +151,7 @@ fn a_forgotten_bucket_takes_its_origins_along(place: &Place) {
     let origins = || catalog.read(|act| act.number("SELECT count(*) FROM origin", values![])).unwrap().unwrap();
     catalog.begin_seal(&compacted(5, "main", BucketState::Sealing)).unwrap();
     assert_eq!(origins(), 2);
-    catalog.forget(5).unwrap();
+    catalog.remove_bucket(5).unwrap();
     assert_eq!(origins(), 0);
 }
 
@@ -171,7 +171,7 @@ fn deleted_events_are_noted_together_and_go_with_their_bucket(place: &Place) {
     }
     assert!(note(&[of(1, b"more")], &[2]));
     assert_eq!(catalog.deletions().unwrap(), [of(1, b"more"), of(2, b"two")]);
-    catalog.forget_all(&[1, 2, 3]).unwrap();
+    catalog.remove_buckets(&[1, 2, 3]).unwrap();
     assert_eq!(catalog.deletions().unwrap(), [of(1, b"more")], "bucket 1 is live");
     catalog.check().unwrap();
     drop(catalog);
@@ -223,7 +223,7 @@ fn a_copy_on_a_remote_store_goes_step_by_step(place: &Place) {
     use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
     let catalog = place.open().unwrap();
     commit(&catalog, &row(3, "main", BucketState::Live), 3);
-    assert!(!catalog.move_remote(3, Uploaded).unwrap(), "nothing was begun");
+    assert!(!catalog.set_remote_state(3, Uploaded).unwrap(), "nothing was begun");
     assert_eq!(catalog.begin_uploads(&[3, 4], "cold", "main/1").unwrap(), [3]);
     assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "it has a location already");
     let copy = RemoteCopy { volume: "cold".into(), folder: "main/1".into(), state: Uploading, receipt: None };
@@ -241,18 +241,18 @@ fn a_copy_on_a_remote_store_goes_step_by_step(place: &Place) {
         (Uploaded, true),
     ] {
         let before = copy_of(&catalog, 3);
-        assert_eq!(catalog.move_remote(3, next).unwrap(), is_step, "{before:?} to {next:?}");
+        assert_eq!(catalog.set_remote_state(3, next).unwrap(), is_step, "{before:?} to {next:?}");
         assert_eq!(copy_of(&catalog, 3), if is_step { Some(next) } else { before });
     }
     catalog.retire(&[3]).unwrap();
-    assert!(!catalog.move_remote(3, Evicting).unwrap(), "a retired bucket does not change");
+    assert!(!catalog.set_remote_state(3, Evicting).unwrap(), "a retired bucket does not change");
     assert_eq!(copy_of(&catalog, 3), Some(Uploaded));
     catalog.check().unwrap();
 }
 
 /// The second copy of a bucket on `volume`.
 fn other(volume: &str, going: bool) -> Option<OtherCopy> {
-    Some(OtherCopy { volume: volume.into(), folder: format!("{volume}/main"), going })
+    Some(OtherCopy { volume: volume.into(), folder: format!("{volume}/main"), is_obsolete: going })
 }
 
 fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
@@ -273,23 +273,23 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     assert!(catalog.begin_move(1, "b", "b/main").unwrap());
     assert_eq!((now().remote, now().other), (remote("a", 2), other("b", false)));
     assert!(!catalog.begin_move(1, "c", "c/main").unwrap(), "one move at a time");
-    assert!(!catalog.leave_volume(1).unwrap() && !catalog.end_leaving(1).unwrap());
+    assert!(!catalog.abandon_remote_copy(1).unwrap() && !catalog.remove_other_copy(1).unwrap());
     assert!(catalog.end_move(1, 3).unwrap());
     assert_eq!((now().remote, now().other), (remote("b", 3), other("a", true)));
     assert!(!catalog.end_move(1, 3).unwrap(), "a copy that is being deleted is not restored");
-    assert!(catalog.end_leaving(1).unwrap() && catalog.leave_volume(1).unwrap());
+    assert!(catalog.remove_other_copy(1).unwrap() && catalog.abandon_remote_copy(1).unwrap());
     assert_eq!((now().remote, now().other), (None, other("b", true)));
     drop(catalog);
     let catalog = place.open_existing().unwrap();
     assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
-    assert!(catalog.end_leaving(1).unwrap());
+    assert!(catalog.remove_other_copy(1).unwrap());
     catalog.begin_uploads(&[1], "a", "a/main").unwrap();
     catalog.end_upload(1, 0).unwrap();
     assert!(catalog.begin_move(1, "b", "b/main").unwrap() && catalog.abandon_move(1).unwrap());
     assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
     catalog.check().unwrap();
     catalog.retire(&[1]).unwrap();
-    assert!(!catalog.end_leaving(1).unwrap(), "a bucket that is not live does not change");
+    assert!(!catalog.remove_other_copy(1).unwrap(), "a bucket that is not live does not change");
 }
 
 fn what_a_bucket_holds_is_known_through_further_merges(place: &Place) {
@@ -304,7 +304,7 @@ fn what_a_bucket_holds_is_known_through_further_merges(place: &Place) {
     let held = |number| catalog.merged_into(number).unwrap().into_iter().map(|row| row.number).collect::<Vec<_>>();
     merge(5, &[1, 2]);
     assert_eq!(held(5), [1, 2]);
-    catalog.forget(1).unwrap();
+    catalog.remove_bucket(1).unwrap();
     merge(6, &[4, 5]);
     assert_eq!((held(5), held(6)), (vec![], vec![2, 4, 5]));
     catalog.check().unwrap();
@@ -329,7 +329,7 @@ fn found_buckets_come_back_but_for_those_that_others_replace(place: &Place) {
     assert_eq!((numbers(BucketState::Live), numbers(BucketState::Retired)), (vec![1, 4, 7], vec![2]));
     assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 7), ("web".to_owned(), 7)]);
     assert_eq!((catalog.deletions().unwrap().len(), catalog.bucket_number_max().unwrap()), (2, 7));
-    catalog.forget(2).unwrap();
+    catalog.remove_bucket(2).unwrap();
     assert_eq!(catalog.setting("replaced stem-3").unwrap(), None);
     catalog.check().unwrap();
 }

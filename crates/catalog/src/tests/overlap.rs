@@ -6,9 +6,9 @@ use super::*;
 use crate::overlap::tests::statement_of_one;
 
 /// Generator of pseudo-random numbers.
-struct Draw(u64);
+struct RandomNumbers(u64);
 
-impl Draw {
+impl RandomNumbers {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
@@ -37,7 +37,7 @@ impl Draw {
 }
 
 /// Live buckets of many spans in `indexes` indexes, and a few that are not live.
-fn filled(catalog: &Catalog, indexes: u64, draw: &mut Draw) -> Vec<BucketRow> {
+fn filled(catalog: &Catalog, indexes: u64, draw: &mut RandomNumbers) -> Vec<BucketRow> {
     let mut all = Vec::new();
     for number in 1..=600 {
         let index = format!("index{}", draw.below(indexes));
@@ -62,7 +62,7 @@ fn span_of(row: &BucketRow) -> BucketSpan {
 fn exactly_the_overlapping_buckets_are_found(place: &Place) {
     for (seed, indexes) in [(1, 1), (2, 7), (3, 100)] {
         let catalog = place.fresh().open().unwrap();
-        let mut draw = Draw(seed);
+        let mut draw = RandomNumbers(seed);
         let all = filled(&catalog, indexes, &mut draw);
         let names: Vec<String> = (0..indexes).map(|number| format!("index{number}")).collect();
         let mut ranges = vec![TimeRange::ALL, TimeRange { earliest: None, latest: Some(i64::MIN) }];

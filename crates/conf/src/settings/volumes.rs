@@ -201,7 +201,7 @@ impl RemoteStorage {
         for stanza in indexes.stanzas() {
             if let Some(name) = stanza.name.strip_prefix(VOLUME_PREFIX) {
                 let read = volume(indexes, &stanza.name)
-                    .map_err(|fault| fault.at(format!("indexes.conf: [{}]", stanza.name)))?;
+                    .map_err(|fault| fault.with_context(format!("indexes.conf: [{}]", stanza.name)))?;
                 storage.volumes.extend(read.map(|volume| (name.to_owned(), volume)));
             }
         }
@@ -221,7 +221,7 @@ impl RemoteStorage {
     fn path_of(&self, indexes: &MergedConf, stanza: &str) -> Result<Option<RemotePathSetting>, Fault> {
         let Some(value) = indexes.get(stanza, REMOTE_PATH).filter(|value| !value.is_empty()) else { return Ok(None) };
         let wrong = |why: String| {
-            Fault::invalid(format!("{REMOTE_PATH} = {value}: {why}")).at(format!("indexes.conf: [{stanza}]"))
+            Fault::invalid(format!("{REMOTE_PATH} = {value}: {why}")).with_context(format!("indexes.conf: [{stanza}]"))
         };
         let on = value.strip_prefix(VOLUME_PREFIX);
         let on =

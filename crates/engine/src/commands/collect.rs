@@ -137,7 +137,9 @@ impl Collect {
         if batch.ends.is_empty() {
             return Ok(());
         }
-        self.source.store_events(batch).map_err(|fault| EngineError::at(fault.at("collect"), self.command.index_span))
+        self.source
+            .store_events(batch)
+            .map_err(|fault| EngineError::at(fault.with_context("collect"), self.command.index_span))
     }
 }
 

@@ -16,7 +16,7 @@ impl Execute for DeleteModelCommand {
 
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         let (name, models) = (&self.0, search.lookups());
-        let failed = |fault: Fault| EngineError::at(fault.at("deletemodel"), name.span);
+        let failed = |fault: Fault| EngineError::at(fault.with_context("deletemodel"), name.span);
         if !models.remove_model(&name.text, name.shared).map_err(failed)? {
             return Err(failed(Fault::not_found(unknown_model_message(name, models.as_ref()))));
         }

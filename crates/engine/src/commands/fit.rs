@@ -139,7 +139,7 @@ impl Fit {
         }
         let bytes = wire::to_bytes(&fitted.model).map_err(|error| invalid(format!("fit: {error}")))?;
         let written = self.models.write_model(&name.text, name.shared, &bytes);
-        written.map_err(|fault| EngineError::at(fault.at("fit"), name.span))
+        written.map_err(|fault| EngineError::at(fault.with_context("fit"), name.span))
     }
 }
 

@@ -46,7 +46,7 @@ fn rows_of(command: &InputLookupCommand, environment: &dyn Environment) -> Resul
     let expressions = environment.context().expressions();
     let filter = command.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
     let mut rows = read_csv(&table.csv).map_err(|fault| {
-        EngineError::at(fault.at(format_args!("inputlookup {}", command.table)), command.table_span)
+        EngineError::at(fault.with_context(format_args!("inputlookup {}", command.table)), command.table_span)
     })?;
     if let Some(filter) = filter {
         rows = rows::filter(&rows, &filter.matches(&rows)?)?;

@@ -24,7 +24,7 @@ const CACHED_ADDRESSES_MAX: usize = 20_000;
 impl Execute for IpLocationCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let places = lowering.environment.lookups().address_locations();
-        let places = places.map_err(|fault| fault.at("iplocation"))?;
+        let places = places.map_err(|fault| fault.with_context("iplocation"))?;
         let Some(places) = places else {
             let message = "iplocation: there is no database of addresses; its fields stay empty";
             lowering.environment.context().messages.push(message);
@@ -77,7 +77,7 @@ impl IpLocation {
             Ok(address) => self.places.locate(address, &self.command.languages),
             Err(_) => Ok(None),
         };
-        let found = found.map_err(|fault| fault.at(format_args!("iplocation: {address}")))?.map(Arc::new);
+        let found = found.map_err(|fault| fault.with_context(format_args!("iplocation: {address}")))?.map(Arc::new);
         if self.cache.len() >= CACHED_ADDRESSES_MAX {
             self.cache.clear();
         }

@@ -23,7 +23,7 @@ impl Execute for ListModelsCommand {
 }
 
 fn list(models: &dyn LookupSource, context: &CommandContext) -> Result<RecordBatch, EngineError> {
-    let files = models.models().map_err(|fault| fault.at("listmodels"))?;
+    let files = models.models().map_err(|fault| fault.with_context("listmodels"))?;
     let mut rows: Vec<Row> = Vec::new();
     for file in files {
         let text = |text: &str| OutputValue::Text(Arc::from(text));

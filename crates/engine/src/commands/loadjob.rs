@@ -43,6 +43,6 @@ fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(S
             "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, over REST, in \
              the header X-Quarry-Sid"
         ))),
-        Err(fault) => Err(EngineError::at(fault.at("loadjob"), command.span)),
+        Err(fault) => Err(EngineError::at(fault.with_context("loadjob"), command.span)),
     }
 }

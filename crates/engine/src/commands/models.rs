@@ -106,7 +106,7 @@ pub(super) fn learn_error(command: &str, error: &LearnError, options: &[LearnOpt
 pub(super) fn model(command: &str, name: &ModelName, models: &dyn LookupSource) -> Result<Model, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
     let bytes = models.model(&name.text, name.shared);
-    let bytes = bytes.map_err(|fault| EngineError::at(fault.at(command), name.span))?;
+    let bytes = bytes.map_err(|fault| EngineError::at(fault.with_context(command), name.span))?;
     let Some(bytes) = bytes else {
         return Err(invalid(format!("{command}: {}", unknown_model_message(name, models))));
     };

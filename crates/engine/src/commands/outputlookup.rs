@@ -62,7 +62,9 @@ impl Blocking for OutputLookup {
             return Ok(all.into_rows());
         }
         let old = match old.filter(|_| keeps_old) {
-            Some(table) => Some(read_csv(&table.csv).map_err(|fault| failed(fault.at(format_args!("lookup {name}"))))?),
+            Some(table) => {
+                Some(read_csv(&table.csv).map_err(|fault| failed(fault.with_context(format_args!("lookup {name}"))))?)
+            }
             None => None,
         };
         let replaced = self.keys(&all, context)?;

@@ -38,7 +38,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         return batch_of(Vec::<(String, _)>::new(), 0);
     }
     let endpoint = command.path.split('?').next().unwrap_or_default().trim_end_matches('/');
-    let entries = entries_at(endpoint, search).map_err(|fault| failed(fault.at("rest")))?;
+    let entries = entries_at(endpoint, search).map_err(|fault| failed(fault.with_context("rest")))?;
     let Some(mut entries) = entries else {
         let known = search.node().endpoints();
         let hint = match known.is_empty() {
@@ -63,7 +63,8 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         });
     }
     if command.as_text {
-        let text = answer::render_entries(&command.path, &entries).map_err(|fault| failed(fault.at("rest")))?;
+        let text =
+            answer::render_entries(&command.path, &entries).map_err(|fault| failed(fault.with_context("rest")))?;
         return table_of(&[vec![("splunk_server".to_owned(), vec![server]), ("value".to_owned(), vec![text])]]);
     }
     entries.iter_mut().for_each(|entry| entry.push(("splunk_server".to_owned(), vec![server.clone()])));

@@ -26,7 +26,7 @@ impl Execute for SendAlertCommand {
 
     fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
         let checked = environment.commands().check_alert(&self.action);
-        checked.map_err(|fault| EngineError::at(fault.at("sendalert"), self.action_span))
+        checked.map_err(|fault| EngineError::at(fault.with_context("sendalert"), self.action_span))
     }
 }
 
@@ -38,7 +38,7 @@ struct SendAlert {
 
 impl Blocking for SendAlert {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let failed = |fault: Fault| EngineError::at(fault.at("sendalert"), self.command.action_span);
+        let failed = |fault: Fault| EngineError::at(fault.with_context("sendalert"), self.command.action_span);
         self.source.check_alert(&self.command.action).map_err(failed)?;
         let (mut all, mut names) = (RowBuffer::new("sendalert", &context.dataflow), SeenNames::default());
         for batch in rows {

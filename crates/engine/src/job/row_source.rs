@@ -127,7 +127,7 @@ impl Iterator for SearchRows {
 
     fn next(&mut self) -> Option<Self::Item> {
         let _noted = messages::enter_scope(Some(Arc::clone(&self.runner.context.messages)));
-        let _counting = self.runner.progress.reads().count_here();
+        let _counting = self.runner.progress.reads().count_thread_reads();
         match catch_panic("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {

@@ -192,7 +192,8 @@ fn data_object(model: &str, json: &Value) -> Result<DataObject, Fault> {
         let names = fields.into_iter().filter_map(|field| field["fieldName"].as_str());
         names.map(str::to_owned).collect()
     };
-    let calculations = list("calculations").iter().map(|json| calculation(json).map_err(|fault| fault.at(place())));
+    let calculations =
+        list("calculations").iter().map(|json| calculation(json).map_err(|fault| fault.with_context(place())));
     Ok(DataObject {
         name: name.to_owned(),
         parent: json["parentName"].as_str().unwrap_or("BaseEvent").to_owned(),

@@ -470,14 +470,14 @@ fn member(
     let place = || format!("data model {}, object {}", model.name, object.name);
     let (mut conditions, mut texts) = (Vec::new(), Vec::new());
     for text in &object.constraints {
-        let text = expand(text).map_err(|fault| fault.at(place()))?;
-        conditions.push(condition_of(&text).map_err(|fault| fault.at(place()))?);
+        let text = expand(text).map_err(|fault| fault.with_context(place()))?;
+        conditions.push(condition_of(&text).map_err(|fault| fault.with_context(place()))?);
         texts.push(format!("({text})"));
     }
     let calculations = object
         .calculations
         .iter()
-        .map(|calculation| compile_calculation(calculation).map_err(|fault| fault.at(place())));
+        .map(|calculation| compile_calculation(calculation).map_err(|fault| fault.with_context(place())));
     Ok(Member {
         position: model.objects.iter().position(|known| known.name == object.name).unwrap_or(usize::MAX),
         path: parent.map_or_else(|| object.name.clone(), |parent| format!("{parent}.{}", object.name)),
@@ -502,7 +502,7 @@ fn pipeline_of(
     text: &str,
     expand: &dyn Fn(&str) -> Result<String, Fault>,
 ) -> Result<Pipeline, Fault> {
-    let placed = |fault: Fault| fault.at(format_args!("data model {}, baseSearch", model.name));
+    let placed = |fault: Fault| fault.with_context(format_args!("data model {}, baseSearch", model.name));
     let parsed = quarry_spl::parse(&expand(text).map_err(placed)?);
     if parsed.is_ok() { Ok(parsed.pipeline) } else { Err(placed(first_fault(&parsed.diagnostics))) }
 }
@@ -521,19 +521,19 @@ fn transactions(
             let place = || format!("data model {}, object {}", model.name, object.name);
             for text in &object.constraints {
                 let condition = expand(text).and_then(|text| condition_of(&text));
-                conditions.push(condition.map_err(|fault| fault.at(place()))?);
+                conditions.push(condition.map_err(|fault| fault.with_context(place()))?);
             }
             for calculation in &object.calculations {
                 let calculation = match calculation {
                     Calculation::Eval { field, expression } => {
-                        let expression = expand(expression).map_err(|fault| fault.at(place()))?;
+                        let expression = expand(expression).map_err(|fault| fault.with_context(place()))?;
                         Calculation::Eval { field: field.clone(), expression }
                     }
                     Calculation::Rex { .. } => calculation.clone(),
                     // These do not affect which events belong together.
                     Calculation::Lookup { .. } | Calculation::Place { .. } => continue,
                 };
-                commands.push(compile_calculation(&calculation).map_err(|fault| fault.at(place()))?.command);
+                commands.push(compile_calculation(&calculation).map_err(|fault| fault.with_context(place()))?.command);
             }
         }
         alternatives.push(conjunction(conditions));
@@ -542,7 +542,7 @@ fn transactions(
     commands.insert(0, SearchCommand { expr, time: TimeModifiers::default() }.into());
     let mut transaction = TransactionCommand { fields: grouping.fields.clone(), ..TransactionCommand::default() };
     for (name, value) in grouping.options() {
-        transaction.set(name, value).map_err(|fault| fault.at(format_args!("data model {}", model.name)))?;
+        transaction.set(name, value).map_err(|fault| fault.with_context(format_args!("data model {}", model.name)))?;
     }
     commands.push(transaction.into());
     Ok(make.pipeline(commands))
@@ -562,7 +562,7 @@ fn compile_calculation(calculation: &Calculation) -> Result<CalculationCommand, 
     let (command, inputs) = match calculation {
         Calculation::Eval { field, expression } => {
             let expr = quarry_spl::parse_expression(expression)
-                .map_err(|faults| first_fault(&faults).at(format_args!("calculated field {field}")))?;
+                .map_err(|faults| first_fault(&faults).with_context(format_args!("calculated field {field}")))?;
             let inputs = expr_fields(&expr);
             (NodeBuilder::at(Span::default()).eval(field, expr), inputs)
         }

@@ -114,7 +114,8 @@ impl Planner<'_> {
             let text = text.filter(|text| !matches!(text.trim(), "" | "0") && !text.trim().starts_with("rt"));
             let parsed = text.map(|text| parse_time(&text, context.now, &context.zone)).transpose();
             parsed.map_err(|error| {
-                let fault = Fault::invalid(error.to_string()).at(format_args!("saved search {name}: {setting}"));
+                let fault =
+                    Fault::invalid(error.to_string()).with_context(format_args!("saved search {name}: {setting}"));
                 EngineError::at(fault, span)
             })
         };

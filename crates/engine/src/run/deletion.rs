@@ -50,7 +50,7 @@ impl Runner {
         let commands = event_commands(&deleting.commands, &environment)?;
         let mut commands: Vec<_> = commands.iter().map(|make| make()).collect();
         let indexes = IndexSelector::new(deleting.scan.indexes.clone());
-        self.source.seal(&indexes).map_err(|fault| EngineError::at(fault.at("delete"), deleting.span))?;
+        self.source.seal(&indexes).map_err(|fault| EngineError::at(fault.with_context("delete"), deleting.span))?;
         let mut scan = self.event_scan(&deleting.scan, &context)?;
         // Events that arrived since then are not included.
         scan.snapshot.segments.retain(|segment| segment.stored().is_some());
@@ -62,7 +62,9 @@ impl Runner {
             }
             let Some(places) = matching_positions(&scan, &page, &mut commands, &context)? else { continue };
             let of_index = counts.entry(page.segment.index().to_owned()).or_default();
-            if !allowed.matches(page.segment.index()) || !page.segment.note_deleted(page.page, &places, &mut deletion) {
+            if !allowed.matches(page.segment.index())
+                || !page.segment.add_to_deletion(page.page, &places, &mut deletion)
+            {
                 of_index.errors += places.len() as u64;
             }
             if deletion.bytes() > self.deletion_bytes {
@@ -89,12 +91,12 @@ impl Runner {
 
     /// Deletes the events found, after recording the deletion.
     fn commit(&self, deletion: &Deletion, span: Span) -> Result<BTreeMap<String, u64>, EngineError> {
-        let failed = |fault: Fault| EngineError::at(fault.at("delete"), span);
+        let failed = |fault: Fault| EngineError::at(fault.with_context("delete"), span);
         let context = &self.context;
         let record = DeletionRecord { sid: &context.id, search: &context.search, events: deletion.events() };
         self.node
             .record_deletion(&context.permissions, &record)
-            .map_err(|fault| failed(fault.at("the deletion could not be recorded, so nothing is deleted")))?;
+            .map_err(|fault| failed(fault.with_context("the deletion could not be recorded, so nothing is deleted")))?;
         self.source.delete(deletion).map_err(failed)
     }
 }

@@ -204,7 +204,7 @@ impl PreviewMaker {
     /// Makes a preview; its messages are dropped.
     fn make(&self, rows: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let noted = messages::enter_scope(Some(Arc::clone(&self.context.messages)));
-        let counting = self.runner.progress.reads().count_here();
+        let counting = self.runner.progress.reads().count_thread_reads();
         // A worker's stack only suffices for reading events.
         let made = self.previews.refresh(|| with_stack(|| catch_panic("a preview was made", rows)));
         drop((noted, counting));

@@ -121,7 +121,7 @@ fn delete_doomed(store: &Store) {
             let page = segment.read_page(at, PageColumns::ALL).unwrap();
             let is_doomed = |row: &u32| &*page.metas[page.meta[*row as usize] as usize].host == DOOMED;
             let rows: Vec<u32> = (0..page.len() as u32).filter(is_doomed).collect();
-            assert!(segment.note_deleted(at, &rows, &mut deletion));
+            assert!(segment.add_to_deletion(at, &rows, &mut deletion));
         }
     }
     assert!(deletion.events() > 0);

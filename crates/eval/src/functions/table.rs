@@ -40,7 +40,7 @@ impl std::fmt::Debug for EvalTable {
 impl EvalTable {
     /// Reads the column names; the error is a message for the user.
     pub fn new(name: &str, table: LookupTable) -> Result<EvalTable, Fault> {
-        let columns = csv_columns(&table.csv).map_err(|fault| fault.at(format_args!("lookup {name}")))?;
+        let columns = csv_columns(&table.csv).map_err(|fault| fault.with_context(format_args!("lookup {name}")))?;
         Ok(EvalTable { name: name.into(), table, columns: columns.into(), indexes: Arc::default() })
     }
 

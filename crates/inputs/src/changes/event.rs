@@ -13,7 +13,7 @@ use super::{Action, Change, Entry};
 /// strftime format of the times in an event.
 const TIME_FORMAT: &str = "%a %b %d %H:%M:%S %Y";
 /// Maximum size of a file whose content becomes an event.
-const FULL_BYTES_MAX: u64 = 1 << 20;
+const CONTENT_BYTES_MAX: u64 = 1 << 20;
 /// Permission letters in the order of the mode bits, beginning with the owner's read permission.
 const PERMISSIONS: [char; 9] = ['r', 'w', 'x', 'r', 'w', 'x', 'r', 'w', 'x'];
 
@@ -61,9 +61,9 @@ fn permissions(mode: u32) -> String {
     PERMISSIONS.into_iter().enumerate().map(letter).collect()
 }
 
-/// Content of a regular file, for an event of its own; `None` if it is larger than `bytes_max` or `FULL_BYTES_MAX`.
-pub fn full_text(path: &Path, entry: &Entry, bytes_max: u64) -> io::Result<Option<String>> {
-    let most = bytes_max.min(FULL_BYTES_MAX);
+/// Content of a regular file, for an event of its own; `None` if it is larger than `bytes_max` or `CONTENT_BYTES_MAX`.
+pub fn content_text(path: &Path, entry: &Entry, bytes_max: u64) -> io::Result<Option<String>> {
+    let most = bytes_max.min(CONTENT_BYTES_MAX);
     let is_file = entry.mode & 0o170_000 == 0o100_000;
     if !is_file || entry.size > most || entry.size == 0 {
         return Ok(None);

@@ -20,7 +20,7 @@ use quarry_pipeline::Pattern;
 
 use crate::InputError;
 
-pub use event::{event_text, full_text};
+pub use event::{content_text, event_text};
 pub use saved_scan::{SavedScan, parse_scan, write_scan};
 pub use scan::{Scan, scan_files};
 
@@ -110,22 +110,22 @@ impl ChangeRules {
     }
 
     /// True if changes of a path are reported. The first matching filter decides.
-    fn takes(&self, path: &Path, is_folder: bool) -> bool {
+    fn is_included(&self, path: &Path, is_folder: bool) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let first = self.filters.iter().find(|(_, patterns)| patterns.iter().any(|one| one.is_match(bytes)));
         let is_white = is_folder || self.whitelist.as_ref().is_none_or(|pattern| pattern.is_match(bytes));
-        is_white && !self.is_black(path) && first.is_none_or(|(keeps, _)| *keeps)
+        is_white && !self.is_excluded(path) && first.is_none_or(|(keeps, _)| *keeps)
     }
 
     /// True if a path and everything below it is excluded.
-    fn is_black(&self, path: &Path) -> bool {
+    fn is_excluded(&self, path: &Path) -> bool {
         self.blacklist.as_ref().is_some_and(|pattern| pattern.is_match(path.as_os_str().as_encoded_bytes()))
     }
 }
 
 impl Entry {
     /// Names of the attributes that differ from those in an earlier scan. The size of a folder is not compared.
-    fn different(&self, before: &Entry) -> Vec<&'static str> {
+    fn changed_attributes(&self, before: &Entry) -> Vec<&'static str> {
         let differs = [
             ("modtime", self.modified_ns != before.modified_ns),
             ("size", self.size != before.size && !(self.is_folder && before.is_folder)),
@@ -146,7 +146,7 @@ pub fn changes<'a>(before: &'a Entries, after: &'a Entries) -> Vec<Change<'a>> {
         (!after.contains_key(path)).then_some(change)
     };
     let is_new = |(path, entry): (&'a PathBuf, &'a Entry)| {
-        let different = before.get(path).map(|known| entry.different(known));
+        let different = before.get(path).map(|known| entry.changed_attributes(known));
         match different {
             None => Some(Change { action: Action::Add, path, entry, different: Vec::new() }),
             Some(different) if different.is_empty() => None,

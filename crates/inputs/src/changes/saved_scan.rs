@@ -14,9 +14,9 @@ use super::{ENTRIES_MAX, Entries, Entry};
 /// First word and format version.
 const HEADER: &str = "quarry-fschange 1";
 /// First word of the last line.
-const END: &str = "end";
+const END_WORD: &str = "end";
 /// Written in place of a hash if there is none.
-const NONE: &str = "-";
+const NO_HASH: &str = "-";
 
 /// A scan read from its saved text.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,13 +37,13 @@ pub fn write_scan(number: u64, entries: &Entries) -> String {
         write!(text, "{kind} {size} {user} {group} {mode:o} {modified_ns} ").ok();
         match &entry.hash {
             Some(hash) => text.extend(hash.iter().map(|byte| format!("{byte:02x}"))),
-            None => text.push_str(NONE),
+            None => text.push_str(NO_HASH),
         }
         text.push(' ');
         write_path(path, &mut text);
         text.push('\n');
     }
-    writeln!(text, "{END} {}", entries.len()).ok();
+    writeln!(text, "{END_WORD} {}", entries.len()).ok();
     text
 }
 
@@ -62,7 +62,7 @@ pub fn parse_scan(text: &str) -> Option<SavedScan> {
     let number = lines.next()?.strip_prefix(HEADER)?.trim().parse().ok()?;
     let mut entries = Entries::new();
     for line in lines {
-        if let Some(count) = line.strip_prefix(END) {
+        if let Some(count) = line.strip_prefix(END_WORD) {
             let is_whole = count.trim().parse() == Ok(entries.len());
             return is_whole.then_some(SavedScan { number, entries });
         }
@@ -86,7 +86,7 @@ fn parse_entry(line: &str) -> Option<(PathBuf, Entry)> {
     let (size, user, group) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
     let (mode, modified_ns) = (u32::from_str_radix(next()?, 8).ok()?, next()?.parse().ok()?);
     let hash = match next()? {
-        NONE => None,
+        NO_HASH => None,
         hex => Some(parse_hex(hex)?),
     };
     let path = parse_path(next()?)?;

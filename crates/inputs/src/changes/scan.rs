@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 64;
 const PROBLEMS_MAX: usize = 20;
 /// Bytes per read of a file's content.
 const READ_BYTES: usize = 64 << 10;
-const NANOSECONDS: i64 = 1_000_000_000;
+const NANOS_PER_SEC: i64 = 1_000_000_000;
 
 /// Result of a scan.
 #[derive(Debug, Default)]
@@ -32,11 +32,11 @@ pub struct Scan {
 /// Scans everything. `goes_on` is called before each file and may block; the scan is aborted if it returns false.
 pub fn scan_files(rules: &ChangeRules, before: &Entries, goes_on: &mut dyn FnMut() -> bool) -> Option<Scan> {
     let room = rules.entries_max.saturating_sub(before.len());
-    let mut walk = Walk { rules, before, goes_on, room, found: Scan::default() };
+    let mut walk = Scanner { rules, before, goes_on, room, found: Scan::default() };
     walk.visit(&rules.path, 0, &mut BTreeSet::new()).then_some(walk.found)
 }
 
-struct Walk<'a> {
+struct Scanner<'a> {
     rules: &'a ChangeRules,
     before: &'a Entries,
     goes_on: &'a mut dyn FnMut() -> bool,
@@ -46,7 +46,7 @@ struct Walk<'a> {
     found: Scan,
 }
 
-impl Walk<'_> {
+impl Scanner<'_> {
     /// Scans a path and below; returns false if the scan was aborted. `above` has the folders on the path from the
     /// root, to detect cycles.
     fn visit(&mut self, path: &Path, depth: usize, above: &mut BTreeSet<(u64, u64)>) -> bool {
@@ -57,23 +57,26 @@ impl Walk<'_> {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
             Err(error) => {
-                self.keep_below(path, &error);
+                self.keep_previous(path, &error);
                 return true;
             }
         };
         let is_folder = metadata.is_dir();
-        if depth > 0 && self.rules.is_black(path) {
+        if depth > 0 && self.rules.is_excluded(path) {
             return true;
         }
-        if self.rules.takes(path, is_folder) {
-            self.take(path, &metadata);
+        if self.rules.is_included(path, is_folder) {
+            self.add_entry(path, &metadata);
         }
         if !is_folder || (depth > 0 && !self.rules.recursive) {
             return true;
         }
         let node = (metadata.dev(), metadata.ino());
         if depth >= DEPTH_MAX || !above.insert(node) {
-            self.tell(format!("{}: is nested too deeply or contains itself, and is not checked", path.display()));
+            self.report_problem(format!(
+                "{}: is nested too deeply or contains itself, and is not checked",
+                path.display()
+            ));
             return true;
         }
         let goes_on = self.visit_below(path, depth, above);
@@ -92,7 +95,7 @@ impl Walk<'_> {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => {
-                self.keep_below(folder, &error);
+                self.keep_previous(folder, &error);
                 true
             }
         }
@@ -107,19 +110,21 @@ impl Walk<'_> {
         }
     }
 
-    fn take(&mut self, path: &Path, metadata: &Metadata) {
+    fn add_entry(&mut self, path: &Path, metadata: &Metadata) {
         let known = self.before.get(path);
         if known.is_none() {
             if self.room == 0 {
                 let most = self.rules.entries_max;
-                return self
-                    .tell(format!("{}: more than {most} files; the others are left out", self.rules.path.display()));
+                return self.report_problem(format!(
+                    "{}: more than {most} files; the others are left out",
+                    self.rules.path.display()
+                ));
             }
             self.room -= 1;
         }
         let hash = match self.rules.hash_bytes_max {
             Some(most) if metadata.is_file() && metadata.len() <= most => hash_of(path, most).unwrap_or_else(|error| {
-                self.tell(format!("{}: its content cannot be compared: {error}", path.display()));
+                self.report_problem(format!("{}: its content cannot be compared: {error}", path.display()));
                 known.and_then(|known| known.hash)
             }),
             _ => None,
@@ -130,15 +135,15 @@ impl Walk<'_> {
             user: metadata.uid(),
             group: metadata.gid(),
             mode: metadata.mode(),
-            modified_ns: metadata.mtime().saturating_mul(NANOSECONDS).saturating_add(metadata.mtime_nsec()),
+            modified_ns: metadata.mtime().saturating_mul(NANOS_PER_SEC).saturating_add(metadata.mtime_nsec()),
             hash,
         };
         self.found.entries.insert(path.to_path_buf(), entry);
     }
 
     /// Keeps the previous scan's entries of an unreadable path and of everything below it.
-    fn keep_below(&mut self, path: &Path, error: &io::Error) {
-        self.tell(format!("{}: cannot be read: {error}", path.display()));
+    fn keep_previous(&mut self, path: &Path, error: &io::Error) {
+        self.report_problem(format!("{}: cannot be read: {error}", path.display()));
         let known = self.before.range(path.to_path_buf()..).take_while(|(known, _)| known.starts_with(path));
         let known: Vec<(PathBuf, Entry)> = known.map(|(path, entry)| (path.clone(), entry.clone())).collect();
         for (path, entry) in known {
@@ -146,7 +151,7 @@ impl Walk<'_> {
         }
     }
 
-    fn tell(&mut self, problem: String) {
+    fn report_problem(&mut self, problem: String) {
         if self.found.problems.len() < PROBLEMS_MAX && !self.found.problems.contains(&problem) {
             self.found.problems.push(problem);
         }

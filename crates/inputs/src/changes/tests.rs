@@ -58,32 +58,32 @@ impl Place {
         (reported, found.problems)
     }
 
-    fn assert_look(&mut self, expected: &[&str]) {
+    fn assert_changes(&mut self, expected: &[&str]) {
         let (reported, problems) = self.scan();
         assert_eq!((reported, problems), (expected.iter().map(|&text| text.to_owned()).collect(), Vec::new()));
     }
 }
 
 #[test]
-fn what_is_added_changed_and_removed() {
+fn additions_changes_and_deletions_are_reported() {
     let mut place = Place::new("", "");
     place.write("a", "one");
     place.write("sub/odd \"name\"\n\\", "x");
-    place.assert_look(&["Add a", "Add sub/odd \"name\"\n\\"]);
-    place.assert_look(&[]);
+    place.assert_changes(&["Add a", "Add sub/odd \"name\"\n\\"]);
+    place.assert_changes(&[]);
     place.write("a", "other");
     place.set_time("a", 1_000_000_000);
     place.write("b", "new");
     std::fs::remove_dir_all(place.path("sub")).unwrap();
-    place.assert_look(&["Delete sub/odd \"name\"\n\\", "Update a modtime size", "Add b"]);
+    place.assert_changes(&["Delete sub/odd \"name\"\n\\", "Update a modtime size", "Add b"]);
     std::fs::set_permissions(place.path("a"), std::fs::Permissions::from_mode(0o640)).unwrap();
-    place.assert_look(&["Update a mode"]);
+    place.assert_changes(&["Update a mode"]);
     std::fs::remove_dir_all(place.path("")).unwrap();
-    place.assert_look(&["Delete a", "Delete b"]);
+    place.assert_changes(&["Delete a", "Delete b"]);
 }
 
 #[test]
-fn contents_that_keep_their_time_are_compared_where_asked_for() {
+fn hashing_detects_changes_that_keep_the_file_time() {
     for (settings, expected) in [("", &[][..]), ("hashMaxSize = 3", &["Update a hash"]), ("hashMaxSize = 2", &[])] {
         let mut place = Place::new(settings, "");
         place.write("a", "one");
@@ -91,12 +91,12 @@ fn contents_that_keep_their_time_are_compared_where_asked_for() {
         place.scan();
         place.write("a", "two");
         place.set_time("a", 1_000_000_000);
-        place.assert_look(expected);
+        place.assert_changes(expected);
     }
 }
 
 #[test]
-fn what_is_left_out() {
+fn filters_and_blacklists_exclude_paths() {
     let filters = "[filter:blacklist:copies]\nregex1 = ~$\nregex2 = \\.bak$\n[filter:whitelist:code]\nregex1 = \\.rs\n\
                    [filter:blacklist:rest]\nregex1 = .";
     for (settings, expected) in [
@@ -119,7 +119,7 @@ fn what_is_left_out() {
 }
 
 #[test]
-fn links_are_themselves_or_followed_and_never_in_circles() {
+fn links_are_followed_if_configured_and_never_in_cycles() {
     for (settings, expected) in
         [("", &["Add a", "Add round", "Add there"][..]), ("followLinks = true", &["Add a", "Add there/b"])]
     {
@@ -141,26 +141,26 @@ fn the_path_of_a_stanza_may_be_a_link() {
     std::fs::rename(place.path(""), place.folder.path().join("real")).unwrap();
     symlink(place.folder.path().join("real"), place.folder.path().join("top")).unwrap();
     place.write("a", "x");
-    place.assert_look(&["Add a"]);
+    place.assert_changes(&["Add a"]);
 }
 
 #[test]
-fn no_more_are_known_than_there_is_room_for() {
+fn number_of_scanned_entries_is_limited() {
     let mut place = Place::new("recurse = false", "");
     place.rules.entries_max = 3;
     ["b", "c"].iter().for_each(|name| place.write(name, "x"));
-    place.assert_look(&["Add b", "Add c"]);
+    place.assert_changes(&["Add b", "Add c"]);
     place.write("a", "x");
     let (reported, problems) = place.scan();
     assert_eq!((reported.len(), problems.len()), (0, 1), "{reported:?} {problems:?}");
     std::fs::remove_file(place.path("c")).unwrap();
     let (reported, _) = place.scan();
     assert_eq!(reported, ["Delete c"], "removed entries do not free space at once");
-    place.assert_look(&["Add a"]);
+    place.assert_changes(&["Add a"]);
 }
 
 #[test]
-fn a_look_that_ends_is_none_and_half_a_kept_one_too() {
+fn aborted_and_truncated_scans_are_discarded() {
     let mut place = Place::new("", "");
     ["a", "b"].iter().for_each(|name| place.write(name, "x"));
     let mut asked = 0;
@@ -179,7 +179,7 @@ fn a_look_that_ends_is_none_and_half_a_kept_one_too() {
 }
 
 #[test]
-fn events_read_well() {
+fn event_text_matches_the_expected_format() {
     let path = PathBuf::from("/etc/a \"b\"");
     let mut entry = Entry {
         is_folder: false,
@@ -205,6 +205,6 @@ fn events_read_well() {
     place.write("a", "the text");
     place.scan();
     let (path, entry) = place.before.iter().find(|(_, entry)| !entry.is_folder).unwrap();
-    assert_eq!(full_text(path, entry, u64::MAX).unwrap().as_deref(), Some("the text"));
-    assert_eq!(full_text(path, entry, 7).unwrap(), None);
+    assert_eq!(content_text(path, entry, u64::MAX).unwrap().as_deref(), Some("the text"));
+    assert_eq!(content_text(path, entry, 7).unwrap(), None);
 }

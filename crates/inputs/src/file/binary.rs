@@ -10,12 +10,12 @@ use quarry_conf::PropsResolver;
 use quarry_pipeline::{SAMPLE_BYTES, SourceInfo};
 
 use super::open::Handle;
-use super::packing::{NotRead, not_read};
+use super::packing::{UnsupportedFormat, unsupported_format};
 
 /// Text has at most one control character per this many bytes.
-const CONTROL_SHARE: usize = 20;
+const BYTES_PER_CONTROL_CHAR: usize = 20;
 /// Byte-order marks of UTF-16.
-const WIDE_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
+const UTF16_BYTE_ORDER_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
 /// Reason for skipping a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum SkipReason {
     /// The file is binary.
     Binary,
     /// The file is an unsupported archive or compression format.
-    Archive(NotRead),
+    Archive(UnsupportedFormat),
 }
 
 impl fmt::Display for SkipReason {
@@ -38,34 +38,34 @@ impl fmt::Display for SkipReason {
 }
 
 /// Reason for skipping a file that has not been read yet, if there is one.
-pub(crate) fn left_out(
+pub(crate) fn skip_reason(
     handle: &Handle,
     info: &SourceInfo,
     props: &PropsResolver,
 ) -> std::io::Result<Option<SkipReason>> {
     let mut head = vec![0; SAMPLE_BYTES];
     let read = handle.reader()?.read_chunk(&mut head)?;
-    Ok(left_out_by(&head[..read], info, props))
+    Ok(content_skip_reason(&head[..read], info, props))
 }
 
 /// Reason for skipping content with this beginning, if there is one.
-pub fn left_out_by(head: &[u8], info: &SourceInfo, props: &PropsResolver) -> Option<SkipReason> {
+pub fn content_skip_reason(head: &[u8], info: &SourceInfo, props: &PropsResolver) -> Option<SkipReason> {
     let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source)).unwrap_or_default();
     let settings = props.resolve(&info.source, &info.host, &named);
     if settings.reads_binary || !settings.charset.is_empty() {
         return None;
     }
     let head = &head[..head.len().min(SAMPLE_BYTES)];
-    not_read(head).map(SkipReason::Archive).or_else(|| is_binary(head).then_some(SkipReason::Binary))
+    unsupported_format(head).map(SkipReason::Archive).or_else(|| is_binary(head).then_some(SkipReason::Binary))
 }
 
 fn is_binary(head: &[u8]) -> bool {
-    if WIDE_MARKS.iter().any(|mark| head.starts_with(mark)) {
+    if UTF16_BYTE_ORDER_MARKS.iter().any(|mark| head.starts_with(mark)) {
         return false;
     }
     // White space, backspace, bell and escape occur in terminal output.
     let is_control = |byte: &&u8| matches!(byte, 0..=6 | 14..=26 | 28..=31 | 127);
-    head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
+    head.iter().filter(is_control).count() * BYTES_PER_CONTROL_CHAR > head.len()
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     use super::is_binary;
 
     #[test]
-    fn texts_in_any_set_are_texts_and_programs_are_not() {
+    fn text_in_any_encoding_is_not_binary_but_programs_are() {
         let wide: Vec<u8> = [0xff, 0xfe].into_iter().chain("zwei\n".bytes().flat_map(|byte| [byte, 0])).collect();
         let holed = [&[b'a'; 1000][..], &[0; 20]].concat();
         for text in [&b""[..], b"one\ttwo\r\n", b"\x1b[31mred\x1b[0m", b"gr\xfc\xdf dich\n", &wide, &holed] {

@@ -24,7 +24,7 @@ pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
         let mut found = Vec::new();
         if pattern == STDIN {
             found.push(PathBuf::from(STDIN));
-        } else if let Err(error) = matches(pattern, &mut found) {
+        } else if let Err(error) = add_matches(pattern, &mut found) {
             wrong.push(error);
         }
         files.extend(found.into_iter().filter(|file| seen.insert(file.clone())));
@@ -34,23 +34,23 @@ pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
 
 /// Adds the files that match a pattern. An existing name is taken literally, even with `[` or `*`; otherwise it is a
 /// glob.
-fn matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
+fn add_matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     let literal = Path::new(pattern);
     if literal.symlink_metadata().is_ok() {
-        return walk(literal, 0, found);
+        return add_files_below(literal, 0, found);
     }
     let bad = |reason: String| InputError::Pattern { pattern: pattern.to_owned(), reason };
     let paths = glob::glob(pattern).map_err(|error| bad(error.to_string()))?;
     let mut any = false;
     for path in paths {
         any = true;
-        walk(&path.map_err(|error| bad(error.to_string()))?, 0, found)?;
+        add_files_below(&path.map_err(|error| bad(error.to_string()))?, 0, found)?;
     }
     if any { Ok(()) } else { Err(bad("no such file".to_owned())) }
 }
 
 /// Adds the file at `path`, or every regular file below the folder at `path` in name order.
-fn walk(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
+fn add_files_below(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     let read = |error: std::io::Error| InputError::read(path, &error);
     let metadata = path.metadata().map_err(read)?;
     if !metadata.is_dir() {
@@ -70,7 +70,7 @@ fn walk(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Input
         // wanted.
         let kind = entry.symlink_metadata().map_err(read)?.file_type();
         if kind.is_dir() || kind.is_file() {
-            walk(&entry, depth + 1, found)?;
+            add_files_below(&entry, depth + 1, found)?;
         }
     }
     Ok(())

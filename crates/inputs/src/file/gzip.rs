@@ -69,7 +69,7 @@ impl<R: BufRead> Read for GzipReader<R> {
             match member.read(into) {
                 Ok(0) => self.next_member()?,
                 Ok(read) => return Ok(read),
-                Err(error) => return Err(fault_of(error, member)),
+                Err(error) => return Err(describe_error(error, member)),
             }
         }
         Ok(0)
@@ -77,7 +77,7 @@ impl<R: BufRead> Read for GzipReader<R> {
 }
 
 /// Describes the error of `member`; only a wrong checksum or length becomes `InvalidData`.
-fn fault_of<R: BufRead>(error: io::Error, member: &mut GzDecoder<R>) -> io::Error {
+fn describe_error<R: BufRead>(error: io::Error, member: &mut GzDecoder<R>) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             io::Error::new(error.kind(), "the file ends early; it was cut off, or is still being written")

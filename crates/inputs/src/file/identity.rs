@@ -37,8 +37,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
 use super::milestones;
 use super::open::{Handle, READ_CHUNK_BYTES};
-use super::rotation::{Origin, Rotation, is_copy_of, is_gone};
-use super::{OpenFile, Packing};
+use super::rotation::{OriginState, Rotation, is_copy_of, is_gone};
+use super::{Compression, OpenFile};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
 /// Maximum files examined to find the origin of a copy.
@@ -46,19 +46,19 @@ const ORIGINS_MAX: usize = 16;
 
 /// Position at which to start reading a file, and the identity to store it under.
 #[derive(Debug)]
-pub(crate) struct Start {
+pub(crate) struct StartPosition {
     /// Identity under which the file's positions are stored.
     pub(crate) identity: Arc<FileIdentity>,
     /// Number of decompressed bytes whose events are stored.
     pub(crate) offset: u64,
     /// Path under which the stored positions know the file.
     pub(crate) stored_as: Option<String>,
-    pub(crate) next: Next,
+    pub(crate) next: ReadPlan,
 }
 
 /// Part of a file that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ReadPlan {
     /// Everything after [`Start::offset`].
     Read,
     /// Nothing: the file has been read to its end.
@@ -98,7 +98,7 @@ enum KnownPosition {
     Copied { own: Option<MatchedPosition>, origin: String, end: u64, tail_hash: u64 },
 }
 
-impl Start {
+impl StartPosition {
     /// Finds the position of the file at `path` among those in the sink. `again` ignores them; `rotation` tells whether
     /// files in the same folder are rotated.
     pub(crate) fn find(
@@ -108,7 +108,7 @@ impl Start {
         scope: &str,
         (again, rotation): (bool, Rotation),
         sink: &mut dyn Sink,
-    ) -> Result<Start, InputError> {
+    ) -> Result<StartPosition, InputError> {
         let head = head_of(handle, path)?;
         let mut known = sink.positions(scope, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
@@ -122,18 +122,18 @@ impl Start {
         let new = || Arc::new(FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) });
         let (identity, offset, stored_as, next) = match found {
             KnownPosition::At(MatchedPosition { position, at_end }) => {
-                let next = if at_end { Next::AtEnd } else { Next::Read };
+                let next = if at_end { ReadPlan::AtEnd } else { ReadPlan::Read };
                 (position.identity, position.offset, Some(position.path), next)
             }
             KnownPosition::Copied { own, origin, end, tail_hash } => {
-                let was_read = own.as_ref().is_some_and(|own| !is_of_a_copy(&own.position));
+                let was_read = own.as_ref().is_some_and(|own| !belongs_to_copy(&own.position));
                 let identity = own.map_or_else(new, |own| own.position.identity);
-                (identity, end, Some(origin), Next::Copied { tail_hash, was_read })
+                (identity, end, Some(origin), ReadPlan::Copied { tail_hash, was_read })
             }
-            KnownPosition::Undecided(origin) => (new(), 0, None, Next::Undecided { origin_offset: origin.offset }),
-            KnownPosition::Nothing => (new(), 0, None, if is_empty { Next::AtEnd } else { Next::Read }),
+            KnownPosition::Undecided(origin) => (new(), 0, None, ReadPlan::Undecided { origin_offset: origin.offset }),
+            KnownPosition::Nothing => (new(), 0, None, if is_empty { ReadPlan::AtEnd } else { ReadPlan::Read }),
         };
-        Ok(Start { identity, offset, stored_as, next })
+        Ok(StartPosition { identity, offset, stored_as, next })
     }
 }
 
@@ -157,7 +157,7 @@ struct ComparedEnd {
 impl Search<'_> {
     /// Evaluates the known positions (ascending by offset).
     fn run(&self, known: &[FilePosition]) -> Result<KnownPosition, InputError> {
-        let (found, reached) = self.furthest(known)?;
+        let (found, reached) = self.furthest_match(known)?;
         if matches!(&found, KnownPosition::At(held) if held.at_end && held.position.path == self.absolute) {
             return Ok(found);
         }
@@ -204,7 +204,7 @@ impl Search<'_> {
     }
 
     /// The file's own position.
-    fn own<'f>(&self, found: &'f KnownPosition) -> Option<&'f MatchedPosition> {
+    fn own_position<'f>(&self, found: &'f KnownPosition) -> Option<&'f MatchedPosition> {
         match found {
             KnownPosition::At(held) if held.position.path == self.absolute => Some(held),
             _ => None,
@@ -213,7 +213,7 @@ impl Search<'_> {
 
     /// Result for a file that equals the origin up to its own end.
     fn copied(&self, found: KnownPosition, origin: &FilePosition, reached: ComparedEnd) -> KnownPosition {
-        let own = self.own(&found).cloned();
+        let own = self.own_position(&found).cloned();
         let origin = origin.path.clone();
         KnownPosition::Copied { own, origin, end: reached.offset, tail_hash: reached.tail_hash }
     }
@@ -221,23 +221,23 @@ impl Search<'_> {
     /// True if a file of this length is a copy of a longer file that is gone and had this position: the copy matches
     /// every milestone of the position up to its own length.
     fn is_copy_of_emptied(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
-        let reached = milestones::reached_by(length);
+        let reached = milestones::reached_count(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };
         let is_known_by_more = |own: &MatchedPosition| {
-            is_of_a_copy(&own.position) || reached > milestones::reached_by(own.position.offset)
+            belongs_to_copy(&own.position) || reached > milestones::reached_count(own.position.offset)
         };
         reached >= milestones::REACHED_MIN
-            && self.own(found).is_none_or(is_known_by_more)
+            && self.own_position(found).is_none_or(is_known_by_more)
             && self.holds_milestones(expected)
             && is_gone(position)
     }
 
     fn holds_milestones(&self, expected: &[u32]) -> bool {
         let length = expected.len().checked_sub(1).map_or(0, milestones::length_at);
-        if self.handle.packing == Packing::None {
-            return milestones::of_plain(self.handle, length).is_ok_and(|found| found == expected);
+        if self.handle.compression == Compression::None {
+            return milestones::compute_for_plain(self.handle, length).is_ok_and(|found| found == expected);
         }
-        let Ok(mut walk) = Walk::new(self.handle) else { return false };
+        let Ok(mut walk) = PositionReader::new(self.handle) else { return false };
         expected.iter().enumerate().all(|(milestone, expected)| {
             let is_there = walk.read_to(milestones::length_at(milestone)).unwrap_or(false);
             is_there && milestones::hash(&walk.tail.bytes) == *expected
@@ -245,33 +245,34 @@ impl Search<'_> {
     }
 
     /// The furthest known position that matches the file and applies to it.
-    fn furthest(&self, known: &[FilePosition]) -> Result<(KnownPosition, ComparedEnd), InputError> {
+    fn furthest_match(&self, known: &[FilePosition]) -> Result<(KnownPosition, ComparedEnd), InputError> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
-        if handle.packing == Packing::None {
+        if handle.compression == Compression::None {
             // Usually the furthest position belongs to this very file, which is cheap to verify.
-            if let Some(position) = known.last().filter(|last| is_of(last, self.absolute))
+            if let Some(position) = known.last().filter(|last| belongs_to(last, self.absolute))
                 && handle.content_bytes() >= position.offset
                 && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash
             {
-                let at_end = handle.reader_at(position.offset).map_err(wrong)?.0.at_end();
+                let at_end = handle.reader_at(position.offset).map_err(wrong)?.0.is_at_end();
                 let reached = ComparedEnd { offset: position.offset, tail_hash: position.tail_hash };
                 return Ok((KnownPosition::At(MatchedPosition { position: position.clone(), at_end }), reached));
             }
-            let held = self.held_by_plain(known).map_err(wrong)?;
+            let held = self.matches_in_plain(known).map_err(wrong)?;
             let offset = handle.content_bytes();
             let tail_hash = tail_before(handle, offset).map_err(wrong)?;
             return Ok((self.choose(held), ComparedEnd { offset, tail_hash }));
         }
-        let mut walk = Walk::new(handle).map_err(wrong)?;
-        let held = walk.held(known).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
+        let mut walk = PositionReader::new(handle).map_err(wrong)?;
+        let held =
+            walk.matching_positions(known).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
         let reached = ComparedEnd { offset: walk.tail.offset, tail_hash: walk.tail.hash() };
         Ok((self.choose(held), reached))
     }
 
     /// The known positions that match a plain file. Only the bytes before each position are read, unless a position may
     /// lie behind damaged content.
-    fn held_by_plain(&self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
+    fn matches_in_plain(&self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
         let end = self.handle.content_bytes();
         let (mut held, mut walk) = (Vec::new(), None);
         for position in known.iter().take_while(|position| position.offset <= end) {
@@ -279,7 +280,7 @@ impl Search<'_> {
             if !is_held {
                 let mut reader = match walk.take() {
                     Some(walk) => walk,
-                    None => Walk::new(self.handle)?,
+                    None => PositionReader::new(self.handle)?,
                 };
                 is_held = reader.read_to(position.offset)? && reader.content.digest() == position.tail_hash;
                 walk = Some(reader);
@@ -293,7 +294,7 @@ impl Search<'_> {
 
     /// Selects the applicable position from the matching ones (ascending by offset).
     fn choose(&self, mut held: Vec<MatchedPosition>) -> KnownPosition {
-        let own = held.iter().rposition(|one| is_of(&one.position, self.absolute));
+        let own = held.iter().rposition(|one| belongs_to(&one.position, self.absolute));
         let others = held.split_off(own.map_or(0, |own| own + 1));
         let own = held.pop();
         for other in others.into_iter().rev() {
@@ -305,12 +306,12 @@ impl Search<'_> {
             if self.rotation == Rotation::None || folder != Path::new(self.absolute).parent() {
                 continue;
             }
-            match Origin::of(&other.position, self.handle) {
-                Origin::Same | Origin::Gone => return KnownPosition::At(other),
-                Origin::Copy if own.is_none() && self.rotation == Rotation::Awaited => {
+            match OriginState::of(&other.position, self.handle) {
+                OriginState::Same | OriginState::Gone => return KnownPosition::At(other),
+                OriginState::Copy if own.is_none() && self.rotation == Rotation::Awaited => {
                     return KnownPosition::Undecided(other.position);
                 }
-                Origin::Copy | Origin::Other => {}
+                OriginState::Copy | OriginState::Other => {}
             }
         }
         own.map_or(KnownPosition::Nothing, KnownPosition::At)
@@ -327,7 +328,7 @@ fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
     head.truncate(read);
     let opened = handle.content_bytes();
     // Virtual files of the system have no length and do not grow.
-    if handle.packing == Packing::None
+    if handle.compression == Compression::None
         && (read as u64) > opened
         && handle.content_bytes_now().map_err(wrong)?.0 > opened
     {
@@ -337,17 +338,17 @@ fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
 }
 
 /// True if a position was recorded for a copy, or for too few bytes to prove anything.
-fn is_of_a_copy(position: &FilePosition) -> bool {
+fn belongs_to_copy(position: &FilePosition) -> bool {
     position.milestones.is_empty()
 }
 
 /// Whether a matching position certainly belongs to the file with this path.
-fn is_of(position: &FilePosition, path: &str) -> bool {
+fn belongs_to(position: &FilePosition, path: &str) -> bool {
     position.path == path || position.identity.head.len() == HEAD_BYTES || position.offset >= TAIL_BYTES as u64
 }
 
 /// Reads a file from position to position.
-struct Walk {
+struct PositionReader {
     file: OpenFile,
     tail: Tail,
     /// Hash of all bytes read.
@@ -362,20 +363,20 @@ fn tail_before(handle: &Handle, offset: u64) -> io::Result<u64> {
     Ok(tail_hash(&tail))
 }
 
-impl Walk {
-    fn new(handle: &Handle) -> io::Result<Walk> {
-        Ok(Walk { file: handle.reader()?, tail: Tail::default(), content: Xxh3::new() })
+impl PositionReader {
+    fn new(handle: &Handle) -> io::Result<PositionReader> {
+        Ok(PositionReader { file: handle.reader()?, tail: Tail::default(), content: Xxh3::new() })
     }
 
     /// The known positions (ascending by offset) that match the file.
-    fn held(&mut self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
+    fn matching_positions(&mut self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
         let mut held = Vec::new();
         for position in known {
             if !self.read_to(position.offset)? {
                 break;
             }
             if self.tail.hash() == position.tail_hash || self.content.digest() == position.tail_hash {
-                let at_end = self.file.at_end();
+                let at_end = self.file.is_at_end();
                 held.push(MatchedPosition { position: position.clone(), at_end });
             }
         }
@@ -391,7 +392,7 @@ impl Walk {
             let read = match self.file.read_chunk(&mut buffer[..want]) {
                 Ok(0) => return Ok(false),
                 Ok(read) => read,
-                Err(_) if self.file.packing != Packing::None => return Ok(false),
+                Err(_) if self.file.compression != Compression::None => return Ok(false),
                 Err(error) => return Err(error),
             };
             self.tail.push(&buffer[..read]);
@@ -431,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_does_not_depend_on_how_bytes_come() {
+    fn tail_hash_is_independent_of_chunking() {
         let bytes: Vec<u8> = (0..2000u32).map(|at| (at * 7) as u8).collect();
         for size in [1, 3, 255, 256, 257, 1999, 2000] {
             let mut parts = Tail::default();

@@ -17,7 +17,7 @@ use super::fingerprint::TAIL_BYTES;
 use super::open::Handle;
 
 /// Length at the first milestone; shorter files are mostly covered by their identity.
-const FIRST_BYTES: u64 = 512;
+const FIRST_MILESTONE_BYTES: u64 = 512;
 /// Minimum milestones that a copy must reach: files below 4 KiB may begin alike by chance, for example with a common
 /// header.
 pub(super) const REACHED_MIN: usize = 4;
@@ -26,11 +26,11 @@ pub const MILESTONES_MAX: usize = 52;
 
 /// Length at a milestone.
 pub(super) fn length_at(milestone: usize) -> u64 {
-    FIRST_BYTES << milestone.min(MILESTONES_MAX)
+    FIRST_MILESTONE_BYTES << milestone.min(MILESTONES_MAX)
 }
 
 /// Number of milestones that `length` bytes reach.
-pub(super) fn reached_by(length: u64) -> usize {
+pub(super) fn reached_count(length: u64) -> usize {
     (0..MILESTONES_MAX).take_while(|milestone| length_at(*milestone) <= length).count()
 }
 
@@ -40,17 +40,17 @@ pub(super) fn hash(before: &[u8]) -> u32 {
 }
 
 /// Milestones of the first `length` bytes of a plain file.
-pub(crate) fn of_plain(handle: &Handle, length: u64) -> io::Result<Vec<u32>> {
+pub(crate) fn compute_for_plain(handle: &Handle, length: u64) -> io::Result<Vec<u32>> {
     let mut window = [0; TAIL_BYTES];
     let of = |milestone| {
         handle.read_exact_at(&mut window, length_at(milestone) - TAIL_BYTES as u64)?;
         Ok(hash(&window))
     };
-    (0..reached_by(length)).map(of).collect()
+    (0..reached_count(length)).map(of).collect()
 }
 
 /// Adds milestones passed by `bytes`, which follow the first `length` bytes; `before` are the last of those, up to 256.
-pub(crate) fn pass(milestones: &mut Vec<u32>, before: &[u8], length: u64, bytes: &[u8]) {
+pub(crate) fn add_passed(milestones: &mut Vec<u32>, before: &[u8], length: u64, bytes: &[u8]) {
     let end = length + bytes.len() as u64;
     while milestones.len() < MILESTONES_MAX && length_at(milestones.len()) <= end {
         // If an earlier milestone is missing, later ones cannot be added.
@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn milestones_do_not_depend_on_how_bytes_come() {
+    fn milestones_are_independent_of_chunking() {
         let bytes: Vec<u8> = (0..9_000u32).map(|at| (at * at % 251) as u8).collect();
         let expected: Vec<u32> = [512, 1_024, 2_048, 4_096, 8_192].map(|end| hash(&bytes[..end])).to_vec();
-        assert_eq!((reached_by(511), reached_by(512), reached_by(9_000)), (0, 1, 5));
+        assert_eq!((reached_count(511), reached_count(512), reached_count(9_000)), (0, 1, 5));
         for size in [1, 100, 255, 256, 257, 600, 9_000] {
             let (mut found, mut length) = (Vec::new(), 0);
             for part in bytes.chunks(size) {
-                pass(&mut found, &bytes[..length], length as u64, part);
+                add_passed(&mut found, &bytes[..length], length as u64, part);
                 length += part.len();
             }
             assert_eq!(found, expected, "{size}");
@@ -82,7 +82,7 @@ mod tests {
         let path = folder.path().join("a");
         std::fs::write(&path, &bytes).unwrap();
         let handle = Handle::open(&path).unwrap().unwrap();
-        assert_eq!(of_plain(&handle, 9_000).unwrap(), expected);
-        assert_eq!(of_plain(&handle, 4_095).unwrap(), expected[..3]);
+        assert_eq!(compute_for_plain(&handle, 9_000).unwrap(), expected);
+        assert_eq!(compute_for_plain(&handle, 4_095).unwrap(), expected[..3]);
     }
 }

@@ -20,13 +20,13 @@ mod stream;
 mod tests;
 mod zip;
 
-pub use binary::{SkipReason, left_out_by};
+pub use binary::{SkipReason, content_skip_reason};
 pub use expand::{expand, expand_each};
 pub use fingerprint::HEAD_BYTES;
 pub use milestones::MILESTONES_MAX;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
 pub use oneshot::{AddProgress, NoProgress, OneshotOptions, Progress, absolute_text, add_file};
-pub use open::{OpenFile, lines_all_over};
-pub use packing::Packing;
-pub use report::{FileReport, Shrunk};
+pub use open::{OpenFile, sample_lines};
+pub use packing::Compression;
+pub use report::{FileReport, ShrunkFile};
 pub use rotation::Rotation;

@@ -19,19 +19,19 @@ use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, Sourc
 use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::binary::{SkipReason, left_out};
+use super::binary::{SkipReason, skip_reason};
 use super::fingerprint::TAIL_BYTES;
-use super::identity::{Next, Start};
+use super::identity::{ReadPlan, StartPosition};
 use super::milestones;
 use super::open::{Handle, OpenFile, READ_CHUNK_BYTES, STDIN};
 use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
-use super::recent::Recent;
-use super::report::{FileReport, Shrunk};
-use super::{Packing, Rotation};
+use super::recent::RecentBytes;
+use super::report::{FileReport, ShrunkFile};
+use super::{Compression, Rotation};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
 /// Maximum number of batches queued between the reader and the sink.
-const WAITING_BATCHES_MAX: usize = 2;
+const QUEUED_BATCHES_MAX: usize = 2;
 /// `source` of standard input.
 const STDIN_SOURCE: &str = "stdin";
 /// Name of the reader thread.
@@ -51,7 +51,7 @@ pub struct OneshotOptions {
     /// `sourcetype`; guessed when absent.
     pub sourcetype: Option<String>,
     /// Whether to add a file even if it was added before.
-    pub again: bool,
+    pub ignore_positions: bool,
     /// Time zone of times that name none, unless `TZ` is set for them; default is the node's.
     pub zone: Option<TimeZone>,
     /// Current time.
@@ -82,7 +82,7 @@ pub struct AddProgress {
 /// Receives the progress of adding a file.
 pub trait Progress {
     /// Called after each batch; `Break` ends adding, but events already passed to the sink are kept.
-    fn reached(&mut self, at: &AddProgress) -> ControlFlow<()>;
+    fn batch_added(&mut self, at: &AddProgress) -> ControlFlow<()>;
 }
 
 /// Ignores progress.
@@ -90,7 +90,7 @@ pub trait Progress {
 pub struct NoProgress;
 
 impl Progress for NoProgress {
-    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
+    fn batch_added(&mut self, _: &AddProgress) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
@@ -118,21 +118,22 @@ pub fn add_file(
         let context = context_of(options, file.modified_ns);
         let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
         let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;
-        let opened = OpenInput { file, pipeline, recent: Recent::new(Vec::new(), 0, None) };
+        let opened = OpenInput { file, pipeline, recent: RecentBytes::new(Vec::new(), 0, None) };
         return add_opened(opened, path, 0, None, &options.ended, sink, progress);
     };
     let scope = options.scope.as_ref().unwrap_or(&options.index);
-    let start = Start::find(&handle, path, &absolute, scope, (options.again, options.rotation), sink)?;
+    let start =
+        StartPosition::find(&handle, path, &absolute, scope, (options.ignore_positions, options.rotation), sink)?;
     let (offset, stored_as) = (start.offset, start.stored_as);
-    let plain = (handle.packing == Packing::None).then(|| handle.clone());
-    let keeper = Keeper { identity: start.identity, path: absolute, plain };
+    let plain = (handle.compression == Compression::None).then(|| handle.clone());
+    let keeper = PositionBuilder { identity: start.identity, path: absolute, plain };
     match start.next {
-        Next::Read | Next::Undecided { .. } => {}
-        Next::AtEnd => {
+        ReadPlan::Read | ReadPlan::Undecided { .. } => {}
+        ReadPlan::AtEnd => {
             let skipped = offset > 0;
             return Ok(FileReport { skipped, stored_as, resumed_at: offset, ..FileReport::default() });
         }
-        Next::Copied { tail_hash, .. } => {
+        ReadPlan::Copied { tail_hash, .. } => {
             if options.rotation != Rotation::None {
                 let position = keeper.position_of_copy(offset, tail_hash);
                 let kept = sink.accept(EventBatch::default(), Some(position));
@@ -142,7 +143,7 @@ pub fn add_file(
         }
     }
     if offset == 0 {
-        match left_out(&handle, &info_of(&keeper.path, options), props).map_err(wrong)? {
+        match skip_reason(&handle, &info_of(&keeper.path, options), props).map_err(wrong)? {
             None => {}
             Some(SkipReason::Binary) => {
                 let warnings = vec![SkipReason::Binary.to_string()];
@@ -160,15 +161,15 @@ fn add_opened(
     opened: OpenInput,
     path: &Path,
     offset: u64,
-    keeper: Option<&Keeper>,
+    keeper: Option<&PositionBuilder>,
     ended: &AtomicBool,
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<FileReport, InputError> {
     let OpenInput { file, pipeline, recent } = opened;
     let stored_bytes_all = file.stored_bytes;
-    let expected = if file.packing == Packing::None { stored_bytes_all } else { 0 };
-    let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
+    let expected = if file.compression == Compression::None { stored_bytes_all } else { 0 };
+    let (batches, received) = sync_channel(QUEUED_BATCHES_MAX);
     // This channel is unbounded, but never holds more batches than were sent.
     let (returned, spares) = channel();
     let warnings = Vec::new();
@@ -191,9 +192,9 @@ fn add_opened(
     let mut report = report_of(state, offset);
     match fault {
         Some(_) if ended.load(Ordering::Relaxed) => report.interrupted = true,
-        Some(fault) => return Err(InputError::Partly { fault: Box::new(fault), report: Box::new(report) }),
+        Some(fault) => return Err(InputError::PartiallyRead { fault: Box::new(fault), report: Box::new(report) }),
         None if offset + report.bytes < expected => {
-            report.shrunk = Some(Shrunk { expected, found: offset + report.bytes });
+            report.shrunk = Some(ShrunkFile { expected, found: offset + report.bytes });
         }
         None => {}
     }
@@ -201,17 +202,17 @@ fn add_opened(
 }
 
 /// Creates the positions of a file.
-struct Keeper {
+struct PositionBuilder {
     identity: Arc<FileIdentity>,
     path: String,
     /// The file, if it is not compressed. Milestones of a compressed file are not needed, because it does not grow.
     plain: Option<Handle>,
 }
 
-impl Keeper {
+impl PositionBuilder {
     fn position(&self, offset: u64, tail_hash: u64) -> FilePosition {
         // A file truncated in the meantime has no milestones and counts as a copy.
-        let milestones = self.plain.as_ref().and_then(|handle| milestones::of_plain(handle, offset).ok());
+        let milestones = self.plain.as_ref().and_then(|handle| milestones::compute_for_plain(handle, offset).ok());
         self.at(offset, tail_hash, milestones.unwrap_or_default())
     }
 
@@ -228,7 +229,7 @@ impl Keeper {
 fn store(
     received: Receiver<ReadBatch>,
     returned: &Sender<EventBatch>,
-    keeper: Option<&Keeper>,
+    keeper: Option<&PositionBuilder>,
     stored_bytes_all: u64,
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
@@ -243,7 +244,7 @@ fn store(
             // Sending fails if the reader has finished.
             drop(returned.send(spare));
         }
-        let flow = progress.reached(&AddProgress {
+        let flow = progress.batch_added(&AddProgress {
             bytes: state.bytes,
             stored_bytes: state.stored_bytes,
             stored_bytes_all,
@@ -280,7 +281,7 @@ struct OpenInput {
     file: OpenFile,
     pipeline: Pipeline,
     /// The last bytes before that offset.
-    recent: Recent,
+    recent: RecentBytes,
 }
 
 /// Metadata of the file at a path.
@@ -309,20 +310,20 @@ fn open_at(
 ) -> Result<OpenInput, InputError> {
     let wrong = |error: std::io::Error| InputError::read(path, &error);
     let (file, reached) = handle.reader_at(offset.saturating_sub(TAIL_BYTES as u64)).map_err(wrong)?;
-    let mut file = file.until(&options.ended);
+    let mut file = file.end_when(&options.ended);
     let (info, context) = (info_of(absolute, options), context_of(options, file.modified_ns));
-    let mut prefix = (file.packing != Packing::None).then(Xxh3::new);
+    let mut prefix = (file.compression != Compression::None).then(Xxh3::new);
     let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
     if offset == 0 {
         let mut pipeline = Pipeline::new(info, props, context).map_err(faulty)?;
         take_samples(handle, path, &mut pipeline).map_err(wrong)?;
-        return Ok(OpenInput { file, pipeline, recent: Recent::new(Vec::new(), 0, prefix) });
+        return Ok(OpenInput { file, pipeline, recent: RecentBytes::new(Vec::new(), 0, prefix) });
     }
     let hint = hint(handle, path, &info, &context, props, false)?;
     let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(wrong)?;
     let mut pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
     take_samples(handle, path, &mut pipeline).map_err(wrong)?;
-    Ok(OpenInput { file, pipeline, recent: Recent::new(before, offset, prefix) })
+    Ok(OpenInput { file, pipeline, recent: RecentBytes::new(before, offset, prefix) })
 }
 
 /// Passes lines sampled from the file and its siblings to a new pipeline that detects formats from more than the first
@@ -334,7 +335,7 @@ pub(crate) fn take_samples(handle: &Handle, path: &Path, pipeline: &mut Pipeline
     Ok(())
 }
 
-/// State for reading from the middle of a file, derived from its start; `was_growing` as in [`Pipeline::hint_of_head`].
+/// State for reading from the middle of a file, derived from its start; `was_growing` as in [`Pipeline::resume_hint_from_head`].
 pub(crate) fn hint(
     handle: &Handle,
     path: &Path,
@@ -346,7 +347,7 @@ pub(crate) fn hint(
     let mut head = vec![0; SAMPLE_BYTES];
     let read = handle.reader().and_then(|mut file| file.read_chunk(&mut head));
     let read = read.map_err(|error| InputError::read(path, &error))?;
-    let hint = Pipeline::hint_of_head(info.clone(), props, context.clone(), &head[..read], was_growing);
+    let hint = Pipeline::resume_hint_from_head(info.clone(), props, context.clone(), &head[..read], was_growing);
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 

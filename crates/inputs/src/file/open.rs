@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use quarry_pipeline::SAMPLE_BYTES;
 
 use super::gzip::rejoin;
-use super::packing::{Packing, START_BYTES};
-use super::siblings::lines_of_siblings;
-use super::stream::{NOBODY_WAITS, Stream};
+use super::packing::{Compression, DETECTION_BYTES};
+use super::siblings::sibling_lines;
+use super::stream::{NO_CONSUMER, Stream};
 use super::zip::unzip;
 use crate::InputError;
 
@@ -34,9 +34,9 @@ pub(crate) const STDIN: &str = "-";
 const HOLE_BYTES_MIN: usize = 4;
 
 /// Number of places at which a plain file is sampled to find the order of its dates.
-const SAMPLES: u64 = 16;
+const SAMPLES_MAX: u64 = 16;
 /// Bytes read at each of those places.
-const SAMPLE_PLACE_BYTES: usize = 4096;
+const BYTES_PER_SAMPLE: usize = 4096;
 
 /// A source of plain bytes.
 pub struct OpenFile {
@@ -48,7 +48,7 @@ pub struct OpenFile {
     /// True until the hole before the content has been skipped.
     is_at_hole: bool,
     /// Compression format.
-    pub packing: Packing,
+    pub compression: Compression,
     /// Size of the file on disk; 0 for a stream.
     pub stored_bytes: u64,
     /// Last modification, nanoseconds since the epoch, if known.
@@ -64,9 +64,9 @@ pub struct OpenFile {
 pub(crate) struct Handle {
     file: Arc<File>,
     pub(crate) metadata: Metadata,
-    pub(crate) packing: Packing,
+    pub(crate) compression: Compression,
     /// True if more bytes are needed to determine its compression format.
-    pub(crate) is_unclear: bool,
+    pub(crate) is_format_unknown: bool,
     /// Size of the hole before the content of a plain file.
     hole: u64,
 }
@@ -132,7 +132,7 @@ impl Handle {
     /// The handle of an open regular file.
     pub(crate) fn of(file: Arc<File>) -> io::Result<Handle> {
         let metadata = file.metadata()?;
-        let mut start = [0; START_BYTES];
+        let mut start = [0; DETECTION_BYTES];
         let mut read = 0;
         while read < start.len() {
             match file.read_at(&mut start[read..], read as u64) {
@@ -143,24 +143,30 @@ impl Handle {
             }
         }
         let start = &start[..read];
-        let packing = Packing::of_start(start);
+        let packing = Compression::detect(start);
         let has_hole = start.get(..HOLE_BYTES_MIN).is_some_and(|first| first.iter().all(|byte| *byte == 0));
-        let hole = if has_hole { hole_of(&file)? } else { 0 };
+        let hole = if has_hole { hole_bytes(&file)? } else { 0 };
         let is_begun_hole = !start.is_empty() && start.len() < HOLE_BYTES_MIN && start.iter().all(|byte| *byte == 0);
         let is_unclear = packing.is_none() || is_begun_hole;
-        Ok(Handle { file, metadata, packing: packing.unwrap_or(Packing::None), is_unclear, hole })
+        Ok(Handle {
+            file,
+            metadata,
+            compression: packing.unwrap_or(Compression::None),
+            is_format_unknown: is_unclear,
+            hole,
+        })
     }
 
     /// Reader of the content from the start.
     pub(crate) fn reader(&self) -> io::Result<OpenFile> {
         let taken = Arc::new(AtomicU64::new(0));
         let source = CountingReader { inner: OffsetReader::new(self.file.clone(), self.hole), taken: taken.clone() };
-        let opened = match self.packing {
-            Packing::None => OpenFile::over(Box::new(source), taken, Arc::default(), Packing::None),
-            Packing::Zip => OpenFile::over(unzip(&self.file)?, taken, Arc::default(), Packing::Zip),
+        let opened = match self.compression {
+            Compression::None => OpenFile::over(Box::new(source), taken, Arc::default(), Compression::None),
+            Compression::Zip => OpenFile::over(unzip(&self.file)?, taken, Arc::default(), Compression::Zip),
             packing => {
                 let has_garbage = Arc::new(AtomicBool::new(false));
-                let unpacked = packing.unpack(BufReader::with_capacity(READ_CHUNK_BYTES, source), &has_garbage)?;
+                let unpacked = packing.decompress(BufReader::with_capacity(READ_CHUNK_BYTES, source), &has_garbage)?;
                 OpenFile::over(unpacked, taken, has_garbage, packing)
             }
         };
@@ -170,20 +176,26 @@ impl Handle {
     /// Reader of the content from `offset` on, or from the start if the file is compressed; returns the actual offset
     /// as well.
     pub(crate) fn reader_at(&self, offset: u64) -> io::Result<(OpenFile, u64)> {
-        if self.packing != Packing::None {
+        if self.compression != Compression::None {
             return Ok((self.reader()?, 0));
         }
         let taken = Arc::new(AtomicU64::new(0));
         let source =
             CountingReader { inner: OffsetReader::new(self.file.clone(), self.hole + offset), taken: taken.clone() };
-        let opened = OpenFile::over(Box::new(source), taken, Arc::default(), Packing::None);
+        let opened = OpenFile::over(Box::new(source), taken, Arc::default(), Compression::None);
         Ok((self.describe(opened), offset))
     }
 
     fn describe(&self, opened: OpenFile) -> OpenFile {
         let (stored_bytes, modified_ns) =
             (self.metadata.len() - self.hole.min(self.metadata.len()), self.modified_ns());
-        OpenFile { stored_bytes, modified_ns, is_stream: false, is_at_hole: self.packing != Packing::None, ..opened }
+        OpenFile {
+            stored_bytes,
+            modified_ns,
+            is_stream: false,
+            is_at_hole: self.compression != Compression::None,
+            ..opened
+        }
     }
 
     /// Reads content of a plain file at an offset.
@@ -200,13 +212,13 @@ impl Handle {
     /// compressed, or no larger than its first sample.
     pub(crate) fn samples(&self) -> io::Result<Vec<u8>> {
         let bytes = self.content_bytes();
-        if self.packing != Packing::None || bytes <= SAMPLE_BYTES as u64 {
+        if self.compression != Compression::None || bytes <= SAMPLE_BYTES as u64 {
             return Ok(Vec::new());
         }
-        let step = (bytes - SAMPLE_PLACE_BYTES as u64) / SAMPLES;
-        let mut place = [0; SAMPLE_PLACE_BYTES];
+        let step = (bytes - BYTES_PER_SAMPLE as u64) / SAMPLES_MAX;
+        let mut place = [0; BYTES_PER_SAMPLE];
         let mut samples = Vec::new();
-        for at in 1..=SAMPLES {
+        for at in 1..=SAMPLES_MAX {
             let read = self.read_at(&mut place, at * step)?;
             let read = &place[..read];
             // The first and the last line may be parts of lines.
@@ -221,8 +233,8 @@ impl Handle {
     /// dates.
     pub(crate) fn samples_with_siblings(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut samples = self.samples()?;
-        if self.packing == Packing::None {
-            samples.extend(lines_of_siblings(self, path));
+        if self.compression == Compression::None {
+            samples.extend(sibling_lines(self, path));
         }
         Ok(samples)
     }
@@ -244,8 +256,8 @@ impl Handle {
     }
 
     /// True if its compressed content is complete, even if damaged. A plain file is always complete.
-    pub(crate) fn is_whole(&self) -> bool {
-        if self.packing == Packing::None {
+    pub(crate) fn is_complete(&self) -> bool {
+        if self.compression == Compression::None {
             return true;
         }
         let ends_early = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
@@ -261,7 +273,7 @@ impl Handle {
 
 /// Whole lines sampled from the file at `path` and its siblings, which may show the order of day and month in its
 /// dates; empty for standard input, pipes and compressed files.
-pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
+pub fn sample_lines(path: &Path) -> Result<Vec<u8>, InputError> {
     let read = || match Handle::open(path)? {
         Some(handle) => handle.samples_with_siblings(path),
         None => Ok(Vec::new()),
@@ -271,7 +283,7 @@ pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
 }
 
 /// Number of leading NUL bytes.
-fn hole_of(file: &File) -> io::Result<u64> {
+fn hole_bytes(file: &File) -> io::Result<u64> {
     // The hole of a sparse file is skipped without reading if the system supports that.
     let mut at = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)).unwrap_or(0);
     let mut buffer = vec![0; READ_CHUNK_BYTES];
@@ -302,11 +314,11 @@ impl OpenFile {
                 None => OpenFile::of_stream(Stream::open(path, ended)?),
             }
         };
-        open().map(|file| file.until(ended)).map_err(|error| InputError::read(path, &error))
+        open().map(|file| file.end_when(ended)).map_err(|error| InputError::read(path, &error))
     }
 
     /// Makes reading end once `ended` is set. A pipe checks `ended` while it waits: see [`Stream`].
-    pub(crate) fn until(self, ended: &Arc<AtomicBool>) -> OpenFile {
+    pub(crate) fn end_when(self, ended: &Arc<AtomicBool>) -> OpenFile {
         OpenFile { ended: Arc::clone(ended), ..self }
     }
 
@@ -314,12 +326,23 @@ impl OpenFile {
         reader: Box<dyn Read + Send>,
         taken: Arc<AtomicU64>,
         has_garbage: Arc<AtomicBool>,
-        packing: Packing,
+        packing: Compression,
     ) -> OpenFile {
         let reader = BufReader::with_capacity(READ_CHUNK_BYTES, reader);
         let (stored_bytes, modified_ns, is_stream) = (0, None, true);
         let (fault, is_at_hole, ended) = (None, false, Arc::default());
-        OpenFile { reader, taken, has_garbage, fault, is_at_hole, packing, stored_bytes, modified_ns, is_stream, ended }
+        OpenFile {
+            reader,
+            taken,
+            has_garbage,
+            fault,
+            is_at_hole,
+            compression: packing,
+            stored_bytes,
+            modified_ns,
+            is_stream,
+            ended,
+        }
     }
 
     /// A source that can be read only once.
@@ -329,23 +352,23 @@ impl OpenFile {
             BufReader::with_capacity(READ_CHUNK_BYTES, CountingReader { inner: source, taken: taken.clone() });
         let mut head = Vec::new();
         // A pipe may deliver its first bytes one by one.
-        while Packing::of_start(&head).is_none() || head.is_empty() {
+        while Compression::detect(&head).is_none() || head.is_empty() {
             if reader.by_ref().take(1).read_to_end(&mut head)? == 0 {
                 break;
             }
         }
-        let packing = Packing::of_start(&head).unwrap_or(Packing::None);
-        let unpacked = packing.unpack(rejoin(head, reader), &has_garbage)?;
+        let packing = Compression::detect(&head).unwrap_or(Compression::None);
+        let unpacked = packing.decompress(rejoin(head, reader), &has_garbage)?;
         Ok(OpenFile::over(unpacked, taken, has_garbage, packing))
     }
 
     /// Fills `buffer`. Fewer bytes mean the end or an error; the error is returned by every later read.
     pub fn read_chunk(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.pass_hole();
+        self.skip_hole();
         let mut filled = 0;
         while filled < buffer.len() && self.fault.is_none() {
             if self.ended.load(Ordering::Relaxed) {
-                self.fault = Some((io::ErrorKind::Other, NOBODY_WAITS.to_owned()));
+                self.fault = Some((io::ErrorKind::Other, NO_CONSUMER.to_owned()));
                 break;
             }
             match self.reader.read(&mut buffer[filled..]) {
@@ -362,7 +385,7 @@ impl OpenFile {
     }
 
     /// Skips the hole before compressed content.
-    fn pass_hole(&mut self) {
+    fn skip_hole(&mut self) {
         let mut is_hole = false;
         while std::mem::replace(&mut self.is_at_hole, false) && self.fault.is_none() {
             if self.ended.load(Ordering::Relaxed) {
@@ -388,8 +411,8 @@ impl OpenFile {
     }
 
     /// True at the end of the content, but not after an error.
-    pub fn at_end(&mut self) -> bool {
-        self.pass_hole();
+    pub fn is_at_end(&mut self) -> bool {
+        self.skip_hole();
         loop {
             match self.reader.fill_buf() {
                 Ok(ahead) => return ahead.is_empty() && self.fault.is_none(),
@@ -414,9 +437,9 @@ impl OpenFile {
 
     /// Describes an `error` of the file at `path` after `offset` bytes of content.
     pub(crate) fn describe(&self, path: &Path, offset: u64, error: &io::Error) -> InputError {
-        match self.packing {
-            Packing::None => InputError::read(path, error),
-            _ => InputError::Unpack { path: path.to_path_buf(), offset, reason: error.to_string() },
+        match self.compression {
+            Compression::None => InputError::read(path, error),
+            _ => InputError::Decompress { path: path.to_path_buf(), offset, reason: error.to_string() },
         }
     }
 }

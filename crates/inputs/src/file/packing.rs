@@ -25,13 +25,13 @@ const BZIP2_BLOCKS: [&[u8]; 2] = [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17,
 /// Magic of a zip archive with files, and of an empty one.
 const ZIP_MAGICS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 /// Number of bytes that identify every format.
-pub(crate) const START_BYTES: usize = 10;
+pub(crate) const DETECTION_BYTES: usize = 10;
 /// Memory limit of xz. Its strongest preset takes 65 MiB, but a dictionary may have 1.5 GiB.
 const XZ_MEMORY_MAX: u64 = 128 << 20;
 
 /// Compression format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub enum Compression {
     /// Plain bytes.
     None,
     /// gzip, possibly with several members.
@@ -46,43 +46,43 @@ pub enum Packing {
     Zip,
 }
 
-impl Packing {
+impl Compression {
     /// The format of a file with this beginning; `None` if more bytes are needed.
-    pub(crate) fn of_start(start: &[u8]) -> Option<Packing> {
+    pub(crate) fn detect(start: &[u8]) -> Option<Compression> {
         let magics = [
-            (Packing::Gzip, GZIP_MAGIC),
-            (Packing::Zstd, ZSTD_MAGIC),
-            (Packing::Xz, XZ_MAGIC),
-            (Packing::Zip, ZIP_MAGICS[0]),
-            (Packing::Zip, ZIP_MAGICS[1]),
+            (Compression::Gzip, GZIP_MAGIC),
+            (Compression::Zstd, ZSTD_MAGIC),
+            (Compression::Xz, XZ_MAGIC),
+            (Compression::Zip, ZIP_MAGICS[0]),
+            (Compression::Zip, ZIP_MAGICS[1]),
         ];
         if let Some((packing, _)) = magics.iter().find(|(_, magic)| start.starts_with(magic)) {
             return Some(*packing);
         }
         if is_bzip2(start) {
-            return if start.len() < START_BYTES { None } else { Some(Packing::Bzip2) };
+            return if start.len() < DETECTION_BYTES { None } else { Some(Compression::Bzip2) };
         }
         let is_begun = !start.is_empty() && magics.iter().any(|(_, magic)| magic.starts_with(start));
-        if is_begun { None } else { Some(Packing::None) }
+        if is_begun { None } else { Some(Compression::None) }
     }
 
     /// Reads compressed content; `has_garbage` is set if other bytes follow it. A zip archive cannot be read as a
     /// stream.
-    pub(crate) fn unpack<R: BufRead + Send + 'static>(
+    pub(crate) fn decompress<R: BufRead + Send + 'static>(
         self,
         source: R,
         has_garbage: &Arc<AtomicBool>,
     ) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
-            Packing::None => Box::new(source),
-            Packing::Gzip => Box::new(GzipReader::new(source, has_garbage.clone())),
-            Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
-            Packing::Xz => {
-                let stream = Stream::new_stream_decoder(XZ_MEMORY_MAX, CONCATENATED).map_err(fault_of_xz)?;
+            Compression::None => Box::new(source),
+            Compression::Gzip => Box::new(GzipReader::new(source, has_garbage.clone())),
+            Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
+            Compression::Xz => {
+                let stream = Stream::new_stream_decoder(XZ_MEMORY_MAX, CONCATENATED).map_err(xz_error)?;
                 Box::new(ReadableErrors(XzDecoder::new_stream(source, stream)))
             }
-            Packing::Bzip2 => Box::new(ReadableErrors(MultiBzDecoder::new(source))),
-            Packing::Zip => {
+            Compression::Bzip2 => Box::new(ReadableErrors(MultiBzDecoder::new(source))),
+            Compression::Zip => {
                 let text = "a zip archive cannot be read from a stream: write it to a file first";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
@@ -109,15 +109,15 @@ impl<R: Read> Read for ReadableErrors<R> {
         self.0.read(into).map_err(|error| {
             let of_xz = error.get_ref().and_then(|inner| inner.downcast_ref::<liblzma::stream::Error>()).cloned();
             match of_xz {
-                Some(fault) => fault_of_xz(fault),
-                None if error.kind() == io::ErrorKind::UnexpectedEof => ends_early(),
+                Some(fault) => xz_error(fault),
+                None if error.kind() == io::ErrorKind::UnexpectedEof => truncated_error(),
                 None => error,
             }
         })
     }
 }
 
-fn fault_of_xz(fault: liblzma::stream::Error) -> io::Error {
+fn xz_error(fault: liblzma::stream::Error) -> io::Error {
     if fault == liblzma::stream::Error::MemLimit {
         let text = format!("its dictionary needs more than {} MiB of memory: unpack it first", XZ_MEMORY_MAX >> 20);
         return io::Error::new(io::ErrorKind::Unsupported, text);
@@ -126,12 +126,12 @@ fn fault_of_xz(fault: liblzma::stream::Error) -> io::Error {
 }
 
 /// The error of truncated content.
-pub(crate) fn ends_early() -> io::Error {
+pub(crate) fn truncated_error() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early; it was cut off, or is still being written")
 }
 
 /// Unsupported formats, by magic bytes at an offset.
-const NOT_READ: &[(usize, &[u8], &str)] = &[
+const UNSUPPORTED_FORMATS: &[(usize, &[u8], &str)] = &[
     (257, b"ustar", "a tar archive"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
     (0, b"Rar!\x1a\x07", "a RAR archive"),
@@ -142,16 +142,16 @@ const NOT_READ: &[(usize, &[u8], &str)] = &[
 ];
 
 /// The unsupported format of content with this beginning, if it is one.
-pub(crate) fn not_read(head: &[u8]) -> Option<NotRead> {
+pub(crate) fn unsupported_format(head: &[u8]) -> Option<UnsupportedFormat> {
     let is_there = |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..).is_some_and(|head| head.starts_with(magic));
-    NOT_READ.iter().find(is_there).map(|(_, _, name)| NotRead(name))
+    UNSUPPORTED_FORMATS.iter().find(is_there).map(|(_, _, name)| UnsupportedFormat(name))
 }
 
 /// An unsupported archive or compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotRead(&'static str);
+pub struct UnsupportedFormat(&'static str);
 
-impl fmt::Display for NotRead {
+impl fmt::Display for UnsupportedFormat {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
@@ -166,32 +166,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell_the_packing_or_wait_for_more() {
+    fn first_bytes_determine_the_compression_or_require_more() {
         let bzip2 = [BZIP2_MAGIC, b"9", BZIP2_BLOCKS[0]].concat();
-        let packed: [(&[u8], Packing); 6] = [
-            (GZIP_MAGIC, Packing::Gzip),
-            (ZSTD_MAGIC, Packing::Zstd),
-            (XZ_MAGIC, Packing::Xz),
-            (&bzip2, Packing::Bzip2),
-            (ZIP_MAGICS[0], Packing::Zip),
-            (ZIP_MAGICS[1], Packing::Zip),
+        let packed: [(&[u8], Compression); 6] = [
+            (GZIP_MAGIC, Compression::Gzip),
+            (ZSTD_MAGIC, Compression::Zstd),
+            (XZ_MAGIC, Compression::Xz),
+            (&bzip2, Compression::Bzip2),
+            (ZIP_MAGICS[0], Compression::Zip),
+            (ZIP_MAGICS[1], Compression::Zip),
         ];
         for (magic, packing) in packed {
             for bytes in 1..magic.len() {
-                assert_eq!(Packing::of_start(&magic[..bytes]), None, "{packing:?} {bytes}");
+                assert_eq!(Compression::detect(&magic[..bytes]), None, "{packing:?} {bytes}");
             }
-            assert_eq!(Packing::of_start(magic), Some(packing));
+            assert_eq!(Compression::detect(magic), Some(packing));
         }
         for text in [&b""[..], b"a", b"BZip2 is a program", b"PKI", b"BZhang", b"7z", b"\xfd "] {
-            assert_eq!(Packing::of_start(text), Some(Packing::None), "{text:?}");
+            assert_eq!(Compression::detect(text), Some(Compression::None), "{text:?}");
         }
     }
 
     #[test]
-    fn what_is_not_read_is_named() {
+    fn unsupported_formats_are_named() {
         let mut tar = vec![b'a'; 512];
         tar[257..262].copy_from_slice(b"ustar");
-        assert!(not_read(&tar).unwrap().to_string().starts_with("it is a tar archive"));
-        assert_eq!(not_read(b"ustar"), None);
+        assert!(unsupported_format(&tar).unwrap().to_string().starts_with("it is a tar archive"));
+        assert_eq!(unsupported_format(b"ustar"), None);
     }
 }

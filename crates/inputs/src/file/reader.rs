@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineCounters};
 
-use super::Packing;
+use super::Compression;
 use super::open::{OpenFile, READ_CHUNK_BYTES};
-use super::recent::Recent;
+use super::recent::RecentBytes;
 use crate::InputError;
 
 /// Text bytes at which a batch is sent.
@@ -64,7 +64,7 @@ pub(crate) struct FileReader<'a> {
     /// Decompressed bytes before the pipeline's first one.
     pub(crate) base: u64,
     /// The last bytes read.
-    pub(crate) recent: Recent,
+    pub(crate) recent: RecentBytes,
     /// Like [`ReadState::warnings`].
     pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
@@ -84,13 +84,13 @@ impl FileReader<'_> {
                 Ok(read) => read,
                 Err(error) => break Some(error),
             };
-            let chunk = self.usable(&buffer[..read]);
+            let chunk = self.usable_part(&buffer[..read]);
             bytes += chunk.len() as u64;
             self.pipeline.push(chunk, &mut batch);
             let safe = self.base + self.pipeline.safe_offset();
             self.recent.push(chunk, safe);
             if batch.raw.len() >= BATCH_RAW_BYTES || batch.len() >= BATCH_EVENTS {
-                let next = self.spares.try_recv().unwrap_or_else(|_| room_for_as_much(&batch));
+                let next = self.spares.try_recv().unwrap_or_else(|_| with_same_capacity(&batch));
                 let batch = std::mem::replace(&mut batch, next);
                 let position = Some((safe, self.recent.tail_hash(safe)));
                 if self.batches.send(ReadBatch { batch, position, state: self.state(bytes) }).is_err() {
@@ -104,13 +104,13 @@ impl FileReader<'_> {
     /// Sends the last batch with the position after it.
     fn end(mut self, mut batch: EventBatch, bytes: u64, fault: Option<io::Error>) -> ReadEnd {
         let safe = self.pipeline.safe_offset();
-        let is_done = fault.as_ref().is_none_or(|fault| self.takes_last_lines_before_error(fault, safe));
+        let is_done = fault.as_ref().is_none_or(|fault| self.emits_last_lines_before_error(fault, safe));
         if is_done {
             self.pipeline.finish(&mut batch);
         }
         let offset = self.base + if is_done { bytes } else { safe };
         let hash = match &fault {
-            Some(_) if self.file.packing != Packing::None => self.recent.content_hash(offset),
+            Some(_) if self.file.compression != Compression::None => self.recent.content_hash(offset),
             _ => Some(self.recent.tail_hash(offset)),
         };
         let position = hash.filter(|_| offset > self.base || fault.is_none()).map(|hash| (offset, hash));
@@ -118,7 +118,7 @@ impl FileReader<'_> {
             self.warnings.push("bytes after the compressed content are not gzip and are left out".to_owned());
         }
         self.warnings.extend(self.pipeline.refused_index().map(str::to_owned));
-        self.warnings.extend(self.pipeline.counters().about_dates().map(str::to_owned));
+        self.warnings.extend(self.pipeline.counters().date_remark().map(str::to_owned));
         let state = self.state(bytes);
         // The receiver is gone only after the sink failed, and the error of the sink is reported.
         drop(self.batches.send(ReadBatch { batch, position, state: state.clone() }));
@@ -128,7 +128,7 @@ impl FileReader<'_> {
 
     /// True if the last lines before an error become events now, although the rest of their text may be missing.
     /// Otherwise they are left for the repaired file.
-    fn takes_last_lines_before_error(&self, fault: &io::Error, safe: u64) -> bool {
+    fn emits_last_lines_before_error(&self, fault: &io::Error, safe: u64) -> bool {
         let is_whole = fault.kind() == io::ErrorKind::InvalidData;
         // While the sourcetype is being guessed, no event is complete, so that nothing at all would be added.
         let is_guessing = self.base == 0 && safe == 0;
@@ -136,7 +136,7 @@ impl FileReader<'_> {
     }
 
     /// Part of `chunk` to use: all of it, or only whole lines if an error follows and the file can be read again.
-    fn usable<'c>(&self, chunk: &'c [u8]) -> &'c [u8] {
+    fn usable_part<'c>(&self, chunk: &'c [u8]) -> &'c [u8] {
         match self.file.fault() {
             Some(fault) if !self.file.is_stream && fault.kind() != io::ErrorKind::InvalidData => {
                 &chunk[..chunk.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)]
@@ -151,14 +151,14 @@ impl FileReader<'_> {
             stored_bytes: self.file.stored_bytes_read(),
             counters: self.pipeline.counters(),
             sourcetype: self.pipeline.sourcetype().map(str::to_owned),
-            problem: self.pipeline.problem().map(ToString::to_string),
+            problem: self.pipeline.settings_error().map(ToString::to_string),
             warnings: self.warnings.clone(),
         }
     }
 }
 
 /// An empty batch with the capacity of `full`.
-fn room_for_as_much(full: &EventBatch) -> EventBatch {
+fn with_same_capacity(full: &EventBatch) -> EventBatch {
     let more = |len: usize| len + len / 16;
     EventBatch {
         raw: Vec::with_capacity(more(full.raw.len())),

@@ -14,7 +14,7 @@ use super::fingerprint::{TAIL_BYTES, tail_hash};
 const SPARE_BYTES: usize = 4 << 10;
 
 /// The last bytes read.
-pub(crate) struct Recent {
+pub(crate) struct RecentBytes {
     bytes: Vec<u8>,
     /// Offset of their end.
     end: u64,
@@ -22,12 +22,12 @@ pub(crate) struct Recent {
     prefix: Option<Xxh3>,
 }
 
-impl Recent {
+impl RecentBytes {
     /// `before` has the last bytes before offset `end`: all of them, or at least [`TAIL_BYTES`]. `prefix` is the hash
     /// of the bytes before those.
-    pub(crate) fn new(before: Vec<u8>, end: u64, prefix: Option<Xxh3>) -> Recent {
+    pub(crate) fn new(before: Vec<u8>, end: u64, prefix: Option<Xxh3>) -> RecentBytes {
         assert!(before.len() as u64 == end || before.len() >= TAIL_BYTES, "a hash needs TAIL_BYTES bytes");
-        Recent { bytes: before, end, prefix }
+        RecentBytes { bytes: before, end, prefix }
     }
 
     /// Adds bytes and drops those that no position at or after `safe` needs.
@@ -48,20 +48,20 @@ impl Recent {
 
     /// The bytes kept before `offset`, which is the end or a safe offset that no later call of [`Recent::push`] has
     /// passed.
-    pub(crate) fn before(&self, offset: u64) -> &[u8] {
+    pub(crate) fn bytes_before(&self, offset: u64) -> &[u8] {
         let behind = usize_of(self.end - offset);
         &self.bytes[..self.bytes.len().saturating_sub(behind)]
     }
 
     /// Hash of the last bytes before `offset`.
     pub(crate) fn tail_hash(&self, offset: u64) -> u64 {
-        tail_hash(self.before(offset))
+        tail_hash(self.bytes_before(offset))
     }
 
     /// Hash of all bytes before `offset`; `None` if the prefix is not hashed.
     pub(crate) fn content_hash(&self, offset: u64) -> Option<u64> {
         let mut content = self.prefix.clone()?;
-        content.update(self.before(offset));
+        content.update(self.bytes_before(offset));
         Some(content.digest())
     }
 }
@@ -72,10 +72,10 @@ mod tests {
     use xxhash_rust::xxh3::xxh3_64;
 
     #[test]
-    fn recent_bytes_hash_as_if_all_were_there() {
+    fn recent_bytes_hash_like_the_whole_content() {
         let bytes: Vec<u8> = (0..5_000u32).map(|at| (at * 31 % 251) as u8).collect();
         for (size, lag) in [(1, 0), (7, 300), (256, 1), (999, 2_000), (5_000, 5_000)] {
-            let mut recent = Recent::new(Vec::new(), 0, Some(Xxh3::new()));
+            let mut recent = RecentBytes::new(Vec::new(), 0, Some(Xxh3::new()));
             for part in bytes.chunks(size) {
                 let safe = (recent.end + part.len() as u64).saturating_sub(lag);
                 recent.push(part, safe);

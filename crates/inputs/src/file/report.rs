@@ -2,7 +2,7 @@
 
 /// A file that became shorter while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shrunk {
+pub struct ShrunkFile {
     /// Size when it was opened.
     pub expected: u64,
     /// Bytes read.
@@ -33,7 +33,7 @@ pub struct FileReport {
     /// The sourcetype of the events, once known.
     pub sourcetype: Option<String>,
     /// Set when the file became shorter while it was read.
-    pub shrunk: Option<Shrunk>,
+    pub shrunk: Option<ShrunkFile>,
     /// Errors in the settings of the guessed sourcetype; the file was read as plain lines.
     pub problem: Option<String>,
     /// Warnings about the file.

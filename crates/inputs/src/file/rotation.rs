@@ -15,36 +15,36 @@ use std::path::Path;
 
 use quarry_stdx::number::usize_of;
 
-use super::Packing;
+use super::Compression;
 use super::fingerprint::{HEAD_BYTES, tail_hash};
 use super::open::{Handle, READ_CHUNK_BYTES};
 use crate::FilePosition;
 
 /// Bytes compared at either end of the common part of two files.
-const COPY_BYTES: usize = 64 << 10;
+const COMPARED_BYTES: usize = 64 << 10;
 /// Maximum names examined for neighbouring files.
-const BESIDE_NAMES_MAX: usize = 1_024;
+const SIBLING_NAMES_MAX: usize = 1_024;
 /// Maximum neighbouring files opened.
-const BESIDE_OPENED_MAX: usize = 16;
+const SIBLINGS_OPENED_MAX: usize = 16;
 
 /// Leading bytes, up to the size of an identity, of each file in the folder of `path` that begins with `bytes` and is
 /// longer. Files with the most similar names come first.
 ///
 /// The sink finds a file only by all its leading bytes, not by a prefix of them. With these bytes it can also find the
 /// longer file that begins with a short one.
-pub(super) fn beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn sibling_heads(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let likeness = |other: &OsStr| {
         let pairs = name.as_encoded_bytes().iter().zip(other.as_encoded_bytes());
         pairs.take_while(|(this, other)| this == other).count()
     };
-    let mut names: Vec<_> = entries.take(BESIDE_NAMES_MAX).flatten().map(|entry| entry.file_name()).collect();
+    let mut names: Vec<_> = entries.take(SIBLING_NAMES_MAX).flatten().map(|entry| entry.file_name()).collect();
     names.retain(|other| other != name);
     names.sort_by_cached_key(|other| std::cmp::Reverse(likeness(other)));
-    let heads = names.iter().take(BESIDE_OPENED_MAX).filter_map(|name| {
+    let heads = names.iter().take(SIBLINGS_OPENED_MAX).filter_map(|name| {
         let handle = Handle::open(&folder.join(name)).ok()??;
-        if handle.packing == Packing::None && handle.content_bytes() <= bytes.len() as u64 {
+        if handle.compression == Compression::None && handle.content_bytes() <= bytes.len() as u64 {
             return None;
         }
         let mut head = vec![0; HEAD_BYTES];
@@ -68,7 +68,7 @@ pub enum Rotation {
 
 /// Current state of the file for which a position was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum OriginState {
     /// The original is the examined file itself.
     Same,
     /// The original is gone or has other content.
@@ -79,26 +79,26 @@ pub(super) enum Origin {
     Other,
 }
 
-impl Origin {
+impl OriginState {
     /// Examines the file for which `position` was recorded; `this` is another file that matches it.
-    pub(super) fn of(position: &FilePosition, this: &Handle) -> Origin {
+    pub(super) fn of(position: &FilePosition, this: &Handle) -> OriginState {
         let other = match Handle::open(Path::new(&position.path)) {
             Ok(Some(other)) => other,
-            Ok(None) => return Origin::Gone,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Origin::Gone,
+            Ok(None) => return OriginState::Gone,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return OriginState::Gone,
             // An unreadable file proves nothing.
-            Err(_) => return Origin::Other,
+            Err(_) => return OriginState::Other,
         };
         if is_same_file(this, &other) {
-            return Origin::Same;
+            return OriginState::Same;
         }
-        match begin_alike(this, &other, position.identity.head.len())
-            .and_then(|alike| Ok(alike && holds(&other, position)?))
+        match have_same_start(this, &other, position.identity.head.len())
+            .and_then(|alike| Ok(alike && matches_position(&other, position)?))
         {
-            Ok(true) if is_begin_of(this, &other) => Origin::Copy,
-            Ok(true) => Origin::Other,
-            Ok(false) => Origin::Gone,
-            Err(_) => Origin::Other,
+            Ok(true) if is_prefix_of(this, &other) => OriginState::Copy,
+            Ok(true) => OriginState::Other,
+            Ok(false) => OriginState::Gone,
+            Err(_) => OriginState::Other,
         }
     }
 }
@@ -106,13 +106,13 @@ impl Origin {
 /// True if the file of `position` begins with the whole content of `this`.
 pub(super) fn is_copy_of(position: &FilePosition, this: &Handle) -> bool {
     let origin = Handle::open(Path::new(&position.path)).ok().flatten();
-    origin.is_some_and(|origin| !is_same_file(this, &origin) && is_begin_of(this, &origin))
+    origin.is_some_and(|origin| !is_same_file(this, &origin) && is_prefix_of(this, &origin))
 }
 
 /// Whether the file with this position is gone or has other content.
 pub(super) fn is_gone(position: &FilePosition) -> bool {
     let origin = Handle::open(Path::new(&position.path)).ok().flatten();
-    !origin.is_some_and(|origin| holds(&origin, position).unwrap_or(false))
+    !origin.is_some_and(|origin| matches_position(&origin, position).unwrap_or(false))
 }
 
 fn is_same_file(this: &Handle, other: &Handle) -> bool {
@@ -120,15 +120,15 @@ fn is_same_file(this: &Handle, other: &Handle) -> bool {
 }
 
 /// Whether two files have the same first `bytes` bytes.
-fn begin_alike(this: &Handle, other: &Handle, bytes: usize) -> io::Result<bool> {
+fn have_same_start(this: &Handle, other: &Handle, bytes: usize) -> io::Result<bool> {
     let (mut ours, mut theirs) = (vec![0; bytes], vec![0; bytes]);
     let read = (this.reader()?.read_chunk(&mut ours)?, other.reader()?.read_chunk(&mut theirs)?);
     Ok(read == (bytes, bytes) && ours == theirs)
 }
 
 /// True if a file has the bytes hashed in a position.
-fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
-    if file.packing == Packing::None {
+fn matches_position(file: &Handle, position: &FilePosition) -> io::Result<bool> {
+    if file.compression == Compression::None {
         if file.content_bytes() < position.offset {
             return Ok(false);
         }
@@ -153,15 +153,15 @@ fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
 }
 
 /// Whether `other` begins with the whole, non-empty content of `this`.
-fn is_begin_of(this: &Handle, other: &Handle) -> bool {
-    if this.packing != Packing::None || other.packing != Packing::None {
-        return is_begin_of_packed(this, other).unwrap_or(false);
+fn is_prefix_of(this: &Handle, other: &Handle) -> bool {
+    if this.compression != Compression::None || other.compression != Compression::None {
+        return is_prefix_of_compressed(this, other).unwrap_or(false);
     }
     let bytes = this.content_bytes();
     if bytes == 0 || other.content_bytes() < bytes {
         return false;
     }
-    let compared = bytes.min(COPY_BYTES as u64);
+    let compared = bytes.min(COMPARED_BYTES as u64);
     let is_alike = |at: u64| -> io::Result<bool> {
         let (mut ours, mut theirs) = (vec![0; usize_of(compared)], vec![0; usize_of(compared)]);
         this.read_exact_at(&mut ours, at)?;
@@ -171,7 +171,7 @@ fn is_begin_of(this: &Handle, other: &Handle) -> bool {
     is_alike(bytes - compared).is_ok_and(|is_alike| is_alike) && is_alike(0).is_ok_and(|is_alike| is_alike)
 }
 
-fn is_begin_of_packed(this: &Handle, other: &Handle) -> io::Result<bool> {
+fn is_prefix_of_compressed(this: &Handle, other: &Handle) -> io::Result<bool> {
     let (mut this, mut other) = (this.reader()?, other.reader()?);
     let (mut ours, mut theirs) = (vec![0; READ_CHUNK_BYTES], vec![0; READ_CHUNK_BYTES]);
     let mut is_something = false;

@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Packing;
+use super::Compression;
 use super::open::Handle;
 
 /// Maximum entries of a folder that are looked at.
@@ -24,7 +24,7 @@ const MONTH_MAX: u32 = 12;
 
 /// Whole lines from the beginnings of the siblings of the file at `path`; none if the file itself begins without an
 /// ambiguous date.
-pub(super) fn lines_of_siblings(handle: &Handle, path: &Path) -> Vec<u8> {
+pub(super) fn sibling_lines(handle: &Handle, path: &Path) -> Vec<u8> {
     let is_dated = name_of(path).is_some_and(|name| name.contains(|c: char| c.is_ascii_digit()));
     let mut head = vec![0; HEAD_BYTES];
     // Unreadable files count as empty here.
@@ -58,7 +58,7 @@ fn siblings(path: &Path) -> Vec<PathBuf> {
 }
 
 fn first_lines(path: &Path) -> io::Result<Vec<u8>> {
-    let Some(handle) = Handle::open(path)?.filter(|handle| handle.packing == Packing::None) else {
+    let Some(handle) = Handle::open(path)?.filter(|handle| handle.compression == Compression::None) else {
         return Ok(Vec::new());
     };
     let mut lines = vec![0; SIBLING_BYTES];
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_dates_that_can_be_read_in_two_ways_are_ambiguous() {
+    fn only_dates_with_two_readings_are_ambiguous() {
         for (text, is_ambiguous) in [
             ("05/11/2026 10:00:00 INFO", true),
             ("x [5.11.26 10:00] y", true),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_differ_in_numbers_alone_and_are_few() {
+    fn siblings_differ_only_in_numbers_and_are_limited() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for day in 1..=40 {
@@ -125,11 +125,11 @@ mod tests {
         }
         std::fs::write(path("other-01.log"), "05/12/2026 other\n").unwrap();
         let handle = Handle::open(&path("app-03.log")).unwrap().unwrap();
-        let lines = String::from_utf8(lines_of_siblings(&handle, &path("app-03.log"))).unwrap();
+        let lines = String::from_utf8(sibling_lines(&handle, &path("app-03.log"))).unwrap();
         assert!(lines.starts_with("40/11/2026 10:00:00 INFO a\n37/11/"), "{lines}");
         assert!((8..=SIBLINGS_MAX).contains(&lines.lines().count()) && !lines.contains("rest"), "{lines}");
         assert!(!lines.contains("other"));
         let clear = Handle::open(&path("app-13.log")).unwrap().unwrap();
-        assert!(lines_of_siblings(&clear, &path("app-13.log")).is_empty());
+        assert!(sibling_lines(&clear, &path("app-13.log")).is_empty());
     }
 }

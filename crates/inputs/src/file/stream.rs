@@ -15,9 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 /// Error that ends reading.
-pub(super) const NOBODY_WAITS: &str = "nothing consumes its output any more";
+pub(super) const NO_CONSUMER: &str = "nothing consumes its output any more";
 /// Interval at which the reader checks whether to continue.
-const POLL_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A source that can be read only once.
 pub(super) struct Stream {
@@ -46,11 +46,11 @@ impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while !self.is_over {
             if self.ended.load(Ordering::Relaxed) {
-                return Err(io::Error::other(NOBODY_WAITS));
+                return Err(io::Error::other(NO_CONSUMER));
             }
             // Before its first writer opens it, a pipe reports an end that is not one.
             let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut polled, Some(&POLL_EVERY)) {
+            match poll(&mut polled, Some(&POLL_INTERVAL)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}
                 Err(error) => return Err(error.into()),

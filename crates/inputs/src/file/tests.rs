@@ -66,7 +66,7 @@ impl Sink for MemorySink {
 struct StopAfter(usize);
 
 impl Progress for StopAfter {
-    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
+    fn batch_added(&mut self, _: &AddProgress) -> ControlFlow<()> {
         self.0 -= 1;
         if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -76,7 +76,7 @@ impl Progress for StopAfter {
 struct Empties(PathBuf);
 
 impl Progress for Empties {
-    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
+    fn batch_added(&mut self, _: &AddProgress) -> ControlFlow<()> {
         std::fs::write(&self.0, "").unwrap();
         ControlFlow::Continue(())
     }
@@ -89,7 +89,7 @@ fn options() -> OneshotOptions {
         host_is_fixed: false,
         source: None,
         sourcetype: None,
-        again: false,
+        ignore_positions: false,
         scope: None,
         rotation: Rotation::None,
         ended: Arc::default(),
@@ -211,11 +211,11 @@ fn every_compression_is_read_and_its_faults_are_reported() {
 }
 
 fn is_whole(path: &Path) -> bool {
-    open::Handle::open(path).unwrap().unwrap().is_whole()
+    open::Handle::open(path).unwrap().unwrap().is_complete()
 }
 
 #[test]
-fn archives_that_are_not_read_say_what_to_do() {
+fn unsupported_archives_state_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let stored = |bytes: &[u8]| bytes.to_vec();
     let mut encrypted = zip_of(&[("a", b"x\n")], 0, stored);
@@ -250,7 +250,7 @@ fn archives_that_are_not_read_say_what_to_do() {
 }
 
 #[test]
-fn what_has_no_end_ends_when_nobody_waits() {
+fn endless_input_ends_when_its_consumer_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -277,7 +277,7 @@ fn what_has_no_end_ends_when_nobody_waits() {
 }
 
 #[test]
-fn the_same_bytes_are_added_once_under_any_name_and_packing() {
+fn same_content_is_added_once_under_any_name_or_compression() {
     let folder = tempfile::tempdir().unwrap();
     let text = lines(0..5_000);
     let mut sink = MemorySink::default();
@@ -292,13 +292,13 @@ fn the_same_bytes_are_added_once_under_any_name_and_packing() {
     assert_eq!(sink.events.len(), 5_000);
     let other = OneshotOptions { index: "other".into(), ..options() };
     assert_eq!(add_with(&folder.path().join("a.log"), &other, &mut sink).unwrap().events, 5_000);
-    let again = OneshotOptions { again: true, ..options() };
+    let again = OneshotOptions { ignore_positions: true, ..options() };
     assert_eq!(add_with(&folder.path().join("a.log"), &again, &mut sink).unwrap().events, 5_000);
     assert!(add(&folder.path().join("a.log"), &mut sink).skipped);
 }
 
 #[test]
-fn a_file_that_grew_gives_only_what_is_new() {
+fn grown_files_yield_only_new_events() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = MemorySink::default();
     for count in [1, 3, 40, 2_000] {
@@ -309,7 +309,7 @@ fn a_file_that_grew_gives_only_what_is_new() {
 }
 
 #[test]
-fn a_rewritten_file_and_a_namesake_head_are_read_from_the_start() {
+fn rewritten_files_are_read_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = MemorySink::default();
     add(&file(&folder, "a.log", lines(0..100)), &mut sink);
@@ -322,7 +322,7 @@ fn a_rewritten_file_and_a_namesake_head_are_read_from_the_start() {
 }
 
 #[test]
-fn an_interrupted_add_goes_on_where_it_was() {
+fn interrupted_adds_resume() {
     let folder = tempfile::tempdir().unwrap();
     let text = lines(0..400_000);
     let path = file(&folder, "a.log", &text);
@@ -395,7 +395,7 @@ fn a_file_that_shrinks_while_it_is_read_is_reported() {
 }
 
 #[test]
-fn odd_files_are_no_trouble() {
+fn unusual_files_are_handled() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = MemorySink::default();
     let empty = add(&file(&folder, "empty", ""), &mut sink);
@@ -419,7 +419,7 @@ fn odd_files_are_no_trouble() {
 }
 
 #[test]
-fn a_damaged_archive_gives_what_is_before_the_damage_once() {
+fn damaged_archives_yield_intact_events_once() {
     let folder = tempfile::tempdir().unwrap();
     let text = lines(0..200_000);
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
@@ -427,7 +427,7 @@ fn a_damaged_archive_gives_what_is_before_the_damage_once() {
     let mut sink = MemorySink::default();
     for _ in 0..2 {
         let error = add_with(&path, &options(), &mut sink).unwrap_err();
-        assert!(matches!(error, InputError::Partly { .. }), "{error}");
+        assert!(matches!(error, InputError::PartiallyRead { .. }), "{error}");
     }
     let before = sink.events.len();
     assert!(before > 0 && before < 200_000);

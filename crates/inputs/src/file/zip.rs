@@ -15,7 +15,7 @@ use flate2::bufread::DeflateDecoder;
 use quarry_stdx::number::usize_of;
 
 use super::open::{OffsetReader, READ_CHUNK_BYTES};
-use super::packing::{Packing, ends_early};
+use super::packing::{Compression, truncated_error};
 
 /// Size of the end record, and maximum size of the comment after it.
 const END_BYTES: usize = 22;
@@ -36,18 +36,18 @@ const ZIP64_FIELD: u64 = 1;
 /// Maximum size of a directory: the directory of an archive with one file is shorter.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
 /// Marker for a value that is in the ZIP64 field.
-const IN_ZIP64: u64 = u32::MAX as u64;
+const ZIP64_MARKER: u64 = u32::MAX as u64;
 
 /// An integer of `bytes` bytes at an offset of a record, whose length the caller has checked.
-fn number(record: &[u8], at: usize, bytes: usize) -> u64 {
+fn read_integer(record: &[u8], at: usize, bytes: usize) -> u64 {
     record[at..at + bytes].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-fn refused(text: String) -> io::Error {
+fn unsupported_error(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
-fn damaged(text: &str) -> io::Error {
+fn damaged_error(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the zip archive is damaged: {text}"))
 }
 
@@ -55,7 +55,7 @@ fn damaged(text: &str) -> io::Error {
 fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut record = vec![0; bytes];
     file.read_exact_at(&mut record, at).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => damaged("a record starts after its end"),
+        io::ErrorKind::UnexpectedEof => damaged_error("a record starts after its end"),
         _ => error,
     })?;
     Ok(record)
@@ -82,25 +82,26 @@ fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
         let record = &tail[*at..];
         record.len() >= END_BYTES
             && record.starts_with(END_MAGIC)
-            && number(record, 20, 2) == (record.len() - END_BYTES) as u64
+            && read_integer(record, 20, 2) == (record.len() - END_BYTES) as u64
     };
     // An archive without this record is truncated or still being written.
-    let at = (0..tail.len()).rev().find(is_end).ok_or_else(ends_early)?;
-    let (bytes, begin) = (number(&tail[at..], 12, 4), number(&tail[at..], 16, 4));
+    let at = (0..tail.len()).rev().find(is_end).ok_or_else(truncated_error)?;
+    let (bytes, begin) = (read_integer(&tail[at..], 12, 4), read_integer(&tail[at..], 16, 4));
     let end = size - back + at as u64;
-    if begin != IN_ZIP64 && bytes != IN_ZIP64 {
+    if begin != ZIP64_MARKER && bytes != ZIP64_MARKER {
         return Ok((begin, bytes));
     }
-    let locator_at = end.checked_sub(LOCATOR_BYTES as u64).ok_or_else(|| damaged("its ZIP64 record is missing"))?;
+    let locator_at =
+        end.checked_sub(LOCATOR_BYTES as u64).ok_or_else(|| damaged_error("its ZIP64 record is missing"))?;
     let locator = read_at(file, locator_at, LOCATOR_BYTES)?;
     if !locator.starts_with(LOCATOR_MAGIC) {
-        return Err(damaged("its ZIP64 record is missing"));
+        return Err(damaged_error("its ZIP64 record is missing"));
     }
-    let record = read_at(file, number(&locator, 8, 8), END64_BYTES)?;
+    let record = read_at(file, read_integer(&locator, 8, 8), END64_BYTES)?;
     if !record.starts_with(END64_MAGIC) {
-        return Err(damaged("its ZIP64 record is missing"));
+        return Err(damaged_error("its ZIP64 record is missing"));
     }
-    Ok((number(&record, 48, 8), number(&record, 40, 8)))
+    Ok((read_integer(&record, 48, 8), read_integer(&record, 40, 8)))
 }
 
 /// The directory entries that are files.
@@ -108,22 +109,23 @@ fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
     let mut files = Vec::new();
     while !directory.is_empty() {
         if directory.len() < ENTRY_BYTES || !directory.starts_with(ENTRY_MAGIC) {
-            return Err(damaged("its directory cannot be read"));
+            return Err(damaged_error("its directory cannot be read"));
         }
-        let (name_bytes, extra_bytes) = (usize_of(number(directory, 28, 2)), usize_of(number(directory, 30, 2)));
-        let whole = ENTRY_BYTES + name_bytes + extra_bytes + usize_of(number(directory, 32, 2));
-        let record = directory.get(..whole).ok_or_else(|| damaged("its directory cannot be read"))?;
+        let (name_bytes, extra_bytes) =
+            (usize_of(read_integer(directory, 28, 2)), usize_of(read_integer(directory, 30, 2)));
+        let whole = ENTRY_BYTES + name_bytes + extra_bytes + usize_of(read_integer(directory, 32, 2));
+        let record = directory.get(..whole).ok_or_else(|| damaged_error("its directory cannot be read"))?;
         let name = String::from_utf8_lossy(&record[ENTRY_BYTES..][..name_bytes]).into_owned();
         let mut entry = Entry {
-            method: number(record, 10, 2),
-            is_encrypted: number(record, 8, 2) & 1 != 0,
-            checksum: number(record, 16, 4) as u32,
-            packed_bytes: number(record, 20, 4),
-            bytes: number(record, 24, 4),
-            at: number(record, 42, 4),
+            method: read_integer(record, 10, 2),
+            is_encrypted: read_integer(record, 8, 2) & 1 != 0,
+            checksum: read_integer(record, 16, 4) as u32,
+            packed_bytes: read_integer(record, 20, 4),
+            bytes: read_integer(record, 24, 4),
+            at: read_integer(record, 42, 4),
             name,
         };
-        entry.widen(&record[ENTRY_BYTES + name_bytes..][..extra_bytes])?;
+        entry.apply_zip64(&record[ENTRY_BYTES + name_bytes..][..extra_bytes])?;
         if !entry.name.ends_with('/') {
             files.push(entry);
         }
@@ -134,15 +136,15 @@ fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
 
 impl Entry {
     /// Replaces lengths and offset that are too large for their fields by those in the ZIP64 field.
-    fn widen(&mut self, mut extra: &[u8]) -> io::Result<()> {
+    fn apply_zip64(&mut self, mut extra: &[u8]) -> io::Result<()> {
         while extra.len() >= 4 {
-            let (kind, bytes) = (number(extra, 0, 2), usize_of(number(extra, 2, 2)));
-            let field = extra.get(4..4 + bytes).ok_or_else(|| damaged("its directory cannot be read"))?;
+            let (kind, bytes) = (read_integer(extra, 0, 2), usize_of(read_integer(extra, 2, 2)));
+            let field = extra.get(4..4 + bytes).ok_or_else(|| damaged_error("its directory cannot be read"))?;
             if kind == ZIP64_FIELD {
-                let mut numbers = field.chunks_exact(8).map(|wide| number(wide, 0, 8));
+                let mut numbers = field.chunks_exact(8).map(|wide| read_integer(wide, 0, 8));
                 for narrow in [&mut self.bytes, &mut self.packed_bytes, &mut self.at] {
-                    if *narrow == IN_ZIP64 {
-                        *narrow = numbers.next().ok_or_else(|| damaged("its ZIP64 lengths are missing"))?;
+                    if *narrow == ZIP64_MARKER {
+                        *narrow = numbers.next().ok_or_else(|| damaged_error("its ZIP64 lengths are missing"))?;
                     }
                 }
             }
@@ -157,7 +159,7 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     let size = file.metadata()?.len();
     let (at, bytes) = directory(file, size)?;
     if bytes > DIRECTORY_BYTES_MAX {
-        return Err(refused(
+        return Err(unsupported_error(
             "the zip archive contains many files: unpack it first; only archives of one file are read".to_owned(),
         ));
     }
@@ -166,16 +168,20 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
         let count = files.len() + 1;
         let text =
             format!("the zip archive contains {count} files: unpack it first; only archives of one file are read");
-        return Err(refused(if files.is_empty() { "the zip archive contains no file".to_owned() } else { text }));
+        return Err(unsupported_error(if files.is_empty() {
+            "the zip archive contains no file".to_owned()
+        } else {
+            text
+        }));
     };
     if entry.is_encrypted {
-        return Err(refused(format!("{} in the zip archive is encrypted: unpack it first", entry.name)));
+        return Err(unsupported_error(format!("{} in the zip archive is encrypted: unpack it first", entry.name)));
     }
     let local = read_at(file, entry.at, LOCAL_BYTES)?;
     if !local.starts_with(LOCAL_MAGIC) {
-        return Err(damaged("its file is not at the offset in its directory"));
+        return Err(damaged_error("its file is not at the offset in its directory"));
     }
-    let header = LOCAL_BYTES as u64 + number(&local, 26, 2) + number(&local, 28, 2);
+    let header = LOCAL_BYTES as u64 + read_integer(&local, 26, 2) + read_integer(&local, 28, 2);
     let begin = entry.at.saturating_add(header);
     let packed = OffsetReader::new(file.clone(), begin).take(entry.packed_bytes);
     let packed = BufReader::with_capacity(READ_CHUNK_BYTES, packed);
@@ -183,12 +189,12 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     let content: Box<dyn Read + Send> = match entry.method {
         0 => Box::new(packed),
         8 => Box::new(DeflateDecoder::new(packed)),
-        12 => Packing::Bzip2.unpack(packed, &garbage)?,
-        93 => Packing::Zstd.unpack(packed, &garbage)?,
-        95 => Packing::Xz.unpack(packed, &garbage)?,
+        12 => Compression::Bzip2.decompress(packed, &garbage)?,
+        93 => Compression::Zstd.decompress(packed, &garbage)?,
+        95 => Compression::Xz.decompress(packed, &garbage)?,
         method => {
             let text = format!("{} in the zip archive is packed by method {method}: unpack it first", entry.name);
-            return Err(refused(text));
+            return Err(unsupported_error(text));
         }
     };
     Ok(Box::new(ChecksumReader { content, crc: Crc::new(), bytes: 0, entry }))
@@ -209,7 +215,7 @@ impl Read for ChecksumReader {
         self.bytes += read as u64;
         let is_over = read == 0 && !into.is_empty();
         if is_over && (self.crc.sum(), self.bytes) != (self.entry.checksum, self.entry.bytes) {
-            return Err(damaged("the checksum or length does not match"));
+            return Err(damaged_error("the checksum or length does not match"));
         }
         Ok(read)
     }

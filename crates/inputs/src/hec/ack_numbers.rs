@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_another_process_begin_above_all_that_were_given() {
+    fn numbers_of_a_new_process_exceed_all_earlier_ones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/ack");
         let open = || AckNumbers::open(path.clone()).unwrap();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_damaged_or_cannot_be_written_gives_no_numbers() {
+    fn damaged_or_unwritable_files_issue_no_numbers() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ack");
         for damaged in ["", "x", "-1", "9007199254740993"] {

@@ -6,12 +6,13 @@ use serde::Serialize;
 
 /// Texts about limits of an envelope; a test compares them with the limits.
 pub(crate) const TOO_MANY_FIELDS: &str = "Error in handling indexed fields: an event has more than 65536 of them";
-pub(crate) const FIELD_NAME: &str = "Error in handling indexed fields: a name is empty or longer than 1024 bytes";
+pub(crate) const INVALID_FIELD_NAME: &str =
+    "Error in handling indexed fields: a name is empty or longer than 1024 bytes";
 pub(crate) const TOO_DEEP: &str = "Invalid data format: arrays and objects are nested deeper than 500";
-pub(crate) const LONG_WORD: &str = "Invalid data format: host, source or sourcetype is longer than 65536 bytes";
-pub(crate) const LONG_EVENT: &str = "Invalid data format: an event with its fields is longer than 67108864 bytes";
+pub(crate) const METADATA_TOO_LONG: &str = "Invalid data format: host, source or sourcetype is longer than 65536 bytes";
+pub(crate) const EVENT_TOO_LONG: &str = "Invalid data format: an event with its fields is longer than 67108864 bytes";
 
-pub(crate) const MANY_ACKS: &str = "Invalid data format: more than 100000 acks requested at once";
+pub(crate) const TOO_MANY_ACKS: &str = "Invalid data format: more than 100000 acks requested at once";
 
 /// One of Splunk's codes, or a variant of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +36,12 @@ pub(crate) enum Code {
     /// Invalid time. It has the number of [`Code::InvalidFields`], as in Splunk, but a text of its own.
     InvalidTime,
     TooManyFields,
-    FieldName,
+    InvalidFieldName,
     /// Nested too deeply. It has the number of [`Code::InvalidFormat`], but a text of its own.
     TooDeep,
-    LongWord,
-    LongEvent,
-    ManyAcks,
+    MetadataTooLong,
+    EventTooLong,
+    TooManyAcks,
     /// The store refuses these events for good, so a retry does not help.
     Refused,
     QueryAuthorization,
@@ -75,11 +76,11 @@ impl Code {
                 (15, Http::BAD_REQUEST, "Error in handling indexed fields: time is not a number of seconds since 1970")
             }
             Code::TooManyFields => (15, Http::BAD_REQUEST, TOO_MANY_FIELDS),
-            Code::FieldName => (15, Http::BAD_REQUEST, FIELD_NAME),
+            Code::InvalidFieldName => (15, Http::BAD_REQUEST, INVALID_FIELD_NAME),
             Code::TooDeep => (6, Http::BAD_REQUEST, TOO_DEEP),
-            Code::LongWord => (6, Http::BAD_REQUEST, LONG_WORD),
-            Code::LongEvent => (6, Http::BAD_REQUEST, LONG_EVENT),
-            Code::ManyAcks => (6, Http::BAD_REQUEST, MANY_ACKS),
+            Code::MetadataTooLong => (6, Http::BAD_REQUEST, METADATA_TOO_LONG),
+            Code::EventTooLong => (6, Http::BAD_REQUEST, EVENT_TOO_LONG),
+            Code::TooManyAcks => (6, Http::BAD_REQUEST, TOO_MANY_ACKS),
             Code::Refused => (6, Http::BAD_REQUEST, "Invalid data format: the store cannot take these events"),
             Code::QueryAuthorization => (16, Http::BAD_REQUEST, "Query string authorization is not enabled"),
             Code::Healthy => (17, Http::OK, "HEC is healthy"),
@@ -108,7 +109,7 @@ impl From<Code> for Answer {
 
 impl Answer {
     /// An error of the event at `event`.
-    pub(crate) fn about(code: Code, event: u64) -> Answer {
+    pub(crate) fn for_event(code: Code, event: u64) -> Answer {
         Answer { code, event: Some(event), ack: None }
     }
 }

@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::SinkError;
 
-type Act = Box<dyn FnMut() -> Result<(), SinkError> + Send>;
+type HookFn = Box<dyn FnMut() -> Result<(), SinkError> + Send>;
 
 /// An extension of a response, run by the port. Work that can wait until the answer is sent belongs into the drop of
 /// the note's action.
 #[derive(Clone)]
-pub struct AnswerNote(Arc<Mutex<Act>>);
+pub struct ResponseHook(Arc<Mutex<HookFn>>);
 
-impl AnswerNote {
+impl ResponseHook {
     /// Creates a note that runs `act` when the answer is about to be sent.
-    pub fn new(act: impl FnMut() -> Result<(), SinkError> + Send + 'static) -> AnswerNote {
-        AnswerNote(Arc::new(Mutex::new(Box::new(act))))
+    pub fn new(act: impl FnMut() -> Result<(), SinkError> + Send + 'static) -> ResponseHook {
+        ResponseHook(Arc::new(Mutex::new(Box::new(act))))
     }
 
     /// Records that the answer is about to be sent. After an error, the answer must not be sent.
-    pub fn leaves(&self) -> Result<(), SinkError> {
+    pub fn run(&self) -> Result<(), SinkError> {
         (self.0.lock().unwrap_or_else(PoisonError::into_inner))()
     }
 }

@@ -24,17 +24,18 @@ const IN_FLIGHT_BYTES: usize = 256 << 20;
 /// Maximum bytes decoded from all bodies before they are stored.
 const DECODED_BYTES_MAX: usize = 512 << 20;
 /// Minimum bytes reserved at a time.
-const SHARE_STEP: usize = 64 << 10;
+const RESERVATION_STEP_BYTES: usize = 64 << 10;
 /// Bytes per permit of the budget.
-const UNIT: usize = 1 << 10;
+const PERMIT_BYTES: usize = 1 << 10;
 /// Minimum rate at which a body must arrive.
-const PACE: Pace = Pace { pause: Duration::from_secs(30), window: Duration::from_secs(60), bytes: 16 << 10 };
+const MINIMUM_RATE: MinimumRate =
+    MinimumRate { pause: Duration::from_secs(30), window: Duration::from_secs(60), bytes: 16 << 10 };
 /// Bytes decompressed at a time.
-const UNPACK_BYTES: usize = 256 << 10;
+const DECOMPRESS_STEP_BYTES: usize = 256 << 10;
 
 /// Minimum rate of a body, so that slow senders cannot hold memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct MinimumRate {
     /// Longest pause.
     pub(crate) pause: Duration,
     /// Period in which [`Pace::bytes`] bytes, or the end of the body, must arrive.
@@ -50,25 +51,30 @@ pub(crate) struct Budget {
     made_units: Arc<Semaphore>,
     /// Maximum decompressed bytes of one body.
     body_bytes_max: usize,
-    pace: Pace,
+    pace: MinimumRate,
 }
 
 impl Budget {
     /// Creates a budget for bodies of at most this size.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
-        let units = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
-        Budget { units: units(IN_FLIGHT_BYTES), made_units: units(DECODED_BYTES_MAX), body_bytes_max, pace: PACE }
+        let units = |bytes: usize| Arc::new(Semaphore::new(bytes / PERMIT_BYTES));
+        Budget {
+            units: units(IN_FLIGHT_BYTES),
+            made_units: units(DECODED_BYTES_MAX),
+            body_bytes_max,
+            pace: MINIMUM_RATE,
+        }
     }
 
     /// Sets another minimum rate.
     #[cfg(test)]
-    pub(crate) fn at(self, pace: Pace) -> Budget {
+    pub(crate) fn with_minimum_rate(self, pace: MinimumRate) -> Budget {
         Budget { pace, ..self }
     }
 
     /// True if the budget has no room for another body.
-    pub(crate) fn is_spent(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.units.available_permits() == 0
     }
 }
@@ -101,7 +107,7 @@ impl From<Code> for BodyError {
 }
 
 /// A request's share of the budget for decoded data, released when dropped.
-pub(crate) struct Share {
+pub(crate) struct MemoryReservation {
     units: Arc<Semaphore>,
     taken: Option<OwnedSemaphorePermit>,
     taken_bytes: usize,
@@ -109,20 +115,20 @@ pub(crate) struct Share {
     refusal: Option<BodyError>,
 }
 
-impl Share {
+impl MemoryReservation {
     /// An empty share.
-    pub(crate) fn new(budget: &Budget) -> Share {
-        Share { units: Arc::clone(&budget.made_units), taken: None, taken_bytes: 0, left: 0, refusal: None }
+    pub(crate) fn new(budget: &Budget) -> MemoryReservation {
+        MemoryReservation { units: Arc::clone(&budget.made_units), taken: None, taken_bytes: 0, left: 0, refusal: None }
     }
 
     /// Reserves bytes; `None` if that is impossible, and [`Share::refusal`] then returns the reason.
-    pub(crate) fn take(&mut self, bytes: usize) -> Option<()> {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Option<()> {
         if let Some(left) = self.left.checked_sub(bytes) {
             self.left = left;
             return Some(());
         }
-        let step = (bytes - self.left).max(SHARE_STEP).div_ceil(UNIT);
-        if self.taken_bytes.saturating_add(step.saturating_mul(UNIT)) > DECODED_BYTES_MAX {
+        let step = (bytes - self.left).max(RESERVATION_STEP_BYTES).div_ceil(PERMIT_BYTES);
+        if self.taken_bytes.saturating_add(step.saturating_mul(PERMIT_BYTES)) > DECODED_BYTES_MAX {
             self.refusal = Some(BodyError::DecodedTooLarge(DECODED_BYTES_MAX));
             return None;
         }
@@ -134,8 +140,8 @@ impl Share {
             Some(before) => before.merge(taken),
             None => self.taken = Some(taken),
         }
-        self.taken_bytes += step * UNIT;
-        self.left = self.left + step * UNIT - bytes;
+        self.taken_bytes += step * PERMIT_BYTES;
+        self.left = self.left + step * PERMIT_BYTES - bytes;
         Some(())
     }
 
@@ -145,7 +151,7 @@ impl Share {
     }
 
     /// Fails with the reason for which another share failed.
-    pub(crate) fn refuse_as<T>(&mut self, other: Share) -> Option<T> {
+    pub(crate) fn refuse_as<T>(&mut self, other: MemoryReservation) -> Option<T> {
         self.refusal = other.refusal;
         None
     }
@@ -195,20 +201,20 @@ impl BudgetedBody {
             return Err(BodyError::TooLarge(self.budget.body_bytes_max));
         }
         if needed > self.shared_bytes {
-            let units = (needed - self.shared_bytes).div_ceil(UNIT);
+            let units = (needed - self.shared_bytes).div_ceil(PERMIT_BYTES);
             let taken = self.budget.units.clone().try_acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
             let taken = taken.map_err(|_| Code::Busy)?;
             match &mut self.share {
                 Some(share) => share.merge(taken),
                 None => self.share = Some(taken),
             }
-            self.shared_bytes += units * UNIT;
+            self.shared_bytes += units * PERMIT_BYTES;
         }
         Ok(())
     }
 
     /// Decompresses the body if its headers say so. May block.
-    pub(crate) fn unpack(self, headers: &HeaderMap) -> Result<BudgetedBody, BodyError> {
+    pub(crate) fn decompress(self, headers: &HeaderMap) -> Result<BudgetedBody, BodyError> {
         let encoding = headers.get("content-encoding").and_then(|value| value.to_str().ok()).unwrap_or_default();
         match encoding.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => return Ok(self),
@@ -218,7 +224,7 @@ impl BudgetedBody {
         let mut unpacked =
             BudgetedBody { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
         let mut decoder = MultiGzDecoder::new(&self.bytes[..]);
-        let mut part = vec![0; UNPACK_BYTES];
+        let mut part = vec![0; DECOMPRESS_STEP_BYTES];
         loop {
             let read = decoder.read(&mut part).map_err(|_| Code::InvalidFormat)?;
             if read == 0 {
@@ -230,7 +236,7 @@ impl BudgetedBody {
     }
 
     /// Decompresses a snappy body, whose length is known in advance.
-    pub(crate) fn unsnapped(self) -> Result<BudgetedBody, BodyError> {
+    pub(crate) fn decompress_snappy(self) -> Result<BudgetedBody, BodyError> {
         let length = snap::raw::decompress_len(&self.bytes).map_err(|_| Code::InvalidFormat)?;
         let mut unpacked =
             BudgetedBody { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
@@ -249,7 +255,7 @@ mod tests {
     use axum::http::{HeaderMap, Request};
     use futures::stream::{self, StreamExt};
 
-    use super::{BodyError, Budget, BudgetedBody, Pace};
+    use super::{BodyError, Budget, BudgetedBody, MinimumRate};
 
     const SHORT: Duration = Duration::from_millis(50);
     const LONG: Duration = Duration::from_secs(600);
@@ -258,16 +264,18 @@ mod tests {
         Ok(Bytes::from_static(b"x"))
     }
 
-    async fn read(pace: Pace, body: Body) -> Result<usize, BodyError> {
-        BudgetedBody::of(Request::new(body), &Budget::new(1 << 28).at(pace)).await.map(|kept| kept.bytes.len())
+    async fn read(pace: MinimumRate, body: Body) -> Result<usize, BodyError> {
+        BudgetedBody::of(Request::new(body), &Budget::new(1 << 28).with_minimum_rate(pace))
+            .await
+            .map(|kept| kept.bytes.len())
     }
 
     #[tokio::test]
-    async fn a_body_that_trickles_is_given_up() {
+    async fn bodies_that_arrive_too_slowly_are_refused() {
         let silent = || Body::from_stream(stream::iter([part()]).chain(stream::pending()));
-        let pace = Pace { pause: SHORT, window: LONG, bytes: 100 };
+        let pace = MinimumRate { pause: SHORT, window: LONG, bytes: 100 };
         assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
-        let pace = Pace { pause: LONG, window: SHORT, bytes: 100 };
+        let pace = MinimumRate { pause: LONG, window: SHORT, bytes: 100 };
         assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
         // The body arrives steadily, but too slowly.
         let slow = stream::unfold(0, |round| async move {
@@ -275,17 +283,17 @@ mod tests {
             let bytes = if round % 1_000 == 0 { Bytes::from_static(b"x") } else { Bytes::new() };
             Some((Ok::<_, Infallible>(bytes), round + 1))
         });
-        let pace = Pace { pause: LONG, window: SHORT, bytes: usize::MAX };
+        let pace = MinimumRate { pause: LONG, window: SHORT, bytes: usize::MAX };
         assert_eq!(read(pace, Body::from_stream(slow)).await, Err(BodyError::TooSlow));
         let whole = Body::from_stream(stream::iter((0..500).map(|_| part())));
-        assert_eq!(read(Pace { pause: LONG, window: LONG, bytes: 10 }, whole).await, Ok(500));
+        assert_eq!(read(MinimumRate { pause: LONG, window: LONG, bytes: 10 }, whole).await, Ok(500));
     }
 
     #[tokio::test]
-    async fn a_body_without_a_length_is_refused_when_it_has_grown_too_large() {
+    async fn oversized_bodies_without_length_are_refused() {
         // The body never ends.
         let endless = Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 64]))));
         let kept = BudgetedBody::of(Request::new(endless), &Budget::new(1_000)).await;
-        assert_eq!(kept.map(|kept| kept.unpack(&HeaderMap::new()).is_ok()), Err(BodyError::TooLarge(1_000)));
+        assert_eq!(kept.map(|kept| kept.decompress(&HeaderMap::new()).is_ok()), Err(BodyError::TooLarge(1_000)));
     }
 }

@@ -20,23 +20,23 @@ const CHANNELS_MAX: usize = 100_000;
 /// Maximum requests of a channel that are pending or not yet reported as stored, and maximum ids per query.
 pub(crate) const PENDING_MAX: usize = 100_000;
 /// Maximum acknowledgments pending on all channels together, about 200 bytes each.
-const PENDING_OF_ALL_MAX: usize = 1_000_000;
+const TOTAL_PENDING_MAX: usize = 1_000_000;
 /// Maximum length of a channel's name; Splunk's are GUIDs.
 const NAME_BYTES_MAX: usize = 128;
-const NANOS: u64 = 1_000_000_000;
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// Pending appends of one request.
 pub(crate) type Receipts = Vec<Box<dyn Receipt>>;
 
 /// A request waiting to be reported as stored.
-struct Waiting {
+struct PendingRequest {
     receipts: Receipts,
     sent: SentRequest,
 }
 
 struct Channel {
     next: u64,
-    pending: BTreeMap<u64, Waiting>,
+    pending: BTreeMap<u64, PendingRequest>,
     /// Monotonic time of last use.
     used_ns: i64,
 }
@@ -82,7 +82,7 @@ impl Channels {
     pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelError> {
         let Inner { numbers, first, channels, pending } = &mut *self.lock();
         let next = match channels.get(&(token.to_owned(), name.to_owned())) {
-            _ if *pending >= PENDING_OF_ALL_MAX => return Err(ChannelError::Full),
+            _ if *pending >= TOTAL_PENDING_MAX => return Err(ChannelError::Full),
             Some(channel) if channel.pending.len() >= PENDING_MAX => return Err(ChannelError::Full),
             None if channels.len() >= CHANNELS_MAX => return Err(ChannelError::Full),
             Some(channel) => channel.next,
@@ -113,12 +113,18 @@ impl Channels {
         numbers.reserve(number)?;
         *pending += 1;
         channel.next += 1;
-        channel.pending.insert(number, Waiting { receipts, sent });
+        channel.pending.insert(number, PendingRequest { receipts, sent });
         Ok(number)
     }
 
     /// Looks up the requests with these numbers; each stored request is returned and then forgotten.
-    pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
+    pub(crate) fn query(
+        &self,
+        token: &str,
+        name: &str,
+        numbers: &[u64],
+        now_ns: i64,
+    ) -> Vec<(u64, Option<SentRequest>)> {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
         let mut reported = Vec::with_capacity(numbers.len());
@@ -137,20 +143,20 @@ impl Channels {
 
     /// Restores stored requests whose report was never sent, so that the sender can query them again. A channel that
     /// was forgotten is not created again.
-    pub(crate) fn put_back(&self, token: &str, name: &str, stored: &[(u64, SentRequest)]) {
+    pub(crate) fn restore(&self, token: &str, name: &str, stored: &[(u64, SentRequest)]) {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let Some(channel) = channels.get_mut(&(token.to_owned(), name.to_owned())) else { return };
         for (number, sent) in stored {
             if *number < channel.next && !channel.pending.contains_key(number) {
-                channel.pending.insert(*number, Waiting { receipts: Vec::new(), sent: *sent });
+                channel.pending.insert(*number, PendingRequest { receipts: Vec::new(), sent: *sent });
                 *pending += 1;
             }
         }
     }
 
     /// Drops channels idle for this long.
-    pub(crate) fn forget_idle(&self, idle_seconds: u64, now_ns: i64) {
-        let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
+    pub(crate) fn remove_idle(&self, idle_seconds: u64, now_ns: i64) {
+        let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS_PER_SEC)).unwrap_or(i64::MAX);
         let Inner { first, channels, pending, .. } = &mut *self.lock();
         channels.retain(|_, channel| {
             let is_used = now_ns.saturating_sub(channel.used_ns) < idle_ns;
@@ -170,7 +176,7 @@ impl Channel {
         if !is_done {
             return None;
         }
-        let Waiting { receipts, sent } = self.pending.remove(&number)?;
+        let PendingRequest { receipts, sent } = self.pending.remove(&number)?;
         receipts.into_iter().all(|receipt| receipt.wait().is_ok()).then_some(sent)
     }
 }
@@ -180,7 +186,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{AckNumbers, ChannelError, Channels, PENDING_MAX, PENDING_OF_ALL_MAX, Receipts};
+    use super::{AckNumbers, ChannelError, Channels, PENDING_MAX, Receipts, TOTAL_PENDING_MAX};
     use quarry_event::SentRequest;
 
     use crate::{AppendError, Receipt};
@@ -197,7 +203,7 @@ mod tests {
 
     /// Queries the requests with these numbers; true for each one reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
-        let reported = channels.ask(token, name, numbers, 10_000_000_000);
+        let reported = channels.query(token, name, numbers, 10_000_000_000);
         reported.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
     }
 
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_reported_as_stored_once_and_only_when_all_of_it_is() {
+    fn requests_are_reported_once_when_completely_stored() {
         let channels = channels();
         let (one, two) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let number =
@@ -237,23 +243,23 @@ mod tests {
     }
 
     #[test]
-    fn idle_channels_are_forgotten_and_used_ones_stay() {
+    fn idle_channels_are_removed_and_used_ones_kept() {
         let channels = channels();
         add(&channels, "t", "old", vec![], 0);
         add(&channels, "t", "new", vec![], 9_000_000_000);
-        channels.forget_idle(5, 10_000_000_000);
+        channels.remove_idle(5, 10_000_000_000);
         assert_eq!(ask(&channels, "t", "old", &[0]), [(0, false)]);
         assert_eq!(ask(&channels, "t", "new", &[0]), [(0, true)]);
     }
 
     #[test]
-    fn a_number_is_never_given_twice_on_a_channel() {
+    fn numbers_are_never_reused_on_a_channel() {
         let folder = tempfile::tempdir().unwrap();
         let start = || Channels::new(AckNumbers::open(folder.path().join("ack")).unwrap());
         let channels = start();
         let ids: Vec<u64> = (0..3).map(|_| add(&channels, "t", "a", vec![], 0)).collect();
         assert_eq!((ids, add(&channels, "t", "b", vec![], 9_000_000_000)), (vec![0, 1, 2], 0));
-        channels.forget_idle(5, 10_000_000_000);
+        channels.remove_idle(5, 10_000_000_000);
         assert_eq!(add(&channels, "t", "a", vec![], 0), 3, "it was forgotten");
         assert_eq!(add(&channels, "t", "b", vec![], 0), 1, "it was not");
         assert_eq!(ask(&channels, "t", "a", &[0, 2, 3]), [(0, false), (2, false), (3, true)]);
@@ -266,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_takes_no_request_that_has_no_number() {
+    fn requests_without_a_reserved_number_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let channels = Channels::new(AckNumbers::open(folder.path().join("below/ack")).unwrap());
         std::fs::write(folder.path().join("below"), "a file").unwrap();
@@ -279,9 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_all_channels_together_are_bounded() {
+    fn pending_requests_of_all_channels_are_limited() {
         let channels = channels();
-        let names: Vec<String> = (0..PENDING_OF_ALL_MAX / PENDING_MAX + 1).map(|at| format!("a{at}")).collect();
+        let names: Vec<String> = (0..TOTAL_PENDING_MAX / PENDING_MAX + 1).map(|at| format!("a{at}")).collect();
         let mut added = 0;
         for name in &names {
             while channels.has_room("t", name).is_ok() {
@@ -289,13 +295,13 @@ mod tests {
                 added += 1;
             }
         }
-        assert_eq!(added, PENDING_OF_ALL_MAX);
+        assert_eq!(added, TOTAL_PENDING_MAX);
         assert_eq!(channels.has_room("u", "another"), Err(ChannelError::Full));
         assert_eq!(ask(&channels, "t", "a0", &[7, 7, 8]), [(7, true), (7, false), (8, true)]);
         add(&channels, "u", "another", vec![], 9_000_000_000);
         add(&channels, "u", "another", vec![], 9_000_000_000);
         assert_eq!(channels.has_room("u", "another"), Err(ChannelError::Full));
-        channels.forget_idle(5, 10_000_000_000);
+        channels.remove_idle(5, 10_000_000_000);
         // One request has since been reported as stored.
         assert_eq!((channels.has_room("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));
     }

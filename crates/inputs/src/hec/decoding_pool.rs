@@ -16,11 +16,11 @@ use tokio::sync::oneshot;
 use super::answer::Code;
 
 /// Size from which a body counts as large.
-const LARGE_BYTES: usize = 256 << 10;
+const LARGE_BODY_BYTES_MIN: usize = 256 << 10;
 /// Approximate maximum compression ratio.
-const UNPACKED_RATIO: usize = 32;
+const COMPRESSION_RATIO_MAX: usize = 32;
 /// Minimum and maximum number of threads; between them, one thread per core.
-const THREADS: (usize, usize) = (2, 4);
+const THREADS_RANGE: (usize, usize) = (2, 4);
 
 /// Maximum bytes of large bodies being decoded or queued; a single body may exceed it. The limit keeps waits short,
 /// because a sender that waits too long resends events that will be stored anyway.
@@ -43,12 +43,12 @@ impl DecodingPool {
         is_packed: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Code> {
-        let unpacked = if is_packed { bytes.saturating_mul(UNPACKED_RATIO) } else { bytes };
-        let queue = self.queue.get_or_init(begin).as_ref().filter(|_| unpacked > LARGE_BYTES);
+        let unpacked = if is_packed { bytes.saturating_mul(COMPRESSION_RATIO_MAX) } else { bytes };
+        let queue = self.queue.get_or_init(start_threads).as_ref().filter(|_| unpacked > LARGE_BODY_BYTES_MIN);
         let Some(queue) = queue else {
             return tokio::task::spawn_blocking(work).await.map_err(|_| Code::ServerError);
         };
-        let place = Place::take(&self.waiting_bytes, bytes).ok_or(Code::Busy)?;
+        let place = QueuedBytes::take(&self.waiting_bytes, bytes).ok_or(Code::Busy)?;
         let (done, outcome) = oneshot::channel();
         let work = move || {
             let _place = place;
@@ -61,38 +61,40 @@ impl DecodingPool {
 }
 
 /// Reservation of the bytes of a body that is queued or being decoded.
-struct Place {
+struct QueuedBytes {
     all: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Place {
-    fn take(all: &Arc<AtomicUsize>, bytes: usize) -> Option<Place> {
+impl QueuedBytes {
+    fn take(all: &Arc<AtomicUsize>, bytes: usize) -> Option<QueuedBytes> {
         let before = all.fetch_add(bytes, Ordering::Relaxed);
-        let place = Place { all: Arc::clone(all), bytes };
+        let place = QueuedBytes { all: Arc::clone(all), bytes };
         (before == 0 || before.saturating_add(bytes) <= WAITING_BYTES_MAX).then_some(place)
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedBytes {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 /// Starts the threads; `None` if the system refuses.
-fn begin() -> Option<Sender<Work>> {
+fn start_threads() -> Option<Sender<Work>> {
     let (sender, queue) = channel::<Work>();
     let queue = Arc::new(Mutex::new(queue));
-    let threads = std::thread::available_parallelism().map_or(THREADS.0, usize::from).clamp(THREADS.0, THREADS.1);
+    let threads = std::thread::available_parallelism()
+        .map_or(THREADS_RANGE.0, usize::from)
+        .clamp(THREADS_RANGE.0, THREADS_RANGE.1);
     let started = (0..threads).filter(|_| {
         let queue = Arc::clone(&queue);
-        std::thread::Builder::new().name("large-bodies".to_owned()).spawn(move || work_on(&queue)).is_ok()
+        std::thread::Builder::new().name("large-bodies".to_owned()).spawn(move || run_worker(&queue)).is_ok()
     });
     (started.count() > 0).then_some(sender)
 }
 
-fn work_on(queue: &Mutex<Receiver<Work>>) {
+fn run_worker(queue: &Mutex<Receiver<Work>>) {
     loop {
         // The lock is held while waiting, so that only one idle thread waits on the queue and the others wait for the
         // lock.
@@ -111,9 +113,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn large_bodies_are_read_on_few_threads_and_a_panic_ends_none() {
+    async fn pool_threads_are_limited_and_survive_panics() {
         let pool = Arc::new(DecodingPool::default());
-        let (large, packed) = (LARGE_BYTES + 1, LARGE_BYTES / UNPACKED_RATIO + 1);
+        let (large, packed) = (LARGE_BODY_BYTES_MIN + 1, LARGE_BODY_BYTES_MIN / COMPRESSION_RATIO_MAX + 1);
         assert!(matches!(pool.run::<()>(large, false, || panic!("of this test")).await, Err(Code::ServerError)));
         let running: Vec<_> = (0..200)
             .map(|at| {
@@ -126,19 +128,19 @@ mod tests {
         for run in running {
             threads.insert(format!("{:?}", run.await.unwrap().unwrap()));
         }
-        assert!((1..=THREADS.1).contains(&threads.len()), "{threads:?}");
-        let small = pool.run(LARGE_BYTES, false, || thread::current().id()).await.unwrap();
+        assert!((1..=THREADS_RANGE.1).contains(&threads.len()), "{threads:?}");
+        let small = pool.run(LARGE_BODY_BYTES_MIN, false, || thread::current().id()).await.unwrap();
         assert!(!threads.contains(&format!("{small:?}")));
     }
 
     #[test]
-    fn so_many_bytes_wait_and_one_body_of_any_size() {
+    fn queued_bytes_are_limited_except_for_a_single_body() {
         let all = Arc::default();
-        let long = Place::take(&all, 2 * WAITING_BYTES_MAX).unwrap();
-        assert!(Place::take(&all, 1).is_none());
+        let long = QueuedBytes::take(&all, 2 * WAITING_BYTES_MAX).unwrap();
+        assert!(QueuedBytes::take(&all, 1).is_none());
         drop(long);
-        let first = Place::take(&all, WAITING_BYTES_MAX).unwrap();
-        assert!(Place::take(&all, 1).is_none());
+        let first = QueuedBytes::take(&all, WAITING_BYTES_MAX).unwrap();
+        assert!(QueuedBytes::take(&all, 1).is_none());
         drop(first);
         assert_eq!(all.load(Ordering::Relaxed), 0);
     }

@@ -15,12 +15,12 @@ const FIELD_NAME_BYTES_MAX: usize = 1_024;
 /// Maximum indexed fields of an event, where every value of a multivalue field counts.
 const FIELDS_MAX: usize = 65_536;
 /// Maximum bytes of `host`, `source` and `sourcetype` each.
-const WORD_BYTES_MAX: usize = 65_536;
+const METADATA_BYTES_MAX: usize = 65_536;
 /// Maximum bytes of an event's text plus indexed fields, far below the store's own limit.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 /// Number of decimals of a second in nanoseconds.
 const NANO_DIGITS: usize = 9;
-const NANOS: i128 = 1_000_000_000;
+const NANOS_PER_SEC: i128 = 1_000_000_000;
 
 /// Maximum nesting; limited because the parser is recursive.
 const DEPTH_MAX: usize = 500;
@@ -62,13 +62,13 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
     let mut end = 0;
     // At the end of the text, the parser would return an error without a position.
     while !body.get(end..).unwrap_or_default().trim_start().is_empty() {
-        let Some(Ok(value)) = values.next() else { return Err(Answer::about(Code::InvalidFormat, at)) };
+        let Some(Ok(value)) = values.next() else { return Err(Answer::for_event(Code::InvalidFormat, at)) };
         let raw = value.as_raw_str();
         end = raw.as_ptr().addr().saturating_sub(body.as_ptr().addr()) + raw.len();
         match value.get_type() {
             JsonType::Array => {
                 for part in to_array_iter(value.as_raw_str()) {
-                    let part = part.map_err(|_| Answer::about(Code::InvalidFormat, at))?;
+                    let part = part.map_err(|_| Answer::for_event(Code::InvalidFormat, at))?;
                     take(envelope(&part, at)?, at)?;
                     at += 1;
                 }
@@ -79,7 +79,7 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
             }
         }
     }
-    if too_deep.is_some() { Err(Answer::about(Code::TooDeep, at)) } else { Ok(at) }
+    if too_deep.is_some() { Err(Answer::for_event(Code::TooDeep, at)) } else { Ok(at) }
 }
 
 /// Offset of the first value that nests deeper than [`DEPTH_MAX`].
@@ -88,7 +88,7 @@ pub(super) fn first_too_deep(body: &str) -> Option<usize> {
     let (mut depth, mut start, mut at) = (0usize, 0, 0);
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'"' => at = end_of_text(bytes, at),
+            b'"' => at = string_end(bytes, at),
             b'[' | b'{' => {
                 if depth == 0 {
                     start = at;
@@ -107,7 +107,7 @@ pub(super) fn first_too_deep(body: &str) -> Option<usize> {
 }
 
 /// Offset of the closing quote of the string that opens at `at`, or the length of the text if there is none.
-fn end_of_text(bytes: &[u8], at: usize) -> usize {
+fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut from = at + 1;
     while let Some(found) = bytes.get(from..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         if bytes[from + found] == b'"' {
@@ -119,7 +119,7 @@ fn end_of_text(bytes: &[u8], at: usize) -> usize {
 }
 
 fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
-    let bad = |code| Answer::about(code, at);
+    let bad = |code| Answer::for_event(code, at);
     if value.get_type() != JsonType::Object {
         return Err(bad(Code::InvalidFormat));
     }
@@ -153,19 +153,19 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
     }
     match event {
         Some(event) if made.raw.is_empty() || event.as_str() != Some("metric") => {
-            made.raw = text_of(&event).map_err(bad)?.ok_or(bad(Code::EventBlank))?;
+            made.raw = event_text(&event).map_err(bad)?.ok_or(bad(Code::EventBlank))?;
         }
         None if !has_fields => return Err(bad(Code::EventRequired)),
         None if made.raw.is_empty() => return Err(bad(Code::EventRequired)),
         _ => {}
     }
     let words = [&made.host, &made.source, &made.sourcetype];
-    if words.into_iter().flatten().any(|word| word.len() > WORD_BYTES_MAX) {
-        return Err(bad(Code::LongWord));
+    if words.into_iter().flatten().any(|word| word.len() > METADATA_BYTES_MAX) {
+        return Err(bad(Code::MetadataTooLong));
     }
     let fields: usize = made.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
     if made.raw.len() + fields > EVENT_BYTES_MAX {
-        return Err(bad(Code::LongEvent));
+        return Err(bad(Code::EventTooLong));
     }
     Ok(made)
 }
@@ -176,7 +176,7 @@ fn text<'v>(value: &'v LazyValue<'_>) -> Result<&'v str, Code> {
 }
 
 /// Text of an event; `None` if it is empty.
-fn text_of(event: &LazyValue<'_>) -> Result<Option<String>, Code> {
+fn event_text(event: &LazyValue<'_>) -> Result<Option<String>, Code> {
     let text = match event.get_type() {
         JsonType::Null => return Ok(None),
         JsonType::String => text(event)?.to_owned(),
@@ -208,7 +208,7 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
     for pair in to_object_iter(value.as_raw_str()) {
         let (name, value) = pair.map_err(|_| Code::InvalidFormat)?;
         if name.is_empty() || name.len() > FIELD_NAME_BYTES_MAX {
-            return Err(Code::FieldName);
+            return Err(Code::InvalidFieldName);
         }
         let mut add = |value: &LazyValue<'_>| match value.get_type() {
             _ if fields.len() >= FIELDS_MAX => Err(Code::TooManyFields),
@@ -253,7 +253,7 @@ fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
 pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
     if text.contains(['e', 'E']) {
         let value: f64 = text.parse().ok()?;
-        let nanos = value * NANOS as f64;
+        let nanos = value * NANOS_PER_SEC as f64;
         return (nanos.abs() < TimeNs::MAX as f64).then_some(nanos as TimeNs);
     }
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
@@ -265,15 +265,15 @@ pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let kept = &fraction[..fraction.len().min(NANO_DIGITS)];
     let nanos: i128 = format!("{kept:0<NANO_DIGITS$}").parse().ok()?;
-    let nanos = whole.checked_mul(NANOS)?.checked_add(nanos)?;
+    let nanos = whole.checked_mul(NANOS_PER_SEC)?.checked_add(nanos)?;
     TimeNs::try_from(if negative { -nanos } else { nanos }).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::{FIELD_NAME, LONG_EVENT, LONG_WORD, TOO_DEEP, TOO_MANY_FIELDS};
+    use super::super::answer::{EVENT_TOO_LONG, INVALID_FIELD_NAME, METADATA_TOO_LONG, TOO_DEEP, TOO_MANY_FIELDS};
     use super::{
-        Answer, Code, DEPTH_MAX, EVENT_BYTES_MAX, Envelope, FIELD_NAME_BYTES_MAX, FIELDS_MAX, WORD_BYTES_MAX,
+        Answer, Code, DEPTH_MAX, EVENT_BYTES_MAX, Envelope, FIELD_NAME_BYTES_MAX, FIELDS_MAX, METADATA_BYTES_MAX,
         read_body, seconds,
     };
 
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_follow_each_other_with_and_without_space_or_in_an_array() {
+    fn bodies_are_concatenated_objects_or_an_array() {
         for body in [
             r#"{"event":"a"}{"event":"b"}{"event":"c"}"#,
             "{\"event\":\"a\"}\n\n {\"event\":\"b\"}\t{\"event\":\"c\"}\n",
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_keeps_the_bytes_it_was_sent_with() {
+    fn events_keep_their_original_bytes() {
         for (sent, raw) in [
             (r#""line \"q\" \u00e4\n""#, "line \"q\" ä\n"),
             (r#"{"b": 1,  "a":[1.0, 2e3]}"#, r#"{"b": 1,  "a":[1.0, 2e3]}"#),
@@ -342,12 +342,12 @@ mod tests {
             (r#"{"event":"a","fields":{"k":["v","\ud800"]}}"#, Code::InvalidFormat, 0),
         ] {
             let (events, outcome) = read(body);
-            assert_eq!((outcome, events.len() as u64), (Err(Answer::about(code, number)), number), "{body}");
+            assert_eq!((outcome, events.len() as u64), (Err(Answer::for_event(code, number)), number), "{body}");
         }
     }
 
     #[test]
-    fn fields_of_several_values_and_metrics() {
+    fn multivalue_fields_and_metrics_are_parsed() {
         let (events, _) = read(r#"{"event":"a","fields":{"k":"v","n":1.50,"m":["x",2,null],"z":null}}"#);
         let pairs: Vec<String> = events[0].fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(pairs, ["k=v", "n=1.50", "m=x", "m=2"]);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_too_deep_is_refused_and_what_stands_before_it_is_taken() {
+    fn deep_nesting_is_refused_and_earlier_events_are_stored() {
         let nested = |depth: usize| format!("{{\"event\":{}1{}}}", "[".repeat(depth), "]".repeat(depth));
         let objects = |depth: usize| format!("{{\"event\":{}1{}}}", "{\"a\":".repeat(depth), "}".repeat(depth));
         let read = |body: &str| {
@@ -378,7 +378,7 @@ mod tests {
             }
         };
         std::thread::Builder::new().stack_size(256 << 20).spawn(good).unwrap().join().unwrap();
-        let refused = |at| Some(Answer::about(Code::TooDeep, at));
+        let refused = |at| Some(Answer::for_event(Code::TooDeep, at));
         for depth in [DEPTH_MAX, 100_000, 3_000_000] {
             for bad in
                 [nested(depth), objects(depth), format!("{{\"event\":{}", "[".repeat(depth)), "[".repeat(depth + 1)]
@@ -390,20 +390,20 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_so_many_fields_and_no_more() {
+    fn number_of_fields_per_event_is_limited() {
         let with = |count: usize| format!(r#"{{"event":"a","fields":{{"a":[{}]}}}}"#, vec!["1"; count].join(","));
         assert_eq!(read(&with(FIELDS_MAX)).1, Ok(1));
-        assert_eq!(read(&with(FIELDS_MAX + 1)).1, Err(Answer::about(Code::TooManyFields, 0)));
+        assert_eq!(read(&with(FIELDS_MAX + 1)).1, Err(Answer::for_event(Code::TooManyFields, 0)));
     }
 
     #[test]
     fn messages_name_the_actual_limits() {
         for (text, limit) in [
             (TOO_MANY_FIELDS, FIELDS_MAX),
-            (FIELD_NAME, FIELD_NAME_BYTES_MAX),
+            (INVALID_FIELD_NAME, FIELD_NAME_BYTES_MAX),
             (TOO_DEEP, DEPTH_MAX),
-            (LONG_WORD, WORD_BYTES_MAX),
-            (LONG_EVENT, EVENT_BYTES_MAX),
+            (METADATA_TOO_LONG, METADATA_BYTES_MAX),
+            (EVENT_TOO_LONG, EVENT_BYTES_MAX),
         ] {
             assert!(text.contains(&format!(" {limit}")), "{text}: {limit}");
         }

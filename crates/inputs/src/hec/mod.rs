@@ -40,11 +40,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{EventStore, SinkError};
 pub use ack_numbers::AckNumbers;
-pub use answer_note::AnswerNote;
+pub use answer_note::ResponseHook;
 pub(crate) use envelope::seconds;
 
 use answer::{Answer, AnswerBody, Code};
-use body::{BodyError, Budget, BudgetedBody, Share};
+use body::{BodyError, Budget, BudgetedBody, MemoryReservation};
 use channels::{ChannelError, Channels, Receipts};
 use decoding_pool::DecodingPool;
 use receive::{Destination, Receiver, RequestMetadata, answer_of};
@@ -87,7 +87,7 @@ impl Collector {
         clock: SharedClock,
     ) -> Collector {
         Collector {
-            tokens: RwLock::new(by_what_is_shown(settings.tokens)),
+            tokens: RwLock::new(tokens_by_value(settings.tokens)),
             channel_idle_seconds: settings.channel_idle_seconds,
             channels: Channels::new(numbers),
             retries: Arc::default(),
@@ -105,7 +105,7 @@ impl Collector {
 
     /// Replaces the tokens; requests in progress continue.
     pub fn set_tokens(&self, tokens: Vec<HttpToken>) {
-        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = by_what_is_shown(tokens);
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens_by_value(tokens);
     }
 
     fn tokens(&self) -> RwLockReadGuard<'_, Tokens> {
@@ -113,13 +113,13 @@ impl Collector {
     }
 
     /// Routes of OTLP over gRPC, which has its own port.
-    pub fn calls(self: Arc<Collector>) -> Router {
+    pub fn grpc_router(self: Arc<Collector>) -> Router {
         other_protocols::calls::router().with_state(self)
     }
 
     /// Routes of the collector's endpoints.
     pub fn router(self: Arc<Collector>) -> Router {
-        let only = |route: MethodRouter<Arc<Collector>>| route.options(allowed).fallback(not_allowed);
+        let only = |route: MethodRouter<Arc<Collector>>| route.options(answer_docker_check).fallback(not_allowed);
         let (events, raw, ack) = (|| only(post(events)), || only(post(raw)), || only(post(acks)));
         let health = || only(get(health));
         Router::new()
@@ -138,10 +138,10 @@ impl Collector {
     }
 
     /// Drops unused channels.
-    pub fn forget_idle_channels(&self) {
+    pub fn remove_idle_channels(&self) {
         if let Some(seconds) = self.channel_idle_seconds {
-            self.channels.forget_idle(seconds, self.clock.elapsed_ns());
-            self.retries.forget_old(seconds, self.clock.elapsed_ns());
+            self.channels.remove_idle(seconds, self.clock.elapsed_ns());
+            self.retries.remove_old(seconds, self.clock.elapsed_ns());
         }
     }
 
@@ -149,26 +149,26 @@ impl Collector {
     fn admit(&self, token: &str, channel: &str) -> Result<(), Code> {
         self.channels.has_room(token, channel).map_err(|error| match error {
             ChannelError::Full => Code::ChannelFull,
-            ChannelError::Number(fault) => self.without_number(&fault),
+            ChannelError::Number(fault) => self.log_missing_number(&fault),
         })
     }
 
     /// Logs why no acknowledgment id could be reserved, and returns the code that makes the sender retry.
-    fn without_number(&self, fault: &Fault) -> Code {
-        self.destination.store.tell(&format!("HTTP Event Collector: requests with useACK are refused: {fault}"));
+    fn log_missing_number(&self, fault: &Fault) -> Code {
+        self.destination.store.warn(&format!("HTTP Event Collector: requests with useACK are refused: {fault}"));
         Code::Busy
     }
 
     /// Begins a request on a channel.
     fn begin(&self, token: &HttpToken, channel: &str, uri: &str, body: &BudgetedBody) -> Submission {
-        let content = Retries::content(uri, &body.bytes);
-        let sent = self.destination.store.sent_request(Retries::key(&token.name, channel, content));
+        let content = Retries::content_hash(uri, &body.bytes);
+        let sent = self.destination.store.begin_request(Retries::request_key(&token.name, channel, content));
         self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
     }
 
     fn authorise(&self, headers: &HeaderMap, query: &Query) -> Result<Arc<HttpToken>, Code> {
         let (shown, in_query) = match headers.get(header::AUTHORIZATION) {
-            Some(value) => (token_of(value.to_str().map_err(|_| Code::InvalidAuthorization)?)?, false),
+            Some(value) => (parse_token(value.to_str().map_err(|_| Code::InvalidAuthorization)?)?, false),
             None => (query.get("token").ok_or(Code::TokenRequired)?.to_owned(), true),
         };
         let token = self.tokens().get(&shown.to_ascii_lowercase()).cloned().ok_or(Code::InvalidToken)?;
@@ -182,12 +182,12 @@ impl Collector {
     }
 }
 
-fn by_what_is_shown(tokens: Vec<HttpToken>) -> Tokens {
+fn tokens_by_value(tokens: Vec<HttpToken>) -> Tokens {
     tokens.into_iter().map(|token| (token.token.to_ascii_lowercase(), Arc::new(token))).collect()
 }
 
 /// The token in an `Authorization` header.
-fn token_of(value: &str) -> Result<String, Code> {
+fn parse_token(value: &str) -> Result<String, Code> {
     let (scheme, rest) = value.trim().split_once(' ').ok_or(Code::InvalidAuthorization)?;
     let rest = rest.trim();
     match scheme.to_ascii_lowercase().as_str() {
@@ -217,7 +217,7 @@ impl Query {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    fn stated(&self) -> Result<RequestMetadata, Code> {
+    fn request_metadata(&self) -> Result<RequestMetadata, Code> {
         let own = |name| self.get(name).map(str::to_owned);
         let time = self.get("time").map(|text| envelope::seconds(text).ok_or(Code::InvalidTime)).transpose()?;
         Ok(RequestMetadata {
@@ -241,7 +241,7 @@ fn channel_of(headers: &HeaderMap, query: &Query) -> Result<Option<String>, Code
 }
 
 /// Default host of a request's events.
-fn sender(request: &Request, token: &HttpToken) -> String {
+fn default_host(request: &Request, token: &HttpToken) -> String {
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let address = || request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
     let proxied =
@@ -265,25 +265,25 @@ async fn raw(State(collector): State<Arc<Collector>>, request: Request) -> Respo
 /// The answer to a request, and the note to run when it is sent.
 struct CollectorReply {
     outcome: Result<Answer, BodyError>,
-    note: Option<AnswerNote>,
+    note: Option<ResponseHook>,
 }
 
 fn collector_response(collected: Result<CollectorReply, BodyError>) -> Response {
     match collected {
-        Ok(CollectorReply { outcome, note }) => with_note(answered(outcome), note),
-        Err(error) => answered(Err(error)),
+        Ok(CollectorReply { outcome, note }) => with_hook(to_response(outcome), note),
+        Err(error) => to_response(Err(error)),
     }
 }
 
-/// Attaches an [`AnswerNote`] to a response.
-fn with_note(mut response: Response, note: Option<AnswerNote>) -> Response {
+/// Attaches an [`ResponseHook`] to a response.
+fn with_hook(mut response: Response, note: Option<ResponseHook>) -> Response {
     if let Some(note) = note {
         response.extensions_mut().insert(note);
     }
     response
 }
 
-fn answered(outcome: Result<Answer, BodyError>) -> Response {
+fn to_response(outcome: Result<Answer, BodyError>) -> Response {
     match outcome {
         Ok(answer) | Err(BodyError::Refused(answer)) => answer.into_response(),
         Err(BodyError::TooLarge(bytes)) => {
@@ -291,16 +291,16 @@ fn answered(outcome: Result<Answer, BodyError>) -> Response {
                 format!("the body is larger than {bytes} bytes ([http_input] max_content_length); send less at a time");
             too_large(&text)
         }
-        Err(BodyError::DecodedTooLarge(bytes)) => too_large(&swells(bytes)),
+        Err(BodyError::DecodedTooLarge(bytes)) => too_large(&decoded_too_large_text(bytes)),
         Err(BodyError::TooSlow) => {
             let status = StatusCode::REQUEST_TIMEOUT;
-            answer::json(status, &AnswerBody::new(TOO_SLOW, status.as_u16()))
+            answer::json(status, &AnswerBody::new(TOO_SLOW_TEXT, status.as_u16()))
         }
     }
 }
 
 /// Text for the sender of a slow body.
-const TOO_SLOW: &str = "the body arrived too slowly; send it again, or send less at a time";
+const TOO_SLOW_TEXT: &str = "the body arrived too slowly; send it again, or send less at a time";
 
 fn too_large(text: &str) -> Response {
     let status = StatusCode::PAYLOAD_TOO_LARGE;
@@ -308,7 +308,7 @@ fn too_large(text: &str) -> Response {
 }
 
 /// Text for the sender of a body whose decoded data is too large.
-fn swells(bytes: usize) -> String {
+fn decoded_too_large_text(bytes: usize) -> String {
     format!("the decoded body takes more than {bytes} bytes of memory; send less at a time")
 }
 
@@ -327,7 +327,7 @@ async fn collect(
     if let Some(channel) = channel.as_deref().filter(|_| token.use_ack) {
         collector.admit(&token.name, channel)?;
     }
-    let (stated, sender) = (query.stated()?, sender(&request, &token));
+    let (stated, sender) = (query.request_metadata()?, default_host(&request, &token));
     let (uri, headers) = (request.uri().to_string(), request.headers().clone());
     let kept = BudgetedBody::of(request, &collector.budget).await?;
     if kept.bytes.is_empty() {
@@ -337,7 +337,7 @@ async fn collect(
     let sent = begun.as_ref().map(Submission::sent);
     let (attempt, earlier) = match begun {
         Some(Submission::New(attempt)) => (Some(attempt), None),
-        Some(Submission::Again(earlier)) => (None, Some(earlier)),
+        Some(Submission::Repeated(earlier)) => (None, Some(earlier)),
         None => (None, None),
     };
     let destination = Arc::clone(&collector.destination.store);
@@ -350,7 +350,7 @@ async fn collect(
         if let Some(answer) = earlier.and_then(|earlier| earlier.wait()) {
             return Ok(answer);
         }
-        let body = kept.unpack(&headers)?;
+        let body = kept.decompress(&headers)?;
         let stored = store(&collector, &token, channel.as_deref(), sent, &body, |body| {
             let mut receiver =
                 Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns())
@@ -366,7 +366,7 @@ async fn collect(
             // After a server error the sender repeats the request, so the answer is not kept.
             outcome.set(answer.filter(|answer| !answer.code.row().1.is_server_error()));
         }
-        if let (true, Some(sent)) = (must_repeat(&stored), &sent) {
+        if let (true, Some(sent)) = (requires_retry(&stored), &sent) {
             collector.destination.store.record_failure(sent);
         }
         stored
@@ -375,26 +375,30 @@ async fn collect(
     let outcome = pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
     // A request with an acknowledgment id counts as answered only when its sender has queried that id.
     let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
-    let sent = sent.filter(|_| !has_number && !must_repeat(&outcome));
-    let note = note_of(destination, sent, attempt);
+    let sent = sent.filter(|_| !has_number && !requires_retry(&outcome));
+    let note = response_hook(destination, sent, attempt);
     Ok(CollectorReply { outcome, note })
 }
 
 /// The note to attach to an answer; `None` if the request is not tracked.
-fn note_of(store: Arc<dyn EventStore>, sent: Option<SentRequest>, attempt: Option<Attempt>) -> Option<AnswerNote> {
+fn response_hook(
+    store: Arc<dyn EventStore>,
+    sent: Option<SentRequest>,
+    attempt: Option<Attempt>,
+) -> Option<ResponseHook> {
     (sent.is_some() || attempt.is_some()).then(|| {
         // If the note is dropped without running, the sender is gone and the attempt counts as unanswered.
         let mut attempt = attempt;
-        AnswerNote::new(move || {
-            sent.map_or(Ok(()), |sent| store.answered(&[sent]))?;
-            attempt.iter_mut().for_each(Attempt::answered);
+        ResponseHook::new(move || {
+            sent.map_or(Ok(()), |sent| store.record_answered(&[sent]))?;
+            attempt.iter_mut().for_each(Attempt::record_answered);
             Ok(())
         })
     })
 }
 
 /// True if the sender has to repeat its request.
-fn must_repeat(outcome: &Result<Answer, BodyError>) -> bool {
+fn requires_retry(outcome: &Result<Answer, BodyError>) -> bool {
     match outcome {
         Ok(answer) | Err(BodyError::Refused(answer)) => answer.code.row().1.is_server_error(),
         Err(_) => false,
@@ -424,15 +428,15 @@ fn store(
     let number = {
         let sent = sent.unwrap_or_default();
         let added = collector.channels.add(&token.name, channel, receipts, sent, collector.clock.elapsed_ns());
-        added.map_err(|fault| collector.without_number(&fault))?
+        added.map_err(|fault| collector.log_missing_number(&fault))?
     };
     Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) })
 }
 
 async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     match acks_of_request(&collector, request).await {
-        Ok((body, note)) => with_note(answer::json(StatusCode::OK, &body), note),
-        Err(error) => answered(Err(error)),
+        Ok((body, note)) => with_hook(answer::json(StatusCode::OK, &body), note),
+        Err(error) => to_response(Err(error)),
     }
 }
 
@@ -440,7 +444,7 @@ async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Resp
 async fn acks_of_request(
     collector: &Arc<Collector>,
     request: Request,
-) -> Result<(Value, Option<AnswerNote>), BodyError> {
+) -> Result<(Value, Option<ResponseHook>), BodyError> {
     let query = Query::of(request.uri());
     let token = collector.authorise(request.headers(), &query)?;
     if !token.use_ack {
@@ -448,24 +452,24 @@ async fn acks_of_request(
     }
     let channel = channel_of(request.headers(), &query)?.ok_or(Code::ChannelMissing)?;
     let headers = request.headers().clone();
-    let kept = BudgetedBody::of(request, &collector.budget).await?.unpack(&headers)?;
+    let kept = BudgetedBody::of(request, &collector.budget).await?.decompress(&headers)?;
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
     if kept.bytes.len() > ACKS_BYTES_MAX {
-        return Err(Code::ManyAcks.into());
+        return Err(Code::TooManyAcks.into());
     }
-    let mut share = Share::new(&collector.budget);
+    let mut share = MemoryReservation::new(&collector.budget);
     let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
     let numbers = numbers_of(&body)?;
-    let acks = collector.channels.ask(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
+    let acks = collector.channels.query(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
     let of_stored = |(number, stored): &(u64, Option<SentRequest>)| stored.map(|sent| (*number, sent));
     let stored: Vec<(u64, SentRequest)> = acks.iter().filter_map(of_stored).collect();
     let is_stored = |(number, stored): (u64, Option<SentRequest>)| (number.to_string(), stored.is_some().into());
     let acks: Map<String, Value> = acks.into_iter().map(is_stored).collect();
     let note = (!stored.is_empty()).then(|| {
         let mut reported = ReportedAcks { collector: Arc::clone(collector), token, channel, stored };
-        AnswerNote::new(move || reported.commit())
+        ResponseHook::new(move || reported.commit())
     });
     Ok((json!({ "acks": acks }), note))
 }
@@ -482,7 +486,7 @@ struct ReportedAcks {
 impl ReportedAcks {
     fn commit(&mut self) -> Result<(), SinkError> {
         let sent: Vec<SentRequest> = self.stored.iter().map(|(_, sent)| *sent).collect();
-        self.collector.destination.store.answered(&sent)?;
+        self.collector.destination.store.record_answered(&sent)?;
         self.stored.clear();
         Ok(())
     }
@@ -491,7 +495,7 @@ impl ReportedAcks {
 impl Drop for ReportedAcks {
     fn drop(&mut self) {
         if !self.stored.is_empty() {
-            self.collector.channels.put_back(&self.token.name, &self.channel, &self.stored);
+            self.collector.channels.restore(&self.token.name, &self.channel, &self.stored);
         }
     }
 }
@@ -500,7 +504,7 @@ impl Drop for ReportedAcks {
 fn numbers_of(body: &Value) -> Result<Vec<u64>, Code> {
     let numbers = body.get("acks").and_then(Value::as_array).ok_or(Code::InvalidFormat)?;
     if numbers.len() > channels::PENDING_MAX {
-        return Err(Code::ManyAcks);
+        return Err(Code::TooManyAcks);
     }
     let numbers: Option<Vec<u64>> = numbers.iter().map(Value::as_u64).collect();
     numbers.ok_or(Code::InvalidFormat)
@@ -516,23 +520,23 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
             let (number, _, text) = code.row();
             answer::json(StatusCode::BAD_REQUEST, &AnswerBody::new(text, number.into()))
         }
-        None if collector.budget.is_spent() => Answer::from(Code::UnhealthyQueues).into_response(),
+        None if collector.budget.is_exhausted() => Answer::from(Code::UnhealthyQueues).into_response(),
         None => Answer::from(Code::Healthy).into_response(),
     }
 }
 
 /// Answers Docker's log driver, which checks for a collector without sending a token.
-async fn allowed() -> StatusCode {
+async fn answer_docker_check() -> StatusCode {
     StatusCode::OK
 }
 
 async fn not_allowed(_: Method) -> Response {
-    answer::json(StatusCode::METHOD_NOT_ALLOWED, &NOTHING_HERE)
+    answer::json(StatusCode::METHOD_NOT_ALLOWED, &NOT_FOUND_BODY)
 }
 
 async fn not_found() -> Response {
-    answer::json(StatusCode::NOT_FOUND, &NOTHING_HERE)
+    answer::json(StatusCode::NOT_FOUND, &NOT_FOUND_BODY)
 }
 
-const NOTHING_HERE: AnswerBody<'static> =
+const NOT_FOUND_BODY: AnswerBody<'static> =
     AnswerBody { text: "The requested URL was not found on this server.", code: 404, event: None, ack: None };

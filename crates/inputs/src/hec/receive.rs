@@ -28,7 +28,7 @@ const BATCH_FIELDS: usize = 1 << 20;
 /// Maximum open batches, and therefore indexes, of a request.
 const OPEN_BATCHES_MAX: usize = 16;
 /// Number of recent metadata entries compared directly before a lookup in all of them.
-const METAS_NEAR: usize = 16;
+const RECENT_METAS_MAX: usize = 16;
 /// Default sourcetype.
 const SOURCETYPE: &str = "httpevent";
 /// Default index.
@@ -113,7 +113,7 @@ impl<'a> Receiver<'a> {
 
     /// Processes a text body, which the index pipeline breaks into events.
     pub(crate) fn raw(&mut self, body: &str) -> Result<(), Answer> {
-        self.check_index(&self.metadata.index).map_err(|code| Answer::about(code, 1))?;
+        self.check_index(&self.metadata.index).map_err(|code| Answer::for_event(code, 1))?;
         if *self.metadata.sourcetype == *collectd::SOURCETYPE && self.measurements(body)? {
             return Ok(());
         }
@@ -130,10 +130,10 @@ impl<'a> Receiver<'a> {
             modified: None,
             orders: Some(Arc::clone(&self.destination.orders)),
         };
-        let pipeline = Pipeline::tolerant(info, &self.destination.props, context);
-        let mut pipeline = pipeline.map_err(|error| self.refuse(&error))?;
-        if let Some(problem) = pipeline.problem() {
-            self.destination.store.tell(&problem.to_string());
+        let pipeline = Pipeline::new_lenient(info, &self.destination.props, context);
+        let mut pipeline = pipeline.map_err(|error| self.pipeline_error_answer(&error))?;
+        if let Some(problem) = pipeline.settings_error() {
+            self.destination.store.warn(&problem.to_string());
         }
         let mut batch = EventBatch::default();
         let mut taken = 0;
@@ -149,10 +149,10 @@ impl<'a> Receiver<'a> {
         pipeline.finish(&mut batch);
         hand_over(&mut batch, self)?;
         if let Some(reason) = pipeline.refused_index() {
-            self.destination.store.tell(reason);
+            self.destination.store.warn(reason);
         }
-        if let Some(notice) = pipeline.counters().about_dates() {
-            self.destination.store.tell(&format!("raw events of HEC token {}: {notice}", self.token.name));
+        if let Some(notice) = pipeline.counters().date_remark() {
+            self.destination.store.warn(&format!("raw events of HEC token {}: {notice}", self.token.name));
         }
         taken += usize_of(pipeline.counters().dropped_events);
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
@@ -180,8 +180,8 @@ impl<'a> Receiver<'a> {
     }
 
     /// The answer if no pipeline can be made for a request, which then has no events.
-    fn refuse(&self, error: &PipelineError) -> Answer {
-        self.destination.store.tell(&error.to_string());
+    fn pipeline_error_answer(&self, error: &PipelineError) -> Answer {
+        self.destination.store.warn(&error.to_string());
         Code::ServerError.into()
     }
 
@@ -195,16 +195,16 @@ impl<'a> Receiver<'a> {
 
     /// Adds one event.
     pub(crate) fn event(&mut self, envelope: Envelope, at: u64) -> Result<(), Answer> {
-        let slot = self.batch_of(envelope.index.as_deref(), at)?;
+        let slot = self.batch_slot(envelope.index.as_deref(), at)?;
         let meta = self.metadata_of(slot, &envelope);
-        if let Some(plan) = self.plan_of(slot, meta) {
+        if let Some(plan) = self.typing_plan(slot, meta) {
             return self.typed_event(&plan, slot, meta, envelope);
         }
         self.push(slot, &envelope.raw, envelope.time.unwrap_or(self.time), meta, envelope.fields)
     }
 
     /// Index-time rules for events with these metadata.
-    fn plan_of(&mut self, slot: usize, meta: u32) -> Option<Arc<TypingPlan>> {
+    fn typing_plan(&mut self, slot: usize, meta: u32) -> Option<Arc<TypingPlan>> {
         let meta = &self.open[slot].metas[meta as usize];
         if let Some((known, plan)) = &self.plan
             && known == meta
@@ -212,8 +212,8 @@ impl<'a> Receiver<'a> {
             return plan.clone();
         }
         let plan = self.destination.typing.plan(meta);
-        if let Some(problem) = plan.problem() {
-            self.destination.store.tell(&problem.to_string());
+        if let Some(problem) = plan.settings_error() {
+            self.destination.store.warn(&problem.to_string());
         }
         let plan = Some(plan).filter(|plan| !plan.is_empty());
         self.plan = Some((meta.clone(), plan.clone()));
@@ -227,7 +227,7 @@ impl<'a> Receiver<'a> {
         let event = WholeEvent { raw: envelope.raw, time: envelope.time.unwrap_or(self.time), meta, fields };
         let (events, refused) = self.destination.typing.run(plan, event, TypingStage::All, self.now);
         if let Some(reason) = refused {
-            self.destination.store.tell(&reason);
+            self.destination.store.warn(&reason);
         }
         for event in events {
             let slot = self.open_batch(&event.meta.index)?;
@@ -262,14 +262,14 @@ impl<'a> Receiver<'a> {
     }
 
     /// Slot of the open batch for an event; `index` is the index that the event names.
-    fn batch_of(&mut self, index: Option<&str>, at: u64) -> Result<usize, Answer> {
+    fn batch_slot(&mut self, index: Option<&str>, at: u64) -> Result<usize, Answer> {
         let index = index.unwrap_or(&self.metadata.index);
         let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
         if let Some(slot) = known {
             return Ok(slot);
         }
         // Splunk numbers events from one in this answer.
-        self.check_index(index).map_err(|code| Answer::about(code, at + 1))?;
+        self.check_index(index).map_err(|code| Answer::for_event(code, at + 1))?;
         let index = index.to_owned();
         self.open_batch(&index)
     }
@@ -302,7 +302,7 @@ impl<'a> Receiver<'a> {
         if batch.metas.get(last as usize).is_some_and(&is_it) {
             return last;
         }
-        let first_near = batch.metas.len().saturating_sub(METAS_NEAR);
+        let first_near = batch.metas.len().saturating_sub(RECENT_METAS_MAX);
         if let Some(at) = batch.metas[first_near..].iter().position(is_it) {
             return u32_of(first_near + at);
         }
@@ -313,7 +313,7 @@ impl<'a> Receiver<'a> {
     /// Index for an index name of another system: the index of that name if the token may write there, else `None` for
     /// the token's index. A name that begins with `_` denotes an internal index; if the token may not write there, the
     /// event is refused rather than stored elsewhere.
-    pub(crate) fn index_named(&self, name: &str) -> Result<Option<String>, Code> {
+    pub(crate) fn allowed_index(&self, name: &str) -> Result<Option<String>, Code> {
         match self.check_index(name) {
             Ok(()) => Ok(Some(name.to_owned())),
             Err(code) if name.starts_with('_') => Err(code),

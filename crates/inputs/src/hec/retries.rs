@@ -20,7 +20,7 @@ use super::answer::Answer;
 const REQUESTS_MAX: usize = 1_000;
 /// Maximum channels remembered.
 const CHANNELS_MAX: usize = 10_000;
-const NANOS: u64 = 1_000_000_000;
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// Token and channel.
 type ChannelKey = (String, String);
@@ -54,7 +54,7 @@ pub(crate) enum Submission {
     /// The request is new; its events are to be stored.
     New(Attempt),
     /// The request was sent before.
-    Again(Earlier),
+    Repeated(EarlierAttempt),
 }
 
 impl Submission {
@@ -62,7 +62,7 @@ impl Submission {
     pub(crate) fn sent(&self) -> SentRequest {
         match self {
             Submission::New(attempt) => attempt.pending.sent,
-            Submission::Again(earlier) => earlier.0.sent,
+            Submission::Repeated(earlier) => earlier.0.sent,
         }
     }
 }
@@ -79,11 +79,11 @@ pub(crate) struct Attempt {
 pub(crate) struct Outcome(Arc<Pending>);
 
 /// An earlier attempt whose sender is gone.
-pub(crate) struct Earlier(Arc<Pending>);
+pub(crate) struct EarlierAttempt(Arc<Pending>);
 
 impl Retries {
     /// Identifies a request within its channel.
-    pub(crate) fn content(path_and_query: &str, body: &[u8]) -> u128 {
+    pub(crate) fn content_hash(path_and_query: &str, body: &[u8]) -> u128 {
         let mut hasher = Xxh3::new();
         hasher.update(&(path_and_query.len() as u64).to_le_bytes());
         hasher.update(path_and_query.as_bytes());
@@ -92,7 +92,7 @@ impl Retries {
     }
 
     /// Identifies a request in the store: sender and content.
-    pub(crate) fn key(token: &str, channel: &str, content: u128) -> u128 {
+    pub(crate) fn request_key(token: &str, channel: &str, content: u128) -> u128 {
         let mut hasher = Xxh3::new();
         for text in [token, channel] {
             hasher.update(&(text.len() as u64).to_le_bytes());
@@ -119,7 +119,7 @@ impl Retries {
         let requests = channels.entry(key.clone()).or_default();
         let is_lost = |pending: &Arc<Pending>| pending.content == content && pending.lock().is_abandoned;
         if let Some(earlier) = requests.iter().position(is_lost).and_then(|at| requests.remove(at)) {
-            return Submission::Again(Earlier(earlier));
+            return Submission::Repeated(EarlierAttempt(earlier));
         }
         let (state, changed) = (Mutex::default(), Condvar::new());
         let pending = Arc::new(Pending { content, sent, begun_ns: now_ns, state, changed });
@@ -131,8 +131,8 @@ impl Retries {
     }
 
     /// Forgets requests older than `seconds`.
-    pub(crate) fn forget_old(&self, seconds: u64, now_ns: i64) {
-        let age_ns = i64::try_from(seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
+    pub(crate) fn remove_old(&self, seconds: u64, now_ns: i64) {
+        let age_ns = i64::try_from(seconds.saturating_mul(NANOS_PER_SEC)).unwrap_or(i64::MAX);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         channels.retain(|_, requests| {
             requests.retain(|pending| now_ns.saturating_sub(pending.begun_ns) < age_ns);
@@ -154,7 +154,7 @@ impl Attempt {
     }
 
     /// Records that the answer is sent.
-    pub(crate) fn answered(&mut self) {
+    pub(crate) fn record_answered(&mut self) {
         self.is_answered = true;
     }
 }
@@ -190,7 +190,7 @@ impl Drop for Outcome {
     }
 }
 
-impl Earlier {
+impl EarlierAttempt {
     /// Waits for the outcome; returns the answer if the events were stored.
     pub(crate) fn wait(self) -> Option<Answer> {
         let mut state = self.0.lock();
@@ -209,22 +209,22 @@ mod tests {
     use super::*;
 
     fn begin(retries: &Arc<Retries>, channel: &str, body: &str) -> Submission {
-        retries.begin("t", channel, Retries::content("/event", body.as_bytes()), SentRequest::default(), 0)
+        retries.begin("t", channel, Retries::content_hash("/event", body.as_bytes()), SentRequest::default(), 0)
     }
 
     fn new(begun: Submission) -> Attempt {
         match begun {
             Submission::New(attempt) => attempt,
-            Submission::Again(_) => panic!("it is new"),
+            Submission::Repeated(_) => panic!("it is new"),
         }
     }
 
     fn answer(mut attempt: Attempt) {
-        attempt.answered();
+        attempt.record_answered();
     }
 
     #[test]
-    fn only_what_was_not_answered_is_a_retry_and_only_once() {
+    fn only_unanswered_requests_are_retries_and_only_once() {
         let retries = Arc::new(Retries::default());
         let first = new(begin(&retries, "a", "x"));
         first.outcome().set(Some(Code::Success.into()));
@@ -235,7 +235,7 @@ mod tests {
         drop(first);
         answer(new(begin(&retries, "b", "x")));
         answer(new(begin(&retries, "a", "y")));
-        let Submission::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
+        let Submission::Repeated(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
         assert_eq!(earlier.wait().and_then(|answer| answer.ack), Some(7));
         answer(beside);
         answer(new(begin(&retries, "a", "x")));
@@ -243,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_waits_for_the_first_attempt_and_a_failure_is_none() {
+    fn retries_wait_for_the_first_attempt_and_ignore_failures() {
         let retries = Arc::new(Retries::default());
         let attempt = new(begin(&retries, "a", "x"));
         let outcome = attempt.outcome();
         drop(attempt);
-        let Submission::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
+        let Submission::Repeated(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| earlier.wait().is_none());
             drop(outcome);
@@ -257,17 +257,17 @@ mod tests {
     }
 
     #[test]
-    fn old_requests_and_too_many_are_forgotten() {
+    fn old_and_excess_requests_are_forgotten() {
         let retries = Arc::new(Retries::default());
         drop(new(begin(&retries, "a", "x")));
-        retries.forget_old(10, 9_000_000_000);
+        retries.remove_old(10, 9_000_000_000);
         assert_eq!(retries.channels.lock().unwrap().len(), 1);
-        retries.forget_old(10, 10_000_000_000);
+        retries.remove_old(10, 10_000_000_000);
         assert!(retries.channels.lock().unwrap().is_empty());
         for number in 0..=REQUESTS_MAX {
             drop(new(begin(&retries, "a", &number.to_string())));
         }
         drop(new(begin(&retries, "a", "0")));
-        assert!(matches!(begin(&retries, "a", "9"), Submission::Again(_)));
+        assert!(matches!(begin(&retries, "a", "9"), Submission::Repeated(_)));
     }
 }

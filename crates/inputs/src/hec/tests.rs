@@ -13,7 +13,7 @@ use quarry_stdx::SystemClock;
 
 use super::channels::PENDING_MAX;
 use super::{
-    AckNumbers, Answer, AnswerNote, BodyError, Code, Collector, CollectorReply, acks_of_request, collect, numbers_of,
+    AckNumbers, Answer, BodyError, Code, Collector, CollectorReply, ResponseHook, acks_of_request, collect, numbers_of,
 };
 use crate::{AppendError, EventStore, Receipt};
 
@@ -56,7 +56,7 @@ impl EventStore for Slow {
 }
 
 /// A test's controls of a store.
-struct Hands {
+struct StoreControls {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
     stores: Sender<Result<(), AppendError>>,
@@ -65,7 +65,7 @@ struct Hands {
 }
 
 /// A collector and the controls of its store.
-fn collector() -> (Arc<Collector>, Hands) {
+fn collector() -> (Arc<Collector>, StoreControls) {
     let file = "inputs.conf".to_owned();
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: TOKENS.to_owned() };
     let layers = Layers::new([source]);
@@ -76,7 +76,7 @@ fn collector() -> (Arc<Collector>, Hands) {
     let store = Arc::new(Slow { came, let_in, stored, is_stored: Arc::clone(&is_stored) });
     let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
     let collector = Collector::new(settings, 1_000, AckNumbers::default(), store, props, SystemClock::shared());
-    (Arc::new(collector), Hands { comes, lets_in, stores, is_stored })
+    (Arc::new(collector), StoreControls { comes, lets_in, stores, is_stored })
 }
 
 fn request(token: &str, body: &str) -> Request {
@@ -90,7 +90,7 @@ fn request(token: &str, body: &str) -> Request {
 const BODY: &str = r#"{"event":"one"}{"event":"two"}"#;
 
 /// Sends a request and disconnects while its events are being stored.
-fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
+fn send_and_disconnect(collector: &Arc<Collector>, hands: &StoreControls, token: &str) {
     let mut sending =
         Box::pin(collect(Arc::clone(collector), request(token, BODY), |receiver, body| receiver.events(body)));
     let mut context = Context::from_waker(Waker::noop());
@@ -100,7 +100,7 @@ fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
     hands.lets_in.send(()).unwrap();
 }
 
-async fn send_until_answered(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<AnswerNote>) {
+async fn send_until_answered(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<ResponseHook>) {
     let taken = collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await;
     let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
     match outcome {
@@ -111,12 +111,12 @@ async fn send_until_answered(collector: &Arc<Collector>, token: &str, body: &str
 
 async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
     let (answer, note) = send_until_answered(collector, token, body).await;
-    note.map_or(Ok(()), |note| note.leaves()).unwrap();
+    note.map_or(Ok(()), |note| note.run()).unwrap();
     answer
 }
 
 /// Queries the acknowledgments of these requests; also returns the note to run when the answer is sent.
-async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<AnswerNote>) {
+async fn query_acks(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<ResponseHook>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();
     let Ok((reported, note)) = acks_of_request(collector, question).await else { panic!("it is a question") };
@@ -124,9 +124,9 @@ async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_not_answered_is_stored_once_when_it_is_sent_again() {
+async fn repeated_unanswered_requests_are_stored_once() {
     let (collector, hands) = collector();
-    send_and_go(&collector, &hands, "1");
+    send_and_disconnect(&collector, &hands, "1");
     hands.stores.send(Ok(())).unwrap();
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
     assert!(hands.comes.try_recv().is_err(), "stored once");
@@ -137,7 +137,7 @@ async fn what_was_not_answered_is_stored_once_when_it_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_never_left_the_port_is_none() {
+async fn unsent_answers_do_not_count_as_answered() {
     let (collector, hands) = collector();
     for _ in 0..2 {
         hands.lets_in.send(()).unwrap();
@@ -153,7 +153,7 @@ async fn an_answer_that_never_left_the_port_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_never_heard_that_requests_are_stored_may_ask_again() {
+async fn unsent_ack_reports_can_be_queried_again() {
     let (collector, hands) = collector();
     for number in 0..3 {
         hands.lets_in.send(()).unwrap();
@@ -163,20 +163,20 @@ async fn who_never_heard_that_requests_are_stored_may_ask_again() {
     for _ in 0..3 {
         hands.stores.send(Ok(())).unwrap();
     }
-    let (reported, note) = ask(&collector, &[0, 1]).await;
+    let (reported, note) = query_acks(&collector, &[0, 1]).await;
     assert_eq!(reported, [true, true]);
-    assert_eq!(ask(&collector, &[0]).await.0, [false], "another request gets the acknowledgment at that moment");
+    assert_eq!(query_acks(&collector, &[0]).await.0, [false], "another request gets the acknowledgment at that moment");
     drop(note);
-    let (reported, note) = ask(&collector, &[0, 1, 2, 3]).await;
+    let (reported, note) = query_acks(&collector, &[0, 1, 2, 3]).await;
     assert_eq!(reported, [true, true, true, false]);
-    note.unwrap().leaves().unwrap();
-    assert_eq!(ask(&collector, &[0, 1, 2]).await.0, [false; 3], "it is acknowledged once");
+    note.unwrap().run().unwrap();
+    assert_eq!(query_acks(&collector, &[0, 1, 2]).await.0, [false; 3], "it is acknowledged once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_failed_before_it_was_answered_is_stored_when_it_is_sent_again() {
+async fn failed_requests_are_stored_when_repeated() {
     let (collector, hands) = collector();
-    send_and_go(&collector, &hands, "1");
+    send_and_disconnect(&collector, &hands, "1");
     hands.stores.send(Err(AppendError::Busy("full".into()))).unwrap();
     hands.lets_in.send(()).unwrap();
     hands.stores.send(Ok(())).unwrap();
@@ -185,9 +185,9 @@ async fn what_failed_before_it_was_answered_is_stored_when_it_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_never_arrived_is_given_again() {
+async fn unsent_ack_ids_are_returned_again() {
     let (collector, hands) = collector();
-    send_and_go(&collector, &hands, "2");
+    send_and_disconnect(&collector, &hands, "2");
     let again = send(&collector, "2", BODY).await;
     assert_eq!((again.code, again.ack), (Code::Success, Some(0)));
     assert!(hands.comes.try_recv().is_err());
@@ -196,13 +196,13 @@ async fn a_number_that_never_arrived_is_given_again() {
 }
 
 #[test]
-fn a_question_names_as_many_requests_as_a_channel_may_have() {
+fn ack_queries_may_name_all_requests_of_a_channel() {
     let asked = |acks: serde_json::Value| numbers_of(&serde_json::json!({ "acks": acks }));
     assert_eq!(asked(serde_json::json!([3, 1])), Ok(vec![3, 1]));
     assert_eq!(asked(vec![7; PENDING_MAX].into()).map(|numbers| numbers.len()), Ok(PENDING_MAX));
-    assert_eq!(asked(vec![7; PENDING_MAX + 1].into()), Err(Code::ManyAcks));
+    assert_eq!(asked(vec![7; PENDING_MAX + 1].into()), Err(Code::TooManyAcks));
     for wrong in [serde_json::json!(1), serde_json::json!(["1"]), serde_json::json!([-1]), serde_json::json!([1.5])] {
         assert_eq!(asked(wrong), Err(Code::InvalidFormat));
     }
-    assert!(super::answer::MANY_ACKS.contains(&PENDING_MAX.to_string()));
+    assert!(super::answer::TOO_MANY_ACKS.contains(&PENDING_MAX.to_string()));
 }

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::body::Share;
+use super::body::MemoryReservation;
 
 /// Memory of an object with its initial capacity for members.
 pub(crate) const OBJECT_BYTES: usize = 640;
@@ -14,7 +14,7 @@ pub(crate) const VALUE_BYTES: usize = 128;
 const SMALL_BYTES: usize = 4 << 10;
 
 /// Maximum memory of the values in a JSON text.
-pub(crate) fn of_json(text: &[u8]) -> usize {
+pub(crate) fn json_memory_bytes(text: &[u8]) -> usize {
     let marks = text.iter().map(|byte| match byte {
         b'{' => OBJECT_BYTES,
         b'[' | b',' => VALUE_BYTES,
@@ -24,15 +24,15 @@ pub(crate) fn of_json(text: &[u8]) -> usize {
 }
 
 /// Parses JSON after reserving its memory in `share`; `None` if the JSON is invalid or does not fit.
-pub(crate) fn read_json(text: &[u8], share: &mut Share) -> Option<Value> {
-    share.take(of_json(text))?;
+pub(crate) fn read_json(text: &[u8], share: &mut MemoryReservation) -> Option<Value> {
+    share.reserve(json_memory_bytes(text))?;
     serde_json::from_slice(text).ok()
 }
 
 /// Parses JSON temporarily: large texts use a share of `lent` while the value exists.
-pub(crate) fn with_json<T>(text: &str, lent: &mut Share, read: impl FnOnce(&Value) -> T) -> Option<T> {
+pub(crate) fn with_json<T>(text: &str, lent: &mut MemoryReservation, read: impl FnOnce(&Value) -> T) -> Option<T> {
     if text.len() > SMALL_BYTES {
-        lent.take(of_json(text.as_bytes()))?;
+        lent.reserve(json_memory_bytes(text.as_bytes()))?;
     }
     serde_json::from_str(text).ok().map(|value| read(&value))
 }

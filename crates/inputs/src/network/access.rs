@@ -26,7 +26,7 @@ impl AccessList {
     }
 
     /// Allows only these addresses, which must also pass the list.
-    pub fn only(self, addresses: &[IpAddr]) -> AccessList {
+    pub fn restricted_to(self, addresses: &[IpAddr]) -> AccessList {
         AccessList { only: Some(addresses.iter().map(IpAddr::to_canonical).collect()), ..self }
     }
 
@@ -36,7 +36,7 @@ impl AccessList {
         if self.only.as_ref().is_some_and(|only| !only.contains(&address)) {
             return false;
         }
-        let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| holds(network, address)));
+        let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| contains(network, address)));
         // If the list has only refusals, all other addresses may send.
         entry.map_or_else(|| self.entries.iter().all(|entry| !entry.allows), |entry| entry.allows)
     }
@@ -56,7 +56,7 @@ fn entry(text: &str) -> Result<Entry, Fault> {
     if bits > bits_max { Err(wrong()) } else { Ok(Entry { allows, network: Some((address.to_canonical(), bits)) }) }
 }
 
-fn holds((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
+fn contains((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
     let differs = match (network, address) {
         (IpAddr::V4(network), IpAddr::V4(address)) => {
             (network.to_bits() ^ address.to_bits()).checked_shr(32 - bits.min(32)).unwrap_or(0) != 0
@@ -74,7 +74,7 @@ mod tests {
     use super::AccessList;
 
     #[test]
-    fn the_first_entry_that_fits_decides() {
+    fn first_matching_entry_decides() {
         for (entries, address, allows) in [
             (&[][..], "10.1.2.3", true),
             (&["10.0.0.0/8"], "10.1.2.3", true),
@@ -92,7 +92,7 @@ mod tests {
             assert_eq!(list.allows(address.parse().unwrap()), allows, "{entries:?} {address}");
         }
         let home = AccessList::new(["!10.1.2.4"]).unwrap();
-        let home = home.only(&["10.1.2.3".parse().unwrap(), "10.1.2.4".parse().unwrap()]);
+        let home = home.restricted_to(&["10.1.2.3".parse().unwrap(), "10.1.2.4".parse().unwrap()]);
         let allowed = ["10.1.2.3", "10.1.2.4", "10.1.2.5"].map(|address| home.allows(address.parse().unwrap()));
         assert_eq!(allowed, [true, false, false], "the machine of a stanza's name, and acceptFrom");
         for wrong in ["web1", "10.0.0.0/33", "10.0.0.0/x", "!"] {

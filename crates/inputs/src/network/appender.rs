@@ -37,11 +37,11 @@ impl Appender {
             return Ok(());
         }
         self.receipts.push_back(hand_over(&*self.store, batch)?);
-        self.settle(RECEIPTS_MAX)
+        self.wait_until_at_most(RECEIPTS_MAX)
     }
 
     /// Waits until at most `left` appends are in progress, and collects the results of finished appends.
-    pub fn settle(&mut self, left: usize) -> Result<(), AppendError> {
+    pub fn wait_until_at_most(&mut self, left: usize) -> Result<(), AppendError> {
         let mut outcome = Ok(());
         while self.receipts.len() > left || self.receipts.front().is_some_and(|receipt| receipt.is_done()) {
             let Some(receipt) = self.receipts.pop_front() else { break };

@@ -64,16 +64,16 @@ impl Datagrams {
     pub fn push(&mut self, datagram: Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
         // Some senders end the text with NUL, as in C.
         let datagram = Datagram { text: datagram.text.strip_suffix(b"\0").unwrap_or(datagram.text), ..datagram };
-        if self.template.sourcetype == statsd::SOURCETYPE && self.measure(&datagram, now, out) {
+        if self.template.sourcetype == statsd::SOURCETYPE && self.add_measurements(&datagram, now, out) {
             return Ok(());
         }
-        let text = if self.keeps_priority { datagram.text } else { without_priority(datagram.text) };
+        let text = if self.keeps_priority { datagram.text } else { strip_priority(datagram.text) };
         // A datagram with only a priority is not an event.
         if text.trim_ascii().is_empty() {
             return Ok(());
         }
         if !self.senders.contains_key(datagram.host) {
-            self.make_room(out);
+            self.evict_sender(out);
             let pipeline = Box::new(self.template.pipeline(datagram.host, now)?);
             let zone = self.template.zone(datagram.host);
             self.senders.insert(datagram.host.to_owned(), Sender { pipeline, zone, last: 0, is_settled: true });
@@ -85,7 +85,7 @@ impl Datagrams {
         }
         sender.is_settled = false;
         if !self.keeps_text && !has_syslog_time(text) {
-            sender.pipeline.push(front(now, &sender.zone, datagram.address).as_bytes(), out);
+            sender.pipeline.push(splunk_prefix(now, &sender.zone, datagram.address).as_bytes(), out);
         }
         sender.pipeline.push(text, out);
         if text.last() != Some(&b'\n') {
@@ -95,7 +95,7 @@ impl Datagrams {
     }
 
     /// Appends the measurements of a statsd datagram; returns false if the datagram contains anything else.
-    fn measure(&self, datagram: &Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> bool {
+    fn add_measurements(&self, datagram: &Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> bool {
         let Ok(text) = std::str::from_utf8(datagram.text) else { return false };
         let template = &self.template;
         let metadata = Metadata {
@@ -120,7 +120,7 @@ impl Datagrams {
     }
 
     /// Appends the last events of silent senders, or of every sender if `all` is set.
-    pub fn settle(&mut self, now: TimeNs, all: bool, out: &mut EventBatch) {
+    pub fn flush_silent(&mut self, now: TimeNs, all: bool, out: &mut EventBatch) {
         for sender in self.senders.values_mut() {
             if !sender.is_settled && (all || now.saturating_sub(sender.last) >= QUIET_NS) {
                 sender.pipeline.pause(out);
@@ -129,7 +129,7 @@ impl Datagrams {
         }
     }
 
-    fn make_room(&mut self, out: &mut EventBatch) {
+    fn evict_sender(&mut self, out: &mut EventBatch) {
         if self.senders.len() < SENDERS_MAX {
             return;
         }
@@ -141,7 +141,7 @@ impl Datagrams {
 }
 
 /// The text after `<N>`.
-fn without_priority(text: &[u8]) -> &[u8] {
+fn strip_priority(text: &[u8]) -> &[u8] {
     let Some(rest) = text.strip_prefix(b"<") else { return text };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     match rest.get(digits) {
@@ -153,7 +153,7 @@ fn without_priority(text: &[u8]) -> &[u8] {
 /// Whether the text begins with a syslog time, as in RFC 3164 or 5424, where the version number of RFC 5424 may be
 /// missing.
 fn has_syslog_time(text: &[u8]) -> bool {
-    let text = if text.first() == Some(&b'<') { without_priority(text) } else { text };
+    let text = if text.first() == Some(&b'<') { strip_priority(text) } else { text };
     let is_named = text.get(..3).is_some_and(|month| MONTHS.contains(&month))
         && text.get(3) == Some(&b' ')
         && text.get(6) == Some(&b' ')
@@ -168,7 +168,7 @@ fn has_syslog_time(text: &[u8]) -> bool {
 }
 
 /// Time and sender as Splunk prefixes them.
-fn front(now: TimeNs, zone: &TimeZone, address: &str) -> String {
+fn splunk_prefix(now: TimeNs, zone: &TimeZone, address: &str) -> String {
     format!("{} {address} ", strftime(now, "%b %e %H:%M:%S", zone))
 }
 
@@ -186,7 +186,7 @@ mod tests {
     const NOW: i64 = 1_795_225_298_000_000_000;
 
     #[test]
-    fn the_prefix_is_read_as_the_time_at_which_the_datagram_came() {
+    fn added_prefix_parses_as_the_time_of_receipt() {
         let props = ConfSource {
             layer: Layer::SystemLocal,
             app: None,
@@ -200,7 +200,7 @@ mod tests {
             let mut batch = EventBatch::default();
             let datagram = Datagram { host: "10.0.0.9", address: "10.0.0.9", text: b"plain" };
             datagrams.push(datagram, NOW, &mut batch).unwrap();
-            datagrams.settle(NOW, true, &mut batch);
+            datagrams.flush_silent(NOW, true, &mut batch);
             assert_eq!(batch.time, [NOW]);
             assert!(texts(&batch)[0].contains(&format!(" {:02}:41:38 10.0.0.9 plain", 1 + offset)), "{batch:?}");
         }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_go_and_times_come() {
+    fn priorities_are_removed_and_times_added() {
         let sent = [
             "<13>Mar  3 14:07:55 gate sshd: a",
             "plain\n",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_are_bounded_and_none_loses_an_event() {
+    fn senders_are_limited_without_losing_events() {
         let (mut datagrams, mut batch) = (datagrams(true, true), EventBatch::default());
         let count = SENDERS_MAX + 10;
         for number in 0..count {
@@ -270,7 +270,7 @@ mod tests {
             let datagram = Datagram { host: &host, address: &host, text: b"x" };
             datagrams.push(datagram, NOW + number as i64, &mut batch).unwrap();
         }
-        datagrams.settle(NOW, true, &mut batch);
+        datagrams.flush_silent(NOW, true, &mut batch);
         assert_eq!((batch.len(), datagrams.senders.len()), (count, SENDERS_MAX));
     }
 }

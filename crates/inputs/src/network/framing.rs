@@ -12,7 +12,7 @@ const COUNT_DIGITS_MAX: usize = 7;
 /// Maximum size of a message; a larger number is not treated as a count.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Escape of a line end inside a message.
-const LINE_END: &[u8] = b"#012";
+const ESCAPED_LINE_END: &[u8] = b"#012";
 
 /// Framing of one connection.
 #[derive(Debug, Default)]
@@ -22,13 +22,13 @@ pub(crate) enum Framing {
     Unknown,
     Lines,
     /// Messages with a count.
-    Counted,
+    OctetCounted,
 }
 
 /// Framing indicated by the first bytes.
-enum First {
-    Short,
-    Counted,
+enum DetectedFraming {
+    Incomplete,
+    OctetCounted,
     Lines,
 }
 
@@ -49,14 +49,14 @@ impl Framing {
         }
         held.extend_from_slice(bytes);
         if matches!(self, Framing::Unknown) {
-            match first(held) {
-                First::Short => return,
-                First::Counted => *self = Framing::Counted,
-                First::Lines => *self = Framing::Lines,
+            match detect_framing(held) {
+                DetectedFraming::Incomplete => return,
+                DetectedFraming::OctetCounted => *self = Framing::OctetCounted,
+                DetectedFraming::Lines => *self = Framing::Lines,
             }
         }
-        if matches!(self, Framing::Counted) {
-            let (used, goes_on) = give_messages(held, give);
+        if matches!(self, Framing::OctetCounted) {
+            let (used, goes_on) = emit_messages(held, give);
             held.drain(..used);
             if goes_on {
                 return;
@@ -77,7 +77,7 @@ impl Framing {
 
 /// Passes whole messages to `give`; returns the number of bytes used, and whether the rest may be the beginning of a
 /// message.
-fn give_messages(bytes: &[u8], give: &mut dyn FnMut(&[u8])) -> (usize, bool) {
+fn emit_messages(bytes: &[u8], give: &mut dyn FnMut(&[u8])) -> (usize, bool) {
     let mut at = 0;
     loop {
         // Some senders also end messages with a line end.
@@ -92,31 +92,31 @@ fn give_messages(bytes: &[u8], give: &mut dyn FnMut(&[u8])) -> (usize, bool) {
         let count = std::str::from_utf8(&bytes[at..at + digits]).ok().and_then(|text| text.parse::<usize>().ok());
         let Some(count) = count.filter(|count| *count <= MESSAGE_BYTES_MAX) else { return (at, false) };
         let Some(message) = bytes.get(start..start + count) else { return (at, true) };
-        give_message(message, give);
+        emit_message(message, give);
         at = start + count;
     }
 }
 
-fn give_message(message: &[u8], give: &mut dyn FnMut(&[u8])) {
+fn emit_message(message: &[u8], give: &mut dyn FnMut(&[u8])) {
     let ends = message.iter().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
     for (number, line) in message[..message.len() - ends].split(|byte| *byte == b'\n').enumerate() {
         if number > 0 {
-            give(LINE_END);
+            give(ESCAPED_LINE_END);
         }
         give(line);
     }
     give(b"\n");
 }
 
-fn first(bytes: &[u8]) -> First {
+fn detect_framing(bytes: &[u8]) -> DetectedFraming {
     let digits = bytes.iter().take(COUNT_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
     if digits > COUNT_DIGITS_MAX || (digits == 0 && !bytes.is_empty()) {
-        return First::Lines;
+        return DetectedFraming::Lines;
     }
     match bytes[digits..] {
-        [b' ', b'<', ..] => First::Counted,
-        [] | [b' '] => First::Short,
-        _ => First::Lines,
+        [b' ', b'<', ..] => DetectedFraming::OctetCounted,
+        [] | [b' '] => DetectedFraming::Incomplete,
+        _ => DetectedFraming::Lines,
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_tell_how_messages_end() {
+    fn first_bytes_determine_the_framing() {
         for (sent, lines) in [
             ("<13>a\n<13>b\n", "<13>a\n<13>b\n"),
             ("5 <13>a6 <13>bc", "<13>a\n<13>bc\n"),
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_do_not_depend_on_how_bytes_are_cut(
+        fn framing_is_independent_of_chunking(
             messages in prop::collection::vec("<1[0-9]>[a-z \n]{0,40}[a-z]", 1..8),
             cuts in prop::collection::vec(1_usize..20, 0..40),
         ) {

@@ -41,13 +41,13 @@ impl Template {
             source: self.source.clone(),
             sourcetype: Some(self.sourcetype.clone()),
         };
-        Pipeline::tolerant(info, &self.props, PipelineContext { now, zone: None, modified: None, orders: None })
+        Pipeline::new_lenient(info, &self.props, PipelineContext { now, zone: None, modified: None, orders: None })
     }
 
     /// Describes errors in the settings; erroneous settings are ignored.
-    pub fn problem(&self, now: TimeNs) -> Option<String> {
+    pub fn settings_error(&self, now: TimeNs) -> Option<String> {
         match self.pipeline("", now) {
-            Ok(pipeline) => pipeline.problem().map(ToString::to_string),
+            Ok(pipeline) => pipeline.settings_error().map(ToString::to_string),
             Err(problem) => Some(problem.to_string()),
         }
     }

@@ -91,7 +91,7 @@ impl JournalReader {
 
     fn event(&mut self, event: WholeEvent, now: TimeNs, out: &mut EventBatch) {
         let plan = self.typing.plan(&event.meta);
-        self.faults.extend(plan.problem().map(ToString::to_string));
+        self.faults.extend(plan.settings_error().map(ToString::to_string));
         let (events, refused) = match plan.is_empty() {
             true => (vec![event], None),
             false => self.typing.run(&plan, event, TypingStage::All, now),
@@ -135,7 +135,7 @@ impl OutputReader for JournalReader {
         std::mem::take(&mut self.faults).into_iter().collect()
     }
 
-    fn mark(&self) -> Option<&str> {
+    fn resume_position(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 }

@@ -34,7 +34,7 @@ pub trait OutputReader: Send {
         Vec::new()
     }
     /// The position after the returned events, if known, from which a later run can resume.
-    fn mark(&self) -> Option<&str> {
+    fn resume_position(&self) -> Option<&str> {
         None
     }
 }

@@ -78,7 +78,7 @@ const ROWS: [&str; 5] = [
 ];
 
 #[test]
-fn events_of_a_stream() {
+fn xml_stream_is_split_into_events() {
     let (rows, faults) = read(&mut xml_reader(), &[STREAM.as_bytes()]);
     assert_eq!(rows, ROWS);
     assert_eq!(faults.len(), 4, "{faults:?}");
@@ -92,7 +92,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn events_do_not_depend_on_how_bytes_come(cuts in prop::collection::vec(1_usize..40, 0..80)) {
+    fn events_are_independent_of_chunking(cuts in prop::collection::vec(1_usize..40, 0..80)) {
         let mut rest = STREAM.as_bytes();
         let mut pieces = Vec::new();
         for cut in cuts {
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn escaped_text_is_read_back(text in "[a-z<>&\"' \n;#]{1,40}[a-z]") {
+    fn escaped_text_round_trips(text in "[a-z<>&\"' \n;#]{1,40}[a-z]") {
         let stream = format!("<stream><event><data>{}</data></event></stream>", escape_xml(&text));
         let (rows, _) = read(&mut xml_reader(), &[stream.as_bytes()]);
         prop_assert_eq!(rows, [format!("0 a://one main {text}")]);
@@ -115,7 +115,7 @@ proptest! {
 }
 
 #[test]
-fn entries_of_the_journal() {
+fn journal_entries_become_events() {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let typing = Arc::new(EventTyping::new(props));
     let mut reader = JournalReader::new(metadata("journald://all"), false, &["_PID", "TAG"], &["_UID"], typing);
@@ -136,6 +136,6 @@ fn entries_of_the_journal() {
     assert_eq!(hosts, ["box", "h"]);
     let fields: Vec<String> = out.fields.iter().map(|one| format!("{} {}={}", one.row, one.name, one.value)).collect();
     assert_eq!(fields, ["0 TAG=x", "0 TAG=y", "0 _PID=7"]);
-    assert_eq!(reader.mark(), Some("c3"));
+    assert_eq!(reader.resume_position(), Some("c3"));
     assert_eq!(reader.take_faults().len(), 1);
 }

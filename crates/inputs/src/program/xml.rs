@@ -99,7 +99,7 @@ fn next(bytes: &[u8]) -> Result<NextToken, Fault> {
     }
     let Some(end) = tag_end(bytes) else { return Ok(NextToken::Incomplete) };
     let tag = String::from_utf8_lossy(&bytes[1..end]);
-    Ok(NextToken::Token(tag_of(&tag)?, end + 1))
+    Ok(NextToken::Token(parse_tag(&tag)?, end + 1))
 }
 
 /// Offset of the `>` that ends a tag, outside quotes.
@@ -119,7 +119,7 @@ fn tag_end(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-fn tag_of(tag: &str) -> Result<XmlToken, Fault> {
+fn parse_tag(tag: &str) -> Result<XmlToken, Fault> {
     let wrong = || Fault::invalid(format!("<{tag}> is not a tag"));
     let is_name =
         |name: &str| !name.is_empty() && !name.contains(|char: char| char.is_whitespace() || "<&\"'=".contains(char));

@@ -18,11 +18,11 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
 /// Maximum number of open streams, and also of pipelines that parse timestamps; beyond it, the first one is dropped.
-const OPEN_MAX: usize = 64;
+const OPEN_STREAMS_MAX: usize = 64;
 /// Number of decimals of a second in nanoseconds.
 const NANO_DIGITS: usize = 9;
 /// Maximum number of warnings kept for [`OutputReader::take_faults`].
-const FAULTS_MAX: usize = 100;
+const WARNINGS_MAX: usize = 100;
 
 /// Default metadata of a stanza's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct StanzaDefaults {
 
 /// An `<event>` being read.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenEvent {
     stanza: String,
     is_unbroken: bool,
     is_done: bool,
@@ -53,7 +53,7 @@ pub struct XmlReader {
     props: Arc<PropsResolver>,
     typing: EventTyping,
     store: Arc<dyn EventStore>,
-    event: Option<Open>,
+    event: Option<OpenEvent>,
     /// Name of the open child element of the event.
     element: Option<String>,
     unbroken: BTreeMap<(String, Metadata), (Box<Pipeline>, Option<TimeNs>)>,
@@ -90,15 +90,15 @@ impl XmlReader {
         }
     }
 
-    fn tell(&mut self, text: String) {
-        if self.faults.len() < FAULTS_MAX {
+    fn add_warning(&mut self, text: String) {
+        if self.faults.len() < WARNINGS_MAX {
             self.faults.push(text);
         }
     }
 
-    fn tell_problem(&mut self, pipeline: &Pipeline) {
-        if let Some(problem) = pipeline.problem() {
-            self.tell(problem.to_string());
+    fn warn_of_settings(&mut self, pipeline: &Pipeline) {
+        if let Some(problem) = pipeline.settings_error() {
+            self.add_warning(problem.to_string());
         }
     }
 
@@ -126,7 +126,7 @@ impl XmlReader {
             _ if text.trim().is_empty() => {}
             _ => {
                 let start: String = text.trim().chars().take(60).collect();
-                self.tell(format!("its program wrote {start:?} between events; it is left out"));
+                self.add_warning(format!("its program wrote {start:?} between events; it is left out"));
             }
         }
     }
@@ -136,8 +136,11 @@ impl XmlReader {
             if name == "event" {
                 let of = |key: &str| attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
                 let stanza = of("stanza").unwrap_or_default();
-                self.event =
-                    Some(Open { stanza, is_unbroken: of("unbroken").as_deref() == Some("1"), ..Open::default() });
+                self.event = Some(OpenEvent {
+                    stanza,
+                    is_unbroken: of("unbroken").as_deref() == Some("1"),
+                    ..OpenEvent::default()
+                });
             }
             return;
         };
@@ -150,24 +153,24 @@ impl XmlReader {
         }
     }
 
-    fn end_event(&mut self, event: Open, now: TimeNs, out: &mut EventBatch) {
+    fn end_event(&mut self, event: OpenEvent, now: TimeNs, out: &mut EventBatch) {
         match self.metadata_of(&event) {
             Ok((metadata, host_is_fixed, time)) => {
                 let outcome = if event.is_unbroken {
-                    self.piece(event, metadata, host_is_fixed, time, now, out)
+                    self.push_piece(event, metadata, host_is_fixed, time, now, out)
                 } else {
-                    self.whole(event, metadata, host_is_fixed, time, now, out)
+                    self.push_event(event, metadata, host_is_fixed, time, now, out)
                 };
                 if let Err(fault) = outcome {
-                    self.tell(fault.to_string());
+                    self.add_warning(fault.to_string());
                 }
             }
-            Err(fault) => self.tell(format!("an event of its program is left out: {fault}")),
+            Err(fault) => self.add_warning(format!("an event of its program is left out: {fault}")),
         }
     }
 
     /// Metadata of an event, whether its host is fixed, and its time if the program set one.
-    fn metadata_of(&self, event: &Open) -> Result<(Metadata, bool, Option<TimeNs>), Fault> {
+    fn metadata_of(&self, event: &OpenEvent) -> Result<(Metadata, bool, Option<TimeNs>), Fault> {
         if let Some(fault) = &event.fault {
             return Err(Fault::invalid(fault));
         }
@@ -194,9 +197,9 @@ impl XmlReader {
     }
 
     /// Passes a piece of an unbroken stream to its pipeline.
-    fn piece(
+    fn push_piece(
         &mut self,
-        mut event: Open,
+        mut event: OpenEvent,
         metadata: Metadata,
         host_is_fixed: bool,
         time: Option<TimeNs>,
@@ -205,13 +208,13 @@ impl XmlReader {
     ) -> Result<(), Fault> {
         let key = (event.stanza.clone(), metadata);
         if !self.unbroken.contains_key(&key) {
-            if self.unbroken.len() >= OPEN_MAX
+            if self.unbroken.len() >= OPEN_STREAMS_MAX
                 && let Some((_, (pipeline, time))) = self.unbroken.pop_first()
             {
                 finish_piece(*pipeline, time, now, out);
             }
             let pipeline = self.pipeline(&key.1, host_is_fixed, now)?;
-            self.tell_problem(&pipeline);
+            self.warn_of_settings(&pipeline);
             self.unbroken.insert(key.clone(), (pipeline, None));
         }
         let text = event.parts.remove("data").unwrap_or_default();
@@ -231,9 +234,9 @@ impl XmlReader {
     }
 
     /// Appends one whole event.
-    fn whole(
+    fn push_event(
         &mut self,
-        mut event: Open,
+        mut event: OpenEvent,
         metadata: Metadata,
         host_is_fixed: bool,
         time: Option<TimeNs>,
@@ -247,11 +250,11 @@ impl XmlReader {
         }
         let time = match time {
             Some(time) => time,
-            None => self.time_in(text, &metadata, host_is_fixed, now)?,
+            None => self.extract_time(text, &metadata, host_is_fixed, now)?,
         };
         let plan = self.typing.plan(&metadata);
-        if let Some(problem) = plan.problem() {
-            self.tell(problem.to_string());
+        if let Some(problem) = plan.settings_error() {
+            self.add_warning(problem.to_string());
         }
         let event = WholeEvent { raw: text.to_owned(), time, meta: metadata, fields: Vec::new() };
         let (events, refused) = match plan.is_empty() {
@@ -270,13 +273,19 @@ impl XmlReader {
     }
 
     /// Timestamp of a text according to the rules of its sourcetype.
-    fn time_in(&mut self, text: &str, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<TimeNs, Fault> {
+    fn extract_time(
+        &mut self,
+        text: &str,
+        metadata: &Metadata,
+        host_is_fixed: bool,
+        now: TimeNs,
+    ) -> Result<TimeNs, Fault> {
         if !self.timed.contains_key(metadata) {
-            if self.timed.len() >= OPEN_MAX {
+            if self.timed.len() >= OPEN_STREAMS_MAX {
                 self.timed.pop_first();
             }
             let made = self.pipeline(metadata, host_is_fixed, now)?;
-            self.tell_problem(&made);
+            self.warn_of_settings(&made);
             self.timed.insert(metadata.clone(), made);
         }
         let mut events = EventBatch::default();
@@ -298,7 +307,7 @@ impl XmlReader {
             sourcetype: Some(metadata.sourcetype.to_string()),
         };
         let context = PipelineContext { now, zone: None, modified: None, orders: None };
-        Ok(Box::new(Pipeline::tolerant(info, &self.props, context)?))
+        Ok(Box::new(Pipeline::new_lenient(info, &self.props, context)?))
     }
 }
 
@@ -321,7 +330,7 @@ impl OutputReader for XmlReader {
         while let Some(token) = self.tokens.take() {
             self.token(token, now, out);
         }
-        pushed.map_err(|fault| fault.at("the output of its program is not XML"))
+        pushed.map_err(|fault| fault.with_context("the output of its program is not XML"))
     }
 
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
@@ -329,7 +338,7 @@ impl OutputReader for XmlReader {
             finish_piece(*pipeline, time, now, out);
         }
         if self.event.take().is_some() || self.tokens.held_bytes() > 0 {
-            self.tell("its program ended in the middle of an event, which is left out".to_owned());
+            self.add_warning("its program ended in the middle of an event, which is left out".to_owned());
         }
         (self.tokens, self.element) = (XmlTokens::default(), None);
     }

@@ -22,13 +22,13 @@ const ZSTD: u8 = 1;
 /// Compression level: fast, with most of the reduction possible on logs.
 const ZSTD_LEVEL: i32 = 1;
 /// Minimum size that is compressed; smaller batches do not become smaller.
-const PACK_BYTES_MIN: usize = 256;
+const COMPRESS_BYTES_MIN: usize = 256;
 /// Maximum size of an uncompressed batch.
 pub const PLAIN_BYTES_MAX: usize = 40 << 20;
 /// Maximum size of a compressed batch; its packet is slightly larger.
 pub const PACKED_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
 /// Maximum capacity of the buffer that a compressor retains.
-const KEPT_BYTES: usize = 4 << 20;
+const RETAINED_BYTES_MAX: usize = 4 << 20;
 /// Maximum text of a batch, unless a single event is longer.
 pub const PART_RAW_BYTES: usize = 2 << 20;
 /// Maximum events of a batch.
@@ -66,7 +66,7 @@ impl BatchPacker {
             self.plain = Vec::new();
             return false;
         }
-        if self.plain.len() >= PACK_BYTES_MIN
+        if self.plain.len() >= COMPRESS_BYTES_MIN
             && let Some(packer) = &mut self.packer
         {
             out.push(ZSTD);
@@ -87,7 +87,7 @@ impl BatchPacker {
     fn fits(&mut self, start: usize, out: &mut Vec<u8>) -> bool {
         // Most batches are small.
         self.plain.clear();
-        self.plain.shrink_to(KEPT_BYTES);
+        self.plain.shrink_to(RETAINED_BYTES_MAX);
         let fits = out.len() - start <= PACKED_BYTES_MAX;
         if !fits {
             out.truncate(start);
@@ -97,7 +97,7 @@ impl BatchPacker {
 }
 
 /// Splits a batch into row ranges of at most [`PART_RAW_BYTES`] and [`PART_EVENTS`]; an event is never split.
-pub fn parts_of(batch: &EventBatch) -> Vec<Range<usize>> {
+pub fn split_rows(batch: &EventBatch) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut start_byte) = (0, 0_usize);
     for (row, end) in batch.ends.iter().enumerate() {
@@ -318,7 +318,7 @@ mod tests {
     use proptest::prelude::*;
     use quarry_event::{EventBatch, IndexedField, Metadata};
 
-    use super::{BatchPacker, PART_RAW_BYTES, parts_of, unpack};
+    use super::{BatchPacker, PART_RAW_BYTES, split_rows, unpack};
     use crate::s2s::S2sError;
 
     fn batch(texts: &[String]) -> EventBatch {
@@ -343,21 +343,21 @@ mod tests {
     }
 
     #[test]
-    fn large_batches_are_parted_between_events() {
+    fn large_batches_are_split_between_events() {
         let long = "x".repeat(PART_RAW_BYTES / 2 - 5);
         let mut texts = vec![long; 5];
         texts.insert(2, "y".repeat(PART_RAW_BYTES * 2));
         let batch = batch(&texts);
-        let parts = parts_of(&batch);
+        let parts = split_rows(&batch);
         assert_eq!(parts, [0..2, 2..3, 3..5, 5..6]);
         let back: Vec<EventBatch> = parts.iter().map(|rows| unpack(&packed(&batch, rows.clone())).unwrap()).collect();
         assert_eq!(back.iter().map(EventBatch::len).sum::<usize>(), 6);
         assert_eq!((back[2].raw(1), back[2].time[1]), (batch.raw(4), batch.time[4]));
-        assert!(parts_of(&EventBatch::default()).is_empty());
+        assert!(split_rows(&EventBatch::default()).is_empty());
     }
 
     #[test]
-    fn lengths_are_refused_before_memory_is_set_aside() {
+    fn invalid_lengths_are_refused_before_allocation() {
         let huge = [&[1_u8][..], &[0xff, 0xff, 0xff, 0xff, 0x0f], b"abc"].concat();
         assert!(matches!(unpack(&huge), Err(S2sError::TooLong { .. })));
         assert!(unpack(&[0, 1, 0, 0xff, 0xff, 0xff, 0x0f]).is_err());
@@ -390,7 +390,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
-        fn what_is_packed_comes_out_again(texts in prop::collection::vec(".{0,40}", 0..60), cut in 0_usize..60) {
+        fn packed_batches_round_trip(texts in prop::collection::vec(".{0,40}", 0..60), cut in 0_usize..60) {
             let batch = batch(&texts);
             prop_assert_eq!(&unpack(&packed(&batch, 0..batch.len())).unwrap(), &batch);
             let cut = cut.min(batch.len());
@@ -407,7 +407,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_batches_are_refused_or_whole(
+        fn damaged_batches_are_refused_or_complete(
             texts in prop::collection::vec(".{0,20}", 0..30),
             changes in prop::collection::vec((0_usize..2_000, any::<u8>()), 1..6),
         ) {

@@ -66,9 +66,9 @@ impl Channel {
                     sourcetype: Some(self.metadata.sourcetype.to_string()).filter(|name| !name.is_empty()),
                 };
                 let context = PipelineContext { now, zone: piece.zone.cloned(), modified, orders: None };
-                let made =
-                    Pipeline::tolerant(info, props, context).map_err(|error| S2sError::Pipeline(error.to_string()))?;
-                self.problem = made.problem().map(ToString::to_string);
+                let made = Pipeline::new_lenient(info, props, context)
+                    .map_err(|error| S2sError::Pipeline(error.to_string()))?;
+                self.problem = made.settings_error().map(ToString::to_string);
                 self.pipeline.insert(Box::new(made))
             }
         };

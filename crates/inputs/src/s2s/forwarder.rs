@@ -27,10 +27,10 @@ const OPEN_BATCHES_MAX: usize = 16;
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_EVENTS: usize = 65_536;
 /// Number of whole batches after which the caller must take them.
-const NUMBERED_MAX: usize = 64;
+const NUMBERED_BATCHES_MAX: usize = 64;
 /// Silence after which the last event of a channel is complete; forwarders wait equally long before they close a file.
 const QUIET_NS: i64 = 3_000_000_000;
-const NANOS: i64 = 1_000_000_000;
+const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Highest protocol level offered.
 const PROTOCOL_LEVEL: u64 = 7;
 
@@ -122,14 +122,14 @@ impl Forwarder {
                 None => return Ok(false),
                 Some(message) => {
                     self.messages += 1;
-                    self.take(message, now, elapsed)?;
+                    self.process_message(message, now, elapsed)?;
                 }
             }
         }
     }
 
     /// Completes the last events of silent channels, or of every channel if `all` is set.
-    pub fn settle(&mut self, all: bool, elapsed: i64) {
+    pub fn flush_silent(&mut self, all: bool, elapsed: i64) {
         let is_due = |channel: &Channel| channel.is_open() && (all || elapsed.saturating_sub(channel.last) >= QUIET_NS);
         let channels = self.channels.values_mut().chain(self.sources.values_mut());
         for channel in channels.filter(|channel| is_due(channel)) {
@@ -203,12 +203,12 @@ impl Forwarder {
         let is_full = |batch: &EventBatch| batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS;
         let numbered: usize = self.numbered.iter().map(|(_, batch)| batch.raw.len()).sum();
         numbered >= BATCH_BYTES
-            || self.numbered.len() >= NUMBERED_MAX
+            || self.numbered.len() >= NUMBERED_BATCHES_MAX
             || self.batches.len() >= OPEN_BATCHES_MAX
             || self.batches.iter().any(is_full)
     }
 
-    fn take(&mut self, message: Message, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
+    fn process_message(&mut self, message: Message, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
         let is_handshake = match &message {
             Message::Greeting { .. } => true,
             Message::Pairs(pairs) => pairs.len() == 1 && pairs.iter().any(|(key, _)| key == "__s2s_capabilities"),
@@ -229,12 +229,12 @@ impl Forwarder {
                 }
                 let mut batch = unpack(&bytes)?;
                 batch.index_time = now;
-                let batch = self.ruled(batch, now)?;
+                let batch = self.apply_rulesets(batch, now)?;
                 self.numbered.push((number, batch));
                 Ok(())
             }
-            Message::Pairs(pairs) => self.pairs(pairs, now, elapsed),
-            Message::OpenChannel { like, number, slots } => self.open(like, number, &slots),
+            Message::Pairs(pairs) => self.process_pairs(pairs, now, elapsed),
+            Message::OpenChannel { like, number, slots } => self.open_channel(like, number, &slots),
             Message::CloseChannel(number) => {
                 let closed = self.channels.remove(&number);
                 let mut channel = closed.ok_or(S2sError::Channel { number, problem: "is closed and was not open" })?;
@@ -243,11 +243,11 @@ impl Forwarder {
                 channel.take_due(&mut self.due);
                 Ok(())
             }
-            Message::Event(event) => self.event(event, now, elapsed),
+            Message::Event(event) => self.process_event(event, now, elapsed),
         }
     }
 
-    fn open(&mut self, like: Option<u64>, number: u64, slots: &[Option<String>; 4]) -> Result<(), S2sError> {
+    fn open_channel(&mut self, like: Option<u64>, number: u64, slots: &[Option<String>; 4]) -> Result<(), S2sError> {
         let problem = |problem| Err(S2sError::Channel { number, problem });
         if self.channels.contains_key(&number) {
             return problem("is opened and was open");
@@ -269,13 +269,13 @@ impl Forwarder {
         Ok(())
     }
 
-    fn event(&mut self, event: Event, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
+    fn process_event(&mut self, event: Event, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
         let number = event.channel;
         let channel = self.channels.get_mut(&number);
         let channel = channel.ok_or(S2sError::Channel { number, problem: "gets an event and is not open" })?;
         channel.last = elapsed;
         let mut metadata = channel.metadata.clone();
-        let mut time = event.seconds.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(NANOS));
+        let mut time = event.seconds.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(NANOS_PER_SEC));
         let mut fields = Fields::new();
         for (name, value) in &event.fields {
             read_field(name, value, &mut metadata, &mut time, &mut fields);
@@ -315,7 +315,7 @@ impl Forwarder {
         let raw = String::from_utf8(raw).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let typing = &self.defaults.typing;
         let plan = typing.plan(&metadata);
-        let problem = plan.problem().map(ToString::to_string);
+        let problem = plan.settings_error().map(ToString::to_string);
         self.refused = self.refused.take().or(problem);
         if !plan.has_rulesets() {
             push_whole(batch_of(&mut self.batches, &metadata.index, now), &raw, time, &metadata, &fields);
@@ -334,10 +334,10 @@ impl Forwarder {
     }
 
     /// Applies rulesets to a whole batch; returns the batch unchanged if there are no rulesets.
-    fn ruled(&mut self, batch: EventBatch, now: TimeNs) -> Result<EventBatch, S2sError> {
+    fn apply_rulesets(&mut self, batch: EventBatch, now: TimeNs) -> Result<EventBatch, S2sError> {
         let typing = &self.defaults.typing;
         let plans: Vec<_> = batch.metas.iter().map(|meta| typing.plan(meta)).collect();
-        let problem = plans.iter().find_map(|plan| plan.problem()).map(ToString::to_string);
+        let problem = plans.iter().find_map(|plan| plan.settings_error()).map(ToString::to_string);
         self.refused = self.refused.take().or(problem);
         if !plans.iter().any(|plan| plan.has_rulesets()) {
             return Ok(batch);
@@ -366,7 +366,7 @@ impl Forwarder {
     }
 
     /// Processes a frame of versions 2 and 3: part of the handshake, or text.
-    fn pairs(&mut self, pairs: Vec<(String, Vec<u8>)>, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
+    fn process_pairs(&mut self, pairs: Vec<(String, Vec<u8>)>, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
         let (mut metadata, mut fields) = (self.default_metadata(), Fields::new());
         let (mut raw, mut time, mut is_done, mut capabilities) = (Vec::new(), None, false, None);
         let count = pairs.len();
@@ -389,7 +389,7 @@ impl Forwarder {
                 let sender = capabilities.split(';').find_map(|part| part.trim().strip_prefix(BATCHES_WORD));
                 let is_usable = |name: &&str| !name.is_empty() && name.len() <= SENDER_BYTES_MAX;
                 self.sender = sender.filter(|name| self.defaults.offers_packets && is_usable(name)).map(str::to_owned);
-                self.answer.extend(self.offer());
+                self.answer.extend(self.capabilities_answer());
             } else if self.defaults.offers_packets && says("v4=1") {
                 self.has_packets = true;
                 self.decoder.switch_to_packets();
@@ -401,7 +401,7 @@ impl Forwarder {
         }
         let index = Arc::clone(&metadata.index);
         if !raw.is_empty() {
-            self.make_room(now);
+            self.drop_silent_source(now);
             let channel = self.sources.entry(metadata.clone()).or_insert_with_key(|key| Channel::new(key.clone()));
             channel.last = elapsed;
             let batch = batch_of(&mut self.batches, &index, now);
@@ -424,12 +424,13 @@ impl Forwarder {
         let Some(tokens) = &self.defaults.tokens else { return Ok(()) };
         let shown = shown.ok_or(S2sError::Token)?;
         // The token is compared with every accepted token, so that the time does not depend on its value.
-        self.has_token = tokens.iter().fold(false, |fits, token| fits | same(token.as_bytes(), shown.as_bytes()));
+        self.has_token =
+            tokens.iter().fold(false, |fits, token| fits | constant_time_eq(token.as_bytes(), shown.as_bytes()));
         if self.has_token { Ok(()) } else { Err(S2sError::Token) }
     }
 
     /// Drops the source that has been silent longest if there are too many.
-    fn make_room(&mut self, now: TimeNs) {
+    fn drop_silent_source(&mut self, now: TimeNs) {
         if self.sources.len() < CHANNELS_MAX {
             return;
         }
@@ -440,7 +441,7 @@ impl Forwarder {
     }
 
     /// Answer to a forwarder's capabilities.
-    fn offer(&self) -> Vec<u8> {
+    fn capabilities_answer(&self) -> Vec<u8> {
         let offers = self.defaults.offers_packets;
         let level = if offers { PROTOCOL_LEVEL } else { 0 };
         // Quarry's extension is offered only to a forwarder that requests it.
@@ -500,7 +501,7 @@ fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option
         }
         "MetaData:Host" | "MetaData:Source" | "MetaData:Sourcetype" => set_metadata(metadata, value),
         "_subsecond" => {
-            let part = seconds(value.trim()).filter(|part| (0..NANOS).contains(part));
+            let part = seconds(value.trim()).filter(|part| (0..NANOS_PER_SEC).contains(part));
             *time = time.map(|time| time.saturating_add(part.unwrap_or(0)));
         }
         "_meta" => {
@@ -516,7 +517,7 @@ fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option
 }
 
 /// Constant-time comparison.
-fn same(a: &[u8], b: &[u8]) -> bool {
+fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 

@@ -26,7 +26,7 @@ pub(crate) const TOKEN_WORD: &str = "token=";
 /// Maximum length of a sender's name.
 pub const SENDER_BYTES_MAX: usize = 200;
 /// Default number of channels of a connection.
-const CHANNELS_DEFAULT: usize = 300;
+const DEFAULT_CHANNELS: usize = 300;
 /// Maximum number of channels used, whatever the indexer allows.
 const CHANNELS_MAX: usize = 4_096;
 /// Codes of a field: value as inline text, name as inline text, and name by number.
@@ -34,7 +34,7 @@ const INLINE_TEXT: u64 = 1 << 2;
 const NUMBERED_TEXT: u64 = 1 << 2 | 2;
 /// Number of the name `_subsecond`.
 const SUBSECOND: u64 = 0;
-const NANOS: i64 = 1_000_000_000;
+const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Declaration of UTC as the time zone, sent in the first packet.
 const ZONE_UTC: &[u8] = b"### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY0 NW 55 54 43\n$\n";
 
@@ -75,13 +75,13 @@ pub struct Sender {
     channels: Channels,
     next_id: u64,
     /// Batches that were sent but not acknowledged.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingBatch>,
     /// Number up to which everything is acknowledged.
     acknowledged: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingBatch {
     number: u64,
     ids: (u64, u64),
     left: u64,
@@ -100,9 +100,9 @@ impl Sender {
     /// Creates the state of a new connection.
     pub fn new(settings: SenderSettings) -> Sender {
         let form = (!settings.is_cooked).then_some(SentForm::Raw);
-        let channels = Channels { open: BTreeMap::new(), most: CHANNELS_DEFAULT, next: 1, clock: 0 };
+        let channels = Channels { open: BTreeMap::new(), most: DEFAULT_CHANNELS, next: 1, clock: 0 };
         let (waiting, acknowledged) = (VecDeque::new(), None);
-        Sender { settings, form, decoder: Decoder::of_answers(), channels, next_id: 1, waiting, acknowledged }
+        Sender { settings, form, decoder: Decoder::for_answers(), channels, next_id: 1, waiting, acknowledged }
     }
 
     /// First bytes to send to the indexer.
@@ -163,7 +163,7 @@ impl Sender {
                         self.agree(&String::from_utf8_lossy(text), out)?;
                     }
                 }
-                Message::Acknowledged(low, high) => self.settle(low, high),
+                Message::Acknowledged(low, high) => self.acknowledge_range(low, high),
                 _ => {}
             }
         }
@@ -208,7 +208,7 @@ impl Sender {
         Ok(())
     }
 
-    fn settle(&mut self, low: u64, high: u64) {
+    fn acknowledge_range(&mut self, low: u64, high: u64) {
         for waiting in &mut self.waiting {
             let (first, last) = waiting.ids;
             let both = (high.min(last) + 1).saturating_sub(low.max(first));
@@ -226,7 +226,7 @@ impl Sender {
                 out.push(BATCH);
                 varint(number, out);
                 text_of(packed, out);
-                self.waiting.push_back(Waiting { number, ids: (number, number), left: 1 });
+                self.waiting.push_back(PendingBatch { number, ids: (number, number), left: 1 });
             }
             Some(SentForm::Packets) => self.write_packets(number, &unpack(packed)?, out),
             Some(SentForm::Frames) => write_frames(&unpack(packed)?, out),
@@ -247,8 +247,8 @@ impl Sender {
         let mut fields = batch.fields.iter().peekable();
         for row in 0..batch.len() {
             let meta = &batch.metas[batch.meta[row] as usize];
-            let channel = self.channels.of(meta, out);
-            let seconds = u64::try_from(batch.time[row].div_euclid(NANOS)).ok();
+            let channel = self.channels.channel_of(meta, out);
+            let seconds = u64::try_from(batch.time[row].div_euclid(NANOS_PER_SEC)).ok();
             out.push(EVENT);
             varint(channel, out);
             let mut flags = IS_WHOLE;
@@ -263,7 +263,7 @@ impl Sender {
                 varint(seconds, out);
             }
             let own = fields_of(&mut fields, row);
-            let part = batch.time[row].rem_euclid(NANOS);
+            let part = batch.time[row].rem_euclid(NANOS_PER_SEC);
             let has_part = seconds.is_some() && part != 0;
             varint(1 + u64::from(has_part) + own.len() as u64, out);
             named(b"_MetaData:Index", meta.index.as_bytes(), out);
@@ -277,7 +277,7 @@ impl Sender {
         }
         if self.settings.use_ack && self.next_id > first {
             let ids = (first, self.next_id - 1);
-            self.waiting.push_back(Waiting { number, ids, left: self.next_id - first });
+            self.waiting.push_back(PendingBatch { number, ids, left: self.next_id - first });
         }
     }
 }
@@ -285,7 +285,7 @@ impl Sender {
 impl Channels {
     /// Number of the channel for `meta`. If necessary, the channel is opened, and the least recently used one is closed
     /// for it.
-    fn of(&mut self, meta: &Metadata, out: &mut Vec<u8>) -> u64 {
+    fn channel_of(&mut self, meta: &Metadata, out: &mut Vec<u8>) -> u64 {
         let key = [&meta.source, &meta.host, &meta.sourcetype].map(std::sync::Arc::clone);
         self.clock += 1;
         if let Some((number, used)) = self.open.get_mut(&key) {
@@ -321,7 +321,7 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
         let meta = &batch.metas[batch.meta[row] as usize];
         let (host, source) = (format!("host::{}", meta.host), format!("source::{}", meta.source));
         let sourcetype = format!("sourcetype::{}", meta.sourcetype);
-        let (seconds, part) = (batch.time[row].div_euclid(NANOS), batch.time[row].rem_euclid(NANOS));
+        let (seconds, part) = (batch.time[row].div_euclid(NANOS_PER_SEC), batch.time[row].rem_euclid(NANOS_PER_SEC));
         let time = format!("{seconds}.{part:09}");
         // Texts are UTF-8, as in every batch.
         let raw = String::from_utf8_lossy(batch.raw(row));
@@ -423,7 +423,7 @@ mod tests {
         }))
     }
 
-    fn told(batches: &[EventBatch]) -> Vec<String> {
+    fn describe_events(batches: &[EventBatch]) -> Vec<String> {
         let row = |batch: &EventBatch, row: usize| {
             let meta = &batch.metas[batch.meta[row] as usize];
             let fields = batch.fields.iter().filter(|field| field.row as usize == row);
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_ours_gets_whole_batches_and_acknowledges_their_numbers() {
+    fn quarry_nodes_receive_and_acknowledge_whole_batches() {
         let (mut sender, mut receiver) = (sender(false, true), receiver(true));
         agree(&mut sender, &mut receiver, true);
         assert_eq!((sender.form(), receiver.sender()), (Some(SentForm::Batches), Some("id/g")));
@@ -469,7 +469,7 @@ mod tests {
         let got = receiver.take_numbered();
         assert_eq!(got.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [7, 9]);
         let got: Vec<EventBatch> = got.into_iter().map(|(_, batch)| batch).collect();
-        assert_eq!(told(&got), told(&batches));
+        assert_eq!(describe_events(&got), describe_events(&batches));
         assert_eq!((sender.waiting(), sender.acknowledged()), (2, None));
         sender.take(&acknowledgment(&[9]), &mut Vec::new()).unwrap();
         assert_eq!((sender.waiting(), sender.acknowledged()), (2, None), "the first is missing");
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn others_get_the_same_events_as_packets_or_frames() {
+    fn other_indexers_receive_packets_or_frames() {
         for (offers_packets, form) in [(true, SentForm::Packets), (false, SentForm::Frames)] {
             let (mut sender, mut receiver) = (sender(true, true), receiver(offers_packets));
             agree(&mut sender, &mut receiver, false);
@@ -492,7 +492,7 @@ mod tests {
             receiver.push(&bytes);
             assert_eq!(receiver.advance(NOW, 0), Ok(false));
             let (got, ids) = receiver.take_batches();
-            assert_eq!(told(&got), told(&batches));
+            assert_eq!(describe_events(&got), describe_events(&batches));
             assert_eq!(sender.awaits_acks(), form == SentForm::Packets);
             if sender.awaits_acks() {
                 assert_eq!(ids.len(), 703);
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn rulesets_of_the_receiver_work_on_whole_batches() {
+    fn receiver_applies_rulesets_to_whole_batches() {
         let source = |conf: &str, text: &str| ConfSource {
             layer: Layer::SystemLocal,
             app: None,
@@ -524,17 +524,17 @@ mod tests {
         receiver.push(&bytes);
         assert_eq!(receiver.advance(NOW, 0), Ok(false));
         let got: Vec<EventBatch> = receiver.take_numbered().into_iter().map(|(_, batch)| batch).collect();
-        let expected: Vec<String> = told(&[batch(0, 4)])
+        let expected: Vec<String> = describe_events(&[batch(0, 4)])
             .into_iter()
             .enumerate()
             .filter(|(row, _)| *row != 2)
             .map(|(row, text)| if row == 1 { text.replace("\"web\"", "\"away\"") } else { text })
             .collect();
-        assert_eq!(told(&got), expected);
+        assert_eq!(describe_events(&got), expected);
     }
 
     #[test]
-    fn bare_lines_need_no_answer() {
+    fn raw_lines_need_no_handshake() {
         let mut sender = sender(true, false);
         let mut bytes = sender.hello();
         assert!(bytes.is_empty() && !sender.awaits_acks());
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indexer_that_refuses_is_given_up() {
+    fn refusing_indexers_cause_an_error() {
         let mut sender = sender(true, true);
         let refused = sender.take(&frame_of(&[("__s2s_control_msg", "cap_response=failure")]), &mut Vec::new());
         assert!(refused.is_err());

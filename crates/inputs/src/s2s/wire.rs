@@ -21,11 +21,11 @@ pub const FIELDS_MAX: usize = 1_024;
 /// Bytes decompressed at a time.
 const UNPACK_BYTES: usize = 64 << 10;
 /// Maximum capacity that empty buffers retain.
-const KEPT_BYTES: usize = 64 << 10;
+const RETAINED_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of a varint.
 const VARINT_BYTES_MAX: usize = 10;
 /// First byte of a zlib stream.
-const ZLIB_MARK: u8 = 0x78;
+const ZLIB_FIRST_BYTE: u8 = 0x78;
 
 /// A message from a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct Event {
 
 /// Protocol element that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ProtocolElement {
     Greeting,
     Frames,
     Packets,
@@ -89,7 +89,7 @@ enum Form {
 
 /// Decodes a connection's bytes.
 pub struct Decoder {
-    form: Form,
+    form: ProtocolElement,
     /// Uncompressed bytes; `used` of them were consumed.
     plain: Vec<u8>,
     used: usize,
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Decoder {
 
 impl Default for Decoder {
     fn default() -> Decoder {
-        Decoder { form: Form::Greeting, plain: Vec::new(), used: 0, packed: None }
+        Decoder { form: ProtocolElement::Greeting, plain: Vec::new(), used: 0, packed: None }
     }
 }
 
@@ -119,13 +119,13 @@ impl Decoder {
     }
 
     /// A decoder for the receiver's answers, which begin with frames.
-    pub fn of_answers() -> Decoder {
-        Decoder { form: Form::Frames, ..Decoder::default() }
+    pub fn for_answers() -> Decoder {
+        Decoder { form: ProtocolElement::Frames, ..Decoder::default() }
     }
 
     /// Decodes the following bytes as packets.
     pub fn switch_to_packets(&mut self) {
-        self.form = Form::Packets;
+        self.form = ProtocolElement::Packets;
     }
 
     /// The next message; `None` if more bytes are needed.
@@ -133,21 +133,21 @@ impl Decoder {
         loop {
             let rest = self.plain.get(self.used..).unwrap_or_default();
             let decoded = match self.form {
-                Form::Greeting => greeting(rest)?,
-                Form::Frames => frame(rest)?,
-                Form::Packets => packet(rest)?,
+                ProtocolElement::Greeting => greeting(rest)?,
+                ProtocolElement::Frames => frame(rest)?,
+                ProtocolElement::Packets => packet(rest)?,
             };
             match decoded {
                 Step::Message(message, bytes) => {
                     self.used += bytes;
                     if let Message::Greeting { .. } = message {
-                        self.form = Form::Frames;
+                        self.form = ProtocolElement::Frames;
                     }
                     return Ok(Some(message));
                 }
                 Step::Skip(bytes) => self.used += bytes,
                 Step::Packed(bytes) => self.begin_unpacking(bytes)?,
-                Step::Short => {
+                Step::Incomplete => {
                     self.compact();
                     if !self.unpack()? {
                         return Ok(None);
@@ -203,7 +203,7 @@ impl Decoder {
     fn compact(&mut self) {
         self.plain.drain(..self.used);
         self.used = 0;
-        if self.plain.is_empty() && self.plain.capacity() > KEPT_BYTES {
+        if self.plain.is_empty() && self.plain.capacity() > RETAINED_BYTES_MAX {
             self.plain = Vec::new();
         }
     }
@@ -218,7 +218,7 @@ enum Step {
     /// Number of bytes after which the connection is compressed.
     Packed(usize),
     /// The message is incomplete.
-    Short,
+    Incomplete,
 }
 
 fn greeting(bytes: &[u8]) -> Result<Step, S2sError> {
@@ -227,7 +227,7 @@ fn greeting(bytes: &[u8]) -> Result<Step, S2sError> {
         return Err(S2sError::Greeting);
     }
     if bytes.len() < GREETING_BYTES {
-        return Ok(Step::Short);
+        return Ok(Step::Incomplete);
     }
     let (signature, rest) = bytes.split_at(GREETING_PARTS[0]);
     let version = match until_nul(&signature[SIGNATURE.len()..]) {
@@ -250,17 +250,17 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// Decodes a frame of pairs. The empty `_raw` after the pairs is ignored.
 fn frame(bytes: &[u8]) -> Result<Step, S2sError> {
-    if bytes.first() == Some(&ZLIB_MARK) {
+    if bytes.first() == Some(&ZLIB_FIRST_BYTE) {
         return Ok(Step::Packed(0));
     }
-    let Some(size) = word(bytes, 0) else { return Ok(Step::Short) };
+    let Some(size) = word(bytes, 0) else { return Ok(Step::Incomplete) };
     if size == 0 {
         return Ok(Step::Skip(4));
     }
     if size > FRAME_BYTES_MAX {
         return Err(S2sError::TooLong { what: "a frame", bytes: size as u64, limit: FRAME_BYTES_MAX });
     }
-    let Some(body) = bytes.get(4..4 + size) else { return Ok(Step::Short) };
+    let Some(body) = bytes.get(4..4 + size) else { return Ok(Step::Incomplete) };
     let cut_short = S2sError::Malformed("a frame ends within a pair");
     let count = word(body, 0).ok_or_else(|| cut_short.clone())?;
     if count > FIELDS_MAX {
@@ -322,9 +322,9 @@ pub(super) const IS_WHOLE: u64 = 0x40;
 const HAS_BINARY: u64 = 0x1_0000;
 
 /// Reason why a packet could not be decoded: incomplete or invalid.
-enum Stop {
-    Short,
-    Wrong(S2sError),
+enum DecodeStop {
+    Incomplete,
+    Invalid(S2sError),
 }
 
 /// Decodes a packet.
@@ -334,13 +334,13 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Result<u8, Stop> {
-        let byte = *self.bytes.get(self.at).ok_or(Stop::Short)?;
+    fn byte(&mut self) -> Result<u8, DecodeStop> {
+        let byte = *self.bytes.get(self.at).ok_or(DecodeStop::Incomplete)?;
         self.at += 1;
         Ok(byte)
     }
 
-    fn number(&mut self) -> Result<u64, Stop> {
+    fn number(&mut self) -> Result<u64, DecodeStop> {
         let mut value = 0_u64;
         for place in 0..VARINT_BYTES_MAX {
             let byte = self.byte()?;
@@ -354,36 +354,36 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(Stop::Wrong(S2sError::Malformed("a number of more than 64 bits")))
+        Err(DecodeStop::Invalid(S2sError::Malformed("a number of more than 64 bits")))
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8], Stop> {
+    fn take(&mut self, length: u64) -> Result<&'a [u8], DecodeStop> {
         let length = usize::try_from(length).ok().filter(|length| *length <= FRAME_BYTES_MAX);
         let Some(length) = length else {
             let bytes = FRAME_BYTES_MAX as u64 + 1;
-            return Err(Stop::Wrong(S2sError::TooLong { what: "a text", bytes, limit: FRAME_BYTES_MAX }));
+            return Err(DecodeStop::Invalid(S2sError::TooLong { what: "a text", bytes, limit: FRAME_BYTES_MAX }));
         };
-        let taken = self.bytes.get(self.at..self.at + length).ok_or(Stop::Short)?;
+        let taken = self.bytes.get(self.at..self.at + length).ok_or(DecodeStop::Incomplete)?;
         self.at += length;
         if self.at > FRAME_BYTES_MAX {
             let bytes = self.at as u64;
-            return Err(Stop::Wrong(S2sError::TooLong { what: "a packet", bytes, limit: FRAME_BYTES_MAX }));
+            return Err(DecodeStop::Invalid(S2sError::TooLong { what: "a packet", bytes, limit: FRAME_BYTES_MAX }));
         }
         Ok(taken)
     }
 
-    fn text(&mut self) -> Result<&'a [u8], Stop> {
+    fn text(&mut self) -> Result<&'a [u8], DecodeStop> {
         let length = self.number()?;
         self.take(length)
     }
 
-    fn string(&mut self) -> Result<String, Stop> {
+    fn string(&mut self) -> Result<String, DecodeStop> {
         self.text().map(|text| String::from_utf8_lossy(text).into_owned())
     }
 
-    fn count(&mut self) -> Result<usize, Stop> {
+    fn count(&mut self) -> Result<usize, DecodeStop> {
         let count = self.number()?;
-        usize::try_from(count).ok().filter(|count| *count <= FIELDS_MAX).ok_or(Stop::Wrong(S2sError::TooLong {
+        usize::try_from(count).ok().filter(|count| *count <= FIELDS_MAX).ok_or(DecodeStop::Invalid(S2sError::TooLong {
             what: "a packet with fields",
             bytes: count,
             limit: FIELDS_MAX,
@@ -391,14 +391,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a slot of a channel, which begins with its length plus one, or 0 if absent.
-    fn slot(&mut self) -> Result<Option<String>, Stop> {
+    fn slot(&mut self) -> Result<Option<String>, DecodeStop> {
         match self.number()? {
             0 => Ok(None),
             length => self.take(length - 1).map(|text| Some(String::from_utf8_lossy(text).into_owned())),
         }
     }
 
-    fn channel(&mut self, like: Option<u64>) -> Result<Message, Stop> {
+    fn channel(&mut self, like: Option<u64>) -> Result<Message, DecodeStop> {
         let number = self.number()?;
         let slots = [self.slot()?, self.slot()?, self.slot()?, self.slot()?];
         for _ in 0..self.count()? {
@@ -409,7 +409,7 @@ impl<'a> Reader<'a> {
 }
 
 fn packet(bytes: &[u8]) -> Result<Step, S2sError> {
-    let Some(tag) = bytes.first() else { return Ok(Step::Short) };
+    let Some(tag) = bytes.first() else { return Ok(Step::Incomplete) };
     let mut reader = Reader { bytes, at: 1 };
     let read = match *tag {
         // Some forwarders send zeros as keep-alives.
@@ -427,12 +427,12 @@ fn packet(bytes: &[u8]) -> Result<Step, S2sError> {
     };
     match read {
         Ok(message) => Ok(Step::Message(message, reader.at)),
-        Err(Stop::Short) if bytes.len() > FRAME_BYTES_MAX => {
+        Err(DecodeStop::Incomplete) if bytes.len() > FRAME_BYTES_MAX => {
             let (what, bytes) = ("a packet", bytes.len() as u64);
             Err(S2sError::TooLong { what, bytes, limit: FRAME_BYTES_MAX })
         }
-        Err(Stop::Short) => Ok(Step::Short),
-        Err(Stop::Wrong(error)) => Err(error),
+        Err(DecodeStop::Incomplete) => Ok(Step::Incomplete),
+        Err(DecodeStop::Invalid(error)) => Err(error),
     }
 }
 
@@ -444,7 +444,7 @@ enum Value {
     Unknown,
 }
 
-fn event(reader: &mut Reader<'_>) -> Result<Event, Stop> {
+fn event(reader: &mut Reader<'_>) -> Result<Event, DecodeStop> {
     let mut event = Event { channel: reader.number()?, ..Event::default() };
     let flags = reader.number()?;
     event.is_whole = flags & IS_WHOLE != 0;
@@ -484,7 +484,7 @@ fn event(reader: &mut Reader<'_>) -> Result<Event, Stop> {
 }
 
 /// Decodes a field. In its code, two bits give the encoding of the name, and four bits that of the value.
-fn field(reader: &mut Reader<'_>) -> Result<(String, Value), Stop> {
+fn field(reader: &mut Reader<'_>) -> Result<(String, Value), DecodeStop> {
     let form = reader.number()?;
     let name = match form & 3 {
         0 | 3 => reader.string()?,
@@ -504,7 +504,7 @@ fn field(reader: &mut Reader<'_>) -> Result<(String, Value), Stop> {
             reader.number()?;
             Value::Unknown
         }
-        _ => return Err(Stop::Wrong(S2sError::Malformed("a field's value of an unknown kind"))),
+        _ => return Err(DecodeStop::Invalid(S2sError::Malformed("a field's value of an unknown kind"))),
     };
     Ok((name, value))
 }

@@ -53,36 +53,36 @@ pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
 mod tests {
     use super::*;
 
-    fn east(text: &str, now: i64) -> Option<i32> {
+    fn parse_utc_offset(text: &str, now: i64) -> Option<i32> {
         let zone = zone_of(text.as_bytes(), now * NS_PER_SEC)?;
         Some(quarry_event::time::utc_offset_secs(now * NS_PER_SEC, &zone))
     }
 
     #[test]
-    fn the_kind_that_holds_now_counts() {
+    fn offset_in_force_now_is_used() {
         let utc = "### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY0 NW 55 54 43\n$\n";
-        assert_eq!(east(utc, 1_795_225_170), Some(0));
+        assert_eq!(parse_utc_offset(utc, 1_795_225_170), Some(0));
         let berlin =
             "### SERIALIZED TIMEZONE FORMAT 1.0;Y7200 YW 43 45 53 54;Y3600 NW 43 45 54;@1774746000 0;@1792890000 1;$;";
-        assert_eq!(east(berlin, 1_780_000_000), Some(7_200));
-        assert_eq!(east(berlin, 1_795_225_170), Some(3_600));
-        assert_eq!(east(berlin, 1_000_000_000), None, "before all changes");
+        assert_eq!(parse_utc_offset(berlin, 1_780_000_000), Some(7_200));
+        assert_eq!(parse_utc_offset(berlin, 1_795_225_170), Some(3_600));
+        assert_eq!(parse_utc_offset(berlin, 1_000_000_000), None, "before all changes");
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_zone() {
+    fn invalid_text_is_rejected() {
         for text in
             ["", "UTC", "### SERIALIZED TIMEZONE FORMAT 1.0\n$\n", "### SERIALIZED TIMEZONE FORMAT 1.0\nYx NW\n"]
         {
-            assert_eq!(east(text, 0), None, "{text}");
+            assert_eq!(parse_utc_offset(text, 0), None, "{text}");
         }
-        assert_eq!(east("### SERIALIZED TIMEZONE FORMAT 1.0\nY999999 NW 55\n", 0), None);
-        assert_eq!(east("### SERIALIZED TIMEZONE FORMAT 1.0\nY0 NW 55\n@0 7\n", 1), None);
+        assert_eq!(parse_utc_offset("### SERIALIZED TIMEZONE FORMAT 1.0\nY999999 NW 55\n", 0), None);
+        assert_eq!(parse_utc_offset("### SERIALIZED TIMEZONE FORMAT 1.0\nY0 NW 55\n@0 7\n", 1), None);
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "### SERIALIZED TIMEZONE FORMAT 1.0\n([Y@C$][0-9 -]{0,12}[\n;]){0,6}") {
+        fn arbitrary_text_is_parsed_or_refused(text in "### SERIALIZED TIMEZONE FORMAT 1.0\n([Y@C$][0-9 -]{0,12}[\n;]){0,6}") {
             let _zone = zone_of(text.as_bytes(), 0);
         }
     }

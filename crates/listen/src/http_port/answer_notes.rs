@@ -11,22 +11,22 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use quarry_inputs::hec::AnswerNote;
+use quarry_inputs::hec::ResponseHook;
 use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Notes of answers that have not been sent, at most one per active request of the connection.
 #[derive(Clone, Default)]
-pub(super) struct AnswerNotes(Arc<Mutex<Vec<AnswerNote>>>);
+pub(super) struct AnswerNotes(Arc<Mutex<Vec<ResponseHook>>>);
 
 impl AnswerNotes {
     /// Adds the note of an answer before the answer is passed to hyper.
-    pub(super) fn add(&self, note: AnswerNote) {
+    pub(super) fn add(&self, note: ResponseHook) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 
-    fn take(&self) -> Vec<AnswerNote> {
+    fn take(&self) -> Vec<ResponseHook> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -55,7 +55,7 @@ impl NotingSocket {
     }
 
     /// Runs all notes and returns them; the caller drops them after its write. After an error, nothing may be sent.
-    fn poll_note(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<AnswerNote>>> {
+    fn poll_note(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<ResponseHook>>> {
         if self.is_broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
@@ -64,7 +64,7 @@ impl NotingSocket {
         }
         ready!(self.socket.poll_write_ready(context))?;
         let notes = self.notes.take();
-        let noted = notes.iter().try_for_each(AnswerNote::leaves);
+        let noted = notes.iter().try_for_each(ResponseHook::run);
         Poll::Ready(noted.map(|()| notes).map_err(|error| {
             self.is_broken = true;
             log::warning(format!("a connection is closed: its answer cannot be recorded before it is sent: {error}"));
@@ -138,9 +138,9 @@ mod tests {
     fn note(
         noted: &Arc<AtomicUsize>,
         act: impl Fn() -> Result<(), quarry_inputs::SinkError> + Send + 'static,
-    ) -> AnswerNote {
+    ) -> ResponseHook {
         let noted = Arc::clone(noted);
-        AnswerNote::new(move || {
+        ResponseHook::new(move || {
             noted.fetch_add(1, Ordering::SeqCst);
             act()
         })

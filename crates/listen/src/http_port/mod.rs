@@ -37,7 +37,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use quarry_auth::Origin;
-use quarry_inputs::hec::AnswerNote;
+use quarry_inputs::hec::ResponseHook;
 use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -378,7 +378,7 @@ impl Shared {
                     Some(left) => left.finish(answer).await,
                     None => answer,
                 };
-                if let Some(note) = answer.extensions_mut().remove::<AnswerNote>() {
+                if let Some(note) = answer.extensions_mut().remove::<ResponseHook>() {
                     notes.add(note);
                 }
                 Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, _at_work: at_work }))

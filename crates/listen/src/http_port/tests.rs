@@ -38,7 +38,7 @@ async fn later() -> &'static str {
 
 /// An answer whose note increments `count`.
 fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
-    let note = AnswerNote::new(move || {
+    let note = ResponseHook::new(move || {
         count.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });

@@ -248,7 +248,7 @@ impl Session<'_> {
         let mut turn = self.port.shared.turns.acquire().await;
         let elapsed = self.elapsed();
         let stored = turn.run(|_| {
-            self.forwarder.settle(all, elapsed);
+            self.forwarder.flush_silent(all, elapsed);
             self.store()
         });
         stored.unwrap_or(Ok(()))
@@ -304,7 +304,7 @@ impl Session<'_> {
                 Ok(false) => return Ok(()),
                 Err(error) => {
                     // Data before the error is valid and is stored.
-                    self.forwarder.settle(true, clock.elapsed_ns());
+                    self.forwarder.flush_silent(true, clock.elapsed_ns());
                     self.store()?;
                     return Err(error.into());
                 }
@@ -319,7 +319,7 @@ impl Session<'_> {
         }
         let (batches, ids) = self.forwarder.take_batches();
         if let Some(reason) = self.forwarder.take_refused() {
-            self.port.store.tell(&reason);
+            self.port.store.warn(&reason);
         }
         let mut receipts = Vec::new();
         for mut batch in batches {
@@ -378,7 +378,7 @@ impl Session<'_> {
                 // A resent batch would be refused again.
                 Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => {
                     shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
-                    store.tell(&format!("events of a forwarder are left out: {reason}"));
+                    store.warn(&format!("events of a forwarder are left out: {reason}"));
                     return Ok(None);
                 }
                 Err(error) => return Err(SessionError::Store(error.to_string())),
@@ -414,7 +414,7 @@ fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
         "[{}]: forwarders may not write into {index}: their events for it are left out; set acceptInternalIndexes = true, or give them a token, to keep them",
         port.input.stanza
     );
-    port.store.tell(&reason);
+    port.store.warn(&reason);
     Err(Fault::denied(reason))
 }
 

@@ -334,7 +334,7 @@ impl Port {
             props: Arc::clone(&self.shared.settings.props),
             kind: self.input.kind,
         };
-        if let Some(problem) = template.problem(self.shared.settings.clock.now_ns()) {
+        if let Some(problem) = template.settings_error(self.shared.settings.clock.now_ns()) {
             log::warning(format!("[{}]: {problem}; received data is indexed without it", self.input.stanza));
         }
         template
@@ -354,7 +354,7 @@ fn build_access_list(input: &NetworkInput) -> Result<AccessList, ListenError> {
             source,
         })?,
     };
-    Ok(listed.only(&addresses))
+    Ok(listed.restricted_to(&addresses))
 }
 
 /// Resolves when the server stops or the socket closes.

@@ -158,11 +158,11 @@ fn extract_events(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>
                 drop(spent.try_send(pack));
             }
             Err(RecvTimeoutError::Timeout) => {
-                cutters.iter_mut().for_each(|cutter| cutter.datagrams.settle(now(), false, &mut cutter.batch));
+                cutters.iter_mut().for_each(|cutter| cutter.datagrams.flush_silent(now(), false, &mut cutter.batch));
             }
             Err(RecvTimeoutError::Disconnected) => {
                 for cutter in &mut cutters {
-                    cutter.datagrams.settle(now(), true, &mut cutter.batch);
+                    cutter.datagrams.flush_silent(now(), true, &mut cutter.batch);
                     cutter.append(&bound);
                 }
                 return;

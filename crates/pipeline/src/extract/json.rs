@@ -51,9 +51,9 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
     let mut path = String::new();
     let mut open: Vec<Frame> = Vec::new();
     loop {
-        let opened = matches!(reader.next_sign()?, b'{' | b'[');
+        let opened = matches!(reader.peek_nonblank()?, b'{' | b'[');
         if opened {
-            let array = reader.take() == Some(b'[');
+            let array = reader.next_byte() == Some(b'[');
             if open.len() == NESTING_MAX {
                 return None;
             }
@@ -76,15 +76,15 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
         // A value has ended, or an empty container is about to end.
         loop {
             let Some(frame) = open.last() else {
-                return reader.next_sign().is_none().then_some(());
+                return reader.peek_nonblank().is_none().then_some(());
             };
             if reader.closes(frame.array) {
-                reader.take();
+                reader.next_byte();
                 path.truncate(frame.path_length);
                 open.pop();
                 continue;
             }
-            if reader.take() != Some(b',') {
+            if reader.next_byte() != Some(b',') {
                 return None;
             }
             if !frame.array {
@@ -118,7 +118,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The next non-blank byte, without consuming it.
-    pub(super) fn next_sign(&mut self) -> Option<u8> {
+    pub(super) fn peek_nonblank(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
@@ -130,7 +130,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Consumes the next byte.
-    pub(super) fn take(&mut self) -> Option<u8> {
+    pub(super) fn next_byte(&mut self) -> Option<u8> {
         let byte = self.text.as_bytes().get(self.at).copied()?;
         self.at += 1;
         Some(byte)
@@ -138,16 +138,16 @@ impl<'t> Reader<'t> {
 
     /// Whether the next character closes an array or object.
     pub(super) fn closes(&mut self, array: bool) -> bool {
-        self.next_sign() == Some(if array { b']' } else { b'}' })
+        self.peek_nonblank() == Some(if array { b']' } else { b'}' })
     }
 
     /// Consumes `"key":`.
     pub(super) fn key(&mut self) -> Option<JsonText<'t>> {
-        if self.next_sign()? != b'"' {
+        if self.peek_nonblank()? != b'"' {
             return None;
         }
         let key = self.string()?;
-        (self.next_sign()? == b':').then(|| self.at += 1)?;
+        (self.peek_nonblank()? == b':').then(|| self.at += 1)?;
         Some(key)
     }
 
@@ -168,7 +168,7 @@ impl<'t> Reader<'t> {
     /// Consumes a string; the next byte must be its opening quote.
     fn string(&mut self) -> Option<JsonText<'t>> {
         let from = self.at + 1;
-        let end = self.end_of_plain(from)?;
+        let end = self.plain_end(from)?;
         if self.text.as_bytes()[end] == b'"' {
             self.at = end + 1;
             return Some(Cow::Borrowed(&self.text[from..end]));
@@ -177,24 +177,24 @@ impl<'t> Reader<'t> {
         self.at = end;
         loop {
             // The next byte is a backslash or the closing quote.
-            if self.take()? == b'"' {
+            if self.next_byte()? == b'"' {
                 return Some(Cow::Owned(plain));
             }
-            plain.push(self.escaped()?);
-            let end = self.end_of_plain(self.at)?;
+            plain.push(self.take_escape()?);
+            let end = self.plain_end(self.at)?;
             plain.push_str(&self.text[self.at..end]);
             self.at = end;
         }
     }
 
     /// Position of the next quote or backslash.
-    fn end_of_plain(&self, from: usize) -> Option<usize> {
+    fn plain_end(&self, from: usize) -> Option<usize> {
         memchr2(b'"', b'\\', self.text.as_bytes().get(from..)?).map(|length| from + length)
     }
 
     /// Consumes an escape sequence after its backslash, and returns the character.
-    fn escaped(&mut self) -> Option<char> {
-        Some(match self.take()? {
+    fn take_escape(&mut self) -> Option<char> {
+        Some(match self.next_byte()? {
             b'n' => '\n',
             b't' => '\t',
             b'r' => '\r',
@@ -235,11 +235,11 @@ impl<'t> Reader<'t> {
 
     /// Consumes any value and returns its text; inside the value, only strings and brackets are examined.
     pub(super) fn value_text(&mut self) -> Option<&'t str> {
-        self.next_sign()?;
+        self.peek_nonblank()?;
         let from = self.at;
         let mut depth = 0usize;
         loop {
-            match self.next_sign()? {
+            match self.peek_nonblank()? {
                 b'{' | b'[' => {
                     depth += 1;
                     self.at += 1;
@@ -266,7 +266,7 @@ impl<'t> Reader<'t> {
     fn skip_string(&mut self) -> Option<()> {
         let mut from = self.at + 1;
         loop {
-            let end = self.end_of_plain(from)?;
+            let end = self.plain_end(from)?;
             if self.text.as_bytes()[end] == b'"' {
                 self.at = end + 1;
                 return Some(());

@@ -78,7 +78,7 @@ impl JsonPath {
         is_wanted: &mut impl FnMut(&str, &str, usize) -> bool,
         found: &mut Vec<Cow<'t, str>>,
     ) -> Option<()> {
-        let sign = reader.next_sign()?;
+        let sign = reader.peek_nonblank()?;
         let Some(step) = self.0.get(at) else {
             let value =
                 if matches!(sign, b'{' | b'[') { reader.value_text().map(Cow::Borrowed) } else { reader.scalar() };
@@ -90,9 +90,9 @@ impl JsonPath {
             (Step::Each | Step::At(_), b'[') => true,
             _ => return reader.value_text().map(|_| ()),
         };
-        reader.take();
+        reader.next_byte();
         if reader.closes(array) {
-            reader.take();
+            reader.next_byte();
             return Some(());
         }
         for position in 0.. {
@@ -107,7 +107,7 @@ impl JsonPath {
                 reader.value_text()?;
             }
             let closes = reader.closes(array);
-            let sign = reader.take()?;
+            let sign = reader.next_byte()?;
             if closes {
                 break;
             }

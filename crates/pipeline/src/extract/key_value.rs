@@ -45,7 +45,7 @@ pub fn auto_kv<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, &'t str)) {
 pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t, str>)) {
     pairs(
         text,
-        |from| quote_not_escaped(text.as_bytes(), from),
+        |from| unescaped_quote(text.as_bytes(), from),
         |key, value, in_quotes| {
             found(key, if in_quotes { unescape(value) } else { Cow::Borrowed(value) });
         },
@@ -158,7 +158,7 @@ fn balanced_end(bytes: &[u8], from: usize, mut end: usize) -> usize {
     end
 }
 
-fn quote_not_escaped(bytes: &[u8], mut from: usize) -> Option<usize> {
+fn unescaped_quote(bytes: &[u8], mut from: usize) -> Option<usize> {
     loop {
         let at = from + memchr2(b'"', b'\\', bytes.get(from..)?)?;
         if bytes[at] == b'"' {

@@ -30,7 +30,7 @@ impl FileNameHint {
 }
 
 /// The sourcetype indicated by the name of a source.
-pub(super) fn by_name(source: &str) -> Option<FileNameHint> {
+pub(super) fn hint_by_name(source: &str) -> Option<FileNameHint> {
     let mut folders = source.rsplit('/');
     let name = folders.next().unwrap_or_default();
     if [".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending)) {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn well_known_names_tell_their_sourcetype() {
+    fn well_known_file_names_determine_the_sourcetype() {
         for (source, sourcetype) in [
             ("/var/log/nginx/access.log", "access_combined"),
             ("access.log.12", "access_combined"),
@@ -82,7 +82,7 @@ mod tests {
             ("/data/jsonl", ""),
             ("", ""),
         ] {
-            let reported = by_name(source).map_or("", |name| name.sourcetype);
+            let reported = hint_by_name(source).map_or("", |name| name.sourcetype);
             assert_eq!(reported, sourcetype, "{source}");
         }
     }

@@ -33,19 +33,19 @@ impl GuessRules {
     /// Guesses the sourcetype by rules, name and first bytes of a source.
     pub(crate) fn guess(&self, sample: &[u8], source: &str, goes_on: bool) -> Guess {
         let lines = complete_lines(sample);
-        if let Some(guess) = self.by_rule(&lines, false) {
+        if let Some(guess) = self.guess_by_rule(&lines, false) {
             return guess;
         }
         let guess = guess_data(sample, source, goes_on);
         let tells_little =
-            guess.sourcetype == PLAIN_SOURCETYPE || super::stem(source).as_ref() == Some(&guess.sourcetype);
-        let delayed = if tells_little { self.by_rule(&lines, true) } else { None };
+            guess.sourcetype == PLAIN_SOURCETYPE || super::file_stem(source).as_ref() == Some(&guess.sourcetype);
+        let delayed = if tells_little { self.guess_by_rule(&lines, true) } else { None };
         delayed.unwrap_or(guess)
     }
 
-    fn by_rule(&self, lines: &[&[u8]], delayed: bool) -> Option<Guess> {
+    fn guess_by_rule(&self, lines: &[&[u8]], delayed: bool) -> Option<Guess> {
         let mut rules = self.rules.iter().filter(|rule| rule.is_delayed == delayed && !lines.is_empty());
-        let rule = rules.find(|rule| rule.fits(lines))?;
+        let rule = rules.find(|rule| rule.matches(lines))?;
         Some(Guess { sourcetype: rule.sourcetype.clone(), reason: "a [rule::] stanza fits" })
     }
 }
@@ -65,7 +65,7 @@ impl Rule {
         })
     }
 
-    fn fits(&self, lines: &[&[u8]]) -> bool {
+    fn matches(&self, lines: &[&[u8]]) -> bool {
         let matching = |pattern: &Pattern| lines.iter().filter(|line| pattern.is_match(line)).count() * 100;
         self.more_than.iter().all(|(percent, pattern)| matching(pattern) > percent * lines.len())
             && self.less_than.iter().all(|(percent, pattern)| matching(pattern) < percent * lines.len())
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_lines_decide() {
+    fn share_of_matching_lines_decides() {
         let rules = "[rule::shop]\nsourcetype = shop\nMORE_THAN_60 = ^order\nLESS_THAN_30 = ^!\n";
         assert_eq!(guess(rules, "order 1\norder 2\nother\n"), "shop");
         assert_eq!(guess(rules, "order 1\nother\n"), PLAIN_SOURCETYPE);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delayed_rule_waits_for_the_look_of_the_data() {
+    fn delayed_rules_apply_after_the_format_guess() {
         let rule = |kind: &str| format!("[{kind}::any]\nsourcetype = any\nMORE_THAN_0 = .\n");
         let json = "{\"a\":1}\n{\"a\":2}\n";
         assert_eq!(guess(&rule("rule"), json), "any");

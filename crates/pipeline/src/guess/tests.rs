@@ -8,7 +8,7 @@ fn guessed(sample: &str) -> String {
 }
 
 #[test]
-fn a_stanza_beats_the_look() {
+fn stanzas_take_precedence_over_the_format() {
     let props = PropsResolver::new(&Layers::new([]));
     let guess = guess_sourcetype(b"{\"a\":1}\n", "/var/log/messages", &props);
     assert_eq!(guess.sourcetype, "syslog");
@@ -16,27 +16,27 @@ fn a_stanza_beats_the_look() {
 }
 
 #[test]
-fn a_name_is_made_of_the_file() {
-    assert_eq!(stem("/var/log/shop-2026-11-20.log.1").as_deref(), Some("shop"));
-    assert_eq!(stem(r"C:\logs\My App.txt").as_deref(), Some("My_App"));
-    assert_eq!(stem("/x/.hidden").as_deref(), Some("hidden"));
-    assert_eq!(stem("/x/2026.log"), None);
-    assert_eq!(stem(""), None);
+fn sourcetype_is_derived_from_the_file_name() {
+    assert_eq!(file_stem("/var/log/shop-2026-11-20.log.1").as_deref(), Some("shop"));
+    assert_eq!(file_stem(r"C:\logs\My App.txt").as_deref(), Some("My_App"));
+    assert_eq!(file_stem("/x/.hidden").as_deref(), Some("hidden"));
+    assert_eq!(file_stem("/x/2026.log"), None);
+    assert_eq!(file_stem(""), None);
 }
 
 #[test]
-fn continuation_lines_make_a_merging_sourcetype() {
+fn continuation_lines_indicate_a_merging_sourcetype() {
     let event = "2026-11-20 13:42:07 order placed\n  item 1\n  item 2\n";
     assert_eq!(guessed(&event.repeat(5)), "orders");
 }
 
 #[test]
-fn only_dated_lines_are_single_lines() {
+fn lines_with_dates_indicate_single_line_events() {
     assert_eq!(guessed(&"2026-11-20 13:42:07 order placed\n".repeat(5)), PLAIN_SOURCETYPE);
 }
 
 #[test]
-fn strangers_are_not_glued() {
+fn unrelated_lines_are_not_merged() {
     let text = "2026-11-20 13:42:07 start\nthis\nand that\n";
     assert_eq!(guessed(&text.repeat(5)), PLAIN_SOURCETYPE);
     assert_eq!(guessed("no time anywhere\n"), PLAIN_SOURCETYPE);
@@ -62,25 +62,25 @@ fn lines_with_any_known_level_are_log4j() {
 }
 
 #[test]
-fn syslog_of_other_daemons_and_newer_forms() {
+fn syslog_variants_are_recognised() {
     assert_eq!(guessed(&"<13>1 2026-11-20T13:42:07.123Z web-1 shop 7 - - x\n".repeat(3)), "syslog");
     assert_eq!(guessed(&"2026-11-20T13:42:07.123+01:00 web-1 cron[7]: x\n".repeat(3)), "syslog");
 }
 
 #[test]
-fn half_a_last_line_is_not_looked_at() {
+fn incomplete_last_lines_are_ignored() {
     assert_eq!(guessed("{\"a\":1}\n{\"b\":"), "_json");
 }
 
 #[test]
-fn columns_need_the_name_of_the_file() {
+fn delimited_text_requires_a_matching_file_name() {
     let text = b"id,name\n1,eva\n";
     assert_eq!(guess_data(text, "/tmp/people.csv", false).sourcetype, "csv");
     assert_eq!(guess_data(text, "/tmp/people.txt", false).sourcetype, PLAIN_SOURCETYPE);
 }
 
 #[test]
-fn what_a_file_holds_beats_a_name_that_tells_less() {
+fn content_takes_precedence_over_a_less_specific_name() {
     let props = PropsResolver::new(&Layers::new([]));
     let of = |source: &str, line: &str| guess_sourcetype(line.repeat(5).as_bytes(), source, &props).sourcetype;
     let trail = "{\"eventVersion\":\"1.08\",\"eventTime\":\"2026-11-20T13:42:07Z\",\"eventSource\":\"s3.amazonaws.com\",\"eventName\":\"GetObject\"}\n";
@@ -109,12 +109,12 @@ fn what_a_file_holds_beats_a_name_that_tells_less() {
 }
 
 #[test]
-fn a_growing_file_with_few_lines_may_get_lines_without_a_time() {
+fn short_growing_files_may_get_lines_without_times() {
     let lines = |count: usize| "2026-11-20 10:00:00 order taken\n".repeat(count);
     let guess =
         |count: usize, source: &str, goes_on: bool| guess_data(lines(count).as_bytes(), source, goes_on).sourcetype;
     assert_eq!(guess(3, "/var/log/orders.log", true), "orders");
     assert_eq!(guess(3, "/var/log/orders.log", false), PLAIN_SOURCETYPE);
-    assert_eq!(guess(FEW_LINES, "/var/log/orders.log", true), PLAIN_SOURCETYPE);
+    assert_eq!(guess(FEW_LINES_MAX, "/var/log/orders.log", true), PLAIN_SOURCETYPE);
     assert_eq!(guess(3, "tcp:514", true), PLAIN_SOURCETYPE, "a stream has no name of its own");
 }

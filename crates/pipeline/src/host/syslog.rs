@@ -21,7 +21,7 @@ pub(super) fn host_in(text: &[u8]) -> Option<Range<usize>> {
         b'0'..=b'9' => after_year_first(text, at)?,
         _ => return None,
     };
-    let start = shaped(text, end, b" ")?;
+    let start = match_shape(text, end, b" ")?;
     if !text.get(start)?.is_ascii_alphanumeric() {
         return None;
     }
@@ -49,26 +49,26 @@ fn after_version(text: &[u8], at: usize) -> usize {
 /// Position after a time such as `Mar 3 14:07:55` or `Mar 3 2026 14:07:55.25`.
 fn after_named_month(text: &[u8], at: usize) -> Option<usize> {
     let is_name = text.get(at + 1)?.is_ascii_lowercase() && text.get(at + 2)?.is_ascii_lowercase();
-    let at = shaped(text, at + 3, b" ").filter(|_| is_name)?;
+    let at = match_shape(text, at + 3, b" ").filter(|_| is_name)?;
     let at = at + usize::from(text.get(at) == Some(&b' '));
     let count = digits(text, at);
     let at = Some(at + count).filter(|_| count == 1 || count == 2)?;
-    let at = shaped(text, at, b" 0000 ").map_or(at, |after| after - 1);
-    let end = shaped(text, at, b" 00:00:00")?;
+    let at = match_shape(text, at, b" 0000 ").map_or(at, |after| after - 1);
+    let end = match_shape(text, at, b" 00:00:00")?;
     Some(after_fraction(text, end, b"."))
 }
 
 /// Position after a time such as `2026-11-20T13:42:07.123Z` or `2026-11-20 13:42:07,123+01:00`.
 fn after_year_first(text: &[u8], at: usize) -> Option<usize> {
-    let at = shaped(text, at, b"0000-00-00")?;
+    let at = match_shape(text, at, b"0000-00-00")?;
     if !matches!(text.get(at)?, b'T' | b' ') {
         return None;
     }
-    let end = shaped(text, at + 1, b"00:00:00")?;
+    let end = match_shape(text, at + 1, b"00:00:00")?;
     let end = after_fraction(text, end, b".,");
     match text.get(end) {
         Some(b'Z') => Some(end + 1),
-        Some(b'+' | b'-') => shaped(text, end + 1, b"00:00").or_else(|| shaped(text, end + 1, b"0000")),
+        Some(b'+' | b'-') => match_shape(text, end + 1, b"00:00").or_else(|| match_shape(text, end + 1, b"0000")),
         _ => Some(end),
     }
 }
@@ -88,7 +88,7 @@ fn digits(text: &[u8], at: usize) -> usize {
 
 /// Position after `shape`, in which 0 represents any digit; `None` unless the text has it at `at`.
 #[inline]
-fn shaped(text: &[u8], at: usize, shape: &[u8]) -> Option<usize> {
+fn match_shape(text: &[u8], at: usize, shape: &[u8]) -> Option<usize> {
     let part = text.get(at..)?.get(..shape.len())?;
     let fits = |(byte, shape): (&u8, &u8)| if *shape == b'0' { byte.is_ascii_digit() } else { byte == shape };
     part.iter().zip(shape).all(fits).then_some(at + shape.len())
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_configuration_states_this_rule() {
+    fn pattern_equals_the_built_in_configuration() {
         let settings = PropsResolver::new(&Layers::new([])).resolve("s", "h", "syslog");
         let patterns: Vec<&str> = settings.typing.rules().filter_map(|rule| rule.pattern.as_deref()).collect();
         assert_eq!(patterns, [PATTERN]);
     }
 
     #[test]
-    fn it_finds_what_the_pattern_finds() {
+    fn finds_the_same_hosts_as_the_pattern() {
         for (text, host) in [
             ("Mar  3 14:07:55 gate sshd[811]: x", Some("gate")),
             ("<13>Mar 13 2026 14:07:55.25 10.0.0.1 sshd: x", Some("10.0.0.1")),
@@ -149,7 +149,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn lines_with_a_changed_byte_are_read_alike(
+        fn mutated_lines_match_the_pattern_result(
             line in prop::sample::select(vec![
                 "<13>Mar 13 2026 14:07:55.25 10.0.0.1 sshd: x",
                 "<1>Mar  3 14:07:55 gate sshd: x",

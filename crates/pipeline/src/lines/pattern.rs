@@ -1,6 +1,6 @@
 //! Lines separated by a pattern.
 //!
-//! Incomplete text waits in a window. A match counts only once [`SETTLED_BYTES`] follow it, because more text could
+//! Incomplete text waits in a window. A match counts only once [`FOLLOWING_BYTES_MIN`] follow it, because more text could
 //! change the match; lines therefore do not depend on the division of the stream into chunks. (If a pattern looks
 //! further ahead than that, lines may depend on it.) While no break is found, the window is searched again only after
 //! it has doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
@@ -8,11 +8,11 @@
 use memchr::memchr2_iter;
 use quarry_stdx::Fault;
 
-use super::{CHARACTER_BYTES_MAX, Line, Until, cut};
+use super::{CHARACTER_BYTES_MAX, InputState, Line, truncate_line};
 use crate::pattern::{BreakMatch, Groups, Pattern};
 
 /// Number of bytes that must follow a match before it counts.
-const SETTLED_BYTES: usize = 512;
+const FOLLOWING_BYTES_MIN: usize = 512;
 /// Number of trailing bytes of an over-long line that are searched for its break.
 const TAIL_BYTES: usize = 8 << 10;
 /// Number of new bytes that justify another search.
@@ -25,7 +25,7 @@ const NEWLINES: [&str; 2] = [r"([\r\n]+)", r"([\n\r]+)"];
 
 /// Method of searching for breaks.
 #[derive(Debug)]
-enum Breaks {
+enum BreakSearch {
     /// A run of line feeds and carriage returns is a break if this pattern matches right after it. The pattern never
     /// begins with such a byte itself, so it is tried only at the ends of runs.
     Newlines(Pattern),
@@ -33,25 +33,25 @@ enum Breaks {
     Groups(Pattern, Groups),
 }
 
-impl Breaks {
-    fn new(breaker: &str) -> Result<Breaks, Fault> {
+impl BreakSearch {
+    fn new(breaker: &str) -> Result<BreakSearch, Fault> {
         let pattern = Pattern::new(breaker)?;
         // The backtracking engine supports back-references, and look-behind beyond the searched part of the text.
         if pattern.is_linear()
             && let Some(rest) = NEWLINES.iter().find_map(|newlines| breaker.strip_prefix(newlines))
-            && begins_with_a_word_byte(rest)
+            && starts_with_word_byte(rest)
         {
-            return Ok(Breaks::Newlines(Pattern::new(&format!("^(?:{rest})"))?));
+            return Ok(BreakSearch::Newlines(Pattern::new(&format!("^(?:{rest})"))?));
         }
         let groups = pattern.groups();
-        Ok(Breaks::Groups(pattern, groups))
+        Ok(BreakSearch::Groups(pattern, groups))
     }
 
     /// The first break at or after `from` that consumes text or has text before it.
     fn next(&mut self, text: &[u8], from: usize) -> Option<BreakMatch> {
         match self {
-            Breaks::Newlines(pattern) => break_after_newlines(pattern, text, from),
-            Breaks::Groups(pattern, groups) => {
+            BreakSearch::Newlines(pattern) => break_after_newlines(pattern, text, from),
+            BreakSearch::Groups(pattern, groups) => {
                 let mut from = from;
                 while from <= text.len() {
                     let found = pattern.find_break_in(text, from, groups)?;
@@ -87,7 +87,7 @@ fn break_after_newlines(pattern: &Pattern, text: &[u8], from: usize) -> Option<B
 
 /// Whether every match of a pattern begins with a byte that the pattern states: a letter, a digit, or a class of
 /// these.
-fn begins_with_a_word_byte(pattern: &str) -> bool {
+fn starts_with_word_byte(pattern: &str) -> bool {
     let after = match pattern.as_bytes() {
         [b'\\', b'd' | b'w', after @ ..] => after,
         [b'[', class @ ..] => {
@@ -112,7 +112,7 @@ fn begins_with_a_word_byte(pattern: &str) -> bool {
 /// Splits a stream into lines by a pattern.
 #[derive(Debug)]
 pub(crate) struct PatternLines {
-    breaks: Breaks,
+    breaks: BreakSearch,
     limit: usize,
     /// Text that is not yet part of a line.
     window: Vec<u8>,
@@ -126,7 +126,7 @@ pub(crate) struct PatternLines {
 
 impl PatternLines {
     pub(super) fn new(breaker: &str, limit: usize) -> Result<PatternLines, Fault> {
-        let breaks = Breaks::new(breaker)?;
+        let breaks = BreakSearch::new(breaker)?;
         Ok(PatternLines { breaks, limit, window: Vec::new(), start: 0, left_out: 0, search_at: 0 })
     }
 
@@ -146,22 +146,22 @@ impl PatternLines {
         for piece in bytes.chunks(FEED_BYTES) {
             self.window.extend_from_slice(piece);
             if self.window.len() >= self.search_at {
-                self.search(SETTLED_BYTES, sink);
-                self.leave_out_middle();
+                self.search(FOLLOWING_BYTES_MIN, sink);
+                self.drop_middle();
                 self.search_at = self.window.len() + self.window.len().clamp(SEARCH_STEP_BYTES, FEED_BYTES);
             }
         }
     }
 
-    pub(super) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
-        if until == Until::More {
+    pub(super) fn drain(&mut self, until: InputState, sink: &mut impl FnMut(Line<'_>)) {
+        if until == InputState::More {
             return;
         }
         self.search(0, sink);
-        if until == Until::End {
+        if until == InputState::End {
             let end = self.window.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
             if end > 0 {
-                sink(cut(&self.window[..end], end as u64 + self.left_out, self.start, self.limit));
+                sink(truncate_line(&self.window[..end], end as u64 + self.left_out, self.start, self.limit));
             }
             self.start += self.window.len() as u64 + self.left_out;
             self.left_out = 0;
@@ -186,7 +186,7 @@ impl PatternLines {
             }
             let text = &self.window[cursor..cursor + found.group.start];
             if !text.is_empty() {
-                sink(cut(text, text.len() as u64 + self.left_out, self.start, self.limit));
+                sink(truncate_line(text, text.len() as u64 + self.left_out, self.start, self.limit));
             }
             self.start += found.group.end as u64 + self.left_out;
             self.left_out = 0;
@@ -195,7 +195,7 @@ impl PatternLines {
         self.window.drain(..cursor);
     }
 
-    fn leave_out_middle(&mut self) {
+    fn drop_middle(&mut self) {
         let head = self.limit + CHARACTER_BYTES_MAX;
         if self.window.len() > head + 2 * TAIL_BYTES {
             let tail = self.window.len() - TAIL_BYTES;
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_patterns_that_begin_with_a_word_byte_are_looked_for_after_newlines() {
+    fn newline_shortcut_requires_a_leading_word_byte() {
         for (rest, expected) in [
             (r"\d{4}-\d\d", true),
             (r"[IWEF]\d{4} \d\d", true),
@@ -233,30 +233,30 @@ mod tests {
             (r"\bword", false),
             (".", false),
         ] {
-            assert_eq!(begins_with_a_word_byte(rest), expected, "{rest}");
+            assert_eq!(starts_with_word_byte(rest), expected, "{rest}");
         }
     }
 
     #[test]
-    fn patterns_that_look_back_are_matched_as_a_whole() {
+    fn lookbehind_patterns_are_matched_in_full() {
         for breaker in [r"([\r\n]+)\d(?<=\n\d)", r"([\r\n]+)a\1"] {
-            let mut breaks = Breaks::new(breaker).unwrap();
-            assert!(matches!(breaks, Breaks::Groups(..)), "{breaker}");
+            let mut breaks = BreakSearch::new(breaker).unwrap();
+            assert!(matches!(breaks, BreakSearch::Groups(..)), "{breaker}");
             assert_eq!(breaks.next(b"x\na\n1", 0), Pattern::new(breaker).unwrap().find_break(b"x\na\n1", 0));
         }
     }
 
     proptest! {
         #[test]
-        fn breaks_after_newlines_are_those_of_the_whole_pattern(
+        fn newline_shortcut_matches_the_full_pattern(
             text in "[\r\na1 ]{0,24}",
             rest in prop::sample::select(vec!["a", r"\d", "[a1]a", r"\d+ ", r"a\b", r"\d$", r"1\n1", r"a\s+1"]),
             from in 0usize..24,
         ) {
             let text = text.as_bytes();
             let breaker = format!(r"([\r\n]+){rest}");
-            let mut breaks = Breaks::new(&breaker).unwrap();
-            prop_assert!(matches!(breaks, Breaks::Newlines(_)));
+            let mut breaks = BreakSearch::new(&breaker).unwrap();
+            prop_assert!(matches!(breaks, BreakSearch::Newlines(_)));
             let from = from.min(text.len());
             prop_assert_eq!(breaks.next(text, from), Pattern::new(&breaker).unwrap().find_break(text, from));
         }

@@ -10,7 +10,7 @@
 
 use memchr::{memchr, memchr2};
 
-use super::{Line, NewlineLines, Until, cut};
+use super::{InputState, Line, NewlineLines, truncate_line};
 
 /// Maximum bytes of a record with line breaks; in a longer one, line breaks inside quotes count, too.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
@@ -95,8 +95,8 @@ impl QuotedLines {
         }
     }
 
-    pub(super) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
-        if until != Until::End {
+    pub(super) fn drain(&mut self, until: InputState, sink: &mut impl FnMut(Line<'_>)) {
+        if until != InputState::End {
             return;
         }
         let window = std::mem::take(&mut self.window);
@@ -140,7 +140,7 @@ impl QuotedLines {
             }
             let is_open = self.is_open_after(&rest[whole..end], self.progress.is_open);
             if !is_open {
-                front += self.hand_on(rest, end, sink);
+                front += self.emit_record(rest, end, sink);
                 continue;
             }
             let lines = self.progress.lines + usize::from(end > whole);
@@ -155,13 +155,18 @@ impl QuotedLines {
     /// Passes the first line of a record whose quotes are not closed to `sink`; returns the number of bytes consumed.
     fn pass_first_line(&mut self, record: &[u8], sink: &mut impl FnMut(Line<'_>)) -> usize {
         let end = memchr2(b'\r', b'\n', record).unwrap_or(record.len());
-        self.hand_on(record, end, sink)
+        self.emit_record(record, end, sink)
     }
 
     /// Passes the record of `end` bytes to `sink`; returns its length including its line break.
-    fn hand_on(&mut self, text: &[u8], end: usize, sink: &mut impl FnMut(Line<'_>)) -> usize {
+    fn emit_record(&mut self, text: &[u8], end: usize, sink: &mut impl FnMut(Line<'_>)) -> usize {
         if end > 0 {
-            sink(cut(&text[..end.min(self.limit + super::CHARACTER_BYTES_MAX)], end as u64, self.start, self.limit));
+            sink(truncate_line(
+                &text[..end.min(self.limit + super::CHARACTER_BYTES_MAX)],
+                end as u64,
+                self.start,
+                self.limit,
+            ));
         }
         let taken = (end + 1).min(text.len());
         self.start += taken as u64;
@@ -199,7 +204,7 @@ mod tests {
         let mut sink = |line: Line<'_>| found.push((line.start, String::from_utf8_lossy(line.text).into_owned()));
         let mut records = QuotedLines::new(b'"', ',', LINES_MAX, 100);
         text.chunks(step).for_each(|piece| records.feed(piece, &mut sink));
-        records.drain(Until::End, &mut sink);
+        records.drain(InputState::End, &mut sink);
         assert_eq!(records.start(), text.len() as u64);
         found
     }
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_break_in_a_quoted_value_is_part_of_it() {
+    fn line_breaks_in_quoted_values_are_kept() {
         assert_eq!(texts("1,2\n3,\"x\ny\"\n5,6\n"), ["1,2", "3,\"x\ny\"", "5,6"]);
         assert_eq!(texts("\"a\r\n\r\nb\",\"c\nd\"\r\ne"), ["\"a\r\n\r\nb\",\"c\nd\"", "e"]);
         assert_eq!(texts("\"say \"\"a\"\"\n\"\"b\"\"\",c\nd"), ["\"say \"\"a\"\"\n\"\"b\"\"\",c", "d"]);
@@ -224,13 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_within_a_value_opens_nothing() {
+    fn quotes_inside_a_value_are_literal() {
         assert_eq!(texts("5\" pipe,x\n6\" pipe,y\n"), ["5\" pipe,x", "6\" pipe,y"]);
         assert_eq!(texts("\"a\" b\",c\nd\n"), ["\"a\" b\",c", "d"]);
     }
 
     #[test]
-    fn a_quote_that_is_never_closed_costs_its_line_only() {
+    fn unclosed_quotes_affect_only_their_line() {
         assert_eq!(texts("1,\"a\n2,b\n3,\"c\nd\"\n"), ["1,\"a\n2,b\n3,\"c", "d\""], "as if it were closed");
         assert_eq!(texts("1,\"a\n2\n3\n\n4\n5,\"c\nd\"\n"), ["1,\"a", "2", "3", "4", "5,\"c\nd\""], "too many lines");
         assert_eq!(texts("1,\"a\n2,\"\"\n"), ["1,\"a", "2,\"\""], "nothing follows");
@@ -263,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_leaves_an_open_record() {
+    fn pauses_keep_an_open_record() {
         let mut found = Vec::new();
         let mut records = QuotedLines::new(b'"', ',', LINES_MAX, 100);
         let mut sink = |line: Line<'_>| found.push(line.text.to_vec());
         records.feed(b"1,2\n3,\"x\n", &mut sink);
-        records.drain(Until::Pause, &mut sink);
+        records.drain(InputState::Pause, &mut sink);
         assert_eq!(records.start(), 4, "reading can resume at the record");
         records.feed(b"y\"\n", &mut sink);
         assert_eq!(found, [b"1,2".to_vec(), b"3,\"x\ny\"".to_vec()]);
@@ -276,7 +281,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn pieces_change_nothing_and_reading_resumes_at_any_record(text in "(\"|,|a|\n|\r\n|\"\"){1,60}") {
+        fn records_are_independent_of_chunking_and_resumable(text in "(\"|,|a|\n|\r\n|\"\"){1,60}") {
             let bytes = text.as_bytes();
             let whole = records(bytes, bytes.len());
             proptest::prop_assert_eq!(&records(bytes, 1), &whole);

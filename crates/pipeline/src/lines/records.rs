@@ -9,7 +9,7 @@
 
 use memchr::memchr2;
 
-use super::{Line, Until, cut};
+use super::{InputState, Line, truncate_line};
 
 /// Maximum length of the wrapper's beginning, up to the opening bracket of the list.
 const WRAPPER_BYTES_MAX: usize = 256;
@@ -61,14 +61,14 @@ impl RecordLines {
 
     pub(super) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
         self.window.extend_from_slice(bytes);
-        self.look(false, sink);
+        self.scan(false, sink);
     }
 
-    pub(super) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
-        self.look(until == Until::End, sink);
-        if until == Until::End && !self.window.is_empty() {
+    pub(super) fn drain(&mut self, until: InputState, sink: &mut impl FnMut(Line<'_>)) {
+        self.scan(until == InputState::End, sink);
+        if until == InputState::End && !self.window.is_empty() {
             let (end, all) = (self.window.trim_ascii_end().len(), self.window.len());
-            self.hand_on(end, all, sink);
+            self.emit(end, all, sink);
             (self.window, self.front) = (Vec::new(), 0);
         }
     }
@@ -78,12 +78,12 @@ impl RecordLines {
     }
 
     /// Passes complete objects and lines to `sink`. `is_all`: no bytes follow for now.
-    fn look(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
+    fn scan(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
         loop {
             let goes_on = match self.place {
-                ReadState::Between => self.between(is_all),
-                ReadState::Object { .. } => self.object(sink),
-                ReadState::Other => self.other(sink),
+                ReadState::Between => self.skip_separators(is_all),
+                ReadState::Object { .. } => self.scan_object(sink),
+                ReadState::Other => self.scan_line(sink),
             };
             if !goes_on {
                 break;
@@ -94,19 +94,19 @@ impl RecordLines {
     }
 
     /// Skips separators between objects; returns whether an object or a line begins.
-    fn between(&mut self, is_all: bool) -> bool {
+    fn skip_separators(&mut self, is_all: bool) -> bool {
         let is_joint = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b']' | b'}');
         let joint = self.text().iter().take_while(|byte| is_joint(byte)).count();
-        self.pass(joint);
+        self.consume(joint);
         match self.text().first() {
             None => false,
             Some(b'{') => match self.wrapper() {
-                Wrapper::Whole(bytes) => {
-                    self.pass(bytes);
+                Wrapper::Found(bytes) => {
+                    self.consume(bytes);
                     true
                 }
-                Wrapper::Perhaps if !is_all => false,
-                Wrapper::Perhaps | Wrapper::None => {
+                Wrapper::Undecided if !is_all => false,
+                Wrapper::Undecided | Wrapper::None => {
                     self.place = ReadState::Object { depth: 0, in_text: false, is_escaped: false };
                     true
                 }
@@ -119,7 +119,7 @@ impl RecordLines {
     }
 
     /// Searches for the end of an object; returns whether it was found.
-    fn object(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
+    fn scan_object(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
         let ReadState::Object { mut depth, mut in_text, mut is_escaped } = self.place else { return false };
         let text = &self.window[self.front..];
         let limit = text.len().min(super::LINE_BYTES_MAX);
@@ -146,7 +146,7 @@ impl RecordLines {
         }
         self.seen = seen;
         if is_whole || seen >= super::LINE_BYTES_MAX {
-            self.hand_on(seen, seen, sink);
+            self.emit(seen, seen, sink);
             return true;
         }
         self.place = ReadState::Object { depth, in_text, is_escaped };
@@ -154,28 +154,28 @@ impl RecordLines {
     }
 
     /// Searches for the end of a line that is not an object; returns whether it was found.
-    fn other(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
+    fn scan_line(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
         let Some(end) = memchr2(b'\n', b'\r', &self.text()[self.seen..]).map(|end| self.seen + end) else {
             self.seen = self.text().len();
             if self.seen >= super::LINE_BYTES_MAX {
-                self.hand_on(self.seen, self.seen, sink);
+                self.emit(self.seen, self.seen, sink);
             }
             return false;
         };
-        self.hand_on(end, end, sink);
+        self.emit(end, end, sink);
         true
     }
 
     /// Passes the first `end` bytes of the window to `sink` and continues after `next` bytes.
-    fn hand_on(&mut self, end: usize, next: usize, sink: &mut impl FnMut(Line<'_>)) {
+    fn emit(&mut self, end: usize, next: usize, sink: &mut impl FnMut(Line<'_>)) {
         if end > 0 {
-            sink(cut(&self.text()[..end], end as u64, self.start, self.limit));
+            sink(truncate_line(&self.text()[..end], end as u64, self.start, self.limit));
         }
-        self.pass(next);
+        self.consume(next);
         self.place = ReadState::Between;
     }
 
-    fn pass(&mut self, bytes: usize) {
+    fn consume(&mut self, bytes: usize) {
         self.front += bytes;
         self.start += bytes as u64;
         self.seen = 0;
@@ -190,11 +190,11 @@ impl RecordLines {
             let there = &head[at..];
             if !there.starts_with(part) {
                 let is_cut = there.len() < part.len() && part.starts_with(there) && head.len() < WRAPPER_BYTES_MAX;
-                return if is_cut { Wrapper::Perhaps } else { Wrapper::None };
+                return if is_cut { Wrapper::Undecided } else { Wrapper::None };
             }
             at += part.len();
         }
-        Wrapper::Whole(at)
+        Wrapper::Found(at)
     }
 }
 
@@ -202,9 +202,9 @@ impl RecordLines {
 enum Wrapper {
     None,
     /// Undecided until more bytes are available.
-    Perhaps,
+    Undecided,
     /// The wrapper; its list begins after this many bytes.
-    Whole(usize),
+    Found(usize),
 }
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ mod tests {
         let mut sink = |line: Line<'_>| found.push((line.start, String::from_utf8_lossy(line.text).into_owned()));
         let mut records = RecordLines::new("Records", 1_000);
         text.as_bytes().chunks(step).for_each(|piece| records.feed(piece, &mut sink));
-        records.drain(Until::End, &mut sink);
+        records.drain(InputState::End, &mut sink);
         assert_eq!(records.start(), text.len() as u64);
         found
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_the_list_are_lines() {
+    fn list_members_become_lines() {
         let members = ["{\"a\":1}", "{\"b\":{\"c\":[1,2]},\"d\":\"}]\\\"\"}", "{\"e\":[{\"f\":{}}]}"];
         let text = members.join(",");
         assert_eq!(texts(&format!("{{\"Records\":[{text}]}}")), members);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_not_lost() {
+    fn other_text_is_not_lost() {
         assert_eq!(texts("no object\n{\"a\":1}\nend"), ["no object", "{\"a\":1}", "end"]);
         assert_eq!(texts("{\"Records\":{\"a\":[1]}}"), ["{\"Records\":{\"a\":[1]}}"], "another Records");
         assert_eq!(texts("{\"Records\":[{\"a\":1},{\"b\":"), ["{\"a\":1}", "{\"b\":"]);
@@ -255,7 +255,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn pieces_change_nothing(text in r#"(\{"Records":\[|\{"a":|\[|\]|\}|\{|"|\\|,|x|1|\n){0,30}"#) {
+        fn records_are_independent_of_chunking(text in r#"(\{"Records":\[|\{"a":|\[|\]|\}|\{|"|\\|,|x|1|\n){0,30}"#) {
             let whole = lines(&text, text.len().max(1));
             proptest::prop_assert_eq!(lines(&text, 1), whole.clone());
             proptest::prop_assert_eq!(lines(&text, 5), whole);

@@ -15,7 +15,7 @@ fn props(text: &str) -> PropsResolver {
 }
 
 #[test]
-fn a_source_begins_with_what_is_there_when_it_is_told_to() {
+fn begin_uses_the_buffered_bytes() {
     for (sourcetype, settings) in [(None, ""), (Some("x"), "[x]\nCHARSET = AUTO\nSHOULD_LINEMERGE = false\n")] {
         let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None };
         let info = SourceInfo {
@@ -41,7 +41,7 @@ fn a_source_begins_with_what_is_there_when_it_is_told_to() {
 
 /// Events do not depend on chunks even if there are more bytes than the sample.
 #[test]
-fn a_guess_is_made_of_the_same_bytes_whatever_the_chunks() {
+fn guesses_are_independent_of_chunking() {
     let mut bytes = "2026-11-20 13:42:07 order placed\n".repeat(SAMPLE_BYTES / 33).into_bytes();
     bytes.extend_from_slice("2026-11-20 13:42:07 order\n  item\n".repeat(9_000).as_bytes());
     let (whole, pipeline) = run_in_chunks("", None, &[&bytes]);
@@ -55,7 +55,7 @@ fn a_guess_is_made_of_the_same_bytes_whatever_the_chunks() {
 
 /// Bytes known to be ASCII are not validated again; others are, regardless of the ends of chunks.
 #[test]
-fn bytes_that_are_no_text_are_found_wherever_chunks_end() {
+fn invalid_bytes_are_counted_for_any_chunking() {
     let bytes = b"plain\na\xFFb\nplain again\ngr\xC3\xBCn\nlast \xC3\n";
     let (whole, _) = run_in_chunks("", Some("generic_single_line"), &[bytes]);
     let texts: Vec<String> = events(&whole).into_iter().map(|(text, _)| text).collect();
@@ -133,7 +133,7 @@ fn a_stack_trace_stays_with_its_line() {
 }
 
 #[test]
-fn lines_without_times_are_not_glued_into_blobs() {
+fn lines_without_times_are_not_merged() {
     let text: String = (0..40).map(|number| format!("step {number} done\n")).collect();
     let (found, pipeline) = run("", None, &format!("started 2026-11-20 13:00:00\n{text}"));
     assert_eq!(pipeline.sourcetype(), Some("generic_single_line"));
@@ -142,7 +142,7 @@ fn lines_without_times_are_not_glued_into_blobs() {
 }
 
 #[test]
-fn each_built_in_sourcetype_reads_its_own() {
+fn built_in_sourcetypes_parse_their_samples() {
     let cases = [
         ("syslog", "Mar  3 14:07:55 gate named[811]: ready\n", "2026-03-03 14:07:55.000"),
         ("linux_secure", "Mar  3 14:07:55 gate sshd[811]: Accepted key\n", "2026-03-03 14:07:55.000"),
@@ -175,7 +175,7 @@ fn each_built_in_sourcetype_reads_its_own() {
 }
 
 #[test]
-fn windows_events_are_parted_before_their_times() {
+fn windows_events_are_split_before_their_times() {
     let event = "03/03/2026 02:07:55 PM\nLogName=Security\nMessage=An account was logged on.\n\n\tSubject: eva\n";
     let (found, pipeline) = run("", None, &event.repeat(2));
     assert_eq!(pipeline.sourcetype(), Some("WinEventLog"));
@@ -184,7 +184,7 @@ fn windows_events_are_parted_before_their_times() {
 }
 
 #[test]
-fn a_header_names_the_fields_and_is_no_event() {
+fn header_lines_name_fields_and_are_not_events() {
     let text = "time,user name,note\n2026-11-20 13:42:07,eva,\"a, b\"\n2026-11-20 13:42:08,,\n";
     let (out, _) = run_in_chunks("", Some("csv"), &[text.as_bytes()]);
     assert_eq!(out.len(), 2);
@@ -199,7 +199,7 @@ fn a_header_names_the_fields_and_is_no_event() {
 }
 
 #[test]
-fn the_merge_rules_part_and_join() {
+fn merge_rules_split_and_join_lines() {
     let dated = "2026-11-20 13:00:00 a\n b\n2026-11-20 13:00:01 c\n";
     assert_eq!(texts("", dated), ["2026-11-20 13:00:00 a\n b", "2026-11-20 13:00:01 c"]);
     let before = "[app]\nBREAK_ONLY_BEFORE = ^#\n";
@@ -218,7 +218,7 @@ fn the_merge_rules_part_and_join() {
 }
 
 #[test]
-fn bytes_before_and_inside_the_text_are_kept_or_shown() {
+fn byte_order_marks_and_invalid_bytes_are_handled() {
     let (out, pipeline) =
         run_in_chunks("", Some("generic_single_line"), &[b"\xEF", b"\xBB\xBFa\xFFb\0\r\n", b"\n\xC3\xBC"]);
     assert_eq!((out.raw(0), out.raw(1)), (&b"a\\xFFb\0"[..], "ü".as_bytes()));
@@ -228,13 +228,13 @@ fn bytes_before_and_inside_the_text_are_kept_or_shown() {
 }
 
 #[test]
-fn a_pipeline_may_go_to_another_thread() {
+fn pipeline_is_send() {
     fn is_send<T: Send>() {}
     is_send::<Pipeline>();
 }
 
 #[test]
-fn json_and_columns_of_other_kinds() {
+fn json_and_delimited_variants_are_parsed() {
     let (found, _) = run("", Some("json_no_timestamp"), "{\"at\":\"2020-01-01 00:00:00\"}\n");
     assert_eq!(found[0].1, "2026-11-21 07:00:00.000");
     for (sourcetype, text) in [("tsv", "a\tb c\n1\t2\n"), ("psv", "a|b c\n1|2\n")] {
@@ -271,7 +271,7 @@ fn a_huge_line_costs_little_memory() {
 }
 
 #[test]
-fn a_pause_gives_the_open_event_and_keeps_half_a_line() {
+fn pauses_emit_the_open_event_and_keep_incomplete_lines() {
     let mut pipeline = Pipeline::new(info(Some("app")), &props(""), context()).unwrap();
     let mut out = EventBatch::default();
     pipeline.push(b"2026-11-20 1:00:00 a\n b\n c", &mut out);
@@ -284,7 +284,7 @@ fn a_pause_gives_the_open_event_and_keeps_half_a_line() {
 }
 
 #[test]
-fn faulty_settings_are_named() {
+fn invalid_settings_are_reported() {
     let build = |settings: PropsSettings| {
         let rules = RulePlan::new(&info(None), &settings, &props(""))?;
         Running::new(&info(None), "app".to_owned(), &settings, rules, &context()).map(|_| ())
@@ -299,7 +299,7 @@ fn faulty_settings_are_named() {
 }
 
 #[test]
-fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
+fn lenient_pipelines_skip_unusable_settings() {
     let wrong = [
         "LINE_BREAKER = (",
         "TIME_PREFIX = [",
@@ -335,10 +335,10 @@ fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
         };
         let props = PropsResolver::new(&Layers::new([file("props.conf", &text), file("transforms.conf", transforms)]));
         let strict = Pipeline::new(info(Some("app")), &props, context()).err();
-        let mut pipeline = Pipeline::tolerant(info(Some("app")), &props, context()).unwrap();
+        let mut pipeline = Pipeline::new_lenient(info(Some("app")), &props, context()).unwrap();
         // Some invalid rules are skipped when conf files are read.
         refused += usize::from(strict.is_some());
-        assert_eq!(pipeline.problem(), strict.as_ref(), "{setting}");
+        assert_eq!(pipeline.settings_error(), strict.as_ref(), "{setting}");
         let mut out = EventBatch::default();
         pipeline.push(b"2026-11-20 1:00:00 hidden\n", &mut out);
         pipeline.finish(&mut out);
@@ -348,10 +348,10 @@ fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
 }
 
 #[test]
-fn a_head_gives_the_hint_for_the_rest() {
+fn resume_hint_is_derived_from_the_head() {
     let head = b"id,who\n1,eva\n";
     let source = SourceInfo { source: "/x/people.csv".to_owned(), ..info(None) };
-    let hint = Pipeline::hint_of_head(source.clone(), &props(""), context(), head, false).unwrap();
+    let hint = Pipeline::resume_hint_from_head(source.clone(), &props(""), context(), head, false).unwrap();
     let mut rest = Pipeline::resume(source, &props(""), context(), hint).unwrap();
     let mut out = EventBatch::default();
     rest.push(b"2,ada\n", &mut out);
@@ -388,7 +388,7 @@ fn any_log() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn neither_chunks_nor_a_restart_change_the_events(
+    fn events_are_independent_of_chunking_and_restarts(
         bytes in any_log(),
         cuts in proptest::collection::vec(0usize..600, 0..6),
         setting in 0usize..SETTINGS.len(),
@@ -423,7 +423,7 @@ proptest! {
 }
 
 #[test]
-fn syslog_lines_name_their_host_unless_the_user_did() {
+fn syslog_host_is_extracted_unless_set_by_the_user() {
     let text = "Nov 20 13:42:07 gate-1 sshd[811]: accepted\n<34>Nov 20 13:42:08 10.0.0.9 kernel: up\nno header here\n\
                 2026-11-20T13:42:09.021Z host02 payments[11]: paid\n";
     let hosts = |fixed: bool| {

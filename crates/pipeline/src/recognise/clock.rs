@@ -2,7 +2,7 @@
 
 use quarry_event::time::DateTimeParts;
 
-use super::{Recogniser, blanks, digits, has_clean_right, letters, number};
+use super::{Recogniser, blanks, digits, has_right_boundary, letters, number};
 
 /// Maximum number of blanks between date and time.
 const GAP_BLANKS_MAX: usize = 3;
@@ -51,7 +51,7 @@ impl Recogniser {
         (found.hour, found.minute, found.second) =
             (Some(hour as u8), Some(minute as u8), second.map(|value| value as u8));
         found.nanos = nanos;
-        let end = half_of_day(text, end, &mut found);
+        let end = read_am_pm(text, end, &mut found);
         let end = self.zone(text, end, &mut found);
         let ends_well = text.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric());
         ends_well.then(|| *parts = found).map(|()| end)
@@ -84,7 +84,11 @@ impl Recogniser {
         let start = at + blank;
         match text.get(start) {
             Some(b'+' | b'-') => {
-                match offset(text, start, if blank == 0 { Hours::TwoDigits } else { Hours::WithMinutes }) {
+                match offset(
+                    text,
+                    start,
+                    if blank == 0 { OffsetNotation::TwoDigits } else { OffsetNotation::WithMinutes },
+                ) {
                     Some((seconds, end)) => {
                         parts.offset = Some(seconds);
                         end
@@ -94,7 +98,7 @@ impl Recogniser {
             }
             Some(b'A'..=b'Z') => self.named_zone(text, start, parts).unwrap_or(at),
             // RFC 3339 allows a small letter; separated from the time, it would be a word.
-            Some(b'z') if blank == 0 && has_clean_right(text, start + 1) => {
+            Some(b'z') if blank == 0 && has_right_boundary(text, start + 1) => {
                 parts.offset = Some(0);
                 start + 1
             }
@@ -106,7 +110,7 @@ impl Recogniser {
         let count = letters(text, at);
         let name = &text[at..at + count];
         if let Some((_, seconds)) = self.aliases.iter().find(|(alias, _)| **alias == *name)
-            && has_clean_right(text, at + count)
+            && has_right_boundary(text, at + count)
         {
             parts.offset = Some(*seconds);
             return Some(at + count);
@@ -118,12 +122,12 @@ impl Recogniser {
         }
         let end = at + count;
         if matches!(name, b"GMT" | b"UTC" | b"UT")
-            && let Some((seconds, end)) = offset(text, end, Hours::OneDigit)
+            && let Some((seconds, end)) = offset(text, end, OffsetNotation::OneDigit)
         {
             parts.offset = Some(seconds);
             return Some(end);
         }
-        if !has_clean_right(text, end) {
+        if !has_right_boundary(text, end) {
             return None;
         }
         let (zone, _) = self.zone_name.as_ref()?.parse_prefix(&text[at..end])?;
@@ -136,7 +140,7 @@ impl Recogniser {
 fn fraction(text: &[u8], end: &mut usize) -> u32 {
     const POWERS: [u32; 10] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
     let count = digits(text, *end + 1);
-    if goes_on(text, *end, *end + 1 + count) {
+    if continues(text, *end, *end + 1 + count) {
         return 0;
     }
     let least = match text.get(*end) {
@@ -162,7 +166,7 @@ fn fraction(text: &[u8], end: &mut usize) -> u32 {
 }
 
 /// Whether the digits between a separator and `end` are part of a longer text: `,192.168.1.10`, `,200,17`.
-fn goes_on(text: &[u8], separator: usize, end: usize) -> bool {
+fn continues(text: &[u8], separator: usize, end: usize) -> bool {
     let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     match (text.get(separator), text.get(end)) {
         (Some(b',' | b'.' | b':'), Some(b'.')) | (Some(b','), Some(b',')) | (Some(b':'), Some(b':')) => {
@@ -178,7 +182,7 @@ fn is_zone_letter(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'Z' | b'z')) && text.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }
 
-fn half_of_day(text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
+fn read_am_pm(text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
     let start = at + usize::from(text.get(at) == Some(&b' '));
     let (Some(first), Some(b'm' | b'M')) = (text.get(start), text.get(start + 1)) else { return at };
     let afternoon = match first {
@@ -196,7 +200,7 @@ fn half_of_day(text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
 
 /// Shortest notation that is accepted as an offset.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hours {
+enum OffsetNotation {
     /// `+0200`, `+02:00`.
     WithMinutes,
     /// `+02`.
@@ -207,17 +211,17 @@ enum Hours {
 
 /// Reads `+hhmm`, `-hh:mm`, or hours alone if `least` allows that; returns seconds east of UTC, and the position after
 /// it.
-fn offset(text: &[u8], at: usize, least: Hours) -> Option<(i32, usize)> {
+fn offset(text: &[u8], at: usize, least: OffsetNotation) -> Option<(i32, usize)> {
     let sign = match text.get(at)? {
         b'+' => 1,
         b'-' => -1,
         _ => return None,
     };
-    let (hours, end) = number(text, at + 1, if least == Hours::OneDigit { 1 } else { 2 }, 2)?;
+    let (hours, end) = number(text, at + 1, if least == OffsetNotation::OneDigit { 1 } else { 2 }, 2)?;
     let colon = usize::from(text.get(end) == Some(&b':'));
     let (minutes, end) = match number(text, end + colon, 2, 2) {
         Some(minutes) => minutes,
-        None if least != Hours::WithMinutes && colon == 0 => (0, end),
+        None if least != OffsetNotation::WithMinutes && colon == 0 => (0, end),
         None => return None,
     };
     let is_zone = hours <= OFFSET_HOURS_MAX && minutes % 15 == 0 && minutes < 60;

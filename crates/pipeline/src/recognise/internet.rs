@@ -5,7 +5,7 @@
 
 use quarry_event::time::DateTimeParts;
 
-use super::{Form, Rank, Stamp, day_of_month, full_year, has_clean_right};
+use super::{Form, Rank, Stamp, day_of_month, full_year, has_right_boundary};
 
 /// Length of `2026-11-20T13:42:07`.
 const SECOND_END: usize = 19;
@@ -32,7 +32,7 @@ pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
         return None;
     }
     let (nanos, end) = fraction(text)?;
-    if text.get(end) != Some(&b'Z') || !has_clean_right(text, end + 1) {
+    if text.get(end) != Some(&b'Z') || !has_right_boundary(text, end + 1) {
         return None;
     }
     let parts = DateTimeParts {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_what_the_recogniser_reads() {
+    fn shortcut_matches_the_recogniser() {
         for text in ["2026-11-20T13:42:07Z x", "2026-11-20T13:42:07.5Z", "1999-02-29T23:59:60.123456789Z\"}"] {
             assert!(takes(text.as_bytes(), 0), "{text}");
             assert!(takes(format!("{{\"ts\":\"{text}").as_bytes(), 7), "{text}");
@@ -111,7 +111,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn changed_bytes_are_read_alike(
+        fn mutated_texts_match_the_recogniser(
             changes in prop::collection::vec(
                 (0_usize..30, prop::sample::select(b"0123456789-:.TZ+, aA\"_/".to_vec())), 0..3),
         ) {

@@ -2,7 +2,7 @@
 //!
 //! The time of an object often comes after a kilobyte of other data that contains other times. So the values of
 //! well-known keys are preferred, and keys of the object itself have precedence over those of nested objects. The text
-//! is scanned once, without building a tree, up to an unambiguous key or [`WALK_BYTES_MAX`].
+//! is scanned once, without building a tree, up to an unambiguous key or [`SCANNED_BYTES_MAX`].
 //!
 //! Not here: validation beyond what the scan needs; invalid JSON yields no timestamp.
 
@@ -42,9 +42,9 @@ const NAMES: [&[u8]; 30] = [
     b"t",
 ];
 /// Number of leading [`NAMES`] that are unambiguous: after the first of these, the rest of the object is not scanned.
-const TELLING: usize = 10;
+const UNAMBIGUOUS_NAMES: usize = 10;
 /// Maximum bytes of an object that are scanned.
-const WALK_BYTES_MAX: usize = 64 << 10;
+const SCANNED_BYTES_MAX: usize = 64 << 10;
 /// Maximum nesting depth that is scanned.
 const DEPTH_MAX: usize = 32;
 /// Length of the longest name in [`NAMES`].
@@ -106,7 +106,7 @@ impl Recogniser {
         if text[start] != b'{' {
             return None;
         }
-        let text = &text[..text.len().min(WALK_BYTES_MAX)];
+        let text = &text[..text.len().min(SCANNED_BYTES_MAX)];
         let (mut seen, mut depth, mut at) = (BestCandidates::default(), 0_usize, start);
         while let Some(byte) = text.get(at) {
             match byte {
@@ -114,13 +114,13 @@ impl Recogniser {
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 b'"' => {
                     let end = string_end(text, at + 1)?;
-                    let value = value_behind(text, end + 1);
-                    let name = value.and_then(|_| place_of(&text[at + 1..end]));
+                    let value = value_start(text, end + 1);
+                    let name = value.and_then(|_| name_index(&text[at + 1..end]));
                     if let (Some(value), Some(name)) = (value, name)
                         && let Some(stamp) = self.value(text, value)
                     {
                         seen.note((depth > 1, name), Stamp { leads: false, ..stamp });
-                        if name < TELLING && depth == 1 && stamp.rank == Rank::Full {
+                        if name < UNAMBIGUOUS_NAMES && depth == 1 && stamp.rank == Rank::Full {
                             break;
                         }
                     }
@@ -138,7 +138,7 @@ impl Recogniser {
 
     /// The timestamp of a value at `at`: a string or a number, possibly in a wrapper.
     fn value(&self, text: &[u8], at: usize) -> Option<Stamp> {
-        let at = unwrapped(text, at);
+        let at = skip_wrappers(text, at);
         let (start, end) = match text.get(at)? {
             b'"' => (at + 1, string_end(text, at + 1)?),
             b'0'..=b'9' => (at, at + number_bytes(&text[at..])),
@@ -152,11 +152,11 @@ impl Recogniser {
         if matches!(run, 10 | 13 | 16 | 19)
             && let Some(stamp) = self.epoch(value, 0, run, true).filter(|stamp| stamp.end == value.len())
         {
-            return Some(placed(stamp, start));
+            return Some(shift_positions(stamp, start));
         }
         let is_text = text[at] == b'"';
         let stamp = if is_text { self.find(value)? } else { return None };
-        (stamp.start == 0 && stamp.rank != Rank::LooseEpoch).then(|| placed(stamp, start))
+        (stamp.start == 0 && stamp.rank != Rank::LooseEpoch).then(|| shift_positions(stamp, start))
     }
 }
 
@@ -184,7 +184,7 @@ impl Recogniser {
 }
 
 /// Shifts the positions of a timestamp that was found in a text that begins at `start`.
-fn placed(stamp: Stamp, start: usize) -> Stamp {
+fn shift_positions(stamp: Stamp, start: usize) -> Stamp {
     Stamp { start: start + stamp.start, end: start + stamp.end, ..stamp }
 }
 
@@ -194,9 +194,9 @@ fn number_bytes(text: &[u8]) -> usize {
 
 /// For each length of a name, a set of the low five bits of the first bytes of the well-known names of that length.
 /// Bytes that differ only in case have the same bits.
-static FIRSTS: [u32; NAME_BYTES_MAX + 1] = firsts();
+static FIRST_BYTE_SETS: [u32; NAME_BYTES_MAX + 1] = first_byte_sets();
 
-const fn firsts() -> [u32; NAME_BYTES_MAX + 1] {
+const fn first_byte_sets() -> [u32; NAME_BYTES_MAX + 1] {
     let mut firsts = [0; NAME_BYTES_MAX + 1];
     let mut at = 0;
     while at < NAMES.len() {
@@ -207,8 +207,8 @@ const fn firsts() -> [u32; NAME_BYTES_MAX + 1] {
 }
 
 /// Index of a name in [`NAMES`].
-fn place_of(name: &[u8]) -> Option<usize> {
-    let firsts = FIRSTS.get(name.len())?;
+fn name_index(name: &[u8]) -> Option<usize> {
+    let firsts = FIRST_BYTE_SETS.get(name.len())?;
     if firsts >> (name.first()? & 31) & 1 == 0 {
         return None;
     }
@@ -227,7 +227,7 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// Start of the value after a name that ends before `at`; `None` if no colon follows.
-fn value_behind(text: &[u8], at: usize) -> Option<usize> {
+fn value_start(text: &[u8], at: usize) -> Option<usize> {
     let colon = skip_blanks(text, at);
     (text.get(colon) == Some(&b':')).then(|| skip_blanks(text, colon + 1))
 }
@@ -237,13 +237,13 @@ fn skip_blanks(text: &[u8], at: usize) -> usize {
 }
 
 /// Start of the value inside wrappers; `at` if there are no wrappers.
-fn unwrapped(text: &[u8], at: usize) -> usize {
+fn skip_wrappers(text: &[u8], at: usize) -> usize {
     let mut at = at;
     for _ in WRAPPERS {
         let inner = || {
             let quote = (text.get(at) == Some(&b'{')).then(|| skip_blanks(text, at + 1))?;
             let end = (text.get(quote) == Some(&b'"')).then(|| string_end(text, quote + 1))??;
-            WRAPPERS.contains(&&text[quote + 1..end]).then(|| value_behind(text, end + 1))?
+            WRAPPERS.contains(&&text[quote + 1..end]).then(|| value_start(text, end + 1))?
         };
         let Some(inner) = inner() else { return at };
         at = inner;
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_well_known_name_counts_wherever_it_stands() {
+    fn well_known_keys_are_found_at_any_position() {
         let long = "x".repeat(500);
         for (text, time) in [
             (format!(r#"{{"a":"{long}","eventTime":"2026-11-20T13:42:07Z"}}"#), "2026-11-20T13:42:07"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_itself_comes_before_what_is_in_it_and_better_names_before_others() {
+    fn outer_keys_and_better_names_take_precedence() {
         let inner = r#""context":{"timestamp":"2001-01-01T00:00:00Z"}"#;
         assert_eq!(read(&format!(r#"{{{inner},"created_at":"2026-11-20T13:42:07Z"}}"#)), "2026-11-20T13:42:07");
         assert_eq!(read(&format!("{{{inner}}}")), "2001-01-01T00:00:00");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_passed_over() {
+    fn values_without_a_time_are_skipped() {
         for text in [
             r#"{"time":12,"ts":"soon","timestamp":null,"date":[]}"#,
             r#"{"time":1.2e9x,"ts":1.7e3,"timestamp":1.7e99999999999999999999,"date":1e9}"#,
@@ -320,7 +320,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_breaks_it(text in r#"\{("(time|ts|a|\\"|\$date)"|[:,{}\[\] ]|"2026-11-20T13:42:07Z"|1795244400|\\){0,20}"#) {
+        fn arbitrary_text_does_not_panic(text in r#"\{("(time|ts|a|\\"|\$date)"|[:,{}\[\] ]|"2026-11-20T13:42:07Z"|1795244400|\\){0,20}"#) {
             let _stamp = Recogniser::new(1_795_244_400 * NS_PER_SEC, [].into()).find_in_json(text.as_bytes());
         }
     }

@@ -2,7 +2,9 @@
 
 use quarry_event::time::DateTimeParts;
 
-use super::{Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right, letters, number};
+use super::{
+    Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_right_boundary, letters, number,
+};
 
 const MONTHS: [&[u8]; 12] = [
     b"january",
@@ -42,7 +44,7 @@ const MONTH_KEYS: [u32; 12] = keys(&MONTHS);
 const WEEKDAY_KEYS: [u32; 7] = keys(&WEEKDAYS);
 
 /// Index of the name of `run` letters at `at`: short, long, or cut after at least the third letter (`Sept`).
-fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> Option<usize> {
+fn find_name(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> Option<usize> {
     if run < SHORT_NAME_LEN {
         return None;
     }
@@ -56,24 +58,24 @@ fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> O
 /// The month whose name is at `at`, counted from 1, and the position after the name.
 pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
     let run = letters(text, at);
-    let month = named(text, at, run, &MONTHS, &MONTH_KEYS)?;
+    let month = find_name(text, at, run, &MONTHS, &MONTH_KEYS)?;
     Some((month as u32 + 1, at + run))
 }
 
 impl Recogniser {
     /// A timestamp that begins with a name of `run` letters.
-    pub(super) fn at_name(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
+    pub(super) fn stamp_at_name(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
         if run == 1 && matches!(text[at], b'I' | b'W' | b'E' | b'F') {
-            return self.behind_level(text, at + 1);
+            return self.after_level(text, at + 1);
         }
         // A cheap test before the tables: the first letters of all names, in either case.
         if !matches!(text[at] | 0x20, b'j' | b'f' | b'm' | b'a' | b's' | b'o' | b'n' | b'd' | b't' | b'w') {
             return None;
         }
-        if named(text, at, run, &MONTHS, &MONTH_KEYS).is_some() {
+        if find_name(text, at, run, &MONTHS, &MONTH_KEYS).is_some() {
             return self.month_first(text, at);
         }
-        named(text, at, run, &WEEKDAYS, &WEEKDAY_KEYS)?;
+        find_name(text, at, run, &WEEKDAYS, &WEEKDAY_KEYS)?;
         let comma = usize::from(text.get(at + run) == Some(&b','));
         let gap = blanks(text, at + run + comma);
         let next = at + run + comma + gap;
@@ -88,7 +90,7 @@ impl Recogniser {
     }
 
     /// Reads `1122 15:37:06.123456` after a level letter, as Kubernetes writes it.
-    fn behind_level(&self, text: &[u8], at: usize) -> Option<Stamp> {
+    fn after_level(&self, text: &[u8], at: usize) -> Option<Stamp> {
         if digits(text, at) != 4 || text.get(at + 4) != Some(&b' ') {
             return None;
         }
@@ -116,16 +118,16 @@ impl Recogniser {
             if let Some(end) = self.clock_after_date(text, end, &mut parts) {
                 return Some(Stamp::new(parts, Form::MonthName, Rank::Full, end));
             }
-            return has_clean_right(text, end).then(|| Stamp::new(parts, Form::MonthName, Rank::Date, end));
+            return has_right_boundary(text, end).then(|| Stamp::new(parts, Form::MonthName, Rank::Date, end));
         }
         let end = self.clock(text, start, &mut parts)?;
-        let end = self.year_behind(text, end, &mut parts);
+        let end = self.year_after(text, end, &mut parts);
         Some(Stamp::new(parts, Form::MonthName, Rank::Full, end))
     }
 
     /// Reads a year after the time, possibly with a zone before it, as in `04:47:44 UTC 2005`; returns the position
     /// after it, or `at` if there is none.
-    pub(super) fn year_behind(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
+    pub(super) fn year_after(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
         let start = at + blanks(text, at);
         let (4, Some((year, end))) = (digits(text, start), number(text, start, 4, 4)) else { return at };
         let ends = text.get(end).is_none_or(|byte| matches!(byte, b' ' | b'\t' | b':' | b']' | b',' | b')' | b'"'));

@@ -4,7 +4,7 @@ use quarry_event::time::DateTimeParts;
 
 use super::names::month_name;
 use super::{
-    DateOrder, Form, OrderRead, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right,
+    DateOrder, Form, OrderRead, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_right_boundary,
     number, short_year,
 };
 
@@ -33,7 +33,7 @@ impl Recogniser {
         if let Some(end) = self.clock_after_date(text, end, &mut parts) {
             return Some(Stamp::new(parts, Form::YearFirst, Rank::Full, end));
         }
-        has_clean_right(text, end).then(|| Stamp::new(parts, Form::YearFirst, Rank::Date, end))
+        has_right_boundary(text, end).then(|| Stamp::new(parts, Form::YearFirst, Rank::Date, end))
     }
 
     /// Reads `20171223-22:15:29:606`, `20171223T221529Z`, `20171223221529`.
@@ -107,7 +107,7 @@ impl Recogniser {
             }
             (2, _) => {
                 let end = self.clock(text, start, &mut parts)?;
-                let end = self.year_behind(text, end, &mut parts);
+                let end = self.year_after(text, end, &mut parts);
                 return Some(Stamp::new(parts, Form::DayMonthName, Rank::Full, end));
             }
             _ => return None,
@@ -115,7 +115,7 @@ impl Recogniser {
         if let Some(end) = self.clock_after_date(text, end, &mut parts) {
             return Some(Stamp::new(parts, Form::DayMonthName, Rank::Full, end));
         }
-        let is_date = run == 4 && has_clean_right(text, end);
+        let is_date = run == 4 && has_right_boundary(text, end);
         is_date.then(|| Stamp::new(parts, Form::DayMonthName, Rank::Date, end))
     }
 
@@ -145,7 +145,7 @@ impl Recogniser {
         if let Some(end) = self.clock_after_date(text, end, &mut parts) {
             return Some(Stamp { order: Some(order), ..Stamp::new(parts, Form::Triple, Rank::Full, end) });
         }
-        let is_date = run == 4 && has_clean_right(text, end);
+        let is_date = run == 4 && has_right_boundary(text, end);
         is_date.then(|| Stamp { order: Some(order), ..Stamp::new(parts, Form::Triple, Rank::Date, end) })
     }
 
@@ -199,24 +199,24 @@ impl Recogniser {
         parts.second?;
         let gap = blanks(text, end);
         if gap > 0
-            && let Some(Stamp { parts: date, end, order, .. }) = self.date_behind(text, end + gap)
+            && let Some(Stamp { parts: date, end, order, .. }) = self.date_after(text, end + gap)
         {
             let DateTimeParts { year, month, day, .. } = date;
             let parts = DateTimeParts { year, month, day, ..parts };
             return Some(Stamp { order, ..Stamp::new(parts, Form::ClockFirst, Rank::Full, end) });
         }
-        has_clean_right(text, end).then(|| Stamp::new(parts, Form::ClockFirst, Rank::Clock, end))
+        has_right_boundary(text, end).then(|| Stamp::new(parts, Form::ClockFirst, Rank::Clock, end))
     }
 
     /// Reads a date after its time.
-    fn date_behind(&self, text: &[u8], at: usize) -> Option<Stamp> {
+    fn date_after(&self, text: &[u8], at: usize) -> Option<Stamp> {
         if let Some((month, end)) = month_name(text, at) {
             let (day, end) = number(text, end + Some(blanks(text, end)).filter(|gap| *gap > 0)?, 1, 2)?;
             let (month, day) = day_of_month(month, day)?;
             let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
             let comma = usize::from(text.get(end) == Some(&b','));
-            let year_end = self.year_behind(text, end + comma, &mut parts);
-            let is_date = has_clean_right(text, year_end);
+            let year_end = self.year_after(text, end + comma, &mut parts);
+            let is_date = has_right_boundary(text, year_end);
             return is_date.then(|| Stamp::new(parts, Form::MonthName, Rank::Date, year_end));
         }
         let stamp = match digits(text, at) {

@@ -23,7 +23,7 @@ fn time(timestamper: &mut Timestamper, text: &str) -> String {
 const NOW_TEXT: &str = "2026-11-21 07:00:00.000";
 
 #[test]
-fn what_gives_no_time_takes_the_last_then_the_files_then_now() {
+fn events_without_time_use_the_last_then_file_then_current_time() {
     let mut without = timestamper(&settings(), None);
     assert_eq!(time(&mut without, "x"), NOW_TEXT);
     let mut with = timestamper(&settings(), Some(NOW - NS_PER_DAY));
@@ -34,7 +34,7 @@ fn what_gives_no_time_takes_the_last_then_the_files_then_now() {
 }
 
 #[test]
-fn the_format_stands_behind_the_prefix() {
+fn time_format_applies_after_the_prefix() {
     let settings = PropsSettings {
         time_prefix: Some(r#""at":""#.to_owned()),
         time_format: Some("%d.%m.%y %H-%M".to_owned()),
@@ -48,7 +48,7 @@ fn the_format_stands_behind_the_prefix() {
 }
 
 #[test]
-fn the_texts_zone_beats_the_setting() {
+fn zone_in_the_text_overrides_the_setting() {
     let settings = PropsSettings { tz: Some("America/New_York".to_owned()), ..settings() };
     let mut east = timestamper(&settings, None);
     assert_eq!(time(&mut east, "2026-07-01 08:00:00 x"), "2026-07-01 12:00:00.000");
@@ -57,7 +57,7 @@ fn the_texts_zone_beats_the_setting() {
 }
 
 #[test]
-fn times_outside_the_bounds_are_none() {
+fn times_outside_the_bounds_are_rejected() {
     let settings = PropsSettings { max_days_ago: 100, max_days_hence: 2, ..settings() };
     let mut bounded = timestamper(&settings, None);
     assert_eq!(time(&mut bounded, "2020-01-01 00:00:00 x"), NOW_TEXT);
@@ -66,7 +66,7 @@ fn times_outside_the_bounds_are_none() {
 }
 
 #[test]
-fn a_jump_in_an_unusual_form_is_no_time() {
+fn jumps_in_an_unusual_form_are_rejected() {
     let mut usual = timestamper(&settings(), None);
     for _ in 0..3 {
         assert_eq!(time(&mut usual, "2026-11-20 10:00:00 x"), "2026-11-20 10:00:00.000");
@@ -96,7 +96,7 @@ fn the_clock_or_the_file_instead_of_the_text() {
 }
 
 #[test]
-fn parts_of_seconds_are_dropped_where_no_extra_fields_of_time_are_wanted() {
+fn fractions_are_dropped_without_extra_time_fields() {
     for (extra_time_fields, expected) in
         [(ExtraTimeFields::None, "2026-11-20 10:00:00.000"), (ExtraTimeFields::SubSeconds, "2026-11-20 10:00:00.750")]
     {
@@ -112,7 +112,7 @@ fn a_leap_second_is_the_next_minute() {
 }
 
 #[test]
-fn a_first_line_in_another_form_costs_its_neighbours_nothing_for_long() {
+fn unusual_first_lines_affect_few_following_lines() {
     // The first line's clock is seven hours ahead of the epoch in the others.
     let mut any = timestamper(&settings(), None);
     assert_eq!(time(&mut any, "2026-11-20 17:00:00 x"), "2026-11-20 17:00:00.000");
@@ -124,7 +124,7 @@ fn a_first_line_in_another_form_costs_its_neighbours_nothing_for_long() {
 }
 
 #[test]
-fn where_the_first_stamp_jumps_the_usual_form_is_looked_for() {
+fn implausible_first_timestamps_cause_a_search_for_the_usual_form() {
     let mut usual = timestamper(&settings(), None);
     for second in 0..4 {
         let text = format!("web1 [20/Nov/2026:10:00:0{second} +0000] GET");
@@ -146,7 +146,7 @@ fn an_objects_own_time_counts_beyond_the_lookahead_unless_that_is_set() {
 }
 
 #[test]
-fn the_inputs_zone_counts_before_the_nodes_and_tz_before_both() {
+fn tz_overrides_the_inputs_zone_which_overrides_the_nodes() {
     let zone = |name: &str| quarry_event::time::parse_zone(name);
     let read = |tz: Option<&str>, input: Option<&str>| {
         let settings =
@@ -160,7 +160,7 @@ fn the_inputs_zone_counts_before_the_nodes_and_tz_before_both() {
 }
 
 #[test]
-fn dates_of_a_source_have_one_order() {
+fn dates_of_a_source_share_one_order() {
     let days = [
         // An unambiguous date determines how later dates are read, until another unambiguous date disagrees.
         ("28/11/2025 10:00:00", "2025-11-28"),
@@ -197,7 +197,7 @@ fn dates_of_a_source_have_one_order() {
 }
 
 #[test]
-fn an_ambiguous_date_is_read_as_about_now_and_never_as_future() {
+fn ambiguous_dates_are_read_as_near_now_and_never_in_the_future() {
     let at = |text: &str| i64::try_from(text.parse::<jiff::Timestamp>().unwrap().as_nanosecond()).unwrap();
     let read = |now: &str, modified: Option<&str>, texts: &[&str]| {
         let context =

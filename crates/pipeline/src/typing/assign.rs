@@ -35,7 +35,7 @@ struct Assignment {
     target: Target,
     /// Whether the operator is `:=`.
     replaces: bool,
-    form: Form,
+    form: ValueType,
     value: Reader,
 }
 
@@ -47,7 +47,7 @@ enum Target {
 
 /// Type according to which a value is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ValueType {
     AsIs,
     Integer,
     Number,
@@ -57,7 +57,7 @@ enum Form {
 #[derive(Debug)]
 struct Reader {
     expression: Box<dyn Expression>,
-    places: Vec<Operand>,
+    operands: Vec<Operand>,
 }
 
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Assignment {
         let equals = text.find('=').ok_or_else(|| Fault::invalid(format!("{text}: give name = expression")))?;
         let (name, expression) = (&text[..equals], &text[equals + 1..]);
         let (name, replaces) = name.strip_suffix(':').map_or((name, false), |name| (name, true));
-        let (name, form) = with_form(name.trim())?;
+        let (name, form) = split_type(name.trim())?;
         let value = Reader::new(expression.trim(), compiler)?;
         Ok(Assignment { target: target(name)?, replaces, form, value })
     }
@@ -166,20 +166,20 @@ fn split(text: &str) -> Result<Vec<&str>, Fault> {
 }
 
 /// Splits a name with a type into both.
-fn with_form(name: &str) -> Result<(&str, Form), Fault> {
+fn split_type(name: &str) -> Result<(&str, ValueType), Fault> {
     let Some((bare, form)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) else {
-        return Ok((name, Form::AsIs));
+        return Ok((name, ValueType::AsIs));
     };
     match form {
-        "int" => Ok((bare.trim(), Form::Integer)),
-        "float" | "float32" | "float-sf" | "float32-sf" => Ok((bare.trim(), Form::Number)),
-        "string" => Ok((bare.trim(), Form::AsIs)),
+        "int" => Ok((bare.trim(), ValueType::Integer)),
+        "float" | "float32" | "float-sf" | "float32-sf" => Ok((bare.trim(), ValueType::Number)),
+        "string" => Ok((bare.trim(), ValueType::AsIs)),
         other => Err(Fault::invalid(format!("{name}: the type {other} is unknown; types are int, float and string"))),
     }
 }
 
 fn target(name: &str) -> Result<Target, Fault> {
-    let (bare, kind) = marked(name);
+    let (bare, kind) = split_kind(name);
     let bare = bare.trim_matches(['"', '\'']);
     if bare.is_empty() || bare.contains('{') {
         return Err(Fault::invalid(format!(
@@ -194,7 +194,7 @@ fn target(name: &str) -> Result<Target, Fault> {
 }
 
 /// Splits `$kind:name$` into name and kind.
-fn marked(name: &str) -> (&str, Option<&str>) {
+fn split_kind(name: &str) -> (&str, Option<&str>) {
     let inner = name.strip_prefix('$').and_then(|name| name.strip_suffix('$')).and_then(|name| name.split_once(':'));
     inner.map_or((name, None), |(kind, bare)| (bare, Some(kind)))
 }
@@ -202,16 +202,16 @@ fn marked(name: &str) -> (&str, Option<&str>) {
 impl Reader {
     fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Reader, Fault> {
         let compiler = compiler.ok_or_else(|| Fault::invalid("expressions cannot be evaluated here"))?;
-        let expression = compiler.compile(&quoted(text))?;
-        let places = expression.names().iter().map(|name| place(name)).collect();
-        Ok(Reader { expression, places })
+        let expression = compiler.compile(&quote_names(text))?;
+        let places = expression.names().iter().map(|name| operand(name)).collect();
+        Ok(Reader { expression, operands: places })
     }
 
     /// The value of the expression; null if it cannot be computed.
     fn evaluate(&self, event: &TypedEvent, now: TimeNs) -> ExpressionValue<'static> {
         let lines;
         let text = |text: &'_ str| ExpressionValue::Text(Cow::Owned(text.to_owned()));
-        let values: Vec<ExpressionValue<'_>> = if self.places.is_empty() {
+        let values: Vec<ExpressionValue<'_>> = if self.operands.is_empty() {
             Vec::new()
         } else {
             lines = event.raw.lines().count().max(1) as i64;
@@ -231,14 +231,14 @@ impl Reader {
                     }
                 }
             };
-            self.places.iter().map(read).collect()
+            self.operands.iter().map(read).collect()
         };
         self.expression.evaluate(&values, now).unwrap_or(ExpressionValue::Null)
     }
 }
 
-fn place(name: &str) -> Operand {
-    let (bare, kind) = marked(name);
+fn operand(name: &str) -> Operand {
+    let (bare, kind) = split_kind(name);
     match kind {
         Some("field") => Operand::First(bare.to_owned()),
         Some("mv") => Operand::All(bare.to_owned()),
@@ -249,7 +249,7 @@ fn place(name: &str) -> Operand {
 }
 
 /// The expression, with each `$kind:name$` replaced by a quoted name, which the language reads as a field.
-fn quoted(text: &str) -> String {
+fn quote_names(text: &str) -> String {
     let (mut out, mut rest, mut quote) = (String::new(), text, None);
     while let Some(letter) = rest.chars().next() {
         if quote.is_none()
@@ -288,10 +288,10 @@ fn number_of(value: &ExpressionValue<'_>) -> Option<f64> {
 }
 
 /// The text of a value formatted as this type; `None` for null, and for non-numbers if a number is required.
-fn text_of_value(value: &ExpressionValue<'_>, form: Form) -> Option<String> {
-    if form != Form::AsIs {
+fn text_of_value(value: &ExpressionValue<'_>, form: ValueType) -> Option<String> {
+    if form != ValueType::AsIs {
         let number = number_of(value)?;
-        let number = if form == Form::Integer { number.trunc() } else { number };
+        let number = if form == ValueType::Integer { number.trunc() } else { number };
         let mut text = String::new();
         write_number(number, &mut text);
         return Some(text);
@@ -322,7 +322,7 @@ impl Condition {
     }
 
     /// Whether the condition is true; null, false and zero do not count as true.
-    pub(crate) fn holds(&self, event: &TypedEvent, now: TimeNs) -> bool {
+    pub(crate) fn is_true(&self, event: &TypedEvent, now: TimeNs) -> bool {
         match self.0.evaluate(event, now) {
             ExpressionValue::Bool(holds) => holds,
             value => number_of(&value).is_some_and(|number| number != 0.0),
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commas_in_brackets_and_quotes_part_nothing() {
+    fn commas_in_brackets_and_quotes_do_not_split() {
         assert_eq!(
             split("a=if(x,1,2), b := \"c,d\" , 'e,f'=g[1,2],").unwrap(),
             ["a=if(x,1,2)", "b := \"c,d\"", "'e,f'=g[1,2]"]
@@ -345,13 +345,13 @@ mod tests {
 
     #[test]
     fn marked_names_are_quoted() {
-        assert_eq!(quoted("$mv:a b$ + len(\"$mv:x$\") . $x$"), "'$mv:a b$' + len(\"$mv:x$\") . $x$");
+        assert_eq!(quote_names("$mv:a b$ + len(\"$mv:x$\") . $x$"), "'$mv:a b$' + len(\"$mv:x$\") . $x$");
     }
 
     #[test]
     fn names_may_end_in_a_type() {
-        assert_eq!(with_form("a[int]").unwrap(), ("a", Form::Integer));
-        assert_eq!(with_form("a[float-sf]").unwrap(), ("a", Form::Number));
-        assert!(with_form("a[date]").is_err());
+        assert_eq!(split_type("a[int]").unwrap(), ("a", ValueType::Integer));
+        assert_eq!(split_type("a[float-sf]").unwrap(), ("a", ValueType::Number));
+        assert!(split_type("a[date]").is_err());
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct TypedEvent {
     /// Whether the event will be dropped.
     pub(crate) is_dropped: bool,
     /// Whether a text exceeded its limit and was cut.
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
     /// User-defined keys.
     others: Vec<(String, String)>,
 }
@@ -96,7 +96,7 @@ impl Key {
 impl TypedEvent {
     /// An event as received from the timestamper.
     pub(crate) fn new(raw: String, time: TimeNs, meta: Metadata) -> TypedEvent {
-        TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_cut: false, others: Vec::new() }
+        TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_truncated: false, others: Vec::new() }
     }
 
     /// A key as a rule's pattern sees it: host, source and sourcetype have a prefix with their kind.
@@ -166,10 +166,10 @@ impl TypedEvent {
                 }
             }
             Key::Queue => self.is_dropped = text.eq_ignore_ascii_case(NULL_QUEUE),
-            Key::Host => set(&mut self.meta.host, &text, "host::"),
-            Key::Source => set(&mut self.meta.source, &text, "source::"),
-            Key::Sourcetype => set(&mut self.meta.sourcetype, &text, "sourcetype::"),
-            Key::Index => set(&mut self.meta.index, &text, ""),
+            Key::Host => set_metadata(&mut self.meta.host, &text, "host::"),
+            Key::Source => set_metadata(&mut self.meta.source, &text, "source::"),
+            Key::Sourcetype => set_metadata(&mut self.meta.sourcetype, &text, "sourcetype::"),
+            Key::Index => set_metadata(&mut self.meta.index, &text, ""),
             Key::Field(name) => {
                 self.remove_field(name);
                 self.add_field(Arc::from(name.as_str()), text.into_owned());
@@ -185,7 +185,7 @@ impl TypedEvent {
     /// Replaces the text, cut to the maximum event size.
     pub(crate) fn set_raw(&mut self, text: String) {
         self.raw = text;
-        self.is_cut |= cut(&mut self.raw, EVENT_BYTES_MAX);
+        self.is_truncated |= truncate_text(&mut self.raw, EVENT_BYTES_MAX);
     }
 
     /// Adds a value to a field. Names that begin with an underscore are internal to the pipeline and not indexed.
@@ -193,7 +193,7 @@ impl TypedEvent {
         if name.is_empty() || name.starts_with('_') || self.fields.len() >= FIELDS_MAX {
             return;
         }
-        self.is_cut |= cut(&mut value, VALUE_BYTES_MAX);
+        self.is_truncated |= truncate_text(&mut value, VALUE_BYTES_MAX);
         self.fields.push((name, value));
     }
 
@@ -204,7 +204,7 @@ impl TypedEvent {
 }
 
 /// Replaces a metadata text; the kind prefix is removed.
-fn set(place: &mut Arc<str>, text: &str, kind: &str) {
+fn set_metadata(place: &mut Arc<str>, text: &str, kind: &str) {
     let bare = text.strip_prefix(kind).unwrap_or(text);
     let bare = &bare[..cut_at_character(bare.as_bytes(), VALUE_BYTES_MAX)];
     if !bare.is_empty() && **place != *bare {
@@ -213,7 +213,7 @@ fn set(place: &mut Arc<str>, text: &str, kind: &str) {
 }
 
 /// Cuts a text; returns whether it was too long.
-fn cut(text: &mut String, most: usize) -> bool {
+fn truncate_text(text: &mut String, most: usize) -> bool {
     let kept = cut_at_character(text.as_bytes(), most);
     let is_longer = kept < text.len();
     text.truncate(kept);

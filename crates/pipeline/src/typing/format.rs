@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::pattern::Groups;
-use crate::text::piece;
+use crate::text::lossy_slice;
 
 /// Separator of name and value.
 const PAIR: &str = "::";
@@ -63,7 +63,7 @@ impl Template {
     pub(crate) fn fill<'a>(&'a self, text: &'a str, groups: &Groups, previous: &'a str) -> Option<Cow<'a, str>> {
         let one = |part: &'a FormatPart| match part {
             FormatPart::Text(plain) => Some(Cow::Borrowed(plain.as_str())),
-            FormatPart::Group(number) => groups.get(*number).map(|range| piece(text.as_bytes(), range)),
+            FormatPart::Group(number) => groups.get(*number).map(|range| lossy_slice(text.as_bytes(), range)),
             FormatPart::Previous => Some(Cow::Borrowed(previous)),
         };
         if let [only] = self.parts.as_slice() {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_behind_dollars() {
+    fn groups_are_referenced_by_dollar_signs() {
         assert_eq!(filled("(a)(b)", "$2-$1 $3 $ $0", "ab").unwrap(), "b-a $3 $ before");
         assert_eq!(filled("(a)", "$12", "a").unwrap(), "a2");
         assert_eq!(filled("(a)|(b)", "$1", "b"), None);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_parted_by_blanks_outside_quotes() {
+    fn pairs_are_split_at_blanks_outside_quotes() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             pairs("a::$1  b::\"x y\" junk \"c d\"::e::f"),

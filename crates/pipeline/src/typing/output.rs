@@ -14,9 +14,9 @@ use super::plan::{SharedPlan, TypingPlan};
 use crate::pipeline::PipelineCounters;
 
 /// Maximum number of cached plans by source, host and sourcetype; beyond that, the cache is cleared.
-const KNOWN_MAX: usize = 4_096;
+const CACHED_PLANS_MAX: usize = 4_096;
 /// Maximum number of distinct plans shared by the cached entries; beyond that, the cache is cleared.
-const SHARED_MAX: usize = 256;
+const DISTINCT_PLANS_MAX: usize = 256;
 
 /// The typing stage of one source.
 #[derive(Debug)]
@@ -75,13 +75,13 @@ impl Typing {
             if self.host_is_fixed {
                 event.meta.host = Arc::clone(&host);
             }
-            if let Some(text) = settle_index(&mut event.meta, &index, &self.indexes) {
+            if let Some(text) = resolve_index(&mut event.meta, &index, &self.indexes) {
                 self.refused.get_or_insert(text);
             }
             counters.events += 1;
-            counters.truncated_lines += u64::from(event.is_cut);
+            counters.truncated_lines += u64::from(event.is_truncated);
             let row = u32_of(out.len());
-            let meta = self.rows.row_of(&event.meta, out);
+            let meta = self.rows.metadata_row(&event.meta, out);
             out.push(event.raw.as_bytes(), event.time, meta);
             let field = |(name, value): (Arc<str>, String)| IndexedField { row, name, value: value.into() };
             let routing = event.routing().filter(|_| self.indexes.keeps_routing());
@@ -93,7 +93,7 @@ impl Typing {
 
 /// Sets the event's index to the one chosen by its rules. If that index does not accept events, sets `lastChanceIndex`
 /// or the input's index instead, and returns the reason.
-fn settle_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Option<String> {
+fn resolve_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Option<String> {
     if Arc::ptr_eq(&meta.index, own) || meta.index == *own {
         return None;
     }
@@ -127,7 +127,7 @@ impl MetadataRows {
         }
     }
 
-    fn row_of(&mut self, meta: &Metadata, out: &mut EventBatch) -> u32 {
+    fn metadata_row(&mut self, meta: &Metadata, out: &mut EventBatch) -> u32 {
         if let Some((last, row)) = &self.last
             && last == meta
         {
@@ -200,14 +200,14 @@ impl EventTyping {
         let plan = match shared {
             Some(plan) => plan,
             None => {
-                let plan = TypingPlan::tolerant(&self.props, &meta.source, &meta.host, &meta.sourcetype, &settings);
+                let plan = TypingPlan::new_lenient(&self.props, &meta.source, &meta.host, &meta.sourcetype, &settings);
                 Arc::new(plan)
             }
         };
-        if known.by_names.len() >= KNOWN_MAX {
+        if known.by_names.len() >= CACHED_PLANS_MAX {
             known.by_names.clear();
         }
-        if known.by_settings.len() >= SHARED_MAX {
+        if known.by_settings.len() >= DISTINCT_PLANS_MAX {
             known.by_settings.clear();
         }
         if is_shared {
@@ -236,7 +236,7 @@ impl EventTyping {
         }
         let kept = std::iter::once(typed).chain(copies).filter(|event| !event.is_dropped);
         let settle = |mut event: TypedEvent| {
-            let fault = settle_index(&mut event.meta, &index, self.props.indexes());
+            let fault = resolve_index(&mut event.meta, &index, self.props.indexes());
             refused = refused.take().or(fault);
             let routing = event.routing().filter(|_| self.props.indexes().keeps_routing());
             event.fields.extend(routing);

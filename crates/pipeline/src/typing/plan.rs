@@ -14,7 +14,7 @@ use crate::error::PipelineError;
 use crate::setting_faults;
 
 /// Maximum nesting of copies of copies.
-const COPIES_DEEP_MAX: usize = 8;
+const COPY_DEPTH_MAX: usize = 8;
 /// Maximum total number of plans for the copies of one source.
 const PLANS_MAX: usize = 256;
 
@@ -44,7 +44,7 @@ impl TypingPlan {
     }
 
     /// Like [`TypingPlan::new`], but skips unusable settings.
-    pub(crate) fn tolerant(
+    pub(crate) fn new_lenient(
         props: &PropsResolver,
         source: &str,
         host: &str,
@@ -52,12 +52,13 @@ impl TypingPlan {
         settings: &TypingSettings,
     ) -> TypingPlan {
         let make = |settings: &TypingSettings| TypingPlan::new(props, source, host, sourcetype, settings);
-        let (made, problem) = setting_faults::make_of(settings.clone(), make, setting_faults::leave_out_rule);
+        let (made, problem) =
+            setting_faults::build_lenient(settings.clone(), make, setting_faults::remove_rule_setting);
         TypingPlan { problem, ..made.unwrap_or_default() }
     }
 
     /// The error of the first skipped setting.
-    pub fn problem(&self) -> Option<&PipelineError> {
+    pub fn settings_error(&self) -> Option<&PipelineError> {
         self.problem.as_ref()
     }
 
@@ -76,7 +77,7 @@ impl TypingPlan {
         if self.drop_older_than.is_some_and(|age| event.time < now.saturating_sub(age)) {
             event.is_dropped = true;
         }
-        if let std::borrow::Cow::Owned(text) = sed::edited(&self.sed, &event.raw) {
+        if let std::borrow::Cow::Owned(text) = sed::apply_all(&self.sed, &event.raw) {
             event.set_raw(text);
         }
         run_classes(&self.transforms, event, copies, now);
@@ -139,7 +140,7 @@ impl<'a> Compiler<'a> {
 
     /// The plan for a copy with this sourcetype; `None` if a copy would copy itself.
     pub(crate) fn copy(&mut self, rule: &IndexRule, sourcetype: &str) -> Result<Option<TypingPlan>, PipelineError> {
-        if self.chain.iter().any(|known| known == sourcetype) || self.chain.len() > COPIES_DEEP_MAX {
+        if self.chain.iter().any(|known| known == sourcetype) || self.chain.len() > COPY_DEPTH_MAX {
             return Ok(None);
         }
         self.plans += 1;

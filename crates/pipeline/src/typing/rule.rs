@@ -40,14 +40,14 @@ struct MatchRule {
     source: Key,
     lookahead: usize,
     repeats: bool,
-    writes: Writes,
+    writes: MatchEffect,
     /// The sourcetype of the copy that the rule makes, and the plan of that copy.
     copy: Option<(Arc<str>, TypingPlan)>,
 }
 
 /// Effect of a match.
 #[derive(Debug)]
-enum Writes {
+enum MatchEffect {
     /// Adds fields or, with `replaces`, replaces existing ones.
     Fields {
         pairs: Vec<(Template, Template)>,
@@ -91,14 +91,14 @@ impl Rule {
             Action::Evaluate(assignments) => assignments.run(event, now),
             Action::Nothing => {}
         }
-        self.stop_if.as_ref().is_some_and(|condition| condition.holds(event, now))
+        self.stop_if.as_ref().is_some_and(|condition| condition.is_true(event, now))
     }
 }
 
 impl MatchRule {
     fn new(rule: &IndexRule, pattern: Pattern, compiler: &mut Compiler<'_>) -> Result<MatchRule, PipelineError> {
         let groups = pattern.groups().count();
-        let fields = |format: &str, replaces: bool| Writes::Fields {
+        let fields = |format: &str, replaces: bool| MatchEffect::Fields {
             pairs: pairs(format)
                 .iter()
                 .map(|(name, value)| (Template::new(name, groups), Template::new(value, groups)))
@@ -111,10 +111,12 @@ impl MatchRule {
                 Some(added) => fields(added, false),
                 None => fields(&rule.format, true),
             },
-            (false, _) if rule.dest_key.is_empty() => Writes::Nothing,
-            (false, key) => {
-                Writes::Key { key, template: Template::new(&rule.format, groups), default: rule.default_value.clone() }
-            }
+            (false, _) if rule.dest_key.is_empty() => MatchEffect::Nothing,
+            (false, key) => MatchEffect::Key {
+                key,
+                template: Template::new(&rule.format, groups),
+                default: rule.default_value.clone(),
+            },
         };
         let copy = match &rule.clone_sourcetype {
             None => None,
@@ -165,7 +167,7 @@ impl MatchRule {
             }
         }
         if matches == 0
-            && let Writes::Key { key, default: Some(default), .. } = &self.writes
+            && let MatchEffect::Key { key, default: Some(default), .. } = &self.writes
         {
             event.write(key, Cow::Borrowed(default));
             raw_is_written |= *key == Key::Raw;
@@ -179,8 +181,8 @@ impl MatchRule {
     /// Applies the effect of one match; returns whether it replaced the event's text.
     fn write(&self, event: &mut TypedEvent, seen: &str, groups: &Groups, source: &str) -> bool {
         match &self.writes {
-            Writes::Nothing => {}
-            Writes::Fields { pairs, replaces } => {
+            MatchEffect::Nothing => {}
+            MatchEffect::Fields { pairs, replaces } => {
                 let fill = |template: &Template| template.fill(seen, groups, "").map(Cow::into_owned);
                 let filled: Option<Vec<(String, String)>> =
                     pairs.iter().map(|(name, value)| Some((fill(name)?, fill(value)?))).collect();
@@ -190,7 +192,7 @@ impl MatchRule {
                 }
                 filled.into_iter().for_each(|(name, value)| event.add_field(Arc::from(name), value));
             }
-            Writes::Key { key, template, .. } => {
+            MatchEffect::Key { key, template, .. } => {
                 let previous = match key {
                     _ if !template.needs_previous() => String::new(),
                     Key::Raw if self.source == Key::Raw => source.to_owned(),

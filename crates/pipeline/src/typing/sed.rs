@@ -77,8 +77,8 @@ fn command(text: &str) -> Result<(Command, &str), Fault> {
     };
     let unended = || Fault::invalid(format!("a command needs three {sign}"));
     let body = letters.as_str();
-    let (first, body) = up_to(body, sign).ok_or_else(unended)?;
-    let (second, body) = up_to(body, sign).ok_or_else(unended)?;
+    let (first, body) = take_until(body, sign).ok_or_else(unended)?;
+    let (second, body) = take_until(body, sign).ok_or_else(unended)?;
     let end = body.find(char::is_whitespace).unwrap_or(body.len());
     let (flags, rest) = body.split_at(end);
     let command = match kind {
@@ -91,7 +91,7 @@ fn command(text: &str) -> Result<(Command, &str), Fault> {
 }
 
 /// The text before `sign`, with escaped signs unescaped, and the rest of the text.
-fn up_to(text: &str, sign: char) -> Option<(String, &str)> {
+fn take_until(text: &str, sign: char) -> Option<(String, &str)> {
     let mut taken = String::new();
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {
@@ -128,13 +128,13 @@ fn unescaped(text: &str) -> Vec<char> {
     let mut letters = text.chars();
     let mut out = Vec::new();
     while let Some(letter) = letters.next() {
-        out.push(if letter == '\\' { letters.next().map_or('\\', control) } else { letter });
+        out.push(if letter == '\\' { letters.next().map_or('\\', control_char) } else { letter });
     }
     out
 }
 
 /// The meaning of a letter after a backslash.
-fn control(letter: char) -> char {
+fn control_char(letter: char) -> char {
     match letter {
         'n' => '\n',
         't' => '\t',
@@ -233,7 +233,7 @@ fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, Fault> {
                 parts.push(ReplacementPart::Text(std::mem::take(&mut plain)));
                 parts.push(ReplacementPart::Group(number));
             }
-            Some(other) => plain.push(control(other)),
+            Some(other) => plain.push(control_char(other)),
             None => plain.push('\\'),
         }
     }
@@ -242,7 +242,7 @@ fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, Fault> {
 }
 
 /// The text after all edits; borrowed if nothing changed.
-pub(crate) fn edited<'a>(sed: &[Sed], text: &'a str) -> Cow<'a, str> {
+pub(crate) fn apply_all<'a>(sed: &[Sed], text: &'a str) -> Cow<'a, str> {
     let mut now = Cow::Borrowed(text);
     for class in sed {
         if let Some(next) = class.edit(&now) {
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     fn run(commands: &str, text: &str) -> String {
-        edited(&[Sed::new(commands).unwrap()], text).into_owned()
+        apply_all(&[Sed::new(commands).unwrap()], text).into_owned()
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_letter_is_written_out() {
+    fn invalid_utf_8_is_escaped() {
         assert_eq!(run("s/.$//", "gr\u{fc}"), "gr\\xC3");
     }
 }

@@ -29,7 +29,7 @@ fn typing() -> EventTyping {
 
 proptest! {
     #[test]
-    fn every_event_and_every_copy_comes_out_with_its_text(raw in "[a-pr-yü \\n\\x00-\\x1f]{0,40}") {
+    fn every_event_and_copy_keeps_its_text(raw in "[a-pr-yü \\n\\x00-\\x1f]{0,40}") {
         let typing = typing();
         let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "app".into() };
         let plan = typing.plan(&meta);

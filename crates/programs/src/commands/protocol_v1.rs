@@ -168,7 +168,7 @@ impl ProgramV1 {
             (Ok(output), None) => Ok(output),
             (Ok(_), Some(status)) => Err(Fault::unavailable(format!("its program failed ({status}): {error_text}"))),
             (Err(fault), _) if error_text.is_empty() => Err(fault),
-            (Err(fault), _) => Err(fault.reworded(|fault| format!("{fault}: {error_text}"))),
+            (Err(fault), _) => Err(fault.map_text(|fault| format!("{fault}: {error_text}"))),
         }
     }
 }

@@ -69,7 +69,7 @@ impl RunningProgram {
         let how = status.map_or_else(String::new, |status| format!(" ({status})"));
         let error_output = self.error_output.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&error_output).trim().to_owned();
-        fault.reworded(|fault| if text.is_empty() { format!("{fault}{how}") } else { format!("{fault}{how}: {text}") })
+        fault.map_text(|fault| if text.is_empty() { format!("{fault}{how}") } else { format!("{fault}{how}: {text}") })
     }
 }
 

@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::ChangeInput;
 use quarry_event::{EventBatch, Metadata};
 use quarry_inputs::changes::{
-    Action, ChangeRules, Entries, SavedScan, changes, event_text, full_text, parse_scan, scan_files, write_scan,
+    Action, ChangeRules, Entries, SavedScan, changes, content_text, event_text, parse_scan, scan_files, write_scan,
 };
 use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
 use quarry_stdx::{Fault, log, private_file};
@@ -150,7 +150,7 @@ impl Watch {
             let meta = batch.intern(&self.metadata);
             batch.push(event_text(&change, now, &TimeZone::UTC).as_bytes(), now, meta);
             let Some(most) = self.input.full_bytes_max.filter(|_| change.action != Action::Delete) else { continue };
-            match full_text(change.path, change.entry, most) {
+            match content_text(change.path, change.entry, most) {
                 Ok(Some(text)) => {
                     let source = change.path.display().to_string();
                     let meta = batch.intern(&Metadata { source: source.into(), ..self.metadata.clone() });

@@ -57,7 +57,7 @@ impl StopSignal {
 
 /// Checks the settings common to all inputs that run programs.
 pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), Fault> {
-    store.check_index(&input.index).map_err(|fault| fault.at(format_args!("[{}]", input.stanza)))?;
+    store.check_index(&input.index).map_err(|fault| fault.with_context(format_args!("[{}]", input.stanza)))?;
     for setting in &input.left_out {
         log::warning(format!("inputs.conf [{}]: {setting} is not carried out", input.stanza));
     }

@@ -32,7 +32,7 @@ const OPTIONS: &[(&str, &str, bool)] = &[
 
 /// Creates the input of a stanza; the error says why it cannot run.
 pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, Fault> {
-    let about = |fault: Fault| fault.at(format_args!("[{}]", input.stanza));
+    let about = |fault: Fault| fault.with_context(format_args!("[{}]", input.stanza));
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let interval = Schedule::parse(&input.interval).map_err(about)?;

@@ -53,7 +53,7 @@ pub(crate) fn programs(
                 let store = stores(input.routing.as_deref());
                 check(&input, &*store).map(|()| program.inputs.push((input, store)))
             }
-            Err(fault) => Err(fault.clone().at(format_args!("[{stanza}]"))),
+            Err(fault) => Err(fault.clone().with_context(format_args!("[{stanza}]"))),
         };
         if let Err(fault) = taken {
             faults.push(format!("inputs.conf {fault}; the input is left out"));
@@ -150,7 +150,8 @@ impl ModularProgram {
         let Some((first, store)) = group.first() else { return Ok(None) };
         let mut schedule: Option<Schedule> = None;
         for (input, _) in group {
-            let own = Schedule::parse(&input.interval).map_err(|fault| fault.at(format_args!("[{}]", input.stanza)))?;
+            let own = Schedule::parse(&input.interval)
+                .map_err(|fault| fault.with_context(format_args!("[{}]", input.stanza)))?;
             schedule = Some(schedule.map_or(own.clone(), |known| known.more_frequent(own)));
         }
         let inputs: Vec<&ProgramInput> = group.iter().map(|(input, _)| input).collect();

@@ -259,8 +259,8 @@ impl Run<'_> {
     }
 
     fn save_checkpoint(&mut self) -> Result<(), Fault> {
-        self.appender.settle(0).map_err(|error| Fault::io("events are lost", error))?;
-        let (Some(mark), Some(now)) = (&self.task.mark, self.reader.mark()) else { return Ok(()) };
+        self.appender.wait_until_at_most(0).map_err(|error| Fault::io("events are lost", error))?;
+        let (Some(mark), Some(now)) = (&self.task.mark, self.reader.resume_position()) else { return Ok(()) };
         if self.kept.as_deref() != Some(now) {
             private_file::write(&mark.file, now)?;
             self.kept = Some(now.to_owned());

@@ -91,7 +91,7 @@ pub(crate) fn query(program: &Program, environment: &[(String, String)], stop: &
                     // If there is no answer, the error output says more about the cause.
                     drop(stderr.read_to_string(&mut said));
                     let last = said.trim().lines().last().unwrap_or_default().to_owned();
-                    if last.is_empty() { fault } else { fault.reworded(|fault| format!("{fault}: {last}")) }
+                    if last.is_empty() { fault } else { fault.map_text(|fault| format!("{fault}: {last}")) }
                 });
             }
             Ok(Err(error)) => return Err(Fault::io("its answer to --scheme cannot be read", error)),

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use quarry_conf::KvMode;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
-use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
+use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name};
 
 use super::inner_pairs::InnerPair;
 use super::json::JsonColumns;
@@ -287,7 +287,7 @@ impl Sample<'_> {
                 return;
             }
             let name = clean_key(key);
-            let named = names.iter().position(|known| *known == beside_own(&name));
+            let named = names.iter().position(|known| *known == extracted_name(&name));
             if let Some(at) = named
                 && found[at] == ValueLocation::Absent
             {

@@ -9,7 +9,7 @@
 use memchr::memmem::Finder;
 use quarry_event::template::{Template, TemplatePart, TemplateSet, ValueTraits};
 use quarry_pipeline::extract::key_value::KEY_BYTES_MAX;
-use quarry_pipeline::extract::{auto_kv, beside_own, clean_key};
+use quarry_pipeline::extract::{auto_kv, clean_key, extracted_name};
 
 use super::fields::{VALUE_ENDS, is_key_byte};
 use super::value_location::ValueLocation;
@@ -75,7 +75,7 @@ impl InnerPair {
         key_end.find(text)?;
         let mut found = None;
         auto_kv(std::str::from_utf8(text).ok()?, &mut |key, value| {
-            if found.is_none() && *beside_own(&clean_key(key)) == *self.name {
+            if found.is_none() && *extracted_name(&clean_key(key)) == *self.name {
                 found = Some(value);
             }
         });

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::template::{ByteSet, ColumnKind, Dictionary, NumberFormat, Template, TemplatePart, TemplateSet};
-use quarry_pipeline::extract::{JsonPath, beside_own, json_fields};
+use quarry_pipeline::extract::{JsonPath, extracted_name, json_fields};
 
 use super::value_location::{Nested, NestedValue, ValueLocation};
 
@@ -30,7 +30,7 @@ const PLACEHOLDER: char = '7';
 const KEY_PLACEHOLDER: char = '\u{e000}';
 /// Prefix of keys that represent a column's optional members; the column number follows (U+E001, private use).
 const MEMBERS_PLACEHOLDER: char = '\u{e001}';
-/// Prefix of the names that [`beside_own`] returns.
+/// Prefix of the names that [`extracted_name`] returns.
 const COLLISION_PREFIX: &str = "extracted_";
 /// Maximum number of dictionary entries checked one by one; nothing is proven about a larger dictionary.
 const CHECKED_VALUES_MAX: u32 = 65_536;
@@ -144,7 +144,7 @@ impl<'a> JsonColumns<'a> {
                 named.for_each(|(_, place)| *place = ValueLocation::Text);
                 return;
             }
-            let Some(at) = names.iter().position(|known| known == beside_own(path)) else { return };
+            let Some(at) = names.iter().position(|known| known == extracted_name(path)) else { return };
             found[at] = match (&found[at], value) {
                 (ValueLocation::Absent, Cow::Borrowed(value)) => sample.scalar_location(value),
                 // Several values, or a value with escapes.

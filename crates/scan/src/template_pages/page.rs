@@ -201,7 +201,7 @@ impl<'a> PageReader<'a> {
 
     /// Whether a number column contains this number; `None` if finding out costs as much as reading the column.
     pub(super) fn contains_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, EngineError> {
-        Ok(self.template_page()?.holds_number(column, number)?)
+        Ok(self.template_page()?.contains_number(column, number)?)
     }
 
     /// Texts of a column in these rows, all of which must have a text.

@@ -2,7 +2,7 @@
 //! these counts in a finished job's file.
 
 use quarry_engine::ScanProgress;
-use quarry_store::ReadFigures;
+use quarry_store::ReadStats;
 use serde_json::{Value, json};
 
 /// Counts of a search.
@@ -13,14 +13,14 @@ pub(super) struct Counts {
     /// Number of events that matched the search's first part.
     pub(super) matched: u64,
     /// Counters of reads from buckets on remote volumes.
-    pub(super) reads: ReadFigures,
+    pub(super) reads: ReadStats,
 }
 
 impl Counts {
     /// Counts of a search so far.
     pub(super) fn from_progress(progress: &ScanProgress) -> Counts {
         let (scanned, matched) = (progress.events_scanned(), progress.events_matched());
-        Counts { scanned, matched, reads: progress.reads().figures() }
+        Counts { scanned, matched, reads: progress.reads().stats() }
     }
 
     /// Counts of a finished job; counts that its facts file lacks are 0.
@@ -30,7 +30,7 @@ impl Counts {
         Counts {
             scanned: number(&facts["scanned"]),
             matched: number(&facts["matched"]),
-            reads: ReadFigures {
+            reads: ReadStats {
                 cached_reads: of_reads("cached_reads"),
                 cached_bytes: of_reads("cached_bytes"),
                 requests: of_reads("requests"),
@@ -45,7 +45,7 @@ impl Counts {
         facts["scanned"] = self.scanned.into();
         facts["matched"] = self.matched.into();
         if !self.reads.is_empty() {
-            let ReadFigures { cached_reads, cached_bytes, requests, fetched_bytes, waited_ns } = self.reads;
+            let ReadStats { cached_reads, cached_bytes, requests, fetched_bytes, waited_ns } = self.reads;
             facts["remote_reads"] = json!({
                 "cached_reads": cached_reads, "cached_bytes": cached_bytes, "requests": requests,
                 "fetched_bytes": fetched_bytes, "waited_ns": waited_ns,
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn counts_round_trip_through_job_facts() {
-        let reads = ReadFigures { cached_reads: 1, cached_bytes: 2, requests: 3, fetched_bytes: 4, waited_ns: 5 };
+        let reads = ReadStats { cached_reads: 1, cached_bytes: 2, requests: 3, fetched_bytes: 4, waited_ns: 5 };
         for counts in [Counts { scanned: 7, matched: 6, reads }, Counts { scanned: 1, ..Counts::default() }] {
             let mut facts = json!({ "finalized": false });
             counts.record(&mut facts);

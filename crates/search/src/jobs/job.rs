@@ -13,7 +13,7 @@ use quarry_engine::{CostReport, Costs, Previews, ScanProgress, SearchShape, Stop
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::{SharedClock, log};
-use quarry_store::ReadFigures;
+use quarry_store::ReadStats;
 use serde_json::{Value, json};
 
 use super::costs;
@@ -108,7 +108,7 @@ pub struct JobStatus {
     /// Number of events that matched the search's first part.
     pub matched: u64,
     /// Counters of reads from buckets on remote volumes.
-    pub reads: ReadFigures,
+    pub reads: ReadStats,
     /// Costs of the parts of the search; empty for a real-time search.
     pub costs: CostReport,
     /// Run time in milliseconds.

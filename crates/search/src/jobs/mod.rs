@@ -38,7 +38,7 @@ use crate::answer_hints::{AnswerWatch, AnsweredSearch};
 pub use crate::dispatch::JobFolderError;
 use crate::dispatch::JobStore;
 use crate::service::{SearchError, SearchParams, SearchService};
-pub use quarry_store::ReadFigures;
+pub use quarry_store::ReadStats;
 
 /// Default lifetime of a finished job in seconds (limits.conf `[search] ttl`).
 pub const TTL_S: i64 = 600;

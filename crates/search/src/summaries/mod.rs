@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use jiff::tz::TimeZone;
 use quarry_apps::{LookupFiles, Lookups};
-use quarry_blob::{BlobError, BlobStore, LocalFolder};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore};
 use quarry_bucket::ReadAt;
 use quarry_collections::Collections;
 use quarry_conf::{AccelerationSettings, DataModelsConf, Layers, Transforms};
@@ -79,7 +79,7 @@ const INDEX_TIME_SETTINGS: [&str; 34] = [
 /// The summaries of a data directory.
 pub struct ModelSummaries {
     layers: Layers,
-    folder: LocalFolder,
+    folder: DirectoryStore,
     lookups: Lookups,
     /// Digest of the search-time settings in `layers`.
     settings: String,
@@ -104,7 +104,7 @@ impl ModelSummaries {
         let (settings, tables) = search_time_digest(layers);
         ModelSummaries {
             layers: layers.clone(),
-            folder: LocalFolder::open_existing(&data_dir.join(FOLDER)),
+            folder: DirectoryStore::open_existing(&data_dir.join(FOLDER)),
             lookups,
             settings,
             tables,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use quarry_blob::{BlobError, BlobStore, S3, S3Credentials, S3Settings};
+use quarry_blob::{BlobError, BlobStore, S3Credentials, S3Settings, S3Store};
 use quarry_stdx::{SharedClock, SystemClock, log, random};
 
 pub(crate) use self::arguments::S3BenchArgs;
@@ -51,7 +51,7 @@ const COLUMNS: &[&str] = &[
 /// An endpoint, with a store that uses only it.
 struct Target {
     endpoint: String,
-    store: S3,
+    store: S3Store,
 }
 
 /// State shared by all phases.
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
     let mut targets = Vec::new();
     for settings in settings(arguments)? {
         let endpoint = settings.endpoints.first().cloned().unwrap_or_else(|| format!("AWS {}", settings.region));
-        targets.push(Target { endpoint, store: S3::open(settings, clock.clone())? });
+        targets.push(Target { endpoint, store: S3Store::open(settings, clock.clone())? });
     }
     let bench = Bench {
         arguments,
@@ -241,7 +241,7 @@ struct ThreadWork {
     made: Vec<String>,
 }
 
-fn read_whole(store: &S3, name: &str) -> Result<usize, BlobError> {
+fn read_whole(store: &S3Store, name: &str) -> Result<usize, BlobError> {
     let object = store.open(name)?;
     let len = usize::try_from(object.len()).unwrap_or(usize::MAX);
     let read = object.read_at(0, len);

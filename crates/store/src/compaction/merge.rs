@@ -15,10 +15,10 @@ use quarry_event::{PageColumns, TimeNs};
 use crate::compaction::pace::{Pace, Stopped};
 use crate::compaction::regroup::{Regroup, SlabLimits};
 use crate::compaction::report::Merge;
-use crate::deletion::{Moved, Ranks};
-use crate::object_names::stem_of;
+use crate::deletion::{MergedRows, Ranks};
+use crate::object_names::object_stem;
 use crate::seal::choose_names;
-use crate::sealed_buckets::{Live, SealedBucket};
+use crate::sealed_buckets::{RemainingRows, SealedBucket};
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
@@ -32,18 +32,18 @@ pub(crate) enum Failure {
     /// The store is stopping.
     Stopped,
     /// A retry may succeed.
-    Later(StoreError),
+    Transient(StoreError),
     /// A bucket was retired, or some of its events were deleted, in the meantime.
     Changed,
     /// A bucket, given by number, cannot be read.
     Damaged(u64, Damage),
     /// A retry would fail the same way.
-    Never(String),
+    Permanent(String),
 }
 
 impl<E: Into<StoreError>> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure::Later(error.into())
+        Failure::Transient(error.into())
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn merge(
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<Merge, Failure> {
-    check_room(shared, inputs)?;
+    check_free_space(shared, inputs)?;
     let (encoded, content) = encode_checked(shared, inputs, pace, add)?;
     let left: u64 = inputs.iter().map(|bucket| bucket.row.events - bucket.deleted_events()).sum();
     assert_eq!(content.events, left, "a merged bucket has each event of its inputs that is not deleted");
@@ -70,7 +70,7 @@ pub(crate) fn merge(
     shared.catalog.begin_seal(&row)?;
     let stored = put(shared, &mut row, encoded, pace);
     if stored.is_err() {
-        withdraw(shared, &row);
+        delete_output(shared, &row);
     }
     stored?;
     commit(shared, &row, inputs)?;
@@ -89,7 +89,7 @@ fn stored_bytes(inputs: &[Arc<SealedBucket>]) -> u64 {
 
 /// Refuses a merge whose new objects would take the space that appends need, since the old objects are deleted only
 /// later.
-fn check_room(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
+fn check_free_space(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let path = data_dir::objects(&shared.options.dir);
     let needed = shared.options.free_bytes_min.saturating_add(stored_bytes(inputs));
     // If the free space is unknown, the merge goes ahead; the write then fails if there is too little.
@@ -130,16 +130,16 @@ fn for_each_slab(
     pace: &mut Pace<'_>,
     visit: &mut dyn FnMut(&SlabSource<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut regroup = Regroup::new(SlabLimits::TARGET);
+    let mut regroup = Regroup::new(SlabLimits::SEAL_LIMITS);
     for bucket in inputs {
         let damaged =
             |reason: String| Failure::Damaged(bucket.row.number, Damage { bucket: bucket.id().to_owned(), reason });
         // Bypasses the caches, so that the merge does not evict what searches need.
-        let open = shared.readers.open_anew(bucket).map_err(|error| damaged(error.to_string()))?;
+        let open = shared.readers.open_uncached(bucket).map_err(|error| damaged(error.to_string()))?;
         let (mut events, mut raw_bytes) = (0, 0);
         let pages = open.infos.iter().map(Vec::len).sum::<usize>().max(1) as u64;
         for (slab, infos) in open.infos.iter().enumerate() {
-            let live = bucket.deleted.as_ref().and_then(|deleted| Live::new(deleted, infos));
+            let live = bucket.deleted.as_ref().and_then(|deleted| RemainingRows::new(deleted, infos));
             let left = live.as_ref().map_or(infos, |live| &live.infos);
             let slab_events = left.iter().map(|page| u64::from(page.events)).sum();
             regroup.start_slab(slab_events, left.iter().map(|page| page.raw_bytes).sum());
@@ -149,7 +149,7 @@ fn for_each_slab(
                 events += page.len() as u64;
                 raw_bytes += page.raw.len() as u64;
                 regroup.add(&match &live {
-                    Some(live) => live.left_of(at, page),
+                    Some(live) => live.remove_deleted(at, page),
                     None => page,
                 });
                 pace.step(bucket.row.object_bytes / pages)?;
@@ -161,7 +161,7 @@ fn for_each_slab(
             return Err(damaged(format!("it has {events} events, but the catalog says {}", bucket.row.events)));
         }
     }
-    regroup.into_rest().iter().try_for_each(|slab| visit(&slab.source()))
+    regroup.into_slabs().iter().try_for_each(|slab| visit(&slab.source()))
 }
 
 /// Encodes the merged bucket and verifies that it decodes to the events of the inputs, which are read again. The bucket
@@ -175,23 +175,25 @@ fn encode_checked(
     let mut proven = |templates: bool| {
         let locators = Locators::IncludedWithin(stored_bytes(inputs));
         let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, templates, locators };
-        let mut encoder = unwaited(shared, || BucketEncoder::new(&options))?;
+        let mut encoder = run_uninterruptible(shared, || BucketEncoder::new(&options))?;
         let mut content = Content::default();
         for_each_slab(shared, inputs, pace, &mut |slab| {
             content.add(slab);
-            unwaited(shared, || add(&mut encoder, slab))
+            run_uninterruptible(shared, || add(&mut encoder, slab))
         })?;
-        let encoded = unwaited(shared, || encoder.finish())?;
-        let mut verifier = unwaited(shared, || BucketVerifier::new(&encoded))?;
-        for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || verifier.verify_next_slab(slab)))?;
-        unwaited(shared, || verifier.finish())?;
+        let encoded = run_uninterruptible(shared, || encoder.finish())?;
+        let mut verifier = run_uninterruptible(shared, || BucketVerifier::new(&encoded))?;
+        for_each_slab(shared, inputs, pace, &mut |slab| {
+            run_uninterruptible(shared, || verifier.verify_next_slab(slab))
+        })?;
+        run_uninterruptible(shared, || verifier.finish())?;
         Ok((encoded, content))
     };
     match proven(true) {
         // An error in the template splitter must not prevent the merge, so the events are encoded as plain text.
-        Err(Failure::Never(fault)) => {
+        Err(Failure::Permanent(fault)) => {
             let plain = proven(false)?;
-            shared.tell(format!(
+            shared.report_message(format!(
                 "buckets are merged as plain text because their columns are wrong: {fault}; please report this"
             ));
             Ok(plain)
@@ -202,7 +204,7 @@ fn encode_checked(
 
 /// Runs work that cannot be interrupted. A stopping store does not wait for this work: while `compaction_encodes` is
 /// set, the merge changes nothing, and it fails as soon as the work ends.
-fn unwaited<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -> Result<T, Failure> {
+fn run_uninterruptible<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -> Result<T, Failure> {
     let encodes = |encodes: bool| {
         let mut state = shared.state();
         state.compaction_encodes = encodes;
@@ -211,17 +213,17 @@ fn unwaited<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -
     encodes(true)?;
     let done = work();
     encodes(false)?;
-    done.map_err(|error| Failure::Never(error.to_string()))
+    done.map_err(|error| Failure::Permanent(error.to_string()))
 }
 
 fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> Result<BucketRow, Failure> {
     let rows = || inputs.iter().map(|bucket| &bucket.row);
     let (Some(first), Some((time_min, time_max))) = (rows().next(), content.times) else {
-        return Err(Failure::Never("nothing to merge".to_owned()));
+        return Err(Failure::Permanent("nothing to merge".to_owned()));
     };
     let level = rows().map(|row| row.level).max().unwrap_or(0);
     let number = shared.state().take_number();
-    let stem = stem_of(&first.index, number);
+    let stem = object_stem(&first.index, number);
     Ok(BucketRow {
         number,
         index: first.index.to_string(),
@@ -290,7 +292,7 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
         shared.state().sealed.get(bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket))
     };
     if !inputs.iter().all(is_live) {
-        withdraw(shared, row);
+        delete_output(shared, row);
         return Err(Failure::Changed);
     }
     let live = BucketRow { state: BucketState::Live, ..row.clone() };
@@ -298,8 +300,8 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     // After an error it is unknown whether the transaction was committed: the objects stay, and the next start resolves
     // it.
     if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
-        withdraw(shared, row);
-        return Err(Failure::Never("the catalog does not have all of them as live".to_owned()));
+        delete_output(shared, row);
+        return Err(Failure::Permanent("the catalog does not have all of them as live".to_owned()));
     }
     let mut state = shared.state();
     let to = state.add_sealed(SealedBucket::new(live));
@@ -308,7 +310,7 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let mut first_row = 0;
     for bucket in inputs {
-        let moved = Moved { to: Arc::clone(to.hold()), first_row, dropped: bucket.deleted.clone() };
+        let moved = MergedRows { to: Arc::clone(to.hold()), first_row, dropped: bucket.deleted.clone() };
         assert!(bucket.hold().moved.get().is_none(), "a bucket is merged once");
         bucket.hold().moved.get_or_init(|| moved);
         first_row += bucket.row.events - bucket.deleted_events();
@@ -319,11 +321,12 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
 }
 
 /// Deletes the objects of a failed merge; leftovers are deleted at the next start.
-fn withdraw(shared: &Shared, row: &BucketRow) {
+fn delete_output(shared: &Shared, row: &BucketRow) {
     let blobs = shared.readers.blobs();
     let deleted = blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter));
-    let forgotten = deleted.map_err(StoreError::from).and_then(|()| Ok(shared.catalog.forget(row.number)?));
+    let forgotten = deleted.map_err(StoreError::from).and_then(|()| Ok(shared.catalog.remove_bucket(row.number)?));
     if let Err(error) = forgotten {
-        shared.tell(format!("objects of unfinished bucket {} stay until the next start: {error}", row.number));
+        shared
+            .report_message(format!("objects of unfinished bucket {} stay until the next start: {error}", row.number));
     }
 }

@@ -41,12 +41,12 @@ pub(crate) fn run(shared: &Shared) {
             continue;
         }
         let mut pace = Pace::within_budget(shared);
-        let outcome = merge_noted(shared, inputs, &mut pace, BucketEncoder::add_slab);
+        let outcome = merge_and_report(shared, inputs, &mut pace, BucketEncoder::add_slab);
         drop(turn);
-        if let Err(Failure::Later(_)) = outcome {
+        if let Err(Failure::Transient(_)) = outcome {
             let state = shared.state();
             if !state.stopping {
-                drop(wait_for(&shared.compaction_hurry, state, RETRY_AFTER));
+                drop(wait_for(&shared.compaction_wakeup, state, RETRY_AFTER));
             }
         }
     }
@@ -60,14 +60,14 @@ fn wait_for_work(shared: &Shared) -> bool {
             return false;
         }
         if !is_due(shared, &mut state) {
-            if policy::is_left(&state, Request::Background) && !is_sealing(&state) {
-                state = paused(shared, state);
+            if policy::has_unexamined(&state, Request::Background) && !is_sealing(&state) {
+                state = release_briefly(shared, state);
                 continue;
             }
             state = wait(&shared.seal_done, state);
             continue;
         }
-        match quiet_left(shared, &state) {
+        match remaining_quiet_time(shared, &state) {
             Duration::ZERO => return true,
             left => state = wait_for(&shared.seal_done, state, left),
         }
@@ -75,7 +75,7 @@ fn wait_for_work(shared: &Shared) -> bool {
 }
 
 /// Time left until no slab has been sealed for long enough that a merge may begin.
-fn quiet_left(shared: &Shared, state: &State) -> Duration {
+fn remaining_quiet_time(shared: &Shared, state: &State) -> Duration {
     let Some(sealed_at) = state.sealed_at else { return Duration::ZERO };
     let quiet = Duration::from_secs(shared.options.compaction.quiet_secs);
     let passed = shared.clock.elapsed_ns().saturating_sub(sealed_at);
@@ -92,7 +92,7 @@ fn is_sealing(state: &State) -> bool {
 }
 
 /// Lets others have the state before an examination of many buckets goes on.
-fn paused<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+fn release_briefly<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
     drop(state);
     std::thread::yield_now();
     shared.state()
@@ -105,7 +105,7 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
         let number = bucket.row.number;
         // A bucket that is only on its remote volume is rarely used, and would be fetched in small parts.
         let is_here = bucket.copies.is_local();
-        is_here && !not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
+        is_here && !not_compacted.contains(&number) && shared.readers.faults.get(number).is_none()
     };
     let chosen = policy::choose(state, &is_whole, &shared.options.compaction, request);
     state.not_compacted = not_compacted;
@@ -113,7 +113,7 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
 }
 
 /// Runs one merge. A permanent failure is reported to the operator and not retried.
-pub(crate) fn merge_noted(
+pub(crate) fn merge_and_report(
     shared: &Shared,
     inputs: Vec<Arc<SealedBucket>>,
     pace: &mut Pace<'_>,
@@ -126,23 +126,25 @@ pub(crate) fn merge_noted(
     let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
     // A panic of the encoder must not end the thread.
     let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, add)));
-    let outcome = outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
+    let outcome =
+        outcome.unwrap_or_else(|_| Err(Failure::Permanent("the encoder panicked, please report this".into())));
     shared.state().compaction_encodes = false;
     match &outcome {
         Ok(_) | Err(Failure::Stopped | Failure::Changed) => {}
-        Err(Failure::Later(error)) => {
+        Err(Failure::Transient(error)) => {
             let seconds = RETRY_AFTER.as_secs();
-            shared.tell(format!(
+            shared.report_message(format!(
                 "buckets {names} cannot be compacted; next attempt in {seconds} s at the earliest: {error}"
             ));
         }
         Err(Failure::Damaged(number, damage)) => {
             shared.state().not_compacted.insert(*number);
-            shared.tell(format!("bucket {} is damaged and is not compacted: {}", damage.bucket, damage.reason));
+            shared
+                .report_message(format!("bucket {} is damaged and is not compacted: {}", damage.bucket, damage.reason));
         }
-        Err(Failure::Never(reason)) => {
+        Err(Failure::Permanent(reason)) => {
             shared.state().not_compacted.extend(numbers);
-            shared.tell(format!("buckets {names} cannot be compacted: {reason}"));
+            shared.report_message(format!("buckets {names} cannot be compacted: {reason}"));
         }
     }
     drop(inputs);
@@ -153,11 +155,11 @@ pub(crate) fn merge_noted(
 impl Shared {
     /// Rewrites a bucket without its deleted events; errors are reported. The caller holds `compacting`.
     pub(crate) fn rewrite(&self, bucket: &Arc<SealedBucket>) {
-        if let Err(error) = self.bring_here(bucket) {
-            self.tell(format!("bucket {} is not rewritten: {error}", bucket.id()));
+        if let Err(error) = self.ensure_local(bucket) {
+            self.report_message(format!("bucket {} is not rewritten: {error}", bucket.id()));
             return;
         }
-        drop(merge_noted(self, vec![Arc::clone(bucket)], &mut Pace::full(self), BucketEncoder::add_slab));
+        drop(merge_and_report(self, vec![Arc::clone(bucket)], &mut Pace::unlimited(self), BucketEncoder::add_slab));
     }
 }
 
@@ -174,10 +176,10 @@ impl Store {
             return Err(StoreError::ReadOnly);
         }
         let shared = &self.shared;
-        let _waiting = Waiting::new(shared);
+        let _waiting = CompactionWaiter::new(shared);
         let _turn = lock(&shared.compacting);
         shared.state_with_all()?.compact_again();
-        let mut report = CompactionReport::before(&shared.state());
+        let mut report = CompactionReport::begin(&shared.state());
         loop {
             let inputs = {
                 let mut state = shared.state();
@@ -185,8 +187,8 @@ impl Store {
                     return Err(StoreError::Closed);
                 }
                 let inputs = choose(shared, &mut state, Request::Explicit);
-                if inputs.is_empty() && policy::is_left(&state, Request::Explicit) {
-                    drop(paused(shared, state));
+                if inputs.is_empty() && policy::has_unexamined(&state, Request::Explicit) {
+                    drop(release_briefly(shared, state));
                     continue;
                 }
                 inputs
@@ -195,30 +197,30 @@ impl Store {
                 report.end(&shared.state());
                 return Ok(report);
             }
-            match merge_noted(shared, inputs, &mut Pace::full(shared), add) {
+            match merge_and_report(shared, inputs, &mut Pace::unlimited(shared), add) {
                 Ok(merge) => report.merges.push(merge),
                 Err(Failure::Stopped) => return Err(StoreError::Closed),
                 Err(Failure::Changed) => {}
-                Err(Failure::Later(error)) => return Err(error),
+                Err(Failure::Transient(error)) => return Err(error),
                 Err(Failure::Damaged(_, damage)) => report.skipped.push(damage),
-                Err(Failure::Never(reason)) => report.skipped.push(Damage { bucket: String::new(), reason }),
+                Err(Failure::Permanent(reason)) => report.skipped.push(Damage { bucket: String::new(), reason }),
             }
         }
     }
 }
 
 /// While this value exists, a caller waits for the compaction, which therefore does not rest.
-struct Waiting<'a>(&'a Shared);
+struct CompactionWaiter<'a>(&'a Shared);
 
-impl Waiting<'_> {
-    fn new(shared: &Shared) -> Waiting<'_> {
+impl CompactionWaiter<'_> {
+    fn new(shared: &Shared) -> CompactionWaiter<'_> {
         shared.state().compaction_requests += 1;
-        shared.compaction_hurry.notify_all();
-        Waiting(shared)
+        shared.compaction_wakeup.notify_all();
+        CompactionWaiter(shared)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CompactionWaiter<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         debug_assert!(state.compaction_requests > 0, "the caller was counted");

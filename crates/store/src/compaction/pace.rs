@@ -34,11 +34,11 @@ pub(crate) struct Pace<'a> {
 impl<'a> Pace<'a> {
     /// A pace limited by the budget in the options, unless a caller waits for the compaction.
     pub(crate) fn within_budget(shared: &'a Shared) -> Pace<'a> {
-        Pace { budget: Some(&shared.options.compaction), ..Pace::full(shared) }
+        Pace { budget: Some(&shared.options.compaction), ..Pace::unlimited(shared) }
     }
 
     /// A pace without limit.
-    pub(crate) fn full(shared: &'a Shared) -> Pace<'a> {
+    pub(crate) fn unlimited(shared: &'a Shared) -> Pace<'a> {
         Pace { shared, budget: None, since: shared.clock.elapsed_ns(), owed_ns: 0 }
     }
 
@@ -46,7 +46,7 @@ impl<'a> Pace<'a> {
     pub(crate) fn step(&mut self, bytes: u64) -> Result<(), Stopped> {
         let worked = self.shared.clock.elapsed_ns().saturating_sub(self.since);
         if let Some(budget) = self.budget {
-            self.owed_ns = self.owed_ns.saturating_add(rest_after(worked, bytes, budget));
+            self.owed_ns = self.owed_ns.saturating_add(rest_ns(worked, bytes, budget));
         }
         let state = self.shared.state();
         if state.stopping {
@@ -58,7 +58,7 @@ impl<'a> Pace<'a> {
         if self.owed_ns >= REST_NS_MIN {
             let rest = Duration::from_nanos(self.owed_ns.unsigned_abs());
             self.owed_ns = 0;
-            if wait_for(&self.shared.compaction_hurry, state, rest).stopping {
+            if wait_for(&self.shared.compaction_wakeup, state, rest).stopping {
                 return Err(Stopped);
             }
         }
@@ -68,7 +68,7 @@ impl<'a> Pace<'a> {
 }
 
 /// Rest in nanoseconds after a step that took `worked_ns` and transferred `bytes`.
-fn rest_after(worked_ns: i64, bytes: u64, budget: &CompactionOptions) -> i64 {
+fn rest_ns(worked_ns: i64, bytes: u64, budget: &CompactionOptions) -> i64 {
     let percent = i64::from(budget.cpu_percent).clamp(1, PERCENT_MAX);
     let by_cpu = worked_ns.saturating_mul(PERCENT_MAX - percent) / percent;
     let by_disk = match budget.bytes_per_second {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rest_keeps_the_share_of_a_core_and_of_the_disk() {
+    fn rests_keep_cpu_and_disk_use_within_the_budget() {
         for (cpu_percent, bytes_per_second, worked, bytes, expected) in [
             (100, 0, 1_000, 1 << 30, 0),
             (50, 0, 1_000, 0, 1_000),
@@ -100,7 +100,7 @@ mod tests {
             (100, 1, 0, u64::MAX, i64::MAX),
         ] {
             let budget = CompactionOptions { cpu_percent, bytes_per_second, ..CompactionOptions::default() };
-            assert_eq!(rest_after(worked, bytes, &budget), expected, "{cpu_percent} % and {bytes_per_second} B/s");
+            assert_eq!(rest_ns(worked, bytes, &budget), expected, "{cpu_percent} % and {bytes_per_second} B/s");
         }
     }
 }

@@ -28,7 +28,7 @@ const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 const INPUTS_MIN: usize = 2;
 
 /// A bucket is rewritten in the background if at least one of this many of its events is deleted.
-const REWRITE_PART: u64 = 4;
+const REWRITE_DIVISOR: u64 = 4;
 
 /// The origin of a merge request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +50,17 @@ pub(crate) fn choose(
     let mut unexamined = std::mem::take(unexamined_by(state, request));
     let left = Cell::new(EXAMINED_MAX);
     let found = unexamined.find(|index, places| {
-        if request == Request::Background && !options.merge_of(index).background {
+        if request == Request::Background && !options.merge_options(index).background {
             return Examined::Nothing;
         }
         Examination { state, is_whole, options, request, index, left: &left }.merge(places)
     });
     *unexamined_by(state, request) = unexamined;
-    found.unwrap_or_else(|| to_rewrite(state, is_whole, options, request).into_iter().collect())
+    found.unwrap_or_else(|| choose_rewrite(state, is_whole, options, request).into_iter().collect())
 }
 
 /// Whether places are left to be examined.
-pub(crate) fn is_left(state: &State, request: Request) -> bool {
+pub(crate) fn has_unexamined(state: &State, request: Request) -> bool {
     match request {
         Request::Background => !state.sealed.unexamined.is_empty(),
         Request::Explicit => !state.sealed.unrequested.is_empty(),
@@ -93,20 +93,20 @@ impl<'a> Examination<'a> {
         // A merge that was found before and not done is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
         if let Some((due, Found::Merge(inputs))) = due {
-            places.due_at(due);
+            places.set_due(due);
             return Examined::Found(inputs);
         }
         let mut next = places.next(0);
         while let Some((place, through)) = next {
-            match self.merge_from(self.begin_of(place), through, places) {
+            match self.merge_from(self.examination_start(place), through, places) {
                 Found::Merge(inputs) => {
-                    places.due_at(inputs.first().map_or(place, |bucket| bucket.first_origin()));
+                    places.set_due(inputs.first().map_or(place, |bucket| bucket.first_origin()));
                     return Examined::Found(inputs);
                 }
                 Found::Nothing => return Examined::Nothing,
                 Found::NothingBefore(far) => next = Some(far),
                 Found::Paused(at) => {
-                    places.examined_before(at.max(place));
+                    places.mark_examined_before(at.max(place));
                     return Examined::Paused;
                 }
             }
@@ -115,8 +115,8 @@ impl<'a> Examination<'a> {
     }
 
     /// First place to look at in order to examine a place.
-    fn begin_of(&self, place: u64) -> u64 {
-        let most = self.options.merge_of(self.index).max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX);
+    fn examination_start(&self, place: u64) -> u64 {
+        let most = self.options.merge_options(self.index).max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX);
         self.state.sealed.place_before(self.index, place, most)
     }
 
@@ -124,10 +124,11 @@ impl<'a> Examination<'a> {
     /// ended. Places that are far away are left.
     fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
-        let new_group = || Group::new(self.options, self.options.merge_of(self.index), self.request);
+        let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);
         let mut group = new_group();
         // Thawed buckets stay in their folder.
-        let buckets = self.state.sealed.arrived(self.index, begin, u64::MAX).filter(|bucket| !bucket.row.thawed);
+        let buckets =
+            self.state.sealed.arrived_between(self.index, begin, u64::MAX).filter(|bucket| !bucket.row.thawed);
         for bucket in buckets {
             let (last, next) = (group.last_origin(), bucket.first_origin());
             match self.left.get().checked_sub(1) {
@@ -136,7 +137,7 @@ impl<'a> Examination<'a> {
             }
             let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next);
             let is_whole = (self.is_whole)(bucket);
-            if !(is_neighbour && is_whole && group.takes(bucket)) {
+            if !(is_neighbour && is_whole && group.accepts(bucket)) {
                 if group.is_due() {
                     return Found::Merge(group.inputs);
                 }
@@ -144,7 +145,7 @@ impl<'a> Examination<'a> {
                 if next > through {
                     match places.next(through + 1) {
                         None => return Found::Nothing,
-                        Some(far) if self.begin_of(far.0) > next => return Found::NothingBefore(far),
+                        Some(far) if self.examination_start(far.0) > next => return Found::NothingBefore(far),
                         Some((_, later)) => through = later,
                     }
                 }
@@ -170,7 +171,7 @@ enum Found {
 }
 
 /// A bucket worth rewriting without its deleted events. Thawed buckets stay unchanged.
-fn to_rewrite(
+fn choose_rewrite(
     state: &State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
     options: &CompactionOptions,
@@ -178,8 +179,8 @@ fn to_rewrite(
 ) -> Option<Arc<SealedBucket>> {
     let is_worth_it = |bucket: &SealedBucket| match request {
         Request::Background => {
-            bucket.deleted_events().saturating_mul(REWRITE_PART) >= bucket.row.events
-                && options.merge_of(&bucket.row.index).background
+            bucket.deleted_events().saturating_mul(REWRITE_DIVISOR) >= bucket.row.events
+                && options.merge_options(&bucket.row.index).background
         }
         Request::Explicit => true,
     };
@@ -220,7 +221,7 @@ impl<'a> Group<'a> {
     }
 
     /// Whether `bucket` may join this merge.
-    fn takes(&self, bucket: &SealedBucket) -> bool {
+    fn accepts(&self, bucket: &SealedBucket) -> bool {
         let Some(last) = self.inputs.last() else { return true };
         let row = &bucket.row;
         let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn each_index_merges_by_its_own_options() {
+    fn each_index_uses_its_own_merge_options() {
         use Request::{Background, Explicit};
         let of = |index: &str, numbers: std::ops::RangeInclusive<u64>| -> Vec<BucketRow> {
             numbers.map(|number| BucketRow { index: index.into(), ..row(number, 10) }).collect()
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_neighbours_merge_up_to_the_target() {
+    fn neighbours_merge_up_to_the_target_size() {
         use Request::{Background, Explicit};
         assert_eq!(chosen((1..=3).map(|number| row(number, 10)), Background), [0_u64; 0]);
         assert_eq!(chosen((1..=3).map(|number| row(number, 10)), Explicit), [1, 2, 3]);
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_parts_its_neighbours() {
+    fn unmergeable_buckets_separate_their_neighbours() {
         let rows = || (1..=7).map(|number| row(number, 1));
         assert_eq!(chosen_but(rows(), Request::Background, &[3]), [4, 5, 6, 7]);
         assert_eq!(chosen_but(rows(), Request::Background, &[4]), [0_u64; 0]);
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_keeps_no_event_longer_than_its_span_allows() {
+    fn merges_respect_the_maximum_time_span() {
         let at = |number: u64, first: i64, last: i64| BucketRow {
             time_min: first * DAY,
             time_max: last * DAY,
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_keep_apart_in_the_background() {
+    fn background_merges_do_not_mix_size_levels() {
         let rows = |levels: &[u32]| -> Vec<BucketRow> {
             levels.iter().zip(1..).map(|(level, number)| BucketRow { level: *level, ..row(number, 1) }).collect()
         };
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_known_by_the_arrival_of_their_events_and_not_by_their_number() {
+    fn neighbours_are_determined_by_arrival_order_not_bucket_number() {
         let compacted = |number: u64, origin: u64| BucketRow {
             level: 1,
             origins: vec![Origin { first_row: 0, number: origin }],
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_unexamined_has_nothing_to_merge() {
+    fn skipped_places_contain_no_possible_merge() {
         let merge_options = MergeOptions { max_merge_raw_bytes: 400, ..MergeOptions::default() };
         let options = CompactionOptions { merge: merge_options, ..CompactionOptions::default() };
         let numbers = |inputs: &[Arc<SealedBucket>]| inputs.iter().map(|bucket| bucket.row.number).collect::<Vec<_>>();
@@ -476,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn few_buckets_are_examined_again() {
+    fn each_change_causes_few_reexaminations() {
         let merge_options = MergeOptions { max_merge_count: 10, max_merge_raw_bytes: 60, ..MergeOptions::default() };
         let options = CompactionOptions { merge: merge_options, ..CompactionOptions::default() };
         let looked = std::cell::Cell::new(0);
@@ -511,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn many_buckets_are_examined_in_several_goes() {
+    fn many_buckets_are_examined_in_several_passes() {
         let options = CompactionOptions {
             merge: MergeOptions { max_merge_raw_bytes: 60, ..MergeOptions::default() },
             ..CompactionOptions::default()
@@ -537,10 +538,10 @@ mod tests {
                 if !chosen.is_empty() {
                     break chosen;
                 }
-                assert!(is_left(&state, request) && goes < 10);
+                assert!(has_unexamined(&state, request) && goes < 10);
             };
             assert!(merged.len() >= 4 && goes > 3, "{} in {goes}", merged.len());
-            assert!(is_left(&state, request), "the merge is not done");
+            assert!(has_unexamined(&state, request), "the merge is not done");
         }
     }
 }

@@ -19,9 +19,9 @@ pub(crate) struct SlabLimits {
 
 impl SlabLimits {
     /// The limits of sealing.
-    pub(crate) const TARGET: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: TARGET_SLAB_RAW_BYTES };
+    pub(crate) const SEAL_LIMITS: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: TARGET_SLAB_RAW_BYTES };
     /// The limits of the bucket format.
-    const MOST: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: MAX_SLAB_RAW_BYTES };
+    const FORMAT_LIMITS: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: MAX_SLAB_RAW_BYTES };
 }
 
 /// A slab being filled.
@@ -53,7 +53,7 @@ impl Regroup {
         let is_full = events * 8 >= self.limits.events as u64 * FULL_EIGHTHS
             || raw_bytes * 8 >= self.limits.raw_bytes as u64 * FULL_EIGHTHS;
         self.closed |= is_full;
-        self.current = if is_full { SlabLimits::MOST } else { self.limits };
+        self.current = if is_full { SlabLimits::FORMAT_LIMITS } else { self.limits };
     }
 
     /// Ends the current slab.
@@ -89,7 +89,7 @@ impl Regroup {
     }
 
     /// All remaining slabs, in order.
-    pub(crate) fn into_rest(self) -> Vec<Slab> {
+    pub(crate) fn into_slabs(self) -> Vec<Slab> {
         self.slabs
     }
 }
@@ -103,7 +103,7 @@ impl Slab {
     /// Number of rows of a page, from `row` on, that still fit into the slab; at least one if the slab is empty.
     fn rows_that_fit(&self, page: &Page, row: usize, limits: SlabLimits) -> usize {
         let room = limits.raw_bytes.saturating_sub(self.events.raw.len());
-        let start = start_of(page, row);
+        let start = text_start(page, row);
         let fitting = page.ends[row..].partition_point(|end| *end as usize - start <= room);
         let fitting = fitting.min(limits.events.saturating_sub(self.events.len()));
         if self.events.is_empty() { fitting.max(1) } else { fitting }
@@ -111,10 +111,10 @@ impl Slab {
 
     fn add(&mut self, page: &Page, row: usize, rows: usize) {
         let until = row + rows;
-        let start = start_of(page, row);
+        let start = text_start(page, row);
         let Slab { events, index_times, code_of } = self;
         let (first, byte) = (events.ends.len(), events.raw.len());
-        events.raw.extend_from_slice(&page.raw[start..start_of(page, until)]);
+        events.raw.extend_from_slice(&page.raw[start..text_start(page, until)]);
         events.ends.extend(page.ends[row..until].iter().map(|end| u32_of(*end as usize - start + byte)));
         events.time.extend_from_slice(&page.time[row..until]);
         index_times.extend_from_slice(&page.index_time[row..until]);
@@ -147,7 +147,7 @@ impl Slab {
 }
 
 /// Offset of the text of row `row`.
-fn start_of(page: &Page, row: usize) -> usize {
+fn text_start(page: &Page, row: usize) -> usize {
     if row == 0 { 0 } else { page.ends[row - 1] as usize }
 }
 
@@ -212,21 +212,21 @@ mod tests {
             regroup.end_slab();
             eager.end_slab();
         }
-        let all = slabs(&regroup.into_rest());
-        taken.extend(eager.into_rest());
+        let all = slabs(&regroup.into_slabs());
+        taken.extend(eager.into_slabs());
         assert_eq!(slabs(&taken), all, "slabs are the same whenever they are taken");
         all
     }
 
     #[test]
-    fn small_slabs_are_filled_up_in_order() {
+    fn small_slabs_are_combined_in_order() {
         let limits = SlabLimits { events: 5, raw_bytes: 100 };
         let pages = [page("a", &["1", "22", "333"]), page("b", &["4444", "1", "22"]), page("a", &["1"])];
         assert_eq!(regrouped(limits, &pages), [vec!["a:1", "a:22", "a:333", "b:4444", "b:1"], vec!["b:22", "a:1"]]);
     }
 
     #[test]
-    fn texts_are_counted_and_a_long_one_is_alone() {
+    fn slabs_respect_the_text_limit_and_long_events_get_their_own() {
         let limits = SlabLimits { events: 100, raw_bytes: 8 };
         let pages = [page("a", &["123", "1234"]), page("b", &["12", "1", "1"]), page("b", &["123456789012", "1"])];
         assert_eq!(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_slab_stays_as_it_is() {
+    fn full_slabs_stay_unchanged() {
         let limits = SlabLimits { events: 4, raw_bytes: 100 };
         let pages = [page("a", &["1"]), page("b", &["1", "22", "333"]), page("c", &["1"]), page("c", &["22"])];
         assert_eq!(regrouped(limits, &pages), [vec!["a:1"], vec!["b:1", "b:22", "b:333"], vec!["c:1", "c:22"]]);

@@ -37,7 +37,7 @@ pub struct CompactionReport {
 }
 
 impl CompactionReport {
-    pub(crate) fn before(state: &State) -> CompactionReport {
+    pub(crate) fn begin(state: &State) -> CompactionReport {
         let (buckets_before, bytes_before) = totals(state);
         CompactionReport { buckets_before, bytes_before, ..CompactionReport::default() }
     }

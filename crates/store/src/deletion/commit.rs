@@ -31,7 +31,7 @@ impl Store {
 impl Shared {
     fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
         let _commit = lock(&self.commit);
-        let changes = changes(deletion, &self.state());
+        let changes = changed_buckets(deletion, &self.state());
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         let (mut deletions, mut emptied) = (Vec::new(), Vec::new());
         for (bucket, rows) in &changes {
@@ -53,7 +53,7 @@ impl Shared {
         for (bucket, rows) in changes {
             let number = bucket.row.number;
             if rows.len() < bucket.row.events {
-                state.sealed.replace(bucket.without(rows));
+                state.sealed.replace(bucket.with_deleted(rows));
             } else {
                 state.sealed.remove(number);
                 state.retired.push(bucket);
@@ -70,8 +70,9 @@ impl Shared {
 }
 
 /// The live buckets affected by a deletion, with all their deleted rows afterwards.
-fn changes(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
-    let with_live = deletion.now().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(number)?, rows)));
+fn changed_buckets(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
+    let with_live =
+        deletion.rows_by_bucket().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(number)?, rows)));
     let changed = with_live.filter_map(|(bucket, mut rows)| {
         if let Some(deleted) = &bucket.deleted {
             rows.add(deleted);

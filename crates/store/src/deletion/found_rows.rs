@@ -15,12 +15,12 @@ pub(crate) struct Hold {
     /// Number of the bucket.
     pub(crate) bucket: u64,
     /// Set when the bucket is merged.
-    pub(crate) moved: OnceLock<Moved>,
+    pub(crate) moved: OnceLock<MergedRows>,
 }
 
 /// Location of a bucket's rows after it was merged.
 #[derive(Debug)]
-pub(crate) struct Moved {
+pub(crate) struct MergedRows {
     /// The merged bucket.
     pub(crate) to: Arc<Hold>,
     /// Row of the merged bucket at which the events of the old bucket begin.
@@ -29,7 +29,7 @@ pub(crate) struct Moved {
     pub(crate) dropped: Option<Arc<RowSet>>,
 }
 
-impl Moved {
+impl MergedRows {
     /// The same rows as numbered in the merged bucket.
     fn rows(&self, rows: &RowSet) -> RowSet {
         let mut there = RowSet::default();
@@ -72,7 +72,7 @@ impl Deletion {
     }
 
     /// The found rows, grouped by the bucket that contains them now.
-    pub(crate) fn now(&self) -> BTreeMap<u64, RowSet> {
+    pub(crate) fn rows_by_bucket(&self) -> BTreeMap<u64, RowSet> {
         let mut found: BTreeMap<u64, RowSet> = BTreeMap::new();
         for (bucket, rows) in self.buckets.values() {
             let (mut bucket, mut rows) = (Arc::clone(bucket), rows.clone());

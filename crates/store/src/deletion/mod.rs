@@ -15,5 +15,5 @@ mod found_rows;
 mod row_set;
 
 pub use self::found_rows::{DELETION_BYTES_MAX, Deletion};
-pub(crate) use self::found_rows::{Hold, Moved};
+pub(crate) use self::found_rows::{Hold, MergedRows};
 pub(crate) use self::row_set::{Ranks, RowSet};

@@ -9,19 +9,19 @@ use std::ops::Range;
 /// Number of rows of a run.
 const RUN_ROWS: u64 = 4_096;
 /// Number of words in a run's bitmap.
-const WORDS: usize = 64;
+const RUN_WORDS: usize = 64;
 /// Approximate memory of a run in bytes: its bitmap and its map entry.
-const RUN_BYTES: usize = WORDS * 8 + 64;
+const RUN_BYTES: usize = RUN_WORDS * 8 + 64;
 /// Version of the encoding, its first byte.
 const VERSION: u8 = 1;
 /// Codes of the three forms of an encoded run.
-const ALL: u8 = 0;
-const BITMAP: u8 = 1;
-const LIST: u8 = 2;
+const FORM_ALL: u8 = 0;
+const FORM_BITMAP: u8 = 1;
+const FORM_LIST: u8 = 2;
 /// Maximum number of rows for which a list is shorter than a bitmap.
-const LISTED_MAX: u32 = 255;
+const LIST_ROWS_MAX: u32 = 255;
 
-type Bits = [u64; WORDS];
+type Bits = [u64; RUN_WORDS];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowSet {
@@ -49,8 +49,8 @@ impl RowSet {
 
     /// Adds a row.
     pub(crate) fn insert(&mut self, row: u64) {
-        let (word, bit) = place(row);
-        let bits = self.runs.entry(row / RUN_ROWS).or_insert_with(|| Box::new([0; WORDS]));
+        let (word, bit) = word_and_mask(row);
+        let bits = self.runs.entry(row / RUN_ROWS).or_insert_with(|| Box::new([0; RUN_WORDS]));
         self.len += u64::from(bits[word] & bit == 0);
         bits[word] |= bit;
     }
@@ -75,7 +75,7 @@ impl RowSet {
 
     /// Whether a row is in the set.
     pub(crate) fn contains(&self, row: u64) -> bool {
-        let (word, bit) = place(row);
+        let (word, bit) = word_and_mask(row);
         self.runs.get(&(row / RUN_ROWS)).is_some_and(|bits| bits[word] & bit != 0)
     }
 
@@ -109,15 +109,15 @@ impl RowSet {
         for (run, bits) in &self.runs {
             bytes.extend(run.to_le_bytes());
             match count(bits) as u32 {
-                rows if u64::from(rows) == RUN_ROWS => bytes.push(ALL),
-                rows if rows <= LISTED_MAX => {
-                    bytes.extend([LIST, rows as u8]);
+                rows if u64::from(rows) == RUN_ROWS => bytes.push(FORM_ALL),
+                rows if rows <= LIST_ROWS_MAX => {
+                    bytes.extend([FORM_LIST, rows as u8]);
                     let first = run * RUN_ROWS;
                     let listed = (first..first + RUN_ROWS).filter(|row| self.contains(*row));
                     listed.for_each(|row| bytes.extend(((row - first) as u16).to_le_bytes()));
                 }
                 _ => {
-                    bytes.push(BITMAP);
+                    bytes.push(FORM_BITMAP);
                     bits.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
                 }
             }
@@ -148,22 +148,22 @@ impl RowSet {
 
 fn decode_run(bytes: &mut &[u8]) -> Option<Bits> {
     let [kind] = take(bytes)?;
-    let mut bits = [0; WORDS];
+    let mut bits = [0; RUN_WORDS];
     match kind {
-        ALL => bits = [u64::MAX; WORDS],
-        BITMAP => {
+        FORM_ALL => bits = [u64::MAX; RUN_WORDS],
+        FORM_BITMAP => {
             for word in &mut bits {
                 *word = u64::from_le_bytes(take(bytes)?);
             }
         }
-        LIST => {
+        FORM_LIST => {
             let [rows] = take(bytes)?;
             for _ in 0..rows {
                 let row = u64::from(u16::from_le_bytes(take(bytes)?));
                 if row >= RUN_ROWS {
                     return None;
                 }
-                let (word, bit) = place(row);
+                let (word, bit) = word_and_mask(row);
                 bits[word] |= bit;
             }
         }
@@ -179,7 +179,7 @@ fn take<const BYTES: usize>(bytes: &mut &[u8]) -> Option<[u8; BYTES]> {
 }
 
 /// Index of a row's word in the bitmap of its run, and mask of its bit.
-fn place(row: u64) -> (usize, u64) {
+fn word_and_mask(row: u64) -> (usize, u64) {
     let row = row % RUN_ROWS;
     ((row / 64) as usize, 1 << (row % 64))
 }
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_is_what_a_tree_of_rows_is(
+        fn row_set_behaves_like_a_btree_set(
             one in btree_set(0u64..30_000, 0..400),
             other in btree_set(prop_oneof![0u64..300, 20_000u64..60_000], 0..600),
             whole_run in any::<bool>(),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_set() {
+    fn invalid_bytes_are_rejected() {
         let whole = set_of([1, 5_000, 5_001]).encode();
         let cut = (0..whole.len()).filter_map(|end| RowSet::decode(&whole[..end]));
         assert!(cut.clone().all(|set| set.len() < 3) && cut.count() == 2, "only where a run ends");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_a_row_are_short() {
+    fn consecutive_rows_are_encoded_compactly() {
         assert!(set_of(0..4_096 * 100).encode().len() < 1_000);
         assert!(set_of((0..100).map(|row| row * 10_000)).encode().len() < 1_300);
     }

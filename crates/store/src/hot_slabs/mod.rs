@@ -23,7 +23,7 @@ use rows::{PageFacts, text_of};
 pub(crate) use rows::SlabRows;
 pub(crate) use segment::{HotSegment, SLABS_PER_BUCKET_MAX};
 pub(crate) use slabs::{HotKey, HotSlabs};
-pub(crate) use spare_memory::Spares;
+pub(crate) use spare_memory::SpareMemory;
 
 /// Memory of a slab in bytes, without its events: its structures and map entries.
 const SLAB_BYTES: usize = 2 << 10;
@@ -47,7 +47,7 @@ impl BatchRows {
     }
 
     /// Number of rows not moved yet.
-    pub(crate) fn left(&self) -> usize {
+    pub(crate) fn remaining_rows(&self) -> usize {
         self.batch.len() - self.next
     }
 
@@ -57,10 +57,10 @@ impl BatchRows {
     }
 
     /// Maximum number of next rows, at least one, whose text fits `room`.
-    pub(crate) fn rows_within(&self, room: usize) -> usize {
+    pub(crate) fn rows_that_fit(&self, room: usize) -> usize {
         let start = text_of(&self.batch.ends, &(self.next..self.next)).start;
         let fitting = self.batch.ends[self.next..].partition_point(|end| *end as usize - start <= room);
-        fitting.max(1).min(self.left())
+        fitting.max(1).min(self.remaining_rows())
     }
 
     /// Metadata of the batch.
@@ -74,7 +74,7 @@ impl BatchRows {
     }
 
     /// Indexed fields of the rows before `end` that have not been moved yet.
-    fn fields_before(&mut self, end: usize) -> Vec<IndexedField> {
+    fn take_fields_before(&mut self, end: usize) -> Vec<IndexedField> {
         std::iter::from_fn(|| self.fields.next_if(|field| (field.row as usize) < end)).collect()
     }
 }
@@ -108,7 +108,7 @@ pub(crate) struct HotSlab {
 
 /// A copy of events into a slab, not visible yet.
 #[derive(Debug)]
-pub(crate) struct Copying {
+pub(crate) struct PendingCopy {
     rows: Arc<RwLock<SlabRows>>,
     /// Number of rows in the slab before the copied ones.
     first: usize,
@@ -120,7 +120,7 @@ pub(crate) struct Copying {
 
 /// Events copied into a slab.
 #[derive(Debug)]
-pub(crate) struct Copied {
+pub(crate) struct FinishedCopy {
     /// Facts about the copied events, split at page boundaries.
     pages: Vec<PageFacts>,
     new_metas: Vec<Metadata>,
@@ -129,13 +129,13 @@ pub(crate) struct Copied {
     field_bytes: usize,
 }
 
-impl Copying {
+impl PendingCopy {
     /// Copies the next `rows` rows of a batch to the end of the slab.
-    pub(crate) fn copy(self, source: &mut BatchRows, rows: usize) -> Copied {
-        assert!(rows <= source.left(), "only rows that are left are copied");
+    pub(crate) fn copy(self, source: &mut BatchRows, rows: usize) -> FinishedCopy {
+        assert!(rows <= source.remaining_rows(), "only rows that are left are copied");
         let taken = source.next..source.next + rows;
         let raw_bytes = source.bytes(rows);
-        let fields = source.fields_before(taken.end);
+        let fields = source.take_fields_before(taken.end);
         source.next = taken.end;
         let field_bytes = fields.iter().map(|field| field.value.len() + ENTRY_BYTES).sum();
         let mut held = write(&self.rows);
@@ -150,17 +150,17 @@ impl Copying {
             pages.push(held.facts(from..border.min(end)));
             from = border;
         }
-        Copied { pages, new_metas: self.new_metas, events: rows, raw_bytes, field_bytes }
+        FinishedCopy { pages, new_metas: self.new_metas, events: rows, raw_bytes, field_bytes }
     }
 }
 
 impl HotSlab {
     pub(crate) fn new(index: &Arc<str>, number: u64) -> HotSlab {
-        HotSlab::in_memory_of(index, number, SlabRows::default())
+        HotSlab::reusing_rows(index, number, SlabRows::default())
     }
 
     /// A new slab that reuses the memory of `rows`, which must be empty.
-    pub(crate) fn in_memory_of(index: &Arc<str>, number: u64, rows: SlabRows) -> HotSlab {
+    pub(crate) fn reusing_rows(index: &Arc<str>, number: u64, rows: SlabRows) -> HotSlab {
         HotSlab {
             number,
             bucket: format!("{index}~{number}").into(),
@@ -219,7 +219,7 @@ impl HotSlab {
 
     /// Begins a copy of events with these metadata. Only one copy may exist at a time, and none after the slab is
     /// closed.
-    pub(crate) fn begin_copy(&self, metas: &[Metadata]) -> Copying {
+    pub(crate) fn begin_copy(&self, metas: &[Metadata]) -> PendingCopy {
         let mut new_metas: Vec<Metadata> = Vec::new();
         let mut new_codes: BTreeMap<&Metadata, usize> = BTreeMap::new();
         let mut codes = Vec::with_capacity(metas.len());
@@ -233,12 +233,12 @@ impl HotSlab {
                 u32_of(self.metas.len() + new)
             }));
         }
-        Copying { rows: self.rows.clone(), first: self.events, codes, new_metas }
+        PendingCopy { rows: self.rows.clone(), first: self.events, codes, new_metas }
     }
 
     /// Makes copied events visible to later snapshots.
-    pub(crate) fn publish(&mut self, copied: Copied) {
-        let Copied { pages, new_metas, events, raw_bytes, field_bytes } = copied;
+    pub(crate) fn publish(&mut self, copied: FinishedCopy) {
+        let FinishedCopy { pages, new_metas, events, raw_bytes, field_bytes } = copied;
         let in_pages: usize = pages.iter().map(|page| page.info.events as usize).sum();
         assert_eq!(in_pages, events, "pages hold what was copied");
         for meta in new_metas {
@@ -254,7 +254,7 @@ impl HotSlab {
         }
         for page in &pages {
             let grown = match self.growing.take() {
-                Some(growing) => growing.with(page),
+                Some(growing) => growing.extended_by(page),
                 None => page.clone(),
             };
             assert!(grown.info.events as usize <= MAX_PAGE_EVENTS, "no page exceeds its limit");

@@ -26,7 +26,7 @@ pub(crate) struct PageFacts {
 
 impl PageFacts {
     /// The facts of a page extended by the rows of `more`.
-    pub(crate) fn with(mut self, more: &PageFacts) -> PageFacts {
+    pub(crate) fn extended_by(mut self, more: &PageFacts) -> PageFacts {
         let info = &mut self.info;
         info.events += more.info.events;
         info.raw_bytes += more.info.raw_bytes;

@@ -76,13 +76,13 @@ impl HotSegment {
 
     /// Bitmap of the pages in `among` that may match `query`. Because the text is not read, pages can only be excluded
     /// by their metadata.
-    fn pages_of(&self, query: &TermQuery, among: u64) -> u64 {
+    fn filter_pages(&self, query: &TermQuery, among: u64) -> u64 {
         match query {
             TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,
             TermQuery::All => among,
             TermQuery::None => 0,
-            TermQuery::And(parts) => parts.iter().fold(among, |left, part| self.pages_of(part, left)),
-            TermQuery::Or(parts) => parts.iter().fold(0, |found, part| found | self.pages_of(part, among)),
+            TermQuery::And(parts) => parts.iter().fold(among, |left, part| self.filter_pages(part, left)),
+            TermQuery::Or(parts) => parts.iter().fold(0, |found, part| found | self.filter_pages(part, among)),
             TermQuery::Meta { field, pattern } => among & self.pages_with_meta(*field, pattern),
         }
     }
@@ -116,7 +116,7 @@ impl Segment for HotSegment {
     }
 
     fn candidate_pages(&self, query: &TermQuery, _fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        Ok(PageSet(self.pages_of(query, PageSet::first(self.pages.len()).0)))
+        Ok(PageSet(self.filter_pages(query, PageSet::first(self.pages.len()).0)))
     }
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {

@@ -89,7 +89,7 @@ impl HotSlabs {
 
     /// Keys of the largest slabs, which must be closed for the rest to take at most `bytes`. Of equally large slabs,
     /// the one idle longest comes first.
-    pub(crate) fn largest_beyond(&self, bytes: usize) -> Vec<HotKey> {
+    pub(crate) fn largest_above(&self, bytes: usize) -> Vec<HotKey> {
         let mut slabs: Vec<(&HotKey, &HotSlab)> = self.slabs.iter().collect();
         slabs.sort_by_key(|(_, slab)| (std::cmp::Reverse(slab.memory_bytes()), slab.appended_at));
         let mut left = self.bytes;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_follow_every_change() {
+    fn sums_are_updated_by_every_change() {
         let mut hot = HotSlabs::default();
         for (number, (index, set)) in [("a", 0), ("a", 1), ("b", 1), ("ab", 0)].into_iter().enumerate() {
             hot.insert(key(index, set), HotSlab::new(&index.into(), number as u64 + 1));
@@ -130,9 +130,9 @@ mod tests {
         assert_eq!(hot.bytes(), sum(&hot));
         assert_eq!(hot.numbers_of("a").collect::<Vec<_>>(), [1, 2]);
         let keep = hot.bytes() - 1;
-        assert_eq!(hot.largest_beyond(keep), [key("b", 1)]);
-        assert_eq!(hot.largest_beyond(hot.bytes()), []);
-        assert_eq!(hot.largest_beyond(0).len(), 4);
+        assert_eq!(hot.largest_above(keep), [key("b", 1)]);
+        assert_eq!(hot.largest_above(hot.bytes()), []);
+        assert_eq!(hot.largest_above(0).len(), 4);
         hot.remove(&key("b", 1)).unwrap();
         hot.remove(&key("a", 1)).unwrap();
         assert_eq!((hot.bytes(), hot.has_number(3), hot.has_number(4)), (sum(&hot), false, true));

@@ -24,20 +24,20 @@ const BATCH_BYTES_MIN: usize = 256 << 10;
 
 /// Empty slabs and batches.
 #[derive(Debug, Default)]
-pub(crate) struct Spares {
+pub(crate) struct SpareMemory {
     slabs: Mutex<Vec<SlabRows>>,
     batches: Mutex<Vec<EventBatch>>,
 }
 
-impl Spares {
+impl SpareMemory {
     /// Whether the memory of a slab is worth keeping.
-    pub(crate) fn takes(rows: &SlabRows) -> bool {
+    pub(crate) fn is_worth_keeping(rows: &SlabRows) -> bool {
         (BATCH_BYTES_MIN..=SLAB_BYTES_MAX).contains(&rows.capacity())
     }
 
     /// Keeps the memory of a sealed slab if fewer than `most` are kept.
     pub(crate) fn keep_slab(&self, mut rows: SlabRows, most: usize) {
-        if !Spares::takes(&rows) {
+        if !SpareMemory::is_worth_keeping(&rows) {
             return;
         }
         rows.clear();
@@ -49,7 +49,7 @@ impl Spares {
 
     /// Empty rows for a slab that begins with `first`. If that batch is large, the slab will probably be filled, so
     /// room for `raw_bytes` is reserved at once to avoid moving it while it grows; otherwise it starts small.
-    pub(crate) fn slab(&self, first: &EventBatch, raw_bytes: usize) -> SlabRows {
+    pub(crate) fn take_slab(&self, first: &EventBatch, raw_bytes: usize) -> SlabRows {
         if first.raw.len() < BATCH_BYTES_MIN {
             return SlabRows::default();
         }
@@ -76,7 +76,7 @@ impl Spares {
     }
 
     /// A reused empty batch.
-    pub(crate) fn batch(&self) -> Option<EventBatch> {
+    pub(crate) fn take_batch(&self) -> Option<EventBatch> {
         lock(&self.batches).pop()
     }
 
@@ -94,8 +94,8 @@ mod tests {
     use crate::tests::sample::batch;
 
     #[test]
-    fn what_is_kept_is_empty_and_no_more_than_a_few() {
-        let spares = Spares::default();
+    fn kept_memory_is_empty_and_limited() {
+        let spares = SpareMemory::default();
         for _ in 0..BATCHES_MAX + 3 {
             let mut used = batch("main", 0, 3);
             used.raw.reserve(BATCH_BYTES_MIN);
@@ -108,14 +108,14 @@ mod tests {
             spares.keep_slab(rows, SLABS_MAX + 1);
         }
         spares.keep_batch(batch("main", 0, 3));
-        let batches: Vec<EventBatch> = std::iter::from_fn(|| spares.batch()).collect();
+        let batches: Vec<EventBatch> = std::iter::from_fn(|| spares.take_batch()).collect();
         assert_eq!(batches.len(), BATCHES_MAX);
         assert!(batches.iter().all(|spare| *spare == EventBatch::default() && spare.raw.capacity() >= BATCH_BYTES_MIN));
         assert_eq!(lock(&spares.slabs).len(), SLABS_MAX);
         let mut first = batch("main", 0, 3);
-        assert_eq!(spares.slab(&first, 1_000_000).capacity(), 0);
+        assert_eq!(spares.take_slab(&first, 1_000_000).capacity(), 0);
         first.raw.resize(BATCH_BYTES_MIN, b'x');
-        let rows = spares.slab(&first, 1_000_000);
+        let rows = spares.take_slab(&first, 1_000_000);
         assert!(rows.events == EventBatch::default() && rows.index_times.is_empty() && rows.capacity() >= 1_000_000);
         assert_eq!(lock(&spares.slabs).len(), SLABS_MAX - 1);
         spares.clear();

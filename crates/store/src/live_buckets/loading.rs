@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Away, LiveBuckets, OfIndex};
+use super::{Away, IndexBuckets, LiveBuckets};
 use crate::sealed_buckets::SealedBucket;
 use crate::spans::Spans;
 
@@ -93,12 +93,12 @@ impl Loading {
             let by_arrival = buckets.iter().map(|bucket| (bucket.first_origin(), bucket.row.number)).collect();
             let spans = buckets.iter().map(|bucket| (bucket.row.number, bucket.row.time_min, bucket.row.time_max));
             let (spans, totals) = (Spans::of(spans), index.sums.totals);
-            let of_index = OfIndex { by_arrival, spans, totals, ..OfIndex::default() };
+            let of_index = IndexBuckets { by_arrival, spans, totals, ..IndexBuckets::default() };
             live.indexes.insert(name, of_index);
             for bucket in buckets {
                 live.add_to_sets(&bucket);
                 let (before, now) = bucket.copies.recount();
-                live.count(&bucket, before, now);
+                live.update_totals(&bucket, before, now);
                 all.push((bucket.row.number, bucket));
             }
         }
@@ -113,19 +113,19 @@ impl Loading {
 mod tests {
     use quarry_catalog::BucketRow;
 
-    use super::super::tests::{Numbers, changed_copies, row};
+    use super::super::tests::{RandomNumbers, changed_copies, row};
     use super::*;
     use crate::deletion::RowSet;
 
     /// A thousand buckets in three indexes.
     fn buckets() -> impl Iterator<Item = SealedBucket> {
-        let mut numbers = Numbers(3);
+        let mut numbers = RandomNumbers(3);
         (1..=1_000).map(move |number| {
             let (row, (remote, other)) = (row(number, &mut numbers), changed_copies(&mut numbers));
             let bucket = SealedBucket::new(BucketRow { remote, other, ..row });
             let mut deleted = RowSet::default();
             (0..=numbers.below(20)).for_each(|row| deleted.insert(row));
-            if number % 7 == 0 { bucket.without(deleted) } else { bucket }
+            if number % 7 == 0 { bucket.with_deleted(deleted) } else { bucket }
         })
     }
 
@@ -167,7 +167,7 @@ mod tests {
                 let mut totals: Vec<_> =
                     live.totals().map(|(index, sums, times)| (index.clone(), sums, times)).collect();
                 totals.sort_by(|one, other| one.0.cmp(&other.0));
-                (totals, live.len(), live.copies_bytes())
+                (totals, live.len(), live.copy_bytes())
             };
             assert_eq!(sums(&live), sums(&whole));
             for (name, away) in std::mem::take(&mut live.away) {

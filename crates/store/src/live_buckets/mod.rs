@@ -29,7 +29,7 @@ pub(crate) use self::loading::Loading;
 pub(crate) struct LiveBuckets {
     buckets: BTreeMap<u64, Arc<SealedBucket>>,
     /// Live buckets by index; an index without buckets has no entry.
-    indexes: BTreeMap<Arc<str>, OfIndex>,
+    indexes: BTreeMap<Arc<str>, IndexBuckets>,
     /// Indexes with buckets whose rows are not in memory.
     away: BTreeMap<Arc<str>, Away>,
     /// Numbers of buckets with deleted events.
@@ -59,7 +59,7 @@ struct CopyTotals {
 
 /// Live buckets of one index.
 #[derive(Debug, Default)]
-struct OfIndex {
+struct IndexBuckets {
     /// First origin and number of each bucket.
     by_arrival: BTreeSet<(u64, u64)>,
     spans: Spans,
@@ -97,7 +97,7 @@ impl Totals {
         }
     }
 
-    fn each(&mut self, other: &Totals, change: impl Fn(u64, u64) -> u64) {
+    fn combine(&mut self, other: &Totals, change: impl Fn(u64, u64) -> u64) {
         for (sum, part) in [
             (&mut self.buckets, other.buckets),
             (&mut self.events, other.events),
@@ -113,11 +113,11 @@ impl Totals {
 
     fn add(&mut self, bucket: &SealedBucket) {
         // Sizes are read from the catalog. If damaged rows make a sum overflow, the store must not stop.
-        self.each(&Totals::of(bucket), u64::wrapping_add);
+        self.combine(&Totals::of(bucket), u64::wrapping_add);
     }
 
     fn subtract(&mut self, bucket: &SealedBucket) {
-        self.each(&Totals::of(bucket), u64::wrapping_sub);
+        self.combine(&Totals::of(bucket), u64::wrapping_sub);
     }
 }
 
@@ -154,7 +154,7 @@ impl Away {
         if state == Some(RemoteState::Uploaded) {
             self.local_bytes = self.local_bytes.wrapping_add(row.stored_bytes());
         }
-        if state.is_some_and(RemoteState::is_remote_whole) {
+        if state.is_some_and(RemoteState::is_remote_complete) {
             self.remote_bytes = self.remote_bytes.wrapping_add(row.stored_bytes());
         }
     }
@@ -241,12 +241,12 @@ impl LiveBuckets {
         if !self.of_index(index).all(may_leave) {
             return Vec::new();
         }
-        let Some(OfIndex { by_arrival, .. }) = self.indexes.remove(index) else { return Vec::new() };
+        let Some(IndexBuckets { by_arrival, .. }) = self.indexes.remove(index) else { return Vec::new() };
         let left: Vec<_> = by_arrival.iter().filter_map(|(_, number)| self.buckets.remove(number)).collect();
         let mut sums = Away::default();
         for bucket in &left {
             sums.add(bucket);
-            self.count(bucket, bucket.copies.uncount(), Counted::default());
+            self.update_totals(bucket, bucket.copies.uncount(), Counted::default());
         }
         self.away.insert(Arc::clone(index), sums);
         left
@@ -306,7 +306,7 @@ impl LiveBuckets {
         let Some(bucket) = self.buckets.remove(&number) else { return };
         self.with_deletions.remove(&number);
         self.thawed.remove(&number);
-        self.count(&bucket, bucket.copies.uncount(), Counted::default());
+        self.update_totals(&bucket, bucket.copies.uncount(), Counted::default());
         self.examine(&bucket);
         let row = &bucket.row;
         let Some(index) = self.indexes.get_mut(&row.index) else { return };
@@ -348,11 +348,11 @@ impl LiveBuckets {
 
     /// Buckets of an index in the order of arrival.
     pub(crate) fn of_index(&self, index: &str) -> impl DoubleEndedIterator<Item = &Arc<SealedBucket>> {
-        self.arrived(index, 0, u64::MAX)
+        self.arrived_between(index, 0, u64::MAX)
     }
 
     /// Buckets of an index whose first origins are from `first` through `last`, in this order.
-    pub(crate) fn arrived(
+    pub(crate) fn arrived_between(
         &self,
         index: &str,
         first: u64,
@@ -427,11 +427,11 @@ impl LiveBuckets {
         let live = self.buckets.get(&bucket.row.number);
         if live.is_some_and(|live| Arc::ptr_eq(&live.copies, &bucket.copies)) {
             let (before, now) = bucket.copies.recount();
-            self.count(bucket, before, now);
+            self.update_totals(bucket, before, now);
         }
     }
 
-    fn count(&mut self, bucket: &SealedBucket, before: Counted, now: Counted) {
+    fn update_totals(&mut self, bucket: &SealedBucket, before: Counted, now: Counted) {
         let (number, bytes) = (bucket.row.number, bucket.row.stored_bytes());
         let totals = &mut self.copies;
         for (sum, was, is) in [
@@ -464,12 +464,12 @@ impl LiveBuckets {
     }
 
     /// Buckets whose objects at their old place are to be deleted, by number.
-    pub(crate) fn leaving(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+    pub(crate) fn with_old_copies(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.copies.leaving.iter().filter_map(|number| self.buckets.get(number))
     }
 
     /// Bytes of the local copies of uploaded buckets, and bytes of the buckets on volumes.
-    pub(crate) fn copies_bytes(&self) -> (u64, u64) {
+    pub(crate) fn copy_bytes(&self) -> (u64, u64) {
         let sums = (self.copies.local_bytes, self.copies.remote_bytes);
         self.away.values().fold(sums, |(local, remote), away| {
             (local.wrapping_add(away.local_bytes), remote.wrapping_add(away.remote_bytes))
@@ -512,28 +512,28 @@ mod tests {
                 numbers.iter().map(|number| self.get(*number).unwrap().row.stored_bytes()).sum()
             };
             let local = of(&|bucket| bucket.copies.state() == Some(RemoteState::Uploaded));
-            let moving = of(&|bucket| bucket.copies.other().is_some_and(|other| !other.going));
+            let moving = of(&|bucket| bucket.copies.other().is_some_and(|other| !other.is_obsolete));
             let evictable: Vec<u64> = local.iter().copied().filter(|number| !moving.contains(number)).collect();
-            let remote = of(&|bucket| bucket.copies.state().is_some_and(RemoteState::is_remote_whole));
-            assert_eq!(self.copies_bytes(), (bytes(&local), bytes(&remote)));
+            let remote = of(&|bucket| bucket.copies.state().is_some_and(RemoteState::is_remote_complete));
+            assert_eq!(self.copy_bytes(), (bytes(&local), bytes(&remote)));
             assert_eq!(self.evictable_bytes(), bytes(&evictable));
             assert_eq!(self.evictable().map(|bucket| bucket.row.number).collect::<Vec<_>>(), evictable);
-            let leaving = of(&|bucket| bucket.copies.other().is_some_and(|other| other.going));
-            assert_eq!(self.leaving().map(|bucket| bucket.row.number).collect::<Vec<_>>(), leaving);
+            let leaving = of(&|bucket| bucket.copies.other().is_some_and(|other| other.is_obsolete));
+            assert_eq!(self.with_old_copies().map(|bucket| bucket.row.number).collect::<Vec<_>>(), leaving);
         }
     }
 
     /// Numbers that look random.
-    pub(super) struct Numbers(pub(super) u64);
+    pub(super) struct RandomNumbers(pub(super) u64);
 
-    impl Numbers {
+    impl RandomNumbers {
         pub(super) fn below(&mut self, limit: u64) -> u64 {
             self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             (self.0 >> 33) % limit
         }
     }
 
-    pub(super) fn row(number: u64, numbers: &mut Numbers) -> BucketRow {
+    pub(super) fn row(number: u64, numbers: &mut RandomNumbers) -> BucketRow {
         let time_min = numbers.below(1 << 30).cast_signed() << numbers.below(20);
         let level = numbers.below(2) as u32;
         BucketRow {
@@ -560,18 +560,18 @@ mod tests {
         }
     }
 
-    pub(super) fn changed_copies(numbers: &mut Numbers) -> (Option<RemoteCopy>, Option<OtherCopy>) {
+    pub(super) fn changed_copies(numbers: &mut RandomNumbers) -> (Option<RemoteCopy>, Option<OtherCopy>) {
         let states = [RemoteState::Uploading, RemoteState::Uploaded, RemoteState::Evicting, RemoteState::Evicted];
         let (volume, folder) = ("far".to_owned(), "db".to_owned());
         let state = states.get(numbers.below(5) as usize);
-        let other = OtherCopy { volume: volume.clone(), folder: folder.clone(), going: numbers.below(2) == 0 };
+        let other = OtherCopy { volume: volume.clone(), folder: folder.clone(), is_obsolete: numbers.below(2) == 0 };
         let remote = state.map(|state| RemoteCopy { volume, folder, state: *state, receipt: None });
         (remote, (numbers.below(3) == 0).then_some(other))
     }
 
     #[test]
-    fn sums_and_sets_are_those_of_the_buckets() {
-        let (mut live, mut numbers) = (LiveBuckets::default(), Numbers(7));
+    fn sums_and_sets_match_the_buckets() {
+        let (mut live, mut numbers) = (LiveBuckets::default(), RandomNumbers(7));
         for number in 1..=1_000 {
             let some = live.values().nth(numbers.below(live.len().max(1)) as usize).cloned();
             match (numbers.below(7), some) {
@@ -580,7 +580,7 @@ mod tests {
                     let mut rows = RowSet::default();
                     rows.insert(bucket.deleted_events());
                     bucket.deleted.iter().for_each(|deleted| rows.add(deleted));
-                    live.replace(bucket.without(rows));
+                    live.replace(bucket.with_deleted(rows));
                 }
                 (2, Some(bucket)) => {
                     let (remote, other) = changed_copies(&mut numbers);
@@ -604,22 +604,23 @@ mod tests {
             live.remove(number);
         }
         live.check_copies();
-        assert_eq!((live.indexes().count(), live.len(), live.copies_bytes()), (0, 0, (0, 0)));
+        assert_eq!((live.indexes().count(), live.len(), live.copy_bytes()), (0, 0, (0, 0)));
     }
 
     #[test]
-    fn buckets_are_found_by_arrival() {
+    fn buckets_are_found_by_arrival_order() {
         let mut live = LiveBuckets::default();
-        let mut numbers = Numbers(1);
+        let mut numbers = RandomNumbers(1);
         for number in 1..=100 {
             let row = BucketRow { index: "main".into(), ..row(number * 10, &mut numbers) };
             live.add(SealedBucket::new(row));
         }
         let places: Vec<u64> = live.of_index("main").map(|bucket| bucket.first_origin()).collect();
         assert!(places.len() == 100 && places.is_sorted());
-        let some: Vec<u64> = live.arrived("main", places[7], places[20]).map(|bucket| bucket.first_origin()).collect();
+        let some: Vec<u64> =
+            live.arrived_between("main", places[7], places[20]).map(|bucket| bucket.first_origin()).collect();
         assert!(some.first() == Some(&places[7]) && some.last() == Some(&places[20]));
-        assert_eq!(live.arrived("main", 5, 4).count() + live.arrived("other", 0, u64::MAX).count(), 0);
+        assert_eq!(live.arrived_between("main", 5, 4).count() + live.arrived_between("other", 0, u64::MAX).count(), 0);
         let place = places.iter().copied().find(|place| *place > places[50]).unwrap();
         let earlier = places.iter().filter(|before| **before < place).count();
         assert_eq!(live.place_before("main", place, 5), places[earlier - 5]);

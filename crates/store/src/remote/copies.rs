@@ -12,24 +12,24 @@ use quarry_blob::{BlobError, BlobStore, BlockCache};
 use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketRow, OtherCopy, RemoteCopy, RemoteState};
 
-use crate::object_names::folder_of;
+use crate::object_names::object_folder;
 use crate::sealed_buckets::LiveRow;
 use crate::sync::lock;
 
 /// Maximum number of distinct locations that buckets share in memory; beyond it, each bucket gets its own copy of its
 /// location.
-const PLACES_MAX: usize = 65_536;
+const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
-const INDEX_NAME: &str = "$_index_name";
+const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
 /// The first read of a bucket object covers its last bytes, one of this many. The metadata of all slabs is about this
 /// share of the object.
-const SHARE_OF_END: u64 = 200;
+const TAIL_DIVISOR: u64 = 200;
 /// Minimum of that: what a reader of a bucket fetches first.
 const OBJECT_END_BYTES: u64 = 64 << 10;
 /// The block checksums behind an object, and the tags of an encrypted one, are each one of this many of its bytes.
 const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
-pub(crate) const STORE_ID: &str = "store_id";
+pub(crate) const STORE_ID_SETTING: &str = "store_id";
 
 /// Remote volumes and their use.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl RemoteOptions {
     pub(crate) fn place_of(&self, index: &str, store_id: &str) -> Option<RemotePath> {
         let own = self.of_index.get(index);
         let RemotePath { volume, path } = own.map_or(self.default.as_ref(), Option::as_ref)?;
-        let path = path.replace(INDEX_NAME, &folder_of(index));
+        let path = path.replace(INDEX_NAME_PLACEHOLDER, &object_folder(index));
         let parts = path.split('/').filter(|part| !part.is_empty()).chain([store_id]);
         Some(RemotePath { volume: volume.clone(), path: parts.collect::<Vec<_>>().join("/") })
     }
@@ -132,11 +132,11 @@ fn shared_place(place: RemotePath) -> Arc<RemotePath> {
     if let Some(known) = places.get(&place) {
         return Arc::clone(known);
     }
-    if places.len() >= PLACES_MAX {
+    if places.len() >= SHARED_PLACES_MAX {
         places.retain(|place| Arc::strong_count(place) > 1);
     }
     let place = Arc::new(place);
-    if places.len() < PLACES_MAX {
+    if places.len() < SHARED_PLACES_MAX {
         places.insert(Arc::clone(&place));
     }
     place
@@ -176,10 +176,10 @@ impl Copies {
         let local = state == Some(RemoteState::Uploaded);
         let now = Counted {
             // A bucket that moves to another volume is read from its local files.
-            evictable: local && other.is_none_or(|other| other.going),
+            evictable: local && other.is_none_or(|other| other.is_obsolete),
             local,
-            remote: state.is_some_and(RemoteState::is_remote_whole),
-            leaving: other.is_some_and(|other| other.going),
+            remote: state.is_some_and(RemoteState::is_remote_complete),
+            leaving: other.is_some_and(|other| other.is_obsolete),
         };
         (std::mem::replace(&mut known.counted, now), now)
     }
@@ -195,7 +195,7 @@ impl Copies {
 
     /// Whether the local objects are complete.
     pub(crate) fn is_local(&self) -> bool {
-        self.state().is_none_or(RemoteState::is_local_whole)
+        self.state().is_none_or(RemoteState::is_local_complete)
     }
 
     pub(super) fn move_to(&self, state: RemoteState) {
@@ -207,51 +207,51 @@ impl Copies {
 
 /// An object of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ObjectKind {
     Object,
     Filter,
 }
 
-impl Part {
-    pub(crate) const ALL: [Part; 2] = [Part::Object, Part::Filter];
+impl ObjectKind {
+    pub(crate) const ALL: [ObjectKind; 2] = [ObjectKind::Object, ObjectKind::Filter];
 
     /// Name of the object in the data directory.
     pub(crate) fn name(self, row: &LiveRow) -> Cow<'_, str> {
         match self {
-            Part::Object => row.object(),
-            Part::Filter => row.filter(),
+            ObjectKind::Object => row.object(),
+            ObjectKind::Filter => row.filter(),
         }
     }
 
     /// Size of the object in bytes.
     pub(crate) fn bytes(self, row: &LiveRow) -> u64 {
         match self {
-            Part::Object => row.object_bytes,
-            Part::Filter => row.filter_bytes,
+            ObjectKind::Object => row.object_bytes,
+            ObjectKind::Filter => row.filter_bytes,
         }
     }
 
     /// Number of last bytes that are read when the object is opened, with the block checksums behind them: for a bucket
     /// object, the metadata of all slabs; for a filter, the parameters of its slabs.
-    fn end_bytes(self, row: &LiveRow) -> u64 {
+    fn tail_bytes(self, row: &LiveRow) -> u64 {
         match self {
-            Part::Object => {
-                (row.object_bytes / SHARE_OF_END + row.object_bytes / SHARE_OF_SUMS / 2).max(OBJECT_END_BYTES)
+            ObjectKind::Object => {
+                (row.object_bytes / TAIL_DIVISOR + row.object_bytes / SHARE_OF_SUMS / 2).max(OBJECT_END_BYTES)
             }
-            Part::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS,
+            ObjectKind::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS,
         }
     }
 
     /// Key of the object on a volume.
     pub(crate) fn key(self, row: &impl RemoteNames, folder: &str) -> String {
-        format!("{folder}/{}.{}", stem(row), self.ending())
+        format!("{folder}/{}.{}", stem(row), self.extension())
     }
 
     /// Extension of the object's key.
-    pub(super) fn ending(self) -> &'static str {
+    pub(super) fn extension(self) -> &'static str {
         match self {
-            Part::Object => "bucket",
-            Part::Filter => "filter",
+            ObjectKind::Object => "bucket",
+            ObjectKind::Filter => "filter",
         }
     }
 }
@@ -259,35 +259,35 @@ impl Part {
 /// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row, and is unique because
 /// it includes a time: after an older catalog was restored, numbers may be reused.
 pub(crate) fn stem(row: &impl RemoteNames) -> String {
-    let (own, number, created) = row.names();
+    let (own, number, created) = row.name_parts();
     own.map_or_else(|| format!("{number:010}-{created:016x}"), str::to_owned)
 }
 
 /// A row with the names of a bucket's remote objects.
 pub(crate) trait RemoteNames {
     /// The bucket's stem if it is not derived from number and time, its number, and the time of its seal or compaction.
-    fn names(&self) -> (Option<&str>, u64, i64);
+    fn name_parts(&self) -> (Option<&str>, u64, i64);
 }
 
 impl RemoteNames for BucketRow {
-    fn names(&self) -> (Option<&str>, u64, i64) {
+    fn name_parts(&self) -> (Option<&str>, u64, i64) {
         (self.stem.as_deref(), self.number, self.created)
     }
 }
 
 impl RemoteNames for LiveRow {
-    fn names(&self) -> (Option<&str>, u64, i64) {
+    fn name_parts(&self) -> (Option<&str>, u64, i64) {
         (self.stem(), self.number, self.created)
     }
 }
 
 /// Key of a receipt with this number of deleted events.
 pub(crate) fn receipt_key(row: &impl RemoteNames, folder: &str, deleted: u64) -> String {
-    format!("{folder}/{}.{deleted:010}.{RECEIPT_ENDING}", stem(row))
+    format!("{folder}/{}.{deleted:010}.{RECEIPT_EXTENSION}", stem(row))
 }
 
 /// Extension of receipts.
-pub(super) const RECEIPT_ENDING: &str = "receipt";
+pub(super) const RECEIPT_EXTENSION: &str = "receipt";
 
 #[derive(Clone)]
 pub(crate) struct OpenObject {
@@ -333,15 +333,15 @@ impl Remotes {
     }
 
     /// Opens an object of a bucket on its volume, through the cache.
-    pub(crate) fn open(&self, row: &LiveRow, part: Part, copy: &RemoteCopy) -> Result<OpenObject, BlobError> {
+    pub(crate) fn open(&self, row: &LiveRow, part: ObjectKind, copy: &RemoteCopy) -> Result<OpenObject, BlobError> {
         let key = part.key(row, &copy.folder);
         let volume = Arc::clone(self.volume(&copy.volume)?);
-        let end_bytes = part.end_bytes(row);
+        let end_bytes = part.tail_bytes(row);
         match &self.cache {
-            None => volume.open_with_end(&key, end_bytes).map(OpenObject::of),
+            None => volume.open_with_tail(&key, end_bytes).map(OpenObject::of),
             Some(cache) => {
                 let name = format!("{}/{key}", copy.volume);
-                let open = Box::new(move || volume.open_with_end(&key, end_bytes));
+                let open = Box::new(move || volume.open_with_tail(&key, end_bytes));
                 let object = cache.object(&name, part.bytes(row), open);
                 Ok(OpenObject { lasting: Arc::new(object.lasting()), object: Arc::new(object) })
             }
@@ -353,9 +353,9 @@ impl Remotes {
     pub(crate) fn delete(&self, row: &LiveRow, place: &RemotePath, receipts: &[u64]) -> Result<(), BlobError> {
         let volume = self.volume(&place.volume)?;
         receipts.iter().try_for_each(|deleted| volume.delete(&receipt_key(row, &place.path, *deleted)))?;
-        Part::ALL.into_iter().try_for_each(|part| {
+        ObjectKind::ALL.into_iter().try_for_each(|part| {
             let key = part.key(row, &place.path);
-            self.cache.iter().for_each(|cache| cache.forget(&format!("{}/{key}", place.volume)));
+            self.cache.iter().for_each(|cache| cache.remove_object(&format!("{}/{key}", place.volume)));
             volume.delete(&key)
         })
     }
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_has_a_folder_of_its_own_on_its_volume() {
+    fn each_index_has_its_own_folder_on_its_volume() {
         let path = |volume: &str, path: &str| Some(RemotePath { volume: volume.into(), path: path.into() });
         let options = RemoteOptions {
             volumes: BTreeMap::new(),

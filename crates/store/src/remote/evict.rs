@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
 
-use super::copies::Part;
+use super::copies::ObjectKind;
 use crate::StoreError;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
@@ -21,13 +21,13 @@ impl Shared {
     /// Deletes local copies until the remaining ones fit.
     pub(super) fn evict(&self) -> Result<(), StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(()) };
-        let _turn = self.uploads.turn();
+        let _turn = self.uploads.lock_transfers();
         let Some(cache) = &self.readers.remotes().cache else { return Ok(()) };
         let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let recent_from = self.clock.now_ns().saturating_sub(recent);
         let mut bytes = self.state().sealed.evictable_bytes();
         let half = remote.cache_bytes_max / 2;
-        let mut room = remote.cache_bytes_max - cache.figures().bytes.min(half);
+        let mut room = remote.cache_bytes_max - cache.stats().bytes.min(half);
         // On a full disk, copies are evicted before cached blocks, because every cached block was read by a search.
         let needed = self.options.free_bytes_min.saturating_add(remote.eviction_padding);
         if let Ok(disk) = rustix::fs::statvfs(&self.options.dir) {
@@ -53,10 +53,10 @@ impl Shared {
     }
 
     fn evict_one(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
-        let _turn = lock(&self.copies_turn);
+        let _turn = lock(&self.local_copies_lock);
         {
             let _commit = lock(&self.commit);
-            if !self.catalog.move_remote(bucket.row.number, RemoteState::Evicting)? {
+            if !self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting)? {
                 return Ok(());
             }
             bucket.copies.move_to(RemoteState::Evicting);
@@ -70,9 +70,9 @@ impl Shared {
         assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
         self.readers.close_object(bucket.row.number);
         let blobs = self.readers.blobs();
-        Part::ALL.into_iter().try_for_each(|part| blobs.delete(&part.name(&bucket.row)))?;
+        ObjectKind::ALL.into_iter().try_for_each(|part| blobs.delete(&part.name(&bucket.row)))?;
         let _commit = lock(&self.commit);
-        if self.catalog.move_remote(bucket.row.number, RemoteState::Evicted)? {
+        if self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicted)? {
             bucket.copies.move_to(RemoteState::Evicted);
             self.state().sealed.recount(bucket);
         }

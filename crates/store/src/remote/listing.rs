@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use quarry_blob::{BlobError, BlobStore, Listed};
+use quarry_blob::{BlobError, BlobStore, ListedObject};
 
-use super::copies::{Part, RECEIPT_ENDING};
+use super::copies::{ObjectKind, RECEIPT_EXTENSION};
 
 /// Number of digits of a data directory's id.
 const STORE_ID_DIGITS: usize = 16;
@@ -34,16 +34,16 @@ pub(super) struct FoundObject {
 /// Kind of an object of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundKind {
-    Part(Part),
+    Part(ObjectKind),
     /// A receipt that lists this number of deleted events.
     Receipt(u64),
 }
 
 impl FoundObjects {
     /// Whether all objects and a receipt exist.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         let has = |part| self.objects.iter().any(|object| object.kind == FoundKind::Part(part));
-        Part::ALL.into_iter().all(has) && self.receipt().is_some()
+        ObjectKind::ALL.into_iter().all(has) && self.receipt().is_some()
     }
 
     /// The current receipt: the one with the most deleted events.
@@ -69,15 +69,15 @@ fn parse_stem(stem: &str) -> Option<(u64, i64)> {
 }
 
 /// The object and bucket of a key; `None` if the key belongs to something else.
-fn parse(listed: Listed) -> Option<FoundObjects> {
+fn parse(listed: ListedObject) -> Option<FoundObjects> {
     let (folder, file) = listed.name.rsplit_once('/')?;
     let store = folder.rsplit('/').next()?;
     let is_id = store.len() == STORE_ID_DIGITS && store.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (stem, ending) = file.split_once('.')?;
     parse_stem(stem).filter(|_| is_id)?;
     let kind = match ending.split_once('.') {
-        None => FoundKind::Part(Part::ALL.into_iter().find(|part| part.ending() == ending)?),
-        Some((deleted, RECEIPT_ENDING)) => FoundKind::Receipt(deleted.parse().ok()?),
+        None => FoundKind::Part(ObjectKind::ALL.into_iter().find(|part| part.extension() == ending)?),
+        Some((deleted, RECEIPT_EXTENSION)) => FoundKind::Receipt(deleted.parse().ok()?),
         Some(_) => return None,
     };
     let (store, folder, stem) = (store.to_owned(), folder.to_owned(), stem.to_owned());
@@ -122,7 +122,7 @@ impl StoreOnVolumes {
         volume: &dyn BlobStore,
     ) -> Result<(), BlobError> {
         for_each(volume, &mut |found| {
-            if !found.is_whole() {
+            if !found.is_complete() {
                 return;
             }
             let at = known.iter().position(|store| store.id == found.store).unwrap_or_else(|| {
@@ -143,13 +143,13 @@ impl StoreOnVolumes {
 
 #[cfg(test)]
 mod tests {
-    use quarry_blob::Memory;
+    use quarry_blob::MemoryBlobStore;
 
     use super::*;
 
     #[test]
-    fn objects_of_a_bucket_are_found_together_and_others_left_out() {
-        let volume = Memory::default();
+    fn bucket_objects_are_grouped_and_other_objects_ignored() {
+        let volume = MemoryBlobStore::default();
         let names = [
             "a/00000000000005ee/0000000001-00000000000f4240.0000000000.receipt",
             "a/00000000000005ee/0000000001-00000000000f4240.0000000012.receipt",
@@ -164,7 +164,7 @@ mod tests {
         names.iter().for_each(|name| volume.put(name, b"").unwrap());
         let mut found = Vec::new();
         for_each(&volume, &mut |bucket| found.push(bucket)).unwrap();
-        let whole: Vec<_> = found.iter().map(|it| (it.is_whole(), it.number_and_time(), it.objects.len())).collect();
+        let whole: Vec<_> = found.iter().map(|it| (it.is_complete(), it.number_and_time(), it.objects.len())).collect();
         assert_eq!(whole, [(true, Some((1, 1_000_000)), 4), (false, Some((12_345_678_901, -1)), 1)]);
         assert_eq!(found[0].receipt().map(|(deleted, _)| deleted), Some(12));
         let mut stores = Vec::new();

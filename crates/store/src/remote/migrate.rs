@@ -15,30 +15,30 @@ use crate::{Damage, Store, StoreError};
 
 /// Result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationResult {
     /// Number of buckets that were moved.
     pub moved: u64,
     /// Total bytes of the moved buckets' objects.
     pub bytes: u64,
     /// Number of buckets that were at the destination already.
-    pub there: u64,
+    pub already_there: u64,
     /// Number of buckets whose objects at the old place will be deleted once no search reads them.
     pub waiting: u64,
     /// Buckets that were not moved, with the reason.
-    pub left: Vec<Damage>,
+    pub not_moved: Vec<Damage>,
 }
 
 /// Outcome of the migration of one bucket.
 enum Step {
-    There,
+    AlreadyThere,
     Moved,
-    Left(String),
+    NotMoved(String),
 }
 
 impl Store {
     /// Moves every sealed bucket of an index to the place that indexes.conf names: to volume `to`, or with `None` back
     /// into the data directory. Fails if indexes.conf names another place.
-    pub fn migrate(&self, index: &str, to: Option<&str>) -> Result<Migrated, StoreError> {
+    pub fn migrate(&self, index: &str, to: Option<&str>) -> Result<MigrationResult, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
@@ -47,14 +47,14 @@ impl Store {
 }
 
 impl Shared {
-    fn migrate(&self, index: &str, to: Option<&str>) -> Result<Migrated, StoreError> {
+    fn migrate(&self, index: &str, to: Option<&str>) -> Result<MigrationResult, StoreError> {
         let place = match &self.options.remote {
             Some(remote) => remote.place_of(index, &self.store_id()?),
             None => None,
         };
         let configured = place.as_ref().map(|place| place.volume.as_str());
         if configured != to {
-            return Err(StoreError::NotConfiguredSo {
+            return Err(StoreError::PlacementMismatch {
                 index: index.to_owned(),
                 to: to.map(str::to_owned),
                 configured: configured.map(str::to_owned),
@@ -69,13 +69,13 @@ impl Shared {
         let numbers: Vec<u64> = of_index.iter().map(|bucket| bucket.row.number).collect();
         drop(of_index);
         // Buckets that left a volume can be uploaded again once their objects there are deleted.
-        self.end_leavings()?;
+        self.delete_old_copies()?;
         if place.is_some() {
             // Uploads buckets that were never on a volume, and completes the uploads that have begun.
             numbers.iter().for_each(|number| self.uploads.add(*number));
-            while self.upload_some()? {}
+            while self.upload_next_group()? {}
         }
-        let mut report = Migrated::default();
+        let mut report = MigrationResult::default();
         for number in numbers {
             if self.uploads.is_stopping() {
                 return Err(StoreError::Closed);
@@ -86,64 +86,68 @@ impl Shared {
                 continue;
             }
             match self.move_bucket(&bucket, place.as_ref())? {
-                Step::There if !to_upload.contains(&number) => report.there += 1,
-                Step::There | Step::Moved => {
+                Step::AlreadyThere if !to_upload.contains(&number) => report.already_there += 1,
+                Step::AlreadyThere | Step::Moved => {
                     report.moved += 1;
                     report.bytes += bucket.row.stored_bytes();
                 }
-                Step::Left(reason) => report.left.push(Damage { bucket: bucket.id().to_owned(), reason }),
+                Step::NotMoved(reason) => report.not_moved.push(Damage { bucket: bucket.id().to_owned(), reason }),
             }
             drop(bucket);
             self.evict()?;
-            self.end_leavings()?;
+            self.delete_old_copies()?;
         }
-        report.waiting = self.leaving().len() as u64;
+        report.waiting = self.buckets_with_old_copies().len() as u64;
         Ok(report)
     }
 
     /// Moves one bucket to a place; continues a move that a crash interrupted.
     fn move_bucket(&self, bucket: &SealedBucket, place: Option<&RemotePath>) -> Result<Step, StoreError> {
-        let _turn = self.uploads.turn();
+        let _turn = self.uploads.lock_transfers();
         let number = bucket.row.number;
-        if let Some(other) = bucket.copies.other().filter(|other| !other.going)
+        if let Some(other) = bucket.copies.other().filter(|other| !other.is_obsolete)
             && place.is_none_or(|place| (&other.volume, &other.folder) != (&place.volume, &place.path))
         {
             // Gives up an earlier move to another destination.
             self.change_copies(bucket, || self.catalog.abandon_move(number))?;
         }
-        let has_left = bucket.copies.other().is_some_and(|other| other.going);
+        let has_left = bucket.copies.other().is_some_and(|other| other.is_obsolete);
         let Some(copy) = bucket.copies.remote() else {
             if place.is_some() && has_left {
-                return Ok(Step::Left(old_place_is_kept()));
+                return Ok(Step::NotMoved(old_copy_kept_message()));
             }
             let reason = "it is damaged here and was not uploaded; `quarry bucket verify` shows details";
-            return Ok(if place.is_none() { Step::There } else { Step::Left(reason.to_owned()) });
+            return Ok(if place.is_none() { Step::AlreadyThere } else { Step::NotMoved(reason.to_owned()) });
         };
         if place.is_some_and(|place| (&copy.volume, &copy.folder) == (&place.volume, &place.path)) {
-            return Ok(if copy.state.is_remote_whole() { Step::There } else { Step::Left(copy_is_begun()) });
+            return Ok(if copy.state.is_remote_complete() {
+                Step::AlreadyThere
+            } else {
+                Step::NotMoved(copy_begun_message())
+            });
         }
         if has_left {
-            return Ok(Step::Left(old_place_is_kept()));
+            return Ok(Step::NotMoved(old_copy_kept_message()));
         }
-        if place.is_some() && !copy.state.is_remote_whole() {
-            return Ok(Step::Left(copy_is_begun()));
+        if place.is_some() && !copy.state.is_remote_complete() {
+            return Ok(Step::NotMoved(copy_begun_message()));
         }
         if !bucket.copies.is_local() {
             self.check_room(bucket)?;
-            self.bring_here(bucket)?;
+            self.ensure_local(bucket)?;
         }
         let moved = match place {
-            None => self.change_copies(bucket, || self.catalog.leave_volume(number))?,
+            None => self.change_copies(bucket, || self.catalog.abandon_remote_copy(number))?,
             Some(place) => {
                 if bucket.copies.other().is_none() {
                     let begin = || self.catalog.begin_move(number, &place.volume, &place.path);
                     if !self.change_copies(bucket, begin)? {
-                        return Ok(Step::There);
+                        return Ok(Step::AlreadyThere);
                     }
                 }
                 let deleted = bucket.deleted_events();
-                if !self.put_whole(bucket, place)? {
-                    return Ok(Step::Left("it is damaged; `quarry bucket verify` shows details".to_owned()));
+                if !self.put_objects(bucket, place)? {
+                    return Ok(Step::NotMoved("it is damaged; `quarry bucket verify` shows details".to_owned()));
                 }
                 self.change_copies(bucket, || self.catalog.end_move(number, deleted))?
             }
@@ -151,7 +155,7 @@ impl Shared {
         self.readers.reopen(number);
         // If the catalog refused the change, the bucket was retired in the meantime and will be deleted from both
         // places.
-        Ok(if moved { Step::Moved } else { Step::There })
+        Ok(if moved { Step::Moved } else { Step::AlreadyThere })
     }
 
     /// Refuses to fetch a bucket if it would take the space that appends need.
@@ -168,16 +172,16 @@ impl Shared {
     }
 
     /// Live buckets whose objects at an old place are to be deleted.
-    fn leaving(&self) -> Vec<Arc<SealedBucket>> {
-        self.state().sealed.leaving().cloned().collect()
+    fn buckets_with_old_copies(&self) -> Vec<Arc<SealedBucket>> {
+        self.state().sealed.with_old_copies().cloned().collect()
     }
 
     /// Deletes the objects of moved buckets at their old places, unless a search holds the bucket and may be reading
     /// there.
-    pub(super) fn end_leavings(&self) -> Result<(), StoreError> {
+    pub(super) fn delete_old_copies(&self) -> Result<(), StoreError> {
         // While this lock is held, no upload or eviction holds any of these buckets.
-        let _turn = self.uploads.turn();
-        for bucket in self.leaving() {
+        let _turn = self.uploads.lock_transfers();
+        for bucket in self.buckets_with_old_copies() {
             let Some(other) = bucket.copies.other() else { continue };
             // The state holds one reference, and this function another.
             let is_held = Arc::strong_count(&bucket) > 2 || bucket.is_hold_shared();
@@ -191,17 +195,17 @@ impl Shared {
                 bucket.copies.remote().is_some_and(|copy| (&copy.volume, &copy.folder) == (&place.volume, &place.path));
             assert!(!is_read_there, "bucket {} does not leave the place where it is read", bucket.id());
             self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
-            self.change_copies(&bucket, || self.catalog.end_leaving(bucket.row.number))?;
+            self.change_copies(&bucket, || self.catalog.remove_other_copy(bucket.row.number))?;
             self.uploads.add(bucket.row.number);
         }
         Ok(())
     }
 }
 
-fn old_place_is_kept() -> String {
+fn old_copy_kept_message() -> String {
     "its objects at an earlier location are not deleted yet; migrate again".to_owned()
 }
 
-fn copy_is_begun() -> String {
+fn copy_begun_message() -> String {
     "its upload to an earlier location has not ended; migrate again".to_owned()
 }

@@ -11,26 +11,26 @@ use crate::sync::{lock, wait_for};
 /// The upload queue.
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<UploadQueueState>,
     work: Condvar,
     /// Held while uploading or evicting.
     turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct UploadQueueState {
     /// Numbers of buckets that may have to be uploaded; some may belong to indexes without a volume.
     pub(super) buckets: BTreeSet<u64>,
     /// Numbers of damaged buckets, which are not uploaded.
     pub(super) damaged: BTreeSet<u64>,
     /// Whether a failure was reported since the last successful upload.
-    pub(super) is_told: bool,
+    pub(super) is_damage_reported: bool,
     stopping: bool,
 }
 
 impl Uploads {
     /// Locks the state of the queue.
-    pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    pub(super) fn lock_queue(&self) -> MutexGuard<'_, UploadQueueState> {
         lock(&self.waiting)
     }
 
@@ -46,7 +46,7 @@ impl Uploads {
     }
 
     /// The lock for uploading or evicting.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock_transfers(&self) -> MutexGuard<'_, ()> {
         lock(&self.turn)
     }
 
@@ -62,7 +62,7 @@ impl Uploads {
 
     /// Pauses for a time, or until a bucket is added or the thread must end. With `only_stop`, pauses even if buckets
     /// are waiting.
-    pub(super) fn rest(&self, time: Duration, only_stop: bool) {
+    pub(super) fn pause(&self, time: Duration, only_stop: bool) {
         let waiting = lock(&self.waiting);
         if !waiting.stopping && (only_stop || waiting.buckets.is_empty()) {
             drop(wait_for(&self.work, waiting, time));

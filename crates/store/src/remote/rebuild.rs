@@ -19,22 +19,22 @@ use quarry_catalog::{BucketState, Catalog, FoundBucket, OtherCopy};
 use quarry_stdx::Fault;
 use quarry_stdx::number::usize_of;
 
-use super::copies::{RemotePath, STORE_ID, stem};
+use super::copies::{RemotePath, STORE_ID_SETTING, stem};
 use super::listing::{self, FoundObjects, StoreOnVolumes};
 use super::receipt;
 use crate::data_dir::DirLock;
-use crate::object_names::stem_of;
+use crate::object_names::object_stem;
 use crate::{RemoteOptions, StoreError, StoreOptions, data_dir};
 
 /// Maximum number of receipts read concurrently, and of buckets per transaction.
-const AT_ONCE: usize = 32;
-const TOGETHER: usize = 512;
+const CONCURRENT_READS_MAX: usize = 32;
+const TRANSACTION_BUCKETS_MAX: usize = 512;
 /// Extension of the temporary catalog file.
-const UNFINISHED: &str = "rebuilding";
+const UNFINISHED_EXTENSION: &str = "rebuilding";
 
 /// Result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rebuilt {
+pub struct RebuildResult {
     /// Number of live buckets in the catalog.
     pub buckets: u64,
     /// Number of events in these buckets, without deleted ones.
@@ -57,18 +57,19 @@ pub fn stores_on_volumes(options: &RemoteOptions) -> Result<Vec<StoreOnVolumes>,
 
 /// Builds the catalog of a data directory that has no catalog and no events, from the objects of directory `store_id`
 /// on the volumes.
-pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuilt, StoreError> {
+pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<RebuildResult, StoreError> {
     let Some(remote) = &options.remote else { return Err(StoreError::NoVolumes) };
     let dir = &options.dir;
     let _lock = DirLock::exclusive(dir)?;
     data_dir::check_empty(dir)?;
-    let path = data_dir::catalog(dir).with_added_extension(UNFINISHED);
+    let path = data_dir::catalog(dir).with_added_extension(UNFINISHED_EXTENSION);
     let catalog = begin(&path, store_id)?;
-    let mut rebuild = Rebuild { catalog: &catalog, store_id, later: BTreeMap::new(), rebuilt: Rebuilt::default() };
+    let mut rebuild =
+        Rebuild { catalog: &catalog, store_id, later: BTreeMap::new(), rebuilt: RebuildResult::default() };
     for (name, volume) in &remote.volumes {
         rebuild.add_from(name, volume)?;
     }
-    rebuild.add_later()?;
+    rebuild.add_deferred()?;
     let mut rebuilt = rebuild.rebuilt;
     rebuilt.replaced = catalog.end_rebuild(&stem)?;
     let deletions: u64 = deleted_events(&catalog)?;
@@ -87,9 +88,9 @@ pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuilt
 /// Opens the unfinished catalog, with the results of an earlier attempt.
 fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
     if let Ok(catalog) = Catalog::open(path)
-        && catalog.setting(STORE_ID)?.as_deref().is_none_or(|known| known == store_id)
+        && catalog.setting(STORE_ID_SETTING)?.as_deref().is_none_or(|known| known == store_id)
     {
-        catalog.set_setting(STORE_ID, store_id)?;
+        catalog.set_setting(STORE_ID_SETTING, store_id)?;
         return Ok(catalog);
     }
     // The unfinished catalog belongs to another directory or is damaged. It can be deleted, because everything in it is
@@ -101,7 +102,7 @@ fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
     });
     files.iter().for_each(|file| drop(fs::remove_file(file)));
     let catalog = Catalog::open(path)?;
-    catalog.set_setting(STORE_ID, store_id)?;
+    catalog.set_setting(STORE_ID_SETTING, store_id)?;
     Ok(catalog)
 }
 
@@ -120,11 +121,11 @@ struct Rebuild<'a> {
     store_id: &'a str,
     /// Buckets whose number is taken by another bucket, by stem.
     later: BTreeMap<String, FoundBucket>,
-    rebuilt: Rebuilt,
+    rebuilt: RebuildResult,
 }
 
 /// A bucket whose receipt is to be read.
-struct Wanted {
+struct PendingReceipt {
     place: RemotePath,
     deleted: u64,
     key: String,
@@ -137,11 +138,11 @@ impl Rebuild<'_> {
             if failed.is_some() {
                 return;
             }
-            match self.wants(name, &found) {
+            match self.find_receipt(name, &found) {
                 Ok(more) => wanted.extend(more),
                 Err(error) => failed = Some(error),
             }
-            if failed.is_none() && wanted.len() >= TOGETHER {
+            if failed.is_none() && wanted.len() >= TRANSACTION_BUCKETS_MAX {
                 failed = self.add(volume, std::mem::take(&mut wanted)).err();
             }
         })?;
@@ -151,11 +152,11 @@ impl Rebuild<'_> {
 
     /// The receipt to read for a bucket that was found; `None` if the bucket is known, incomplete, or of another data
     /// directory.
-    fn wants(&self, volume: &str, found: &FoundObjects) -> Result<Option<Wanted>, StoreError> {
+    fn find_receipt(&self, volume: &str, found: &FoundObjects) -> Result<Option<PendingReceipt>, StoreError> {
         let (Some((deleted, key)), Some((number, _))) = (found.receipt(), found.number_and_time()) else {
             return Ok(None);
         };
-        if found.store != self.store_id || !found.is_whole() {
+        if found.store != self.store_id || !found.is_complete() {
             return Ok(None);
         }
         let known = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
@@ -167,15 +168,15 @@ impl Rebuild<'_> {
             return Ok(None);
         }
         let place = RemotePath { volume: volume.to_owned(), path: found.folder.clone() };
-        Ok(Some(Wanted { place, deleted, key: key.to_owned() }))
+        Ok(Some(PendingReceipt { place, deleted, key: key.to_owned() }))
     }
 
     /// Reads receipts and adds their buckets.
-    fn add(&mut self, volume: &Arc<dyn BlobStore>, wanted: Vec<Wanted>) -> Result<(), StoreError> {
+    fn add(&mut self, volume: &Arc<dyn BlobStore>, wanted: Vec<PendingReceipt>) -> Result<(), StoreError> {
         let mut buckets: Vec<FoundBucket> = Vec::new();
         for (wanted, read) in wanted.iter().zip(self.read(&**volume, &wanted)?) {
             match read {
-                Ok(found) => self.sort_in(found, &mut buckets)?,
+                Ok(found) => self.add_or_defer(found, &mut buckets)?,
                 Err(fault) => self.rebuilt.refused.push((format!("{}: {}", wanted.place.volume, wanted.key), fault)),
             }
         }
@@ -184,7 +185,11 @@ impl Rebuild<'_> {
 
     /// Reads receipts concurrently. An unavailable volume ends the rebuild; a receipt that is damaged, or was deleted
     /// after the listing, only causes its bucket to be refused.
-    fn read(&self, volume: &dyn BlobStore, wanted: &[Wanted]) -> Result<Vec<Result<FoundBucket, Fault>>, StoreError> {
+    fn read(
+        &self,
+        volume: &dyn BlobStore,
+        wanted: &[PendingReceipt],
+    ) -> Result<Vec<Result<FoundBucket, Fault>>, StoreError> {
         let next = AtomicUsize::new(0);
         let some = || {
             let mut read = Vec::new();
@@ -198,7 +203,7 @@ impl Rebuild<'_> {
             let start =
                 |_| std::thread::Builder::new().name("quarry-receipts".to_owned()).spawn_scoped(scope, some).ok();
             // If a thread cannot be started, the other threads do its work.
-            let threads: Vec<_> = (1..AT_ONCE.min(wanted.len())).filter_map(start).collect();
+            let threads: Vec<_> = (1..CONCURRENT_READS_MAX.min(wanted.len())).filter_map(start).collect();
             read.extend(some());
             threads.into_iter().for_each(|thread| read.extend(thread.join().unwrap_or_default()));
         });
@@ -206,7 +211,11 @@ impl Rebuild<'_> {
         wanted.iter().map(|wanted| Ok(read.remove(&wanted.key).unwrap_or_else(lost)?)).collect()
     }
 
-    fn read_one(&self, volume: &dyn BlobStore, wanted: &Wanted) -> Result<Result<FoundBucket, Fault>, BlobError> {
+    fn read_one(
+        &self,
+        volume: &dyn BlobStore,
+        wanted: &PendingReceipt,
+    ) -> Result<Result<FoundBucket, Fault>, BlobError> {
         let object = match volume.open(&wanted.key) {
             Ok(object) => object,
             Err(error @ (BlobError::NotFound { .. } | BlobError::Damaged { .. })) => {
@@ -224,7 +233,7 @@ impl Rebuild<'_> {
 
     /// Adds a bucket if its number is free. A bucket found at a second place, because of an interrupted move between
     /// volumes, is recorded to be deleted there.
-    fn sort_in(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
+    fn add_or_defer(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
         let same_number = buckets.iter().position(|other| other.row.number == found.row.number);
         let known = match same_number {
             Some(at) => Some(buckets[at].row.clone()),
@@ -239,7 +248,7 @@ impl Rebuild<'_> {
             return Ok(());
         }
         if let Some(copy) = found.row.remote {
-            known.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, going: true });
+            known.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, is_obsolete: true });
         }
         match same_number {
             Some(at) => buckets[at].row = known,
@@ -249,7 +258,7 @@ impl Rebuild<'_> {
     }
 
     /// Adds the buckets whose numbers were taken, under new numbers.
-    fn add_later(&mut self) -> Result<(), StoreError> {
+    fn add_deferred(&mut self) -> Result<(), StoreError> {
         let mut number = self.catalog.bucket_number_max()?;
         let mut buckets = Vec::new();
         for (known_stem, mut found) in std::mem::take(&mut self.later) {
@@ -258,7 +267,7 @@ impl Rebuild<'_> {
             if row.origins.is_empty() {
                 row.origins.push(quarry_catalog::Origin { first_row: 0, number: row.number });
             }
-            let local = stem_of(&row.index, number);
+            let local = object_stem(&row.index, number);
             (row.number, row.level, row.stem) = (number, row.level.max(1), Some(known_stem));
             (row.object, row.filter) = (format!("{local}.bucket"), format!("{local}.filter"));
             buckets.push(found);

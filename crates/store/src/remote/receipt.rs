@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::copies::{RemotePath, stem};
 use crate::deletion::RowSet;
-use crate::object_names::stem_of;
+use crate::object_names::object_stem;
 use crate::sealed_buckets::LiveRow;
 
 /// Version of the format; newer ones are refused.
@@ -62,7 +62,7 @@ impl Receipt<'_> {
             "level": row.level,
             "origins": origins,
             "replaces": self.replaces,
-            "deleted": self.deleted.map(|rows| hex(&rows.encode())),
+            "deleted": self.deleted.map(|rows| to_hex(&rows.encode())),
         });
         let mut bytes = line.to_string().into_bytes();
         let sum = xxh3_64(&bytes);
@@ -93,7 +93,7 @@ pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64
         return Err(damaged("belongs to another data directory"));
     }
     let (index, number) = (text("index")?, count("number")?);
-    let local = stem_of(&index, number);
+    let local = object_stem(&index, number);
     let list = |key: &'static str| told[key].as_array().map(Vec::as_slice).ok_or_else(|| missing(key));
     let origin = |value: &Value| match (value[0].as_u64(), value[1].as_u64()) {
         (Some(first_row), Some(number)) => Ok(Origin { first_row, number }),
@@ -102,7 +102,7 @@ pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64
     let rows = match told["deleted"].as_str() {
         None => None,
         Some(text) => {
-            let rows = unhex(text).filter(|rows| RowSet::decode(rows).is_some_and(|rows| rows.len() == deleted));
+            let rows = parse_hex(text).filter(|rows| RowSet::decode(rows).is_some_and(|rows| rows.len() == deleted));
             Some(rows.ok_or_else(|| missing("deleted"))?)
         }
     };
@@ -139,11 +139,11 @@ pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64
     Ok(FoundBucket { row, deleted: rows, replaces: list("replaces")?.iter().map(replaced).collect::<Result<_, _>>()? })
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn parse_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     rest.is_empty().then(|| pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect())?
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_tells_all_that_the_catalog_knows() {
+    fn receipts_contain_all_catalog_data_of_a_bucket() {
         for stem in [None, Some("0000000002-000000000000000b".to_owned())] {
             let row = BucketRow { stem, ..row() };
             let found = decode(&receipt(&row, Some(&rows())), "5eed", &place(), 2).unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn another_receipt_is_refused_with_the_reason() {
+    fn foreign_receipts_are_rejected_with_the_reason() {
         let whole = receipt(&row(), None);
         for at in 0..whole.len() {
             let mut changed = whole.clone();

@@ -23,7 +23,7 @@ impl Shared {
         // If the merged bucket was removed in the meantime, its inputs are removed, too.
         let Some(top) = self.state_with_index(&bucket.row.index)?.sealed.get(top).cloned() else { return Ok(false) };
         match top.copies.remote() {
-            Some(copy) => Ok(!copy.state.is_remote_whole()),
+            Some(copy) => Ok(!copy.state.is_remote_complete()),
             None => {
                 let store_id = self.store_id()?;
                 let remote = self.options.remote.as_ref();
@@ -33,7 +33,7 @@ impl Shared {
     }
 
     /// Deletes all objects of a bucket on volumes.
-    pub(crate) fn delete_remote(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+    pub(crate) fn delete_remote_objects(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let copy = bucket.copies.remote();
         let receipts: BTreeSet<u64> =
             copy.iter().filter_map(|copy| copy.receipt).chain([bucket.deleted_events()]).collect();

@@ -10,22 +10,22 @@
 use quarry_catalog::BucketRow;
 use quarry_event::time::NS_PER_SEC;
 
-use super::copies::{Part, receipt_key, stem};
+use super::copies::{ObjectKind, receipt_key, stem};
 use super::listing::{self, FoundKind, FoundObjects};
 use crate::state::Shared;
 use crate::{Store, StoreError};
 
 /// Maximum and minimum number of seconds between two sweeps; within these bounds, sweeps follow each other at a
 /// fraction of the grace period.
-const EVERY_MAX_SECS: u64 = 6 * 60 * 60;
-const EVERY_MIN_SECS: u64 = 60;
-const PART_OF_GRACE: u64 = 4;
+const SWEEP_INTERVAL_MAX_SECS: u64 = 6 * 60 * 60;
+const SWEEP_INTERVAL_MIN_SECS: u64 = 60;
+const SWEEPS_PER_GRACE: u64 = 4;
 /// Maximum number of buckets with orphaned objects per volume and sweep; the next sweep handles the rest.
 const ORPHANS_MAX: usize = 10_000;
 
 /// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// Number of deleted objects.
     pub deleted: u64,
     /// Number of orphaned objects that are too young to be deleted.
@@ -36,7 +36,7 @@ pub struct Swept {
 
 impl Store {
     /// Sweeps the volumes now: deletes orphaned objects that are old enough.
-    pub fn sweep_volumes(&self) -> Result<Swept, StoreError> {
+    pub fn sweep_volumes(&self) -> Result<SweepResult, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
@@ -46,19 +46,19 @@ impl Store {
 
 impl Shared {
     /// Interval between sweeps, in nanoseconds.
-    pub(super) fn sweep_every_ns(&self) -> i64 {
+    pub(super) fn sweep_interval_ns(&self) -> i64 {
         let grace = self.options.remote.as_ref().map_or(0, |remote| remote.orphan_grace_secs);
-        let secs = (grace / PART_OF_GRACE).clamp(EVERY_MIN_SECS, EVERY_MAX_SECS);
+        let secs = (grace / SWEEPS_PER_GRACE).clamp(SWEEP_INTERVAL_MIN_SECS, SWEEP_INTERVAL_MAX_SECS);
         i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
     }
 
     /// Sweeps all volumes once.
-    pub(super) fn sweep(&self) -> Result<Swept, StoreError> {
-        let Some(remote) = &self.options.remote else { return Ok(Swept::default()) };
+    pub(super) fn sweep(&self) -> Result<SweepResult, StoreError> {
+        let Some(remote) = &self.options.remote else { return Ok(SweepResult::default()) };
         let store_id = self.store_id()?;
         let grace = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let latest = self.clock.now_ns().saturating_sub(grace);
-        let mut swept = Swept::default();
+        let mut swept = SweepResult::default();
         for (name, volume) in self.readers.remotes().volumes() {
             let mut orphans: Vec<FoundObjects> = Vec::new();
             let mut failed = None;
@@ -66,9 +66,9 @@ impl Shared {
                 if found.store != store_id || orphans.len() == ORPHANS_MAX || failed.is_some() {
                     return;
                 }
-                match self.without_row(name, &found) {
+                match self.select_orphans(name, &found) {
                     Ok(left) if left.objects.is_empty() => {}
-                    Ok(left) if left.is_whole() => swept.unknown_buckets += 1,
+                    Ok(left) if left.is_complete() => swept.unknown_buckets += 1,
                     Ok(left) => orphans.push(left),
                     Err(error) => failed = Some(error),
                 }
@@ -84,7 +84,7 @@ impl Shared {
             }
         }
         if swept.unknown_buckets > 0 {
-            self.tell(format!(
+            self.report_message(format!(
                 "{} buckets on volumes are not in the catalog, which may be out of date: they stay there and are not \
                  searched; `quarry bucket rebuild-catalog` creates a catalog with them",
                 swept.unknown_buckets
@@ -94,7 +94,7 @@ impl Shared {
     }
 
     /// The objects of a found bucket that the catalog does not know at this place.
-    fn without_row(&self, volume: &str, found: &FoundObjects) -> Result<FoundObjects, StoreError> {
+    fn select_orphans(&self, volume: &str, found: &FoundObjects) -> Result<FoundObjects, StoreError> {
         let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
         let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
         if row.is_none() {
@@ -106,7 +106,7 @@ impl Shared {
             let deleted =
                 self.state_with_index(&row.index)?.sealed.get(row.number).map(|bucket| bucket.deleted_events());
             left.objects.retain(|object| match object.kind {
-                FoundKind::Part(part) => object.key != Part::key(part, &row, &found.folder),
+                FoundKind::Part(part) => object.key != ObjectKind::key(part, &row, &found.folder),
                 FoundKind::Receipt(of) => {
                     let is_known = row.remote.as_ref().and_then(|copy| copy.receipt) == Some(of);
                     // A receipt that another thread may be putting or deleting now is skipped.

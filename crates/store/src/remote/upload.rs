@@ -12,7 +12,7 @@ use quarry_bucket::{BucketReader, MemoryObject};
 use quarry_catalog::{CatalogError, RemoteCopy, RemoteState};
 use quarry_stdx::number::usize_of;
 
-use super::copies::{Part, RemotePath, STORE_ID, receipt_key, stem};
+use super::copies::{ObjectKind, RemotePath, STORE_ID_SETTING, receipt_key, stem};
 use super::receipt::Receipt;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
@@ -20,40 +20,40 @@ use crate::sync::lock;
 use crate::{Store, StoreError};
 
 /// Shortest and longest pause after a failure.
-const RETRY: Duration = Duration::from_secs(2);
+const RETRY_MIN: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Idle pause of the thread; new work wakes it.
-const REST: Duration = Duration::from_secs(60);
+const IDLE_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum bytes uploaded concurrently; a larger bucket is uploaded alone.
-const TOGETHER_BYTES_MAX: u64 = 256 << 20;
+const CONCURRENT_BYTES_MAX: u64 = 256 << 20;
 
 /// The upload thread.
 pub(crate) fn run(shared: &Shared) {
-    let mut retry = RETRY;
+    let mut retry = RETRY_MIN;
     let mut sweep_at = shared.clock.elapsed_ns();
     while !shared.uploads.is_stopping() {
-        let done = shared.upload_some();
-        let evicted = shared.evict().and_then(|()| shared.end_leavings());
+        let done = shared.upload_next_group();
+        let evicted = shared.evict().and_then(|()| shared.delete_old_copies());
         match done.and_then(|more| evicted.map(|()| more)) {
-            Ok(true) => retry = RETRY,
+            Ok(true) => retry = RETRY_MIN,
             Ok(false) => {
-                retry = RETRY;
+                retry = RETRY_MIN;
                 if shared.clock.elapsed_ns() >= sweep_at {
-                    sweep_at = shared.clock.elapsed_ns().saturating_add(shared.sweep_every_ns());
+                    sweep_at = shared.clock.elapsed_ns().saturating_add(shared.sweep_interval_ns());
                     if let Err(error) = shared.sweep() {
-                        shared.tell(format!("volumes cannot be searched for orphaned objects: {error}"));
+                        shared.report_message(format!("volumes cannot be searched for orphaned objects: {error}"));
                     }
                 }
-                shared.uploads.rest(REST, false);
+                shared.uploads.pause(IDLE_PAUSE, false);
             }
             Err(error) => {
-                let first = !std::mem::replace(&mut shared.uploads.waiting().is_told, true);
+                let first = !std::mem::replace(&mut shared.uploads.lock_queue().is_damage_reported, true);
                 if first {
-                    shared.tell(format!(
+                    shared.report_message(format!(
                         "buckets cannot be uploaded; they stay on the local disk, and the upload is retried: {error}"
                     ));
                 }
-                shared.uploads.rest(retry, true);
+                shared.uploads.pause(retry, true);
                 retry = (retry * 2).min(RETRY_MAX);
             }
         }
@@ -66,14 +66,14 @@ impl Store {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
-        while self.shared.upload_some()? {}
+        while self.shared.upload_next_group()? {}
         self.shared.evict()
     }
 }
 
 /// Whether a bucket waits for its upload, or for a new receipt after deletions.
 fn needs_upload(bucket: &SealedBucket) -> bool {
-    let is_told = |copy: &RemoteCopy| copy.state.is_remote_whole() && copy.receipt == Some(bucket.deleted_events());
+    let is_told = |copy: &RemoteCopy| copy.state.is_remote_complete() && copy.receipt == Some(bucket.deleted_events());
     !bucket.row.thawed && !bucket.copies.remote().is_some_and(|copy| is_told(&copy))
 }
 
@@ -93,8 +93,8 @@ type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
     /// Uploads some of the oldest waiting buckets; `false` if none waits.
-    pub(super) fn upload_some(&self) -> Result<bool, StoreError> {
-        let _turn = self.uploads.turn();
+    pub(super) fn upload_next_group(&self) -> Result<bool, StoreError> {
+        let _turn = self.uploads.lock_transfers();
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
         let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
         for number in self.catalog.begin_uploads(&numbers, &place.volume, &place.path)? {
@@ -110,7 +110,7 @@ impl Shared {
             }
         }
         // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
-        self.uploads.waiting().buckets.retain(|number| !numbers.contains(number));
+        self.uploads.lock_queue().buckets.retain(|number| !numbers.contains(number));
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
             let begin = |bucket| {
                 let thread = std::thread::Builder::new().name("quarry-upload".to_owned());
@@ -128,13 +128,13 @@ impl Shared {
         });
         let failed = buckets.iter().zip(&done).filter(|(_, done)| done.is_err());
         let failed: Vec<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
-        self.uploads.waiting().buckets.extend(failed);
+        self.uploads.lock_queue().buckets.extend(failed);
         drop(buckets);
         // Retired inputs of a merge may have waited for the upload of the merged bucket.
         self.delete_retired();
         done.into_iter().collect::<Result<(), StoreError>>()?;
-        if std::mem::take(&mut self.uploads.waiting().is_told) {
-            self.tell("buckets are uploaded again".to_owned());
+        if std::mem::take(&mut self.uploads.lock_queue().is_damage_reported) {
+            self.report_message("buckets are uploaded again".to_owned());
         }
         Ok(true)
     }
@@ -143,7 +143,7 @@ impl Shared {
     fn next_uploads(&self) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
         let store_id = self.store_id()?;
-        let numbers: Vec<u64> = self.uploads.waiting().buckets.iter().copied().collect();
+        let numbers: Vec<u64> = self.uploads.lock_queue().buckets.iter().copied().collect();
         let (mut together, mut bytes): (Option<UploadGroup>, u64) = (None, 0);
         let mut done = Vec::new();
         for number in numbers {
@@ -165,13 +165,13 @@ impl Shared {
             bytes += bucket.row.stored_bytes();
             if *of != place
                 || buckets.len() == remote.uploads_max.max(1)
-                || (!buckets.is_empty() && bytes > TOGETHER_BYTES_MAX)
+                || (!buckets.is_empty() && bytes > CONCURRENT_BYTES_MAX)
             {
                 break;
             }
             buckets.push(bucket);
         }
-        let mut waiting = self.uploads.waiting();
+        let mut waiting = self.uploads.lock_queue();
         for number in done {
             waiting.buckets.remove(&number);
         }
@@ -180,12 +180,12 @@ impl Shared {
 
     /// The id of this data directory.
     pub(super) fn store_id(&self) -> Result<String, StoreError> {
-        if let Some(known) = self.catalog.setting(STORE_ID)? {
+        if let Some(known) = self.catalog.setting(STORE_ID_SETTING)? {
             return Ok(known);
         }
         let drawn = self.options.remote.as_ref().map(|remote| remote.new_store_id.clone()).unwrap_or_default();
         assert!(!drawn.is_empty() && drawn.bytes().all(|byte| byte.is_ascii_alphanumeric()), "an id is part of keys");
-        self.catalog.set_setting(STORE_ID, &drawn)?;
+        self.catalog.set_setting(STORE_ID_SETTING, &drawn)?;
         Ok(drawn)
     }
 
@@ -195,7 +195,7 @@ impl Shared {
         let Some(copy) = bucket.copies.remote() else { return Ok(()) };
         let (row, deleted) = (&bucket.row, bucket.deleted_events());
         let place = RemotePath { volume: copy.volume, path: copy.folder };
-        if copy.state.is_remote_whole() {
+        if copy.state.is_remote_complete() {
             self.put_receipt(bucket, &place)?;
             if self.change_copies(bucket, || self.catalog.record_receipt(row.number, deleted))?
                 && let Some(earlier) = copy.receipt.filter(|earlier| *earlier != deleted)
@@ -204,7 +204,7 @@ impl Shared {
             }
             return Ok(());
         }
-        if self.put_whole(bucket, &place)? {
+        if self.put_objects(bucket, &place)? {
             self.change_copies(bucket, || self.catalog.end_upload(row.number, deleted))?;
         }
         Ok(())
@@ -212,20 +212,23 @@ impl Shared {
 
     /// Puts the objects of a bucket and then its receipt. If the local copy is damaged, reports that and returns
     /// `false`.
-    pub(super) fn put_whole(&self, bucket: &SealedBucket, place: &RemotePath) -> Result<bool, StoreError> {
+    pub(super) fn put_objects(&self, bucket: &SealedBucket, place: &RemotePath) -> Result<bool, StoreError> {
         let row = &bucket.row;
-        let objects = match self.whole_objects(bucket) {
+        let objects = match self.read_verified_objects(bucket) {
             Ok(objects) => objects,
             Err(StoreError::Corrupt { reason, .. }) => {
-                if self.uploads.waiting().damaged.insert(row.number) {
-                    self.tell(format!("bucket {} is damaged and stays on the local disk: {reason}", bucket.id()));
+                if self.uploads.lock_queue().damaged.insert(row.number) {
+                    self.report_message(format!(
+                        "bucket {} is damaged and stays on the local disk: {reason}",
+                        bucket.id()
+                    ));
                 }
                 return Ok(false);
             }
             Err(error) => return Err(error),
         };
         let volume = self.readers.remotes().volume(&place.volume)?;
-        let keys = Part::ALL.map(|part| part.key(row, &place.path));
+        let keys = ObjectKind::ALL.map(|part| part.key(row, &place.path));
         let puts: Vec<(&str, &[u8])> =
             keys.iter().map(String::as_str).zip(objects.iter().map(|bytes| &bytes[..])).collect();
         volume.put_all(&puts)?;
@@ -261,16 +264,16 @@ impl Shared {
     }
 
     /// The content of both objects, verified against checksums and sizes.
-    fn whole_objects(&self, bucket: &SealedBucket) -> Result<[Bytes; 2], StoreError> {
+    fn read_verified_objects(&self, bucket: &SealedBucket) -> Result<[Bytes; 2], StoreError> {
         let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id().to_owned(), reason };
-        let read = |part: Part| -> Result<Bytes, StoreError> {
+        let read = |part: ObjectKind| -> Result<Bytes, StoreError> {
             let object = self.readers.blobs().open(&part.name(&bucket.row))?;
             if object.len() != part.bytes(&bucket.row) {
                 return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
             }
             object.read_at(0, usize_of(object.len())).map_err(|error| damaged(error.to_string()))
         };
-        let objects = [read(Part::Object)?, read(Part::Filter)?];
+        let objects = [read(ObjectKind::Object)?, read(ObjectKind::Filter)?];
         let reader = BucketReader::open(Arc::new(MemoryObject(objects[0].clone())));
         reader.and_then(|reader| reader.check()).map_err(|error| damaged(error.to_string()))?;
         quarry_bucket::TermFilter::open(&objects[1]).map_err(|error| damaged(error.to_string()))?;
@@ -278,25 +281,25 @@ impl Shared {
     }
 
     /// Ensures that the objects of a bucket are in the data directory.
-    pub(crate) fn bring_here(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
-        let _turn = lock(&self.copies_turn);
-        let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_whole()) else { return Ok(()) };
+    pub(crate) fn ensure_local(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        let _turn = lock(&self.local_copies_lock);
+        let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_complete()) else { return Ok(()) };
         // In this state, files that a crash leaves in the data directory are deleted at the next start.
-        self.change_copies(bucket, || self.catalog.move_remote(bucket.row.number, RemoteState::Evicting))?;
+        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
         let fetched = self.fetch(bucket, &copy);
         if fetched.is_err() {
             // Only the error of the fetch is reported.
             drop(self.end_eviction(bucket));
         }
         fetched?;
-        self.change_copies(bucket, || self.catalog.move_remote(bucket.row.number, RemoteState::Uploaded))?;
+        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Uploaded))?;
         self.state().sealed.examine(bucket);
         Ok(())
     }
 
     /// Fetches the objects of a bucket from its volume into the data directory.
     fn fetch(&self, bucket: &SealedBucket, copy: &RemoteCopy) -> Result<(), StoreError> {
-        for part in Part::ALL {
+        for part in ObjectKind::ALL {
             let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;
             let failed = |error: quarry_bucket::ReadError| StoreError::Corrupt {
                 bucket: bucket.id().to_owned(),

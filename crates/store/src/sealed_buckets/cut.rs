@@ -13,16 +13,16 @@ use quarry_stdx::number::{u32_of, usize_of};
 
 /// Some consecutive events of a slab as a segment of their own.
 #[derive(Debug)]
-pub(crate) struct Cut {
+pub(crate) struct SlabPart {
     rows: Range<u64>,
     /// Number of the slab's page that contains the first of these events.
     pub(crate) first_page: usize,
     pub(crate) infos: Vec<PageInfo>,
 }
 
-impl Cut {
+impl SlabPart {
     /// The cut with rows `rows` of a bucket, which must be within a slab with these pages.
-    pub(crate) fn new(pages: &[PageInfo], rows: Range<u64>) -> Cut {
+    pub(crate) fn new(pages: &[PageInfo], rows: Range<u64>) -> SlabPart {
         let end_of = |page: &PageInfo| page.first_row + u64::from(page.events);
         let first_page = pages.partition_point(|page| end_of(page) <= rows.start);
         let overlapping = pages[first_page..].iter().take_while(|page| page.first_row < rows.end);
@@ -34,23 +34,23 @@ impl Cut {
             PageInfo { first_row: start, events, raw_bytes, ..*page }
         };
         let infos = overlapping.map(part).collect();
-        Cut { rows, first_page, infos }
+        SlabPart { rows, first_page, infos }
     }
 
     /// The part of a page that belongs to this cut.
-    pub(crate) fn part_of(&self, page: Page) -> Page {
+    pub(crate) fn slice_page(&self, page: Page) -> Page {
         let end = page.first_row + page.len() as u64;
         let (from, until) = (self.rows.start.max(page.first_row), self.rows.end.min(end));
         if from == page.first_row && until == end {
             return page;
         }
         let rows = usize_of(from.min(until) - page.first_row)..usize_of(until - page.first_row);
-        slice(&page, rows)
+        slice_rows(&page, rows)
     }
 }
 
 /// Rows of a page; columns that were not read stay empty.
-fn slice(page: &Page, rows: Range<usize>) -> Page {
+fn slice_rows(page: &Page, rows: Range<usize>) -> Page {
     let mut part = Page {
         first_row: page.first_row + rows.start as u64,
         time: page.time[rows.clone()].to_vec(),
@@ -76,7 +76,7 @@ fn slice(page: &Page, rows: Range<usize>) -> Page {
 
 /// Rows at which a bucket with these origins must be split because another bucket arrived between two origins.
 /// `arrivals` contains, ascending, the numbers of all slabs and buckets that the search reads.
-pub(crate) fn cuts(origins: &[Origin], arrivals: &[u64]) -> Vec<u64> {
+pub(crate) fn split_rows(origins: &[Origin], arrivals: &[u64]) -> Vec<u64> {
     let is_cut = |pair: &&[Origin]| {
         let after = arrivals.partition_point(|number| *number <= pair[0].number);
         arrivals.get(after).is_some_and(|number| *number < pair[1].number)
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_cut_only_where_something_came_between() {
+    fn buckets_are_split_only_where_another_bucket_arrived_between() {
         let origins = [(0, 3), (10, 5), (20, 9)].map(|(first_row, number)| Origin { first_row, number });
         for (arrivals, expected) in [
             (vec![3, 5, 9], vec![]),
@@ -104,16 +104,16 @@ mod tests {
             (vec![3, 5, 7, 8, 9], vec![20]),
             (vec![3, 4, 5, 6, 9], vec![10, 20]),
         ] {
-            assert_eq!(cuts(&origins, &arrivals), expected, "{arrivals:?}");
+            assert_eq!(split_rows(&origins, &arrivals), expected, "{arrivals:?}");
         }
-        assert_eq!(cuts(&origins[..1], &[1, 2, 3]), Vec::<u64>::new());
+        assert_eq!(split_rows(&origins[..1], &[1, 2, 3]), Vec::<u64>::new());
     }
 
     #[test]
-    fn a_cut_has_the_pages_its_rows_are_in() {
+    fn slab_part_has_the_pages_of_its_rows() {
         let pages = [info(100, 10), info(110, 10), info(120, 5)];
         let of = |rows: Range<u64>| {
-            let cut = Cut::new(&pages, rows);
+            let cut = SlabPart::new(&pages, rows);
             (cut.first_page, cut.infos.iter().map(|it| (it.first_row, it.events)).collect::<Vec<_>>())
         };
         assert_eq!(of(100..125), (0, vec![(100, 10), (110, 10), (120, 5)]));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_page_has_its_own_columns() {
+    fn sliced_page_has_sliced_columns() {
         let field = |row: u32| IndexedField { row, name: "user".into(), value: row.to_string().into() };
         let page = Page {
             first_row: 50,
@@ -135,14 +135,14 @@ mod tests {
             fields: vec![field(0), field(1), field(1), field(3)],
             ..Page::default()
         };
-        let cut = Cut::new(&[info(50, 4)], 51..53);
-        let part = cut.part_of(page.clone());
+        let cut = SlabPart::new(&[info(50, 4)], 51..53);
+        let part = cut.slice_page(page.clone());
         assert_eq!((part.first_row, part.len(), part.raw(0), part.raw(1)), (51, 2, &b"b"[..], &b"cc"[..]));
         assert_eq!((&part.index_time[..], &part.meta[..]), (&[6, 7][..], &[1, 0][..]));
         let rows: Vec<(u32, &str)> = part.fields.iter().map(|field| (field.row, &*field.value)).collect();
         assert_eq!(rows, [(0, "1"), (0, "1")]);
         let bare = Page { raw: Default::default(), ends: vec![], index_time: vec![], fields: vec![], ..page };
-        let part = cut.part_of(bare);
+        let part = cut.slice_page(bare);
         assert_eq!((part.len(), part.ends.len(), part.index_time.len()), (2, 0, 0));
     }
 }

@@ -17,18 +17,18 @@ pub(crate) struct Faults(Mutex<BTreeMap<u64, Fault>>);
 struct Fault {
     damage: Damage,
     /// Whether the error was reported to the operator.
-    told: bool,
+    is_reported: bool,
 }
 
 impl Faults {
     /// Records that the term filter of a bucket cannot be read.
     pub(crate) fn note(&self, bucket: &SealedBucket, error: &BucketError) {
         let damage = Damage { bucket: bucket.id().to_owned(), reason: describe(error) };
-        lock(&self.0).entry(bucket.row.number).or_insert(Fault { damage, told: false });
+        lock(&self.0).entry(bucket.row.number).or_insert(Fault { damage, is_reported: false });
     }
 
     /// The error of bucket `number`, if any.
-    pub(crate) fn of(&self, number: u64) -> Option<Damage> {
+    pub(crate) fn get(&self, number: u64) -> Option<Damage> {
         lock(&self.0).get(&number).map(|fault| fault.damage.clone())
     }
 
@@ -38,11 +38,11 @@ impl Faults {
     }
 
     /// Errors not yet reported to the operator.
-    pub(crate) fn take_untold(&self) -> Vec<Damage> {
+    pub(crate) fn take_unreported(&self) -> Vec<Damage> {
         let mut faults = lock(&self.0);
-        let untold = faults.values_mut().filter(|fault| !fault.told);
+        let untold = faults.values_mut().filter(|fault| !fault.is_reported);
         let take = |fault: &mut Fault| {
-            fault.told = true;
+            fault.is_reported = true;
             fault.damage.clone()
         };
         untold.map(take).collect()

@@ -13,7 +13,7 @@ use quarry_stdx::number::u32_of;
 
 /// The remaining events of a segment.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct RemainingRows {
     deleted: Arc<RowSet>,
     /// Number of events of each page before deletion.
     all: Vec<u32>,
@@ -25,10 +25,10 @@ pub(crate) struct Live {
     pub(crate) filled: PageSet,
 }
 
-impl Live {
+impl RemainingRows {
     /// The remaining events of `pages` of a bucket without its rows `deleted`; `None` if no row of these pages is
     /// deleted.
-    pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<Live> {
+    pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<RemainingRows> {
         assert!(pages.len() <= u64::BITS as usize, "a mask has one bit per page");
         let (mut touched, mut filled) = (0u64, 0u64);
         let mut infos = Vec::with_capacity(pages.len());
@@ -42,7 +42,7 @@ impl Live {
             let raw_bytes = page.raw_bytes * u64::from(events) / u64::from(page.events.max(1));
             infos.push(PageInfo { events, raw_bytes, ..*page });
         }
-        (touched > 0).then(|| Live {
+        (touched > 0).then(|| RemainingRows {
             deleted: Arc::clone(deleted),
             all: pages.iter().map(|page| page.events).collect(),
             infos,
@@ -59,24 +59,24 @@ impl Live {
     /// Row numbers within the bucket of a page's remaining events.
     pub(crate) fn rows_of(&self, page: usize) -> Vec<u64> {
         let (Some(info), Some(all)) = (self.infos.get(page), self.all.get(page)) else { return Vec::new() };
-        let rows = rows_left(info.first_row, *all as usize, &self.deleted);
+        let rows = remaining_rows(info.first_row, *all as usize, &self.deleted);
         rows.into_iter().map(|row| info.first_row + u64::from(row)).collect()
     }
 
     /// A page without its deleted events.
-    pub(crate) fn left_of(&self, number: usize, page: Page) -> Page {
-        if self.is_touched(number) { left_of(&page, &self.deleted) } else { page }
+    pub(crate) fn remove_deleted(&self, number: usize, page: Page) -> Page {
+        if self.is_touched(number) { without_deleted(&page, &self.deleted) } else { page }
     }
 }
 
 /// Remaining rows of a page, relative to its first row.
-fn rows_left(first_row: u64, events: usize, deleted: &RowSet) -> Vec<u32> {
+fn remaining_rows(first_row: u64, events: usize, deleted: &RowSet) -> Vec<u32> {
     (0..u32_of(events)).filter(|row| !deleted.contains(first_row + u64::from(*row))).collect()
 }
 
 /// A page without deleted rows; columns that were not read stay empty.
-fn left_of(page: &Page, deleted: &RowSet) -> Page {
-    let rows = rows_left(page.first_row, page.len(), deleted);
+fn without_deleted(page: &Page, deleted: &RowSet) -> Page {
+    let rows = remaining_rows(page.first_row, page.len(), deleted);
     let pick = |values: &[i64]| rows.iter().filter_map(|row| values.get(*row as usize).copied()).collect();
     let mut left = Page {
         first_row: page.first_row,
@@ -122,10 +122,10 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_known_by_what_they_lost() {
+    fn pages_with_deleted_rows_are_detected() {
         let pages = [info(100, 10), info(110, 2), info(112, 5)];
-        assert!(Live::new(&set_of(&[99, 117]), &pages).is_none());
-        let live = Live::new(&set_of(&[3, 102, 109, 110, 111]), &pages).unwrap();
+        assert!(RemainingRows::new(&set_of(&[99, 117]), &pages).is_none());
+        let live = RemainingRows::new(&set_of(&[3, 102, 109, 110, 111]), &pages).unwrap();
         let left: Vec<_> = live.infos.iter().map(|page| (page.first_row, page.events, page.raw_bytes)).collect();
         assert_eq!(left, [(100, 8, 80), (110, 0, 0), (112, 5, 50)]);
         assert_eq!(live.filled.0, 0b101);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_page_has_its_own_columns() {
+    fn remaining_rows_have_their_own_columns() {
         let field = |row: u32| IndexedField { row, name: "user".into(), value: row.to_string().into() };
         let page = Page {
             first_row: 50,
@@ -146,13 +146,13 @@ mod tests {
             ..Page::default()
         };
         let deleted = set_of(&[50, 52, 54]);
-        let left = left_of(&page, &deleted);
+        let left = without_deleted(&page, &deleted);
         assert_eq!((left.first_row, left.len(), left.raw(0), left.raw(1)), (50, 2, &b"b"[..], &b"ddd"[..]));
         assert_eq!((&left.index_time[..], &left.meta[..]), (&[6, 8][..], &[1, 1][..]));
         let rows: Vec<(u32, &str)> = left.fields.iter().map(|field| (field.row, &*field.value)).collect();
         assert_eq!(rows, [(0, "1"), (0, "1"), (1, "3")]);
         let bare = Page { raw: Default::default(), ends: vec![], index_time: vec![], fields: vec![], ..page };
-        let left = left_of(&bare, &deleted);
+        let left = without_deleted(&bare, &deleted);
         assert_eq!((left.len(), left.ends.len(), left.index_time.len()), (2, 0, 0));
     }
 }

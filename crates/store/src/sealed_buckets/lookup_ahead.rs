@@ -15,7 +15,7 @@ use super::{Readers, SealedBucket};
 
 impl Readers {
     /// Fetches the blocks of a slab that the first lookup of a query reads, if that lookup is for an identifier.
-    pub(crate) fn look_up_ahead(&self, bucket: &SealedBucket, reader: &BucketReader, slab: usize, query: &TermQuery) {
+    pub(crate) fn prefetch_lookup(&self, bucket: &SealedBucket, reader: &BucketReader, slab: usize, query: &TermQuery) {
         if self.is_ranged(bucket)
             && let Some(lookup) = reader.identifier_lookup(slab, query)
         {
@@ -25,7 +25,7 @@ impl Readers {
 
     /// Like [`Readers::may_hold`] for a token that the term dictionary lacks, but fetches the blocks of the locator at
     /// the same time.
-    pub(crate) fn may_hold_unlisted(
+    pub(crate) fn may_hold_prefetched(
         &self,
         bucket: &SealedBucket,
         reader: &BucketReader,
@@ -49,10 +49,10 @@ impl Readers {
             return;
         }
         std::thread::scope(|scope| {
-            let reads = SearchReads::of_thread();
+            let reads = SearchReads::of_current_thread();
             let (filter, token) = (&filter, lookup.token());
             let cells = move || {
-                let _counting = reads.as_ref().map(SearchReads::count_here);
+                let _counting = reads.as_ref().map(SearchReads::count_thread_reads);
                 drop(filter.may_contain(slab, token));
             };
             // If the thread cannot be started, the lookup reads the filter later.

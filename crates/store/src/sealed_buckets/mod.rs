@@ -27,20 +27,20 @@ use quarry_stdx::{Fault, HasKind};
 
 use crate::cache::{Cache, ScanCache};
 use crate::deletion::{Hold, RowSet};
-use crate::remote::copies::{Copies, OpenObject, Part, Remotes};
+use crate::remote::copies::{Copies, ObjectKind, OpenObject, Remotes};
 use crate::sync::lock;
 use crate::{PageInfo, StoreError, StoreOptions};
 
-pub(crate) use self::cut::{Cut, cuts};
+pub(crate) use self::cut::{SlabPart, split_rows};
 use self::fault::Faults;
-pub(crate) use self::live_rows::Live;
+pub(crate) use self::live_rows::RemainingRows;
 pub(crate) use self::row::{LiveRow, Origins};
 pub(crate) use self::segment::SealedSegment;
 
 /// Size in bytes up to which a remote term filter is read whole, because reading single cells would take as long.
-const WHOLE_FILTER_BYTES: u64 = 256 << 10;
+const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
 /// Maximum number of remote buckets that one search opens concurrently.
-const OPENED_AT_ONCE: usize = 16;
+const CONCURRENT_OPENS_MAX: usize = 16;
 
 /// A live bucket.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl SealedBucket {
     }
 
     /// A version of the bucket with these rows deleted; they must include all rows deleted before.
-    pub(crate) fn without(&self, deleted: RowSet) -> SealedBucket {
+    pub(crate) fn with_deleted(&self, deleted: RowSet) -> SealedBucket {
         assert!(deleted.len() >= self.deleted_events(), "deletions are never undone");
         assert!(deleted.len() <= self.row.events, "no more events are deleted than the bucket has");
         SealedBucket {
@@ -176,20 +176,20 @@ impl Objects {
         if let Some(object) = self.open.get(&row.number) {
             return Ok(object);
         }
-        let opened = self.open(row, copies, Part::Object);
+        let opened = self.open(row, copies, ObjectKind::Object);
         let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
         self.open.put(row.number, opened.object.clone(), 1);
         Ok(opened.object)
     }
 
     /// Opens an object of a bucket locally, or on its volume if there is no local copy.
-    fn open(&self, row: &LiveRow, copies: &Copies, part: Part) -> Result<OpenObject, BlobError> {
+    fn open(&self, row: &LiveRow, copies: &Copies, part: ObjectKind) -> Result<OpenObject, BlobError> {
         let local = || self.blobs.open(&part.name(row));
-        let Some(copy) = copies.remote().filter(|copy| copy.state.is_remote_whole()) else {
+        let Some(copy) = copies.remote().filter(|copy| copy.state.is_remote_complete()) else {
             return local().map(OpenObject::of);
         };
         let remote = || self.remotes.open(row, part, &copy);
-        if !copy.state.is_local_whole() {
+        if !copy.state.is_local_complete() {
             return remote();
         }
         match local() {
@@ -200,9 +200,9 @@ impl Objects {
     }
 
     /// Whether the bucket's object is read from a volume that verifies checksums.
-    fn checks_reads(&self, copies: &Copies) -> bool {
-        let far = copies.remote().filter(|copy| !copy.state.is_local_whole());
-        far.is_some_and(|copy| self.remotes.volume(&copy.volume).is_ok_and(|volume| volume.checks_reads()))
+    fn verifies_checksums(&self, copies: &Copies) -> bool {
+        let far = copies.remote().filter(|copy| !copy.state.is_local_complete());
+        far.is_some_and(|copy| self.remotes.volume(&copy.volume).is_ok_and(|volume| volume.verifies_checksums()))
     }
 }
 
@@ -293,7 +293,7 @@ impl Readers {
 
     /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Failures are ignored
     /// here; the reader tries again and reports them.
-    pub(crate) fn open_ahead(&self, buckets: &[Arc<SealedBucket>]) {
+    pub(crate) fn open_concurrently(&self, buckets: &[Arc<SealedBucket>]) {
         let is_far =
             |bucket: &&Arc<SealedBucket>| !bucket.copies.is_local() && self.open.get(&bucket.row.number).is_none();
         let far: Vec<&Arc<SealedBucket>> = buckets.iter().filter(is_far).collect();
@@ -301,15 +301,15 @@ impl Readers {
             return;
         }
         let next = AtomicUsize::new(0);
-        let reads = SearchReads::of_thread();
+        let reads = SearchReads::of_current_thread();
         let some = || {
-            let _counting = reads.as_ref().map(SearchReads::count_here);
+            let _counting = reads.as_ref().map(SearchReads::count_thread_reads);
             while let Some(bucket) = far.get(next.fetch_add(1, Ordering::Relaxed)) {
                 drop(self.open(bucket));
             }
         };
         std::thread::scope(|scope| {
-            for _ in 0..OPENED_AT_ONCE.min(far.len()) - 1 {
+            for _ in 0..CONCURRENT_OPENS_MAX.min(far.len()) - 1 {
                 // If a thread cannot be started, the other threads do its work.
                 drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, some));
             }
@@ -326,18 +326,18 @@ impl Readers {
         let opened = match self.is_ranged(bucket) {
             // Both reads wait for the network, so they run in parallel.
             true => std::thread::scope(|scope| {
-                let reads = SearchReads::of_thread();
+                let reads = SearchReads::of_current_thread();
                 let filter = move || {
-                    let _counting = reads.as_ref().map(SearchReads::count_here);
+                    let _counting = reads.as_ref().map(SearchReads::count_thread_reads);
                     drop(self.ranged_filter(bucket));
                 };
                 // If the thread cannot be started, the filter is opened on first use.
                 drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, filter));
-                self.open_anew(bucket)
+                self.open_uncached(bucket)
             }),
-            false => self.open_anew(bucket),
+            false => self.open_uncached(bucket),
         };
-        let open = Arc::new(opened.map_err(|error| damage(bucket.id(), &error))?);
+        let open = Arc::new(opened.map_err(|error| damage_error(bucket.id(), &error))?);
         // Only the existence of the filter is checked now; its content is read when a search looks up terms.
         if let Err(error) = self.filter_object(bucket) {
             self.faults.note(bucket, &error);
@@ -347,8 +347,8 @@ impl Readers {
     }
 
     /// Opens a bucket, bypassing the caches.
-    pub(crate) fn open_anew(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
-        let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Object);
+    pub(crate) fn open_uncached(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
+        let opened = self.objects.open(&bucket.row, &bucket.copies, ObjectKind::Object);
         let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
         let len = opened.lasting.len();
         let object = Arc::new(LazyObject {
@@ -378,13 +378,13 @@ impl Readers {
     /// slab has index-time fields.
     pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
         let number = bucket.row.number;
-        if !asks_for_terms(query) {
+        if !has_terms(query) {
             return true;
         }
         if let Some(filter) = self.filters.get(&number) {
             return filter.may_match_slab(slab, query, has_fields);
         }
-        if self.faults.of(number).is_some() {
+        if self.faults.get(number).is_some() {
             return true;
         }
         if self.is_ranged(bucket) {
@@ -415,7 +415,7 @@ impl Readers {
     /// Whether a slab may hold a token, according to single cells of the bucket's term filter; `true` if the filter
     /// cannot be read, and for buckets whose whole filter [`Readers::may_match`] has tested.
     pub(crate) fn may_hold(&self, bucket: &SealedBucket, slab: usize, token: &[u8]) -> bool {
-        if !self.is_ranged(bucket) || self.faults.of(bucket.row.number).is_some() {
+        if !self.is_ranged(bucket) || self.faults.get(bucket.row.number).is_some() {
             return true;
         }
         let asked = self.ranged_filter(bucket).and_then(|filter| match filter {
@@ -430,7 +430,7 @@ impl Readers {
 
     /// Whether single cells of the bucket's term filter are read: it is remote and large.
     fn is_ranged(&self, bucket: &SealedBucket) -> bool {
-        bucket.row.filter_bytes > WHOLE_FILTER_BYTES && self.objects.checks_reads(&bucket.copies)
+        bucket.row.filter_bytes > WHOLE_FILTER_BYTES_MAX && self.objects.verifies_checksums(&bucket.copies)
     }
 
     /// The bucket's term filter for reads of single cells, opened on first use; `None` if the filter must be read
@@ -449,7 +449,7 @@ impl Readers {
 
     /// The term filter's object, if it exists and has the expected size.
     fn filter_object(&self, bucket: &SealedBucket) -> Result<Arc<dyn ReadAt>, BucketError> {
-        let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Filter);
+        let opened = self.objects.open(&bucket.row, &bucket.copies, ObjectKind::Filter);
         let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
         let object = opened.map_err(|error| failed(error.to_string()))?.lasting;
         if object.len() != bucket.row.filter_bytes {
@@ -468,7 +468,7 @@ impl Readers {
     pub(crate) fn check(&self, bucket: &SealedBucket) -> Result<(), Fault> {
         let number = bucket.row.number;
         self.objects.open.remove_if(|key| *key == number);
-        let open = self.open_anew(bucket)?;
+        let open = self.open_uncached(bucket)?;
         open.reader.check()?;
         let (found, listed) = (open.reader.summary(), &bucket.row);
         if (found.events, found.raw_bytes) != (listed.events, listed.raw_bytes) {
@@ -499,17 +499,17 @@ impl Readers {
 }
 
 /// The error that a bucket is damaged.
-pub(crate) fn damage(bucket: &str, error: &BucketError) -> StoreError {
+pub(crate) fn damage_error(bucket: &str, error: &BucketError) -> StoreError {
     StoreError::Corrupt { bucket: bucket.to_owned(), reason: error.to_string() }
 }
 
 /// Whether the query contains terms, by which a filter could exclude slabs.
-fn asks_for_terms(query: &TermQuery) -> bool {
+fn has_terms(query: &TermQuery) -> bool {
     match query {
         TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::None => true,
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => false,
-        TermQuery::Value { tokens, .. } => asks_for_terms(tokens),
-        TermQuery::And(parts) => parts.iter().any(asks_for_terms),
-        TermQuery::Or(parts) => parts.iter().all(asks_for_terms),
+        TermQuery::Value { tokens, .. } => has_terms(tokens),
+        TermQuery::And(parts) => parts.iter().any(has_terms),
+        TermQuery::Or(parts) => parts.iter().all(has_terms),
     }
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use quarry_catalog::{BucketRow, Origin};
 
-use crate::object_names::stem_of;
+use crate::object_names::object_stem;
 
 /// File extensions of a bucket's objects in the data directory.
-const OBJECT_ENDING: &str = ".bucket";
-const FILTER_ENDING: &str = ".filter";
+const OBJECT_EXTENSION: &str = ".bucket";
+const FILTER_EXTENSION: &str = ".filter";
 
 /// The row of a live bucket, without the parts that can change while the bucket is live.
 #[derive(Clone, Debug)]
@@ -30,11 +30,11 @@ pub(crate) struct LiveRow {
     pub(crate) created: i64,
     pub(crate) thawed: bool,
     /// Names that cannot be derived from index and number.
-    own_names: Option<Box<OwnNames>>,
+    own_names: Option<Box<ExplicitNames>>,
 }
 
 #[derive(Clone, Debug)]
-struct OwnNames {
+struct ExplicitNames {
     object: Box<str>,
     filter: Box<str>,
     /// Stem of the remote objects.
@@ -44,11 +44,11 @@ struct OwnNames {
 impl LiveRow {
     pub(crate) fn new(row: BucketRow) -> LiveRow {
         debug_assert!(row.time_min <= row.time_max, "bucket {}: the first time is not after the last", row.number);
-        let stem = stem_of(&row.index, row.number);
+        let stem = object_stem(&row.index, row.number);
         let follows = |name: &str, ending: &str| name.strip_prefix(&*stem) == Some(ending);
         let all_follow =
-            follows(&row.object, OBJECT_ENDING) && follows(&row.filter, FILTER_ENDING) && row.stem.is_none();
-        let own_names = || OwnNames {
+            follows(&row.object, OBJECT_EXTENSION) && follows(&row.filter, FILTER_EXTENSION) && row.stem.is_none();
+        let own_names = || ExplicitNames {
             object: row.object.into(),
             filter: row.filter.into(),
             stem: row.stem.map(String::into_boxed_str),
@@ -74,7 +74,7 @@ impl LiveRow {
     pub(crate) fn object(&self) -> Cow<'_, str> {
         match &self.own_names {
             Some(names) => Cow::Borrowed(&names.object),
-            None => Cow::Owned(stem_of(&self.index, self.number) + OBJECT_ENDING),
+            None => Cow::Owned(object_stem(&self.index, self.number) + OBJECT_EXTENSION),
         }
     }
 
@@ -82,7 +82,7 @@ impl LiveRow {
     pub(crate) fn filter(&self) -> Cow<'_, str> {
         match &self.own_names {
             Some(names) => Cow::Borrowed(&names.filter),
-            None => Cow::Owned(stem_of(&self.index, self.number) + FILTER_ENDING),
+            None => Cow::Owned(object_stem(&self.index, self.number) + FILTER_EXTENSION),
         }
     }
 
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_comes_back() {
+    fn object_names_round_trip() {
         let row = |object: &str, filter: &str, stem: Option<&str>| BucketRow {
             number: 7,
             index: "main".into(),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_was_never_merged_is_its_own_origin() {
+    fn unmerged_buckets_are_their_own_origin() {
         assert_eq!(*Origins::new(7, Vec::new()), [Origin { first_row: 0, number: 7 }]);
         let merged = vec![Origin { first_row: 0, number: 3 }, Origin { first_row: 9, number: 5 }];
         assert_eq!(*Origins::new(7, merged.clone()), *merged);

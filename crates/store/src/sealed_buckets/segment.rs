@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
 use crate::metadata_terms;
-use crate::sealed_buckets::{ColumnKey, Cut, Live, OpenBucket, PageKey, Readers, SealedBucket, damage};
+use crate::sealed_buckets::{
+    ColumnKey, OpenBucket, PageKey, Readers, RemainingRows, SealedBucket, SlabPart, damage_error,
+};
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, POINT_READ_ROWS_MAX};
 use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, Texts};
@@ -22,9 +24,9 @@ pub(crate) struct SealedSegment {
     pub(crate) readers: Arc<Readers>,
     pub(crate) slab: usize,
     /// Restriction to some events of the slab; `None` for all.
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<SlabPart>,
     /// Remaining events after deletions; `None` if no event of the segment is deleted.
-    pub(crate) live: Option<Live>,
+    pub(crate) live: Option<RemainingRows>,
     /// Number of deleted events in the whole slab.
     pub(crate) deleted: u64,
     /// Whether the snapshot already reports the bucket as damaged.
@@ -44,7 +46,7 @@ impl SealedSegment {
     }
 
     fn read(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        self.reader().read_page(self.slab, page, columns).map_err(|error| damage(self.bucket.id(), &error))
+        self.reader().read_page(self.slab, page, columns).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn read_whole(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
@@ -62,7 +64,7 @@ impl SealedSegment {
     /// A page of this segment, including deleted events.
     fn read_part(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         match &self.cut {
-            Some(cut) => Ok(cut.part_of(self.read_whole(cut.first_page + page, columns)?)),
+            Some(cut) => Ok(cut.slice_page(self.read_whole(cut.first_page + page, columns)?)),
             None => self.read_whole(page, columns),
         }
     }
@@ -138,15 +140,16 @@ impl Segment for SealedSegment {
     }
 
     fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        let query = &*metadata_terms::of_slab(query, &self.open.reader.slabs()[self.slab].metas);
+        let query = &*metadata_terms::restrict_to_slab(query, &self.open.reader.slabs()[self.slab].metas);
         let has_fields = self.open.reader.has_fields(self.slab);
         if !self.readers.may_match(&self.bucket, self.slab, query, has_fields) {
             return Ok(PageSet::default());
         }
-        self.readers.look_up_ahead(&self.bucket, &self.open.reader, self.slab, query);
-        let may_hold = |token: &[u8]| self.readers.may_hold_unlisted(&self.bucket, &self.open.reader, self.slab, token);
+        self.readers.prefetch_lookup(&self.bucket, &self.open.reader, self.slab, query);
+        let may_hold =
+            |token: &[u8]| self.readers.may_hold_prefetched(&self.bucket, &self.open.reader, self.slab, token);
         let found = self.open.reader.candidate_pages_with_filter(self.slab, query, fields, &may_hold);
-        let found = found.map_err(|error| damage(self.bucket.id(), &error))?;
+        let found = found.map_err(|error| damage_error(self.bucket.id(), &error))?;
         let found = match &self.cut {
             Some(cut) => PageSet(found.0 >> cut.first_page & PageSet::first(cut.infos.len()).0),
             None => found,
@@ -166,23 +169,23 @@ impl Segment for SealedSegment {
             return Ok(None);
         }
         let found = self.reader().candidate_rows(self.slab, page, query, fields, most);
-        found.map_err(|error| damage(self.bucket.id(), &error))
+        found.map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn damage(&self) -> Option<Damage> {
         // Reported once per bucket.
-        if self.listed || self.first_row() > 0 { None } else { self.readers.faults.of(self.bucket.row.number) }
+        if self.listed || self.first_row() > 0 { None } else { self.readers.faults.get(self.bucket.row.number) }
     }
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         let read = self.read_part(page, columns)?;
         Ok(match &self.live {
-            Some(live) => live.left_of(page, read),
+            Some(live) => live.remove_deleted(page, read),
             None => read,
         })
     }
 
-    fn note_deleted(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
+    fn add_to_deletion(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
         let Some(first_row) = self.pages().get(page).map(|info| info.first_row) else { return false };
         match self.live.as_ref().filter(|live| live.is_touched(page)) {
             Some(live) => {
@@ -199,7 +202,7 @@ impl Segment for SealedSegment {
             let columns = PageColumns { raw: false, index_time: false, fields: false };
             return Ok(self.read_page(page, columns)?.meta);
         }
-        self.reader().page_metas(self.slab, page).map_err(|error| damage(self.bucket.id(), &error))
+        self.reader().page_metas(self.slab, page).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn may_hold_fields(&self, page: usize) -> bool {
@@ -211,27 +214,27 @@ impl Segment for SealedSegment {
         if self.cut.is_some() {
             return Ok(None);
         }
-        self.reader().template_set(self.slab).map_err(|error| damage(self.bucket.id(), &error))
+        self.reader().template_set(self.slab).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
-        self.reader().dictionary(self.slab, column).map_err(|error| damage(self.bucket.id(), &error))
+        self.reader().dictionary(self.slab, column).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn has_templates(&self, page: usize) -> bool {
         !self.is_touched(page)
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         !self.bucket.copies.is_local()
     }
 
-    fn requests(&self) -> u64 {
+    fn request_count(&self) -> u64 {
         self.open.reader.request_count()
     }
 
-    fn read_ahead(&self, pages: PageSet, is_certain: bool) {
-        if self.is_far() {
+    fn prefetch_pages(&self, pages: PageSet, is_certain: bool) {
+        if self.is_remote() {
             let pages = PageSet(pages.0 << self.first_page());
             // Repeated calls have no further effect.
             let budget = &self.readers.read_ahead;
@@ -239,7 +242,7 @@ impl Segment for SealedSegment {
         }
     }
 
-    fn done_with(&self, page: usize) {
+    fn release_page(&self, page: usize) {
         if let Some(reader) = self.ahead.get() {
             reader.release_page(self.first_page() + page);
         }
@@ -250,7 +253,7 @@ impl Segment for SealedSegment {
             return Ok(None);
         }
         let opened = self.reader().template_page(self.slab, page);
-        let opened = opened.map_err(|error| damage(self.bucket.id(), &error))?;
+        let opened = opened.map_err(|error| damage_error(self.bucket.id(), &error))?;
         let place = (self.bucket.row.number, u32_of(self.slab), u32_of(page));
         let open = |page| SealedPage { bucket: self.bucket.clone(), readers: self.readers.clone(), place, page };
         Ok(opened.map(|page| Box::new(open(page)) as Box<dyn TemplatePage>))
@@ -272,7 +275,7 @@ impl SealedPage {
     }
 
     /// Takes a column that another search has decoded from the cache; `None` if the cache lacks it.
-    fn take_known(&mut self, column: u32) -> Option<Arc<PageColumn>> {
+    fn take_cached(&mut self, column: u32) -> Option<Arc<PageColumn>> {
         let known = self.readers.columns.get(&self.key(column))?;
         self.page.adopt_column(column, Arc::clone(&known));
         Some(known)
@@ -282,7 +285,7 @@ impl SealedPage {
 impl TemplatePage for SealedPage {
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
         if !self.page.has_column(column) {
-            if let Some(known) = self.take_known(column) {
+            if let Some(known) = self.take_cached(column) {
                 return Ok(known);
             }
             // The rows of a column follow from its parent column, which is decoded once for all columns that it names.
@@ -290,11 +293,11 @@ impl TemplatePage for SealedPage {
             if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
                 self.column(parent)?;
             }
-            let read = self.page.column(column).map_err(|error| damage(self.bucket.id(), &error))?;
+            let read = self.page.column(column).map_err(|error| damage_error(self.bucket.id(), &error))?;
             self.readers.columns.put(self.key(column), Arc::clone(&read), memory_of(&read));
             return Ok(read);
         }
-        self.page.column(column).map_err(|error| damage(self.bucket.id(), &error))
+        self.page.column(column).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
@@ -302,26 +305,26 @@ impl TemplatePage for SealedPage {
             return self.column(column);
         }
         if !self.page.has_column(column)
-            && let Some(known) = self.take_known(column)
+            && let Some(known) = self.take_cached(column)
         {
             return Ok(known);
         }
-        self.page.column_of_rows(column, rows).map_err(|error| damage(self.bucket.id(), &error))
+        self.page.column_of_rows(column, rows).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
-    fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, StoreError> {
-        self.page.contains_number(column, [number, number]).map_err(|error| damage(self.bucket.id(), &error))
+    fn contains_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, StoreError> {
+        self.page.contains_number(column, [number, number]).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
         if rows.len() > POINT_READ_ROWS_MAX {
             for part in self.page.column_with_descendants(column) {
                 if !self.page.has_column(part) {
-                    self.take_known(part);
+                    self.take_cached(part);
                 }
             }
         }
-        self.page.texts(column, rows).map_err(|error| damage(self.bucket.id(), &error))
+        self.page.texts(column, rows).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 }
 
@@ -348,7 +351,7 @@ mod tests {
     use crate::{SlabIdentity, Store, StoreOptions};
 
     #[test]
-    fn a_slab_is_known_by_its_store_bucket_and_number_once_it_is_sealed() {
+    fn sealed_slabs_are_identified_by_store_bucket_and_number() {
         let (first, second) = (tempdir().unwrap(), tempdir().unwrap());
         let of = |store: &Store| -> Vec<SlabIdentity> {
             all(store).segments.iter().map(|segment| segment.identity().unwrap()).collect()
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_slab_gives_its_columns() {
+    fn sealed_slabs_return_their_columns() {
         let dir = tempdir().unwrap();
         let store = open(&small(dir.path()));
         append(&store, "main", 0, 300);
@@ -407,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_decoded_once_and_the_same_either_way() {
+    fn columns_are_decoded_once_and_identical_for_all_read_paths() {
         let read = |column_cache_bytes: usize| {
             let dir = tempdir().unwrap();
             let options = StoreOptions { column_cache_bytes, ..small(dir.path()) };

@@ -80,7 +80,7 @@ fn a_log_without_a_catalog_is_refused() {
 }
 
 #[test]
-fn an_object_that_nobody_knows_is_not_written_over() {
+fn unknown_objects_are_not_overwritten() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let folder = dir.path().join("db/main");
@@ -103,7 +103,7 @@ fn an_object_that_nobody_knows_is_not_written_over() {
 }
 
 #[test]
-fn a_folder_without_data_is_no_store_to_read() {
+fn opening_an_empty_folder_read_only_fails() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let error = Store::open_read_only(options, ManualClock::shared(0)).unwrap_err();
@@ -125,7 +125,7 @@ fn set_writable(path: &Path, writable: bool) {
 
 /// Not meaningful for the superuser, who ignores permissions.
 #[test]
-fn a_folder_that_takes_no_writes_can_be_searched() {
+fn read_only_folders_can_be_searched() {
     let dir = tempdir().unwrap();
     let options = sealed(dir.path());
     append(&open(&options), "main", 8, 3);

@@ -49,7 +49,7 @@ fn newest_first(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[test]
-fn a_merge_changes_no_event_and_no_order() {
+fn merges_preserve_events_and_their_order() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -92,7 +92,7 @@ fn a_merge_changes_no_event_and_no_order() {
 }
 
 #[test]
-fn a_merge_takes_no_more_room_than_its_parts() {
+fn merged_buckets_are_no_larger_than_their_inputs() {
     // Ids that hardly repeat, so that a merge saves no space, while locators take some.
     let text = |at: u64| {
         let mixed =
@@ -133,7 +133,7 @@ fn a_merge_takes_no_more_room_than_its_parts() {
 }
 
 #[test]
-fn merging_twice_changes_nothing_and_later_buckets_join() {
+fn repeated_merges_are_idempotent_and_later_buckets_join() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     seal(&store, &["main", "other"], 8, 6);
@@ -191,7 +191,7 @@ fn fields_terms_and_times_are_found_in_merged_buckets() {
 }
 
 #[test]
-fn pages_are_filled_up_across_buckets() {
+fn merges_fill_pages_across_buckets() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.slab_events = 10_000;
@@ -208,7 +208,7 @@ fn pages_are_filled_up_across_buckets() {
 }
 
 #[test]
-fn a_search_reads_the_old_buckets_to_its_end() {
+fn running_searches_keep_reading_the_merged_inputs() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     (options.open_buckets_max, options.page_cache_bytes) = (1, 0);
@@ -231,7 +231,7 @@ fn a_search_reads_the_old_buckets_to_its_end() {
 }
 
 #[test]
-fn merged_buckets_go_when_their_last_event_is_old() {
+fn merged_buckets_expire_with_their_newest_event() {
     let dir = tempdir().unwrap();
     let clock = ManualClock::shared(0);
     let options = small(dir.path());
@@ -252,7 +252,7 @@ fn merged_buckets_go_when_their_last_event_is_old() {
 }
 
 #[test]
-fn events_of_the_log_come_once_after_a_merge_and_a_restart() {
+fn log_events_are_not_duplicated_after_merge_and_restart() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -287,7 +287,7 @@ fn seal_full(store: &Store, numbers: std::ops::Range<u64>) {
 }
 
 #[test]
-fn the_number_of_a_merged_bucket_says_nothing_of_the_log() {
+fn merged_bucket_numbers_do_not_affect_log_replay() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     seal(&store, &["main"], 3, 5);
@@ -299,7 +299,7 @@ fn the_number_of_a_merged_bucket_says_nothing_of_the_log() {
 }
 
 #[test]
-fn the_background_merges_beside_appends_seals_and_searches() {
+fn background_merges_run_concurrently_with_other_work() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.compaction.bucket_merging = true;
@@ -348,7 +348,7 @@ fn the_background_merges_beside_appends_seals_and_searches() {
 }
 
 #[test]
-fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
+fn background_merges_are_throttled_unless_a_caller_waits() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     let store = open(&options);
@@ -369,7 +369,7 @@ fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
 }
 
 #[test]
-fn the_background_waits_while_a_slab_waits_for_its_seal() {
+fn background_merges_wait_for_pending_seals() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     seal(&store, &["main"], 3, 5);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
-use quarry_blob::{BlobError, BlobStore, Memory};
+use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
 use quarry_bucket::{BucketEncoder, BucketError, ReadAt, SlabSource};
 use quarry_catalog::{BucketState, Catalog};
 use quarry_stdx::ManualClock;
@@ -19,14 +19,14 @@ use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
 /// Blob store that fails after a number of modifying operations.
 #[derive(Debug)]
 struct Failing {
-    objects: Arc<Memory>,
+    objects: Arc<MemoryBlobStore>,
     acts_left: AtomicU64,
     /// Whether a failed put writes its object.
     writes_late: bool,
 }
 
 impl Failing {
-    fn new(objects: &Arc<Memory>, acts: u64, writes_late: bool) -> Arc<Failing> {
+    fn new(objects: &Arc<MemoryBlobStore>, acts: u64, writes_late: bool) -> Arc<Failing> {
         Arc::new(Failing { objects: objects.clone(), acts_left: AtomicU64::new(acts), writes_late })
     }
 
@@ -84,7 +84,7 @@ fn assert_tidy(store: &Store) {
 fn fail_after(acts: u64, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
-    let blobs = Arc::new(Memory::default());
+    let blobs = Arc::new(MemoryBlobStore::default());
     let store = open_on(&options, blobs.clone());
     seal(&store, &["main", "other"], 6, 5);
     let before = texts(&all(&store));
@@ -113,7 +113,7 @@ fn fail_after(acts: u64, writes_late: bool) -> bool {
 }
 
 #[test]
-fn a_crash_at_any_step_loses_and_repeats_nothing() {
+fn crash_at_any_step_neither_loses_nor_duplicates_events() {
     for writes_late in [false, true] {
         let mut acts = 0;
         while !fail_after(acts, writes_late) {
@@ -124,7 +124,7 @@ fn a_crash_at_any_step_loses_and_repeats_nothing() {
 }
 
 #[test]
-fn a_bucket_that_cannot_be_read_stays_and_is_named() {
+fn unreadable_buckets_are_kept_and_reported() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -161,7 +161,7 @@ fn a_bucket_that_cannot_be_read_stays_and_is_named() {
 }
 
 #[test]
-fn a_bucket_without_its_term_filter_is_left_alone() {
+fn buckets_without_term_filter_are_not_merged() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -174,7 +174,7 @@ fn a_bucket_without_its_term_filter_is_left_alone() {
 }
 
 /// Slab encoder that loses an event.
-fn forgetful(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+fn encode_losing_an_event(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let mut events = slab.events.clone();
     events.raw.truncate(events.ends[events.len() - 2] as usize);
     for column in [&mut events.ends, &mut events.meta] {
@@ -185,17 +185,19 @@ fn forgetful(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), B
     encoder.add_slab(&SlabSource { events: &events, index_times })
 }
 
-fn panicking(_: &mut BucketEncoder, _: &SlabSource<'_>) -> Result<(), BucketError> {
+fn panic_in_encoder(_: &mut BucketEncoder, _: &SlabSource<'_>) -> Result<(), BucketError> {
     panic!("on purpose")
 }
 
 #[test]
-fn what_does_not_decode_to_the_same_events_is_not_stored() {
+fn merged_buckets_that_decode_differently_are_discarded() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     seal(&store, &["main", "other"], 6, 5);
     let (buckets, before) = (store.buckets(), objects(&store));
-    for (add, reason) in [(forgetful as crate::compaction::AddSlab, "differ"), (panicking, "panicked")] {
+    for (add, reason) in
+        [(encode_losing_an_event as crate::compaction::AddSlab, "differ"), (panic_in_encoder, "panicked")]
+    {
         let report = store.compact_with(add).unwrap();
         assert_eq!((report.merges.len(), report.skipped.len()), (0, 2));
         assert!(report.skipped[0].reason.contains(reason), "{:?}", report.skipped);
@@ -209,12 +211,12 @@ fn what_does_not_decode_to_the_same_events_is_not_stored() {
 }
 
 #[test]
-fn a_merge_does_not_take_the_room_that_appends_need() {
+fn merges_leave_the_space_that_appends_need() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.free_bytes_min = 1_000;
     let room = Room::new(1 << 20);
-    let blobs = Arc::new(Memory::default());
+    let blobs = Arc::new(MemoryBlobStore::default());
     let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
     let disk = Arc::new(room.clone());
     let store = Store::open_with(options, disk, blobs, catalog, ManualClock::shared(0)).unwrap();
@@ -233,21 +235,21 @@ fn a_merge_does_not_take_the_room_that_appends_need() {
 static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
 /// Slab encoder that blocks until [`GATE`] is open.
-fn patient(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+fn encode_when_gate_opens(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let opened = GATE.1.wait_while(GATE.0.lock().unwrap(), |open| !*open).unwrap();
     drop(opened);
     encoder.add_slab(slab)
 }
 
 #[test]
-fn a_store_that_stops_does_not_wait_for_an_encoder_and_takes_nothing_from_it() {
+fn closing_the_store_abandons_a_running_encoder() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
     seal(&store, &["main"], 4, 5);
     let before = objects(&store);
     std::thread::scope(|scope| {
-        let merging = scope.spawn(|| store.compact_with(patient));
+        let merging = scope.spawn(|| store.compact_with(encode_when_gate_opens));
         while !store.shared.state().compaction_encodes {
             std::thread::yield_now();
         }
@@ -264,14 +266,14 @@ fn a_store_that_stops_does_not_wait_for_an_encoder_and_takes_nothing_from_it() {
 static AGING: OnceLock<Arc<Store>> = OnceLock::new();
 
 /// Slab encoder that lets the buckets expire during the merge.
-fn retiring(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+fn encode_after_expiry(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let retired = AGING.get().unwrap().retention(&[("main".to_owned(), 10)]).unwrap();
     assert_eq!(retired, ["main~1", "main~2"]);
     encoder.add_slab(slab)
 }
 
 #[test]
-fn what_is_retired_while_it_is_merged_stays_retired() {
+fn buckets_retired_during_a_merge_stay_retired() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let clock = ManualClock::shared(0);
@@ -280,7 +282,7 @@ fn what_is_retired_while_it_is_merged_stays_retired() {
     append(store, "main", 20_000_000_000, 5);
     store.seal_all().unwrap();
     clock.advance_ns(20_000_000_000);
-    let report = store.compact_with(retiring).unwrap();
+    let report = store.compact_with(encode_after_expiry).unwrap();
     assert_eq!((report.merges.len(), report.skipped.len(), store.buckets().len()), (0, 0, 1));
     assert_eq!(texts(&all(store)), expected("main", 20_000_000_000..20_000_000_005));
     assert_tidy(store);

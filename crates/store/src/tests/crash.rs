@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_blob::LocalFolder;
+use quarry_blob::DirectoryStore;
 use quarry_catalog::Catalog;
 use quarry_event::TimeRange;
 use quarry_stdx::ManualClock;
@@ -27,7 +27,7 @@ fn options(dir: &Path) -> StoreOptions {
 fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, StoreError> {
     std::fs::create_dir_all(&options.dir).unwrap();
     let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;
-    let blobs = MachineBlobs(machine.clone(), LocalFolder::open(&data_dir::objects(&options.dir))?);
+    let blobs = MachineBlobs(machine.clone(), DirectoryStore::open(&data_dir::objects(&options.dir))?);
     Store::open_with(options.clone(), Arc::new(machine.clone()), Arc::new(blobs), catalog, ManualClock::shared(0))
 }
 
@@ -97,7 +97,7 @@ fn crash_after(bytes: u64, burst: u64) -> bool {
 }
 
 #[test]
-fn a_crash_at_any_byte_loses_and_repeats_nothing() {
+fn crash_at_any_byte_neither_loses_nor_duplicates_events() {
     let mut bytes = 0;
     while crash_after(bytes, 1 + bytes % 3) {
         bytes += 173;
@@ -106,7 +106,7 @@ fn a_crash_at_any_byte_loses_and_repeats_nothing() {
 }
 
 #[test]
-fn a_crash_in_the_first_record_loses_nothing() {
+fn crash_during_the_first_record_loses_nothing() {
     for bytes in (0..420).step_by(31) {
         assert!(crash_after(bytes, 1));
     }

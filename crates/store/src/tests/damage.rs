@@ -33,7 +33,7 @@ fn search_segment(segment: &dyn Segment) -> Result<Vec<String>, StoreError> {
 }
 
 #[test]
-fn a_flipped_bit_is_found_and_damages_one_bucket_only() {
+fn flipped_bits_are_detected_and_affect_one_bucket() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -80,7 +80,7 @@ fn a_flipped_bit_is_found_and_damages_one_bucket_only() {
 }
 
 #[test]
-fn a_bucket_that_is_not_asked_for_does_no_harm() {
+fn damage_outside_the_search_range_is_ignored() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use proptest::prelude::*;
-use quarry_blob::LocalFolder;
+use quarry_blob::DirectoryStore;
 use quarry_bucket::{BucketEncoder, BucketError, SlabSource};
 use quarry_catalog::Catalog;
 use quarry_event::{PageColumns, TimeRange};
@@ -18,13 +18,13 @@ use crate::tests::sample;
 use crate::{Deletion, IndexSelector, RetentionRule, Snapshot, Store, StoreError, StoreOptions, data_dir};
 
 /// The events of a snapshot that `is_wanted` selects by number; the last one must be sealed.
-pub(super) fn found(snapshot: &Snapshot, is_wanted: impl Fn(u64) -> bool) -> Deletion {
+pub(super) fn find_events(snapshot: &Snapshot, is_wanted: impl Fn(u64) -> bool) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in snapshot.segments.iter().filter(|segment| segment.stored().is_some()) {
         for at in 0..segment.pages().len() {
             let page = segment.read_page(at, PageColumns::ALL).unwrap();
             let rows = (0..page.len() as u32).filter(|row| is_wanted(page.time[*row as usize] as u64));
-            assert!(segment.note_deleted(at, &rows.collect::<Vec<_>>(), &mut deletion));
+            assert!(segment.add_to_deletion(at, &rows.collect::<Vec<_>>(), &mut deletion));
         }
     }
     deletion
@@ -34,7 +34,11 @@ fn of_index(store: &Store, index: &str) -> Snapshot {
     store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL)
 }
 
-pub(super) fn left(index: &str, numbers: std::ops::Range<u64>, is_deleted: impl Fn(u64) -> bool) -> Vec<String> {
+pub(super) fn remaining_texts(
+    index: &str,
+    numbers: std::ops::Range<u64>,
+    is_deleted: impl Fn(u64) -> bool,
+) -> Vec<String> {
     numbers.filter(|number| !is_deleted(*number)).map(|number| sample::text(index, number)).collect()
 }
 
@@ -43,12 +47,12 @@ fn counts(of: &[(&str, u64)]) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn deleted_events_are_in_no_later_snapshot_and_stay_in_earlier_ones() {
+fn deletions_affect_only_later_snapshots() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     append(&store, "main", 0, 10);
     let hot = all(&store);
-    assert!(!hot.segments[0].note_deleted(0, &[0], &mut Deletion::default()), "it is not sealed");
+    assert!(!hot.segments[0].add_to_deletion(0, &[0], &mut Deletion::default()), "it is not sealed");
     append(&store, "other", 0, 10);
     for (index, events) in [("main", 50), ("other", 30)] {
         (10..events).step_by(10).for_each(|first| append(&store, index, first, 10));
@@ -58,13 +62,13 @@ fn deleted_events_are_in_no_later_snapshot_and_stay_in_earlier_ones() {
     let before = all(&store);
     let known: Vec<_> = before.segments.iter().map(|segment| segment.identity().unwrap()).collect();
     let is_deleted = |number: u64| number % 7 == 3 && number < 20 || (40..45).contains(&number);
-    let deletion = found(&before, is_deleted);
+    let deletion = find_events(&before, is_deleted);
     assert_eq!((deletion.events(), deletion.bytes() > 0), (11, true));
     assert_eq!(store.delete(&deletion).unwrap(), counts(&[("main", 8), ("other", 3)]));
     assert_eq!(store.delete(&deletion).unwrap(), counts(&[]), "they are gone already");
     let check = |store: &Store| {
-        assert_eq!(texts(&of_index(store, "main")), left("main", 0..50, is_deleted));
-        assert_eq!(texts(&of_index(store, "other")), left("other", 0..30, is_deleted));
+        assert_eq!(texts(&of_index(store, "main")), remaining_texts("main", 0..50, is_deleted));
+        assert_eq!(texts(&of_index(store, "other")), remaining_texts("other", 0..30, is_deleted));
         let stats = store.stats();
         let stats: Vec<_> = stats.iter().map(|it| (it.index.as_str(), it.events, it.deleted)).collect();
         assert_eq!(stats, [("main", 42, 8), ("other", 27, 3)]);
@@ -84,14 +88,14 @@ fn deleted_events_are_in_no_later_snapshot_and_stay_in_earlier_ones() {
 }
 
 #[test]
-fn a_bucket_without_events_goes_at_once() {
+fn fully_deleted_buckets_are_removed_at_once() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     append(&store, "main", 0, 20);
     append(&store, "main", 20, 20);
     store.seal_all().unwrap();
-    drop(store.delete(&found(&all(&store), |number| number == 25)).unwrap());
-    assert_eq!(store.delete(&found(&all(&store), |number| number >= 20)).unwrap(), counts(&[("main", 19)]));
+    drop(store.delete(&find_events(&all(&store), |number| number == 25)).unwrap());
+    assert_eq!(store.delete(&find_events(&all(&store), |number| number >= 20)).unwrap(), counts(&[("main", 19)]));
     assert_eq!((store.buckets().len(), texts(&all(&store))), (1, expected("main", 0..20)));
     assert_eq!(store.shared.readers.blobs().list().unwrap().len(), 4, "a search may still read them");
     store.retention(&[]).unwrap();
@@ -100,13 +104,13 @@ fn a_bucket_without_events_goes_at_once() {
     drop(store);
     let store = open(&small(dir.path()));
     assert_eq!(texts(&all(&store)), expected("main", 0..20));
-    assert_eq!(store.delete(&found(&all(&store), |_| true)).unwrap(), counts(&[("main", 20)]));
+    assert_eq!(store.delete(&find_events(&all(&store), |_| true)).unwrap(), counts(&[("main", 20)]));
     append(&store, "main", 100, 3);
     assert_eq!(texts(&all(&store)), expected("main", 100..103));
 }
 
 #[test]
-fn a_merge_leaves_deleted_events_out_for_good() {
+fn merges_drop_deleted_events() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     for first in (0..60).step_by(10) {
@@ -116,17 +120,17 @@ fn a_merge_leaves_deleted_events_out_for_good() {
     }
     // The second and the last bucket of an index become empty; only the end of the third remains.
     let is_deleted = |number: u64| (8..25).contains(&number) || number % 10 == 4 || number >= 50;
-    drop(store.delete(&found(&all(&store), is_deleted)).unwrap());
+    drop(store.delete(&find_events(&all(&store), is_deleted)).unwrap());
     let check = |store: &Store| {
         for index in ["main", "other"] {
-            assert_eq!(texts(&of_index(store, index)), left(index, 0..60, is_deleted));
+            assert_eq!(texts(&of_index(store, index)), remaining_texts(index, 0..60, is_deleted));
         }
         // In a search of both indexes, buckets are split where buckets of the other index arrived in between.
         let together = texts(&all(store));
         let of_index =
             |index: &str| together.iter().filter(|text| text.starts_with(index)).cloned().collect::<Vec<_>>();
-        assert_eq!(of_index("main"), left("main", 0..60, is_deleted));
-        assert_eq!(of_index("other"), left("other", 0..60, is_deleted));
+        assert_eq!(of_index("main"), remaining_texts("main", 0..60, is_deleted));
+        assert_eq!(of_index("other"), remaining_texts("other", 0..60, is_deleted));
         assert_eq!(together.iter().position(|text| text.starts_with("other number=0 ")), Some(7));
         assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()), "{:?}", store.verify());
     };
@@ -138,17 +142,23 @@ fn a_merge_leaves_deleted_events_out_for_good() {
     assert_eq!(store.shared.catalog.deletions().unwrap(), []);
     // A single bucket is rewritten only on request, unless many of its events were deleted.
     let also = |number: u64| number == 30;
-    drop(store.delete(&found(&of_index(&store, "main"), also)).unwrap());
+    drop(store.delete(&find_events(&of_index(&store, "main"), also)).unwrap());
     assert_eq!(store.compact_all().unwrap().merges.len(), 1);
     assert_eq!(store.compact_all().unwrap().merges.len(), 0);
-    assert_eq!(texts(&of_index(&store, "main")), left("main", 0..60, |number| is_deleted(number) || also(number)));
+    assert_eq!(
+        texts(&of_index(&store, "main")),
+        remaining_texts("main", 0..60, |number| is_deleted(number) || also(number))
+    );
     drop(store);
     let store = open(&small(dir.path()));
-    assert_eq!(texts(&of_index(&store, "main")), left("main", 0..60, |number| is_deleted(number) || also(number)));
+    assert_eq!(
+        texts(&of_index(&store, "main")),
+        remaining_texts("main", 0..60, |number| is_deleted(number) || also(number))
+    );
 }
 
 #[test]
-fn events_that_were_moved_before_their_deletion_are_found_where_they_are() {
+fn events_moved_by_a_merge_are_still_deleted() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     let seal = |from: u64, until: u64| {
@@ -159,27 +169,27 @@ fn events_that_were_moved_before_their_deletion_are_found_where_they_are() {
     };
     seal(0, 40);
     let slow = |number: u64| number % 4 == 1 || number == 10;
-    let deletion = found(&all(&store), slow);
+    let deletion = find_events(&all(&store), slow);
     let quick = |number: u64| number.is_multiple_of(3) || (8..14).contains(&number);
     let quick = |number: u64| number < 40 && quick(number);
-    drop(store.delete(&found(&all(&store), quick)).unwrap());
+    drop(store.delete(&find_events(&all(&store), quick)).unwrap());
     // A snapshot from between two deletions has the same objects with other deleted events.
-    let middle = found(&all(&store), |number| number == 2);
-    drop(store.delete(&found(&all(&store), |number| number == 4)).unwrap());
+    let middle = find_events(&all(&store), |number| number == 2);
+    drop(store.delete(&find_events(&all(&store), |number| number == 4)).unwrap());
     store.compact_all().unwrap();
     seal(40, 60);
     store.compact_all().unwrap();
-    drop(store.delete(&found(&all(&store), |number| number == 8 || number == 16)).unwrap());
+    drop(store.delete(&find_events(&all(&store), |number| number == 8 || number == 16)).unwrap());
     let gone = |number: u64| quick(number) || [4, 8, 16].contains(&number);
-    assert_eq!(texts(&all(&store)), left("main", 0..60, gone));
+    assert_eq!(texts(&all(&store)), remaining_texts("main", 0..60, gone));
     let newly = (0..40).filter(|number| slow(*number) && !gone(*number)).count() as u64;
     assert_eq!(store.delete(&deletion).unwrap(), counts(&[("main", newly)]));
     assert_eq!(store.delete(&middle).unwrap(), counts(&[("main", 1)]));
     let gone = |number: u64| gone(number) || number == 2 || slow(number) && number < 40;
-    assert_eq!(texts(&all(&store)), left("main", 0..60, gone));
+    assert_eq!(texts(&all(&store)), remaining_texts("main", 0..60, gone));
     drop((deletion, middle));
     store.compact_all().unwrap();
-    assert_eq!(texts(&all(&store)), left("main", 0..60, gone));
+    assert_eq!(texts(&all(&store)), remaining_texts("main", 0..60, gone));
     drop(store.retention(&[]).unwrap());
     assert_eq!(store.shared.readers.blobs().list().unwrap().len(), 2);
 }
@@ -197,29 +207,29 @@ fn add_and_delete(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<
 }
 
 #[test]
-fn a_merge_that_is_under_way_brings_nothing_back() {
+fn running_merges_do_not_restore_deleted_events() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     for first in [0, 10] {
         append(&store, "main", first, 10);
         store.seal_all().unwrap();
     }
-    let deletion = found(&all(&store), |number| number % 2 == 0);
+    let deletion = find_events(&all(&store), |number| number % 2 == 0);
     WHILE_MERGING.set((Arc::clone(&store), Mutex::new(Some(deletion)))).map_err(drop).unwrap();
     let report = store.compact_with(add_and_delete).unwrap();
     assert_eq!(report.merges.len(), 1, "the first attempt has no effect");
-    assert_eq!(texts(&all(&store)), left("main", 0..20, |number| number % 2 == 0));
+    assert_eq!(texts(&all(&store)), remaining_texts("main", 0..20, |number| number % 2 == 0));
     assert_eq!(store.stats()[0].deleted, 0);
     assert!(store.messages().is_empty(), "{:?}", store.messages());
 }
 
 #[test]
-fn archives_get_no_deleted_events() {
+fn archives_exclude_deleted_events() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     append(&store, "main", 0, 20);
     store.seal_all().unwrap();
-    drop(store.delete(&found(&all(&store), |number| number < 5)).unwrap());
+    drop(store.delete(&find_events(&all(&store), |number| number < 5)).unwrap());
     let rule = RetentionRule {
         index: "main".into(),
         max_age_secs: 0,
@@ -233,10 +243,10 @@ fn archives_get_no_deleted_events() {
         Ok(())
     };
     let rules = [rule];
-    let first = store.retention_by(&rules, &archive).unwrap();
+    let first = store.run_retention(&rules, &archive).unwrap();
     assert_eq!((first.too_old.len() + first.too_many.len(), archived.lock().unwrap().len()), (0, 0));
     assert_eq!((store.stats()[0].deleted, texts(&all(&store))), (0, expected("main", 5..20)));
-    let second = store.retention_by(&rules, &archive).unwrap();
+    let second = store.run_retention(&rules, &archive).unwrap();
     assert_eq!(second.too_old.len() + second.too_many.len(), 1);
     assert_eq!(*archived.lock().unwrap(), [(expected("main", 5..20), 2)]);
 }
@@ -244,7 +254,7 @@ fn archives_get_no_deleted_events() {
 fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, StoreError> {
     std::fs::create_dir_all(&options.dir).unwrap();
     let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;
-    let blobs = MachineBlobs(machine.clone(), LocalFolder::open(&data_dir::objects(&options.dir))?);
+    let blobs = MachineBlobs(machine.clone(), DirectoryStore::open(&data_dir::objects(&options.dir))?);
     Store::open_with(options.clone(), Arc::new(machine.clone()), Arc::new(blobs), catalog, ManualClock::shared(0))
 }
 
@@ -346,7 +356,7 @@ impl History<'_> {
             pages.flat_map(|at| segment.read_page(at, PageColumns::ALL).unwrap().time).collect::<Vec<_>>()
         });
         let numbers = numbers.map(|number| number as u64).filter(|number| is_wanted(*number)).collect();
-        (found(&snapshot, is_wanted), numbers)
+        (find_events(&snapshot, is_wanted), numbers)
     }
 
     fn commit(&mut self, store: &Store, (deletion, numbers): (Deletion, Vec<u64>)) {
@@ -372,7 +382,7 @@ impl History<'_> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_history_keeps_what_is_not_deleted_and_brings_nothing_back(steps in steps()) {
+    fn any_history_keeps_live_events_and_no_deleted_ones(steps in steps()) {
         let dir = tempdir().unwrap();
         let machine = Machine::new(u64::MAX);
         let mut history =

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobError, BlobStore, LocalFolder};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore};
 use quarry_bucket::ReadAt;
 
 use crate::{Disk, DiskFile, LocalDisk};
@@ -26,7 +26,7 @@ struct MachineState {
     files: BTreeMap<PathBuf, (u64, u64)>,
 }
 
-fn gone() -> io::Error {
+fn machine_failed_error() -> io::Error {
     io::Error::other("the machine is off")
 }
 
@@ -40,7 +40,7 @@ impl Machine {
     }
 
     fn alive(&self) -> io::Result<()> {
-        if self.is_dead() { Err(gone()) } else { Ok(()) }
+        if self.is_dead() { Err(machine_failed_error()) } else { Ok(()) }
     }
 
     /// Spends from the budget; returns how many of `bytes` it covered.
@@ -113,12 +113,12 @@ impl DiskFile for MachineFile {
         let spent = self.machine.spend(bytes.len() as u64) as usize;
         self.file.write_all_at(&bytes[..spent], offset)?;
         self.note(|(written, _)| *written = (*written).max(offset + spent as u64));
-        if spent < bytes.len() { Err(gone()) } else { Ok(()) }
+        if spent < bytes.len() { Err(machine_failed_error()) } else { Ok(()) }
     }
 
     fn sync(&self) -> io::Result<()> {
         if self.machine.spend(1) == 0 {
-            return Err(gone());
+            return Err(machine_failed_error());
         }
         self.note(|(written, synced)| *synced = *written);
         Ok(())
@@ -133,11 +133,12 @@ impl DiskFile for MachineFile {
 
 /// Blob store of the machine.
 #[derive(Debug)]
-pub(crate) struct MachineBlobs(pub(crate) Machine, pub(crate) LocalFolder);
+pub(crate) struct MachineBlobs(pub(crate) Machine, pub(crate) DirectoryStore);
 
 impl BlobStore for MachineBlobs {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let failed = || BlobError::Io { action: "write", path: name.into(), reason: gone().to_string() };
+        let failed =
+            || BlobError::Io { action: "write", path: name.into(), reason: machine_failed_error().to_string() };
         let spent = self.0.spend(PUT_COST);
         // An interrupted put is stored completely or not at all.
         if spent > PUT_COST / 2 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobError, BlobStore, Memory};
+use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
 use quarry_bucket::ReadAt;
 use quarry_catalog::Catalog;
 use quarry_stdx::ManualClock;
@@ -22,7 +22,7 @@ fn a_full_disk_refuses_whole_batches_and_recovers() {
         let mut options = small(dir.path());
         options.slab_events = 1_000;
         let room = Room::new(bytes);
-        let blobs: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        let blobs: Arc<dyn BlobStore> = Arc::new(MemoryBlobStore::default());
         let open = || {
             let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
             let disk = Arc::new(room.clone());
@@ -49,10 +49,10 @@ fn a_full_disk_refuses_whole_batches_and_recovers() {
 }
 
 #[test]
-fn a_batch_that_was_written_but_not_synced_does_not_come_back() {
+fn unsynced_batches_do_not_reappear() {
     let dir = tempdir().unwrap();
     let room = Room::new(1 << 20);
-    let blobs: Arc<dyn BlobStore> = Arc::new(Memory::default());
+    let blobs: Arc<dyn BlobStore> = Arc::new(MemoryBlobStore::default());
     let open = || {
         let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
         let disk = Arc::new(room.clone());
@@ -74,14 +74,15 @@ fn a_batch_that_was_written_but_not_synced_does_not_come_back() {
 }
 
 #[test]
-fn the_reserve_of_free_space_is_kept() {
+fn appends_keep_the_minimum_free_space() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.free_bytes_min = 1_000;
     let room = Room::new(1_100);
     let catalog = Catalog::open_in_memory().unwrap();
     let disk = Arc::new(room.clone());
-    let store = Store::open_with(options, disk, Arc::new(Memory::default()), catalog, ManualClock::shared(0)).unwrap();
+    let store =
+        Store::open_with(options, disk, Arc::new(MemoryBlobStore::default()), catalog, ManualClock::shared(0)).unwrap();
     assert!(matches!(try_append(&store, "main", 0, 3), Err(StoreError::Full { .. })));
     room.set(2_000);
     try_append(&store, "main", 0, 3).unwrap();
@@ -94,7 +95,7 @@ struct Refusing {
     full: AtomicBool,
     /// Part of the names of refused objects; empty for all.
     refused: &'static str,
-    inner: Memory,
+    inner: MemoryBlobStore,
 }
 
 impl BlobStore for Refusing {
@@ -123,7 +124,7 @@ impl BlobStore for Refusing {
 }
 
 #[test]
-fn failing_seals_stop_appends_and_are_repeated() {
+fn failing_seals_block_appends_and_are_retried() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.sealers = 1;
@@ -154,7 +155,7 @@ fn failing_seals_stop_appends_and_are_repeated() {
 #[derive(Debug, Default)]
 struct Bounded {
     bytes_max: usize,
-    inner: Memory,
+    inner: MemoryBlobStore,
     used: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -187,9 +188,9 @@ impl BlobStore for Bounded {
 }
 
 #[test]
-fn a_volume_that_is_down_costs_disk_space_then_refuses_events_and_loses_none() {
+fn unavailable_volumes_fill_the_disk_but_lose_no_events() {
     let dir = tempdir().unwrap();
-    let volume = Objects::around(Arc::new(Memory::default()));
+    let volume = Objects::around(Arc::new(MemoryBlobStore::default()));
     volume.is_down.store(true, Ordering::SeqCst);
     let blobs = Arc::new(Bounded { bytes_max: 9_000, ..Bounded::default() });
     let clock = ManualClock::shared(0);
@@ -241,7 +242,7 @@ fn a_volume_that_is_down_costs_disk_space_then_refuses_events_and_loses_none() {
 }
 
 #[test]
-fn slabs_that_are_sealed_out_of_order_come_once_after_a_restart() {
+fn slabs_sealed_out_of_order_are_not_duplicated_after_restart() {
     let dir = tempdir().unwrap();
     let blobs = Arc::new(Refusing { refused: "main/0000000001", ..Refusing::default() });
     blobs.full.store(true, Ordering::SeqCst);

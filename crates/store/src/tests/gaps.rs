@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quarry_blob::{BlobStore, Memory};
+use quarry_blob::{BlobStore, MemoryBlobStore};
 use quarry_catalog::Catalog;
 use quarry_event::EventBatch;
 use quarry_stdx::ManualClock;
@@ -25,7 +25,7 @@ fn offset(store: &Store, source: &str) -> u64 {
 }
 
 /// Asserts that the checkpoint of `source` matches the stored events exactly, and returns their number.
-fn assert_whole(store: &Store, source: &str) -> u64 {
+fn assert_checkpoint_matches(store: &Store, source: &str) -> u64 {
     let offset = offset(store, source);
     let mut stored = texts(&all(store));
     stored.retain(|text| text.starts_with(source));
@@ -34,10 +34,10 @@ fn assert_whole(store: &Store, source: &str) -> u64 {
 }
 
 #[test]
-fn what_follows_a_failed_append_of_a_file_fails_until_its_state_is_read() {
+fn appends_after_a_failed_one_fail_until_checkpoints_are_read() {
     let dir = tempdir().unwrap();
     let room = Room::new(1 << 20);
-    let blobs: Arc<dyn BlobStore> = Arc::new(Memory::default());
+    let blobs: Arc<dyn BlobStore> = Arc::new(MemoryBlobStore::default());
     let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
     let disk = Arc::new(room.clone());
     let store = Store::open_with(small(dir.path()), disk, blobs, catalog, ManualClock::shared(0)).unwrap();
@@ -49,18 +49,18 @@ fn what_follows_a_failed_append_of_a_file_fails_until_its_state_is_read() {
     append(&store, "b", 0).unwrap().wait().unwrap();
     assert_eq!(offset(&store, "b"), 1);
     assert!(append(&store, "a", 2).is_err(), "the state of another file says nothing");
-    assert_eq!(assert_whole(&store, "a"), 1);
+    assert_eq!(assert_checkpoint_matches(&store, "a"), 1);
     append(&store, "a", 1).unwrap().wait().unwrap();
     append(&store, "a", 2).unwrap().wait().unwrap();
-    assert_eq!(assert_whole(&store, "a"), 3);
+    assert_eq!(assert_checkpoint_matches(&store, "a"), 3);
 }
 
 #[test]
-fn no_checkpoint_is_beyond_a_failed_write_whatever_is_queued() {
+fn checkpoints_never_pass_a_failed_write() {
     for failing in 0..12 {
         let dir = tempdir().unwrap();
         let room = Room::new(1 << 20);
-        let blobs: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        let blobs: Arc<dyn BlobStore> = Arc::new(MemoryBlobStore::default());
         let open = || {
             let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
             let disk = Arc::new(room.clone());
@@ -77,24 +77,24 @@ fn no_checkpoint_is_beyond_a_failed_write_whatever_is_queued() {
         }
         drop(store);
         let store = open();
-        let stored = ["a", "b"].map(|source| assert_whole(&store, source));
+        let stored = ["a", "b"].map(|source| assert_checkpoint_matches(&store, source));
         assert!(failed > 0 && stored.iter().any(|stored| *stored < 60), "{failed} failed, {stored:?} stored");
         store.seal_all().unwrap();
         for source in ["a", "b"] {
-            assert_whole(&store, source);
+            assert_checkpoint_matches(&store, source);
         }
     }
 }
 
 #[test]
-fn a_refused_append_closes_its_file_too() {
+fn refused_appends_also_block_their_file() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     let broken = EventBatch { ends: vec![9], ..EventBatch::default() };
     let request = AppendRequest { batch: broken, checkpoint: Some(checkpoint("a", 1)) };
     assert!(matches!(store.append(request), Err(StoreError::InvalidBatch { .. })));
     assert!(matches!(append(&store, "a", 1), Err(StoreError::EarlierPartMissing { .. })));
-    assert_eq!(assert_whole(&store, "a"), 0);
+    assert_eq!(assert_checkpoint_matches(&store, "a"), 0);
     append(&store, "a", 0).unwrap().wait().unwrap();
-    assert_eq!(assert_whole(&store, "a"), 1);
+    assert_eq!(assert_checkpoint_matches(&store, "a"), 1);
 }

@@ -55,7 +55,7 @@ fn rows_are_read_when_a_search_needs_them() {
     let later = TimeRange { earliest: Some(4 * EVENTS as i64), latest: None };
     assert_eq!(of(&store, "far", &later), [""; 0]);
     let rules = [rule("far", u64::MAX, Some(u64::MAX)), rule("near", u64::MAX, None)];
-    assert_eq!(store.retention_by(&rules, &|_| Ok(())).unwrap().too_old, [""; 0]);
+    assert_eq!(store.run_retention(&rules, &|_| Ok(())).unwrap().too_old, [""; 0]);
     assert_eq!(away(&store), ["far"], "nothing needed the rows so far");
     let last = TimeRange { earliest: Some(4 * EVENTS as i64 - 1), latest: None };
     assert_eq!(of(&store, "far", &last), expected("far", 0..4 * EVENTS)[3 * EVENTS as usize..]);
@@ -80,10 +80,10 @@ fn no_step_overlooks_rows_in_the_catalog() {
         }),
         ("merge", |store| format!("{:?}", store.compact_all().unwrap())),
         ("remove old buckets", |store| {
-            format!("{:?}", store.retention_by(&[rule("far", 0, None)], &|_| Ok(())).unwrap())
+            format!("{:?}", store.run_retention(&[rule("far", 0, None)], &|_| Ok(())).unwrap())
         }),
         ("remove buckets beyond the limit", |store| {
-            format!("{:?}", store.retention_by(&[rule("far", u64::MAX, Some(1))], &|_| Ok(())).unwrap())
+            format!("{:?}", store.run_retention(&[rule("far", u64::MAX, Some(1))], &|_| Ok(())).unwrap())
         }),
         ("remove the index", |store| format!("{:?}", store.remove_events_of("far").unwrap())),
         ("migrate", |store| format!("{:?}", store.migrate("far", None).unwrap())),
@@ -134,7 +134,7 @@ fn a_search_finds_each_event_once_while_rows_are_read() {
             threads.push(scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
                     store
-                        .retention_by(&INDEXES.map(|index| rule(index, u64::MAX, Some(u64::MAX))), &|_| Ok(()))
+                        .run_retention(&INDEXES.map(|index| rule(index, u64::MAX, Some(u64::MAX))), &|_| Ok(()))
                         .unwrap();
                     assert!(round == 0 || store.buckets().len() >= INDEXES.len());
                 }
@@ -190,7 +190,7 @@ fn rows_that_nothing_needs_leave_memory_again() {
     assert_eq!(put_away(2), ["near"]);
     drop(search());
     assert_eq!(put_away(2), ["near"], "a search begins the count again");
-    let deletion = deletion::found(&search(), |number| number == 3);
+    let deletion = deletion::find_events(&search(), |number| number == 3);
     assert_eq!(put_away(0), ["near"], "a deletion holds the bucket");
     store.delete(&deletion).unwrap();
     drop(deletion);

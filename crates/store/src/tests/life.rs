@@ -11,8 +11,8 @@ use tempfile::tempdir;
 use super::{all, append, expected, open, segment_texts, small, texts, try_append};
 use crate::tests::sample::{batch, batch_of, checkpoint, text};
 use crate::{
-    AppendRequest, BATCH_EVENTS_MAX, ExpiredBucket, IndexSelector, ListingState, MemoryStore, Removed, RetentionRule,
-    Store, StoreError, StoreOptions,
+    AppendRequest, BATCH_EVENTS_MAX, ExpiredBucket, IndexSelector, ListingState, MemoryStore, RemovedBuckets,
+    RetentionRule, Store, StoreError, StoreOptions,
 };
 
 #[test]
@@ -31,7 +31,7 @@ fn acknowledged_events_are_visible_and_a_snapshot_does_not_change() {
 }
 
 #[test]
-fn events_that_rules_sent_elsewhere_are_stored_with_their_file() {
+fn rerouted_events_are_stored_atomically_with_their_file() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     let mut events = batch("main", 0, 1);
@@ -55,7 +55,7 @@ fn events_that_rules_sent_elsewhere_are_stored_with_their_file() {
 }
 
 #[test]
-fn a_seal_changes_no_event_and_no_id() {
+fn sealing_preserves_events_and_ids() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     let mut events = batch("main", 0, 15);
@@ -78,7 +78,7 @@ fn a_seal_changes_no_event_and_no_id() {
 }
 
 #[test]
-fn what_was_not_sealed_is_there_after_a_restart_and_sealed_events_come_once() {
+fn restart_recovers_unsealed_events_without_duplicates() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -112,7 +112,7 @@ fn what_was_not_sealed_is_there_after_a_restart_and_sealed_events_come_once() {
 }
 
 #[test]
-fn the_log_goes_when_its_events_are_sealed() {
+fn log_segments_are_removed_after_sealing() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -128,7 +128,7 @@ fn the_log_goes_when_its_events_are_sealed() {
 }
 
 #[test]
-fn a_torn_tail_is_cut_and_the_log_goes_on() {
+fn torn_log_tails_are_truncated_and_the_log_continues() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     for round in 0..3 {
@@ -149,7 +149,7 @@ fn a_torn_tail_is_cut_and_the_log_goes_on() {
 }
 
 #[test]
-fn damage_inside_the_log_is_told_and_the_rest_is_there() {
+fn log_damage_is_reported_and_intact_records_recovered() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     for round in 0..3 {
@@ -172,7 +172,7 @@ fn damage_inside_the_log_is_told_and_the_rest_is_there() {
 }
 
 #[test]
-fn a_second_writer_and_a_reader_beside_a_writer_are_refused() {
+fn data_directory_is_locked_against_other_processes() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -232,7 +232,7 @@ fn candidates_are_found_by_terms_and_metadata() {
 }
 
 #[test]
-fn metadata_that_a_slab_lacks_does_not_keep_its_term_filter_from_being_asked() {
+fn absent_metadata_does_not_disable_the_term_filter() {
     let dir = tempdir().unwrap();
     let store = open(&StoreOptions::at(dir.path()));
     let id = |number: u64| format!("{:016x}", (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -254,7 +254,7 @@ fn metadata_that_a_slab_lacks_does_not_keep_its_term_filter_from_being_asked() {
 }
 
 #[test]
-fn a_clock_that_is_set_forward_removes_nothing_for_a_day() {
+fn clock_jumps_delay_retention_by_a_day() {
     const HOUR: i64 = 3_600 * 1_000_000_000;
     let dir = tempdir().unwrap();
     let clock = ManualClock::shared(1_000 * HOUR);
@@ -292,7 +292,7 @@ fn a_clock_that_is_set_forward_removes_nothing_for_a_day() {
 }
 
 #[test]
-fn a_clock_that_is_years_ahead_at_the_start_makes_time_pass_twice_as_fast() {
+fn large_clock_jumps_advance_retention_time_at_double_speed() {
     const HOUR: i64 = 3_600 * 1_000_000_000;
     let dir = tempdir().unwrap();
     let ages = [("main".to_owned(), 100 * 3_600)];
@@ -316,7 +316,7 @@ fn a_clock_that_is_years_ahead_at_the_start_makes_time_pass_twice_as_fast() {
 }
 
 #[test]
-fn the_oldest_buckets_of_a_large_index_go_and_what_cannot_be_archived_stays() {
+fn size_limit_removes_oldest_buckets_unless_archiving_fails() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     for first in [200, 0, 100] {
@@ -336,8 +336,8 @@ fn the_oldest_buckets_of_a_large_index_go_and_what_cannot_be_archived_stays() {
     };
     let all_bytes: u64 = bytes.iter().sum();
     let unasked = |_: &ExpiredBucket| -> Result<(), Fault> { Err(Fault::invalid("nobody asked")) };
-    assert_eq!(store.retention_by(&rule(all_bytes, false), &unasked).unwrap(), Removed::default());
-    assert_eq!(store.retention_by(&rule(all_bytes - 1, true), &unasked).unwrap(), Removed::default());
+    assert_eq!(store.run_retention(&rule(all_bytes, false), &unasked).unwrap(), RemovedBuckets::default());
+    assert_eq!(store.run_retention(&rule(all_bytes - 1, true), &unasked).unwrap(), RemovedBuckets::default());
     assert!(store.messages()[0].text.contains("bucket main~2 is not archived and stays: nobody asked"));
     assert_eq!(texts(&all(&store)).len(), 15);
     let asked = Mutex::new(Vec::new());
@@ -346,14 +346,14 @@ fn the_oldest_buckets_of_a_large_index_go_and_what_cannot_be_archived_stays() {
         asked.lock().unwrap().push((bucket.id.clone(), bucket.time_max));
         Ok(())
     };
-    let removed = store.retention_by(&rule(bytes[0], true), &archive).unwrap();
+    let removed = store.run_retention(&rule(bytes[0], true), &archive).unwrap();
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~2".to_owned(), "main~3".to_owned()]));
     assert_eq!(*asked.lock().unwrap(), [("main~2".to_owned(), 4), ("main~3".to_owned(), 104)]);
     assert_eq!(texts(&all(&store)), expected("main", 200..205));
 }
 
 #[test]
-fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_the_limit() {
+fn last_events_are_removed_after_a_day_and_newest_bucket_is_kept() {
     const HOUR: i64 = 3_600 * 1_000_000_000;
     let dir = tempdir().unwrap();
     let clock = ManualClock::shared(1_000 * HOUR);
@@ -376,26 +376,26 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
         [of("main"), of("other")]
     };
     let round =
-        |store: &Store, hours: u64, most: Option<u64>| store.retention_by(&rule(hours, most), &|_| Ok(())).unwrap();
+        |store: &Store, hours: u64, most: Option<u64>| store.run_retention(&rule(hours, most), &|_| Ok(())).unwrap();
     let told =
         |store: &Store, what: &str| store.messages().iter().filter(|message| message.text.contains(what)).count();
     // If the size limit is too small for any bucket, only the newest bucket of the index stays.
     let removed = round(&store, 10_000, Some(1));
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~1".to_owned(), "main~2".to_owned()]));
-    assert_eq!(round(&store, 10_000, Some(1)), Removed::default());
+    assert_eq!(round(&store, 10_000, Some(1)), RemovedBuckets::default());
     assert_eq!(told(&store, "index main alone exceeds"), 1);
     append(&store, "main", (995 * HOUR) as u64, 5);
     store.seal_all().unwrap();
     // Only the older bucket is due, and is removed at once.
     clock.advance_ns(HOUR);
-    assert_eq!(round(&store, 10, None), Removed { too_old: vec!["main~3".into()], too_many: vec![] });
+    assert_eq!(round(&store, 10, None), RemovedBuckets { too_old: vec!["main~3".into()], too_many: vec![] });
     // All buckets are due, so their removal is delayed, even after a restart.
-    assert_eq!(round(&store, 1, None), Removed::default());
+    assert_eq!(round(&store, 1, None), RemovedBuckets::default());
     assert_eq!(told(&store, "all events of index main are older than its frozenTimePeriodInSecs of 3600"), 1);
     clock.advance_ns(23 * HOUR);
     drop(store);
     let store = open(&(clock.clone() as _));
-    assert_eq!(round(&store, 1, None), Removed::default());
+    assert_eq!(round(&store, 1, None), RemovedBuckets::default());
     // Events that arrive during the delay restart it.
     append(&store, "other", (1_000 * HOUR) as u64, 5);
     store.seal_all().unwrap();
@@ -409,7 +409,7 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
 }
 
 #[test]
-fn events_that_were_too_old_when_they_were_added_stay_for_a_day() {
+fn events_expired_on_arrival_are_kept_for_a_day() {
     const HOUR: i64 = 3_600 * 1_000_000_000;
     let dir = tempdir().unwrap();
     let clock = ManualClock::shared(1_000 * HOUR);
@@ -421,7 +421,7 @@ fn events_that_were_too_old_when_they_were_added_stay_for_a_day() {
         archives: false,
         empties_after_secs: 24 * 3_600,
     };
-    let round = || store.retention_by(std::slice::from_ref(&rule), &|_| Ok(())).unwrap().too_old;
+    let round = || store.run_retention(std::slice::from_ref(&rule), &|_| Ok(())).unwrap().too_old;
     // One bucket is old when it arrives, the other becomes old, and the index always has newer events.
     for hours in [100, 995] {
         append(&store, "main", (hours * HOUR) as u64, 5);
@@ -439,7 +439,7 @@ fn events_that_were_too_old_when_they_were_added_stay_for_a_day() {
 }
 
 #[test]
-fn old_buckets_go_when_no_search_reads_them() {
+fn expired_buckets_are_deleted_after_their_last_search() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let clock = ManualClock::shared(0);
@@ -481,7 +481,7 @@ fn idle_slabs_are_closed() {
 }
 
 #[test]
-fn checkpoints_are_seen_at_once_and_survive_seal_and_restart() {
+fn checkpoints_are_visible_immediately_and_survive_restart() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
@@ -516,7 +516,7 @@ fn checkpoints_are_seen_at_once_and_survive_seal_and_restart() {
 }
 
 #[test]
-fn batches_beyond_limits_or_against_rules_are_refused() {
+fn invalid_and_oversized_batches_are_refused() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     let refuse = |batch: EventBatch| store.append(AppendRequest { batch, checkpoint: None }).unwrap_err();
@@ -566,7 +566,7 @@ fn many_threads_append_and_search_while_slabs_are_sealed() {
 }
 
 #[test]
-fn full_pages_are_cut_at_their_border_and_read_back_after_a_seal() {
+fn batches_across_page_boundaries_read_back_after_a_seal() {
     let dir = tempdir().unwrap();
     let mut options = StoreOptions::at(dir.path());
     options.sealers = 1;
@@ -589,7 +589,7 @@ fn full_pages_are_cut_at_their_border_and_read_back_after_a_seal() {
 }
 
 #[test]
-fn tiny_caches_and_queues_only_cost_time() {
+fn tiny_caches_and_queues_do_not_change_results() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     (options.open_buckets_max, options.filter_cache_bytes, options.page_cache_bytes) = (1, 0, 0);
@@ -615,7 +615,7 @@ fn tiny_caches_and_queues_only_cost_time() {
 }
 
 #[test]
-fn a_memory_store_takes_any_batch() {
+fn memory_store_accepts_any_batch() {
     let store = MemoryStore::new("main");
     store.append(batch("main", 0, 100)).unwrap();
     store.append(batch("main", 100, 9_000)).unwrap();
@@ -635,7 +635,7 @@ fn a_memory_store_takes_any_batch() {
 
 /// Batches large enough for direct I/O, which begin in the middle of blocks.
 #[test]
-fn large_batches_between_small_ones_come_back_from_the_log() {
+fn large_and_small_batches_are_recovered_from_the_log() {
     let dir = tempdir().unwrap();
     let mut options = StoreOptions::at(dir.path());
     options.slab_events = 100_000;
@@ -656,7 +656,7 @@ fn large_batches_between_small_ones_come_back_from_the_log() {
 }
 
 #[test]
-fn the_events_of_an_index_are_removed_wherever_they_are_and_those_of_others_stay() {
+fn removing_an_index_removes_only_its_events() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     append(&store, "web", 0, 20);
@@ -709,7 +709,7 @@ fn files_that_were_read_into_a_removed_index_can_be_read_again() {
 }
 
 #[test]
-fn a_follower_gets_each_event_that_is_stored_once() {
+fn followers_receive_each_stored_event_once() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     append(&store, "main", 0, 2);

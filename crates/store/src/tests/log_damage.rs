@@ -43,7 +43,7 @@ fn written(dir: &Path) -> (StoreOptions, PathBuf) {
 }
 
 /// Texts of the store and names of its damaged parts. Asserts that search, `verify` and messages agree.
-fn look(store: &Store) -> (Vec<String>, Vec<String>) {
+fn texts_and_damage(store: &Store) -> (Vec<String>, Vec<String>) {
     let mut snapshot = all(store);
     let damaged: Vec<String> = snapshot.damaged.drain(..).map(|damage| damage.bucket).collect();
     let verdicts = store.verify().into_iter().filter(|verdict| verdict.result.is_err());
@@ -63,7 +63,7 @@ fn start_of(bytes: &[u8], number: u64) -> usize {
 }
 
 #[test]
-fn any_flipped_bit_costs_one_record_and_is_told() {
+fn flipped_bits_lose_one_record_and_are_reported() {
     let name = ["wal~00000000000000000001".to_owned()];
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
@@ -78,12 +78,12 @@ fn any_flipped_bit_costs_one_record_and_is_told() {
         let lost: Vec<u64> =
             at.checked_sub(32).map(|at| (at / (start_of(&whole, 1) - 32)) as u64).into_iter().collect();
         let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
-        assert_eq!(look(&reader), (without(&lost), name.to_vec()), "byte {at}");
+        assert_eq!(texts_and_damage(&reader), (without(&lost), name.to_vec()), "byte {at}");
         drop(reader);
         assert_eq!(fs::read(&log).unwrap(), flipped);
         for round in 0..3 {
             let store = open(&options);
-            assert_eq!(look(&store), (without(&lost), name.to_vec()), "byte {at}, round {round}");
+            assert_eq!(texts_and_damage(&store), (without(&lost), name.to_vec()), "byte {at}, round {round}");
             assert_eq!(offset(&store, "a"), *lost.first().unwrap_or(&RECORDS), "byte {at}, round {round}");
             if round == 1 {
                 store.seal_all().unwrap();
@@ -91,7 +91,7 @@ fn any_flipped_bit_costs_one_record_and_is_told() {
         }
         assert_eq!(fs::read(log.with_extension("damaged")).unwrap(), flipped);
         fs::remove_file(log.with_extension("damaged")).unwrap();
-        assert_eq!(look(&open(&options)), (without(&lost), Vec::new()));
+        assert_eq!(texts_and_damage(&open(&options)), (without(&lost), Vec::new()));
     }
 }
 
@@ -115,7 +115,7 @@ fn copy(from: &Path, to: &Path) -> StoreOptions {
 }
 
 #[test]
-fn a_stored_last_record_that_is_cut_or_damaged_is_told() {
+fn damage_of_a_durable_last_record_is_reported() {
     let whole = tempdir().unwrap();
     let (_, log) = written(whole.path());
     let bytes = fs::read(&log).unwrap();
@@ -126,10 +126,10 @@ fn a_stored_last_record_that_is_cut_or_damaged_is_told() {
         let log = dir.path().join("wal").join(log.file_name().unwrap());
         change(&log);
         let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
-        let seen = look(&reader);
+        let seen = texts_and_damage(&reader);
         drop(reader);
         for _ in 0..2 {
-            assert_eq!(look(&open(&options)), seen);
+            assert_eq!(texts_and_damage(&open(&options)), seen);
         }
         let store = open(&options);
         let stored = seen.0.len() as u64;
@@ -137,7 +137,7 @@ fn a_stored_last_record_that_is_cut_or_damaged_is_told() {
         // Later records are not part of the damage.
         append(&store, "b", 50);
         drop(store);
-        assert_eq!(look(&open(&options)).0.len() as u64, stored + 1);
+        assert_eq!(texts_and_damage(&open(&options)).0.len() as u64, stored + 1);
         seen.0.len()
     };
     for at in (start..bytes.len()).step_by(19) {
@@ -160,7 +160,7 @@ fn a_stored_last_record_that_is_cut_or_damaged_is_told() {
 }
 
 #[test]
-fn any_removed_or_emptied_segment_is_told() {
+fn removed_or_emptied_segments_are_reported() {
     let whole = tempdir().unwrap();
     let options = StoreOptions { log_segment_bytes: 300, slab_events: 1_000, ..small(whole.path()) };
     let store = open(&options);
@@ -180,7 +180,7 @@ fn any_removed_or_emptied_segment_is_told() {
             }
             for _ in 0..2 {
                 let store = open(&options);
-                let (texts, damaged) = look(&store);
+                let (texts, damaged) = texts_and_damage(&store);
                 assert!(texts.len() < RECORDS as usize && damaged.len() == 1, "{texts:?} {damaged:?}");
                 let told = store.messages()[0].text.clone();
                 let lost = format!("{} records", RECORDS as usize - texts.len());
@@ -191,13 +191,13 @@ fn any_removed_or_emptied_segment_is_told() {
 }
 
 #[test]
-fn segments_that_were_let_go_are_not_missed() {
+fn released_segments_are_not_reported_as_missing() {
     for sealed in [false, true] {
         let dir = tempdir().unwrap();
         let options = StoreOptions { log_segment_bytes: 300, slab_events: 3, ..small(dir.path()) };
         for round in 0..4 {
             let store = open(&options);
-            assert_eq!(look(&store).1, Vec::<String>::new(), "round {round}");
+            assert_eq!(texts_and_damage(&store).1, Vec::<String>::new(), "round {round}");
             // The slab of `slow` keeps its log segment while later segments are deleted.
             append_to(&store, "slow", round, 1);
             (0..20).for_each(|number| append_to(&store, "main", round * 20 + number, 1));
@@ -206,19 +206,19 @@ fn segments_that_were_let_go_are_not_missed() {
             }
         }
         let store = open(&options);
-        assert_eq!((look(&store).0.len(), look(&store).1), (84, Vec::<String>::new()));
+        assert_eq!((texts_and_damage(&store).0.len(), texts_and_damage(&store).1), (84, Vec::<String>::new()));
     }
 }
 
 #[test]
-fn a_mark_that_is_gone_or_damaged_is_told_until_there_is_a_new_one() {
+fn missing_or_damaged_marks_are_reported_until_rewritten() {
     let dir = tempdir().unwrap();
     let (options, _) = written(dir.path());
     let mark = dir.path().join("wal/durable");
     for damage in [&|| fs::remove_file(&mark).unwrap() as _, &|| fs::write(&mark, [7; 24]).unwrap()] as [&dyn Fn(); 2] {
         damage();
         let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
-        assert_eq!(look(&reader).1, ["wal~durable"]);
+        assert_eq!(texts_and_damage(&reader).1, ["wal~durable"]);
         drop(reader);
         let store = open(&options);
         assert!(store.messages()[0].text.contains("wal/durable is"));
@@ -230,7 +230,7 @@ fn a_mark_that_is_gone_or_damaged_is_told_until_there_is_a_new_one() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_and_a_mark_that_is_gone_are_no_torn_tail() {
+fn unreadable_records_without_a_mark_are_not_a_torn_tail() {
     for lose_mark in [|mark: &Path| fs::remove_file(mark).unwrap(), |mark: &Path| fs::write(mark, [7; 24]).unwrap()] {
         let dir = tempdir().unwrap();
         let (options, log) = written(dir.path());
@@ -240,7 +240,10 @@ fn a_record_that_cannot_be_read_and_a_mark_that_is_gone_are_no_torn_tail() {
         fs::write(&log, &bytes).unwrap();
         let segment = "wal~00000000000000000001";
         let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
-        assert_eq!(look(&reader), (without(&[RECORDS - 1]), vec![segment.to_owned(), "wal~durable".to_owned()]));
+        assert_eq!(
+            texts_and_damage(&reader),
+            (without(&[RECORDS - 1]), vec![segment.to_owned(), "wal~durable".to_owned()])
+        );
         drop(reader);
         for _ in 0..2 {
             let store = open(&options);
@@ -253,7 +256,7 @@ fn a_record_that_cannot_be_read_and_a_mark_that_is_gone_are_no_torn_tail() {
 }
 
 #[test]
-fn a_log_whose_first_mark_was_never_written_is_whole() {
+fn logs_without_their_first_mark_are_intact() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     // The process ended between the sync of the first records and the write of their mark.
@@ -264,21 +267,21 @@ fn a_log_whose_first_mark_was_never_written_is_whole() {
     fs::write(&log, &bytes).unwrap();
     for _ in 0..2 {
         let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
-        assert_eq!(look(&reader), (without(&[RECORDS - 1]), Vec::new()));
+        assert_eq!(texts_and_damage(&reader), (without(&[RECORDS - 1]), Vec::new()));
         drop(reader);
         let store = open(&options);
-        assert_eq!(look(&store), (without(&[RECORDS - 1]), Vec::new()));
+        assert_eq!(texts_and_damage(&store), (without(&[RECORDS - 1]), Vec::new()));
     }
     let store = open(&options);
     append(&store, "b", 50);
     drop(store);
     fs::remove_file(dir.path().join("wal/durable")).unwrap();
     let reader = Store::open_read_only(options, ManualClock::shared(0)).unwrap();
-    assert_eq!(look(&reader).1, ["wal~durable"]);
+    assert_eq!(texts_and_damage(&reader).1, ["wal~durable"]);
 }
 
 #[test]
-fn a_cut_or_damaged_record_that_may_never_have_been_durable_is_a_torn_tail() {
+fn damaged_records_after_the_mark_are_a_torn_tail() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     let whole = fs::read(&log).unwrap();
@@ -286,29 +289,29 @@ fn a_cut_or_damaged_record_that_may_never_have_been_durable_is_a_torn_tail() {
     for len in (start..whole.len()).step_by(19) {
         set_mark(dir.path(), RECORDS - 1);
         fs::write(&log, &whole[..len]).unwrap();
-        assert_eq!(look(&open(&options)), (without(&[RECORDS - 1]), Vec::new()), "{len} bytes");
+        assert_eq!(texts_and_damage(&open(&options)), (without(&[RECORDS - 1]), Vec::new()), "{len} bytes");
         set_mark(dir.path(), RECORDS - 1);
         let mut zeroed = whole.clone();
         zeroed[len..].fill(0);
         fs::write(&log, &zeroed).unwrap();
-        assert_eq!(look(&open(&options)), (without(&[RECORDS - 1]), Vec::new()), "zero from {len}");
+        assert_eq!(texts_and_damage(&open(&options)), (without(&[RECORDS - 1]), Vec::new()), "zero from {len}");
     }
 }
 
 #[test]
-fn bytes_that_are_gone_are_noticed() {
+fn missing_bytes_are_detected() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     let mut bytes = fs::read(&log).unwrap();
     bytes.drain(start_of(&bytes, 2)..start_of(&bytes, 4));
     fs::write(&log, &bytes).unwrap();
     let store = open(&options);
-    let (texts, damaged) = look(&store);
+    let (texts, damaged) = texts_and_damage(&store);
     assert_eq!((texts, damaged.len(), offset(&store, "a")), (without(&[2, 3]), 1, 2));
 }
 
 #[test]
-fn files_that_are_read_again_after_damage_keep_their_new_checkpoints() {
+fn files_reread_after_damage_keep_their_new_checkpoints() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     let mut bytes = fs::read(&log).unwrap();
@@ -330,7 +333,7 @@ fn files_that_are_read_again_after_damage_keep_their_new_checkpoints() {
     fs::write(&newest, &bytes).unwrap();
     let store = open(&options);
     assert_eq!((offset(&store, "a"), offset(&store, "b")), (1, 0));
-    assert_eq!(look(&store).1.len(), 2);
+    assert_eq!(texts_and_damage(&store).1.len(), 2);
 }
 
 #[test]
@@ -351,23 +354,23 @@ fn checkpoints_in_the_catalog_do_not_hide_a_loss() {
     fs::write(&log, &bytes).unwrap();
     let store = open(&options);
     assert_eq!((offset(&store, "a"), offset(&store, "b")), (0, 0));
-    assert_eq!(look(&store).1, ["wal~00000000000000000001"]);
+    assert_eq!(texts_and_damage(&store).1, ["wal~00000000000000000001"]);
 }
 
 #[test]
-fn a_segment_without_its_header_is_read() {
+fn segments_without_a_header_are_read() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     let bytes = fs::read(&log).unwrap();
     fs::write(&log, &bytes[20..]).unwrap();
-    assert_eq!(look(&open(&options)).0, without(&[]));
+    assert_eq!(texts_and_damage(&open(&options)).0, without(&[]));
     fs::write(&log, [7; 4_000]).unwrap();
-    let (texts, damaged) = look(&open(&options));
+    let (texts, damaged) = texts_and_damage(&open(&options));
     assert_eq!((texts, damaged.len()), (Vec::new(), 1));
 }
 
 #[test]
-fn a_crash_while_damage_is_repaired_repeats_nothing() {
+fn crash_during_log_repair_duplicates_nothing() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     let mut bytes = fs::read(&log).unwrap();
@@ -376,7 +379,7 @@ fn a_crash_while_damage_is_repaired_repeats_nothing() {
         bytes[at] ^= 1;
     }
     fs::write(&log, &bytes).unwrap();
-    assert_eq!(look(&open(&options)).0, without(&[1, 3]));
+    assert_eq!(texts_and_damage(&open(&options)).0, without(&[1, 3]));
     let segments = logs(dir.path());
     assert_eq!(segments.len(), 3);
     // The damaged segment is put back, next to the last one and then to both of its later runs.
@@ -392,7 +395,7 @@ fn a_crash_while_damage_is_repaired_repeats_nothing() {
             fs::write(&segments[1], &middle).unwrap();
         }
         let store = open(&options);
-        assert_eq!((look(&store).0, offset(&store, "a")), (without(&[1, 3]), 1));
+        assert_eq!((texts_and_damage(&store).0, offset(&store, "a")), (without(&[1, 3]), 1));
         drop(store);
         assert_eq!(logs(dir.path()), segments);
     }

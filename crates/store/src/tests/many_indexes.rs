@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quarry_blob::{BlobError, BlobStore, LocalFolder, Memory};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketState, Catalog};
 use quarry_event::TimeRange;
@@ -46,7 +46,7 @@ struct Counting {
     puts: AtomicUsize,
     /// Part of the names of objects whose puts fail.
     refused: Option<&'static str>,
-    inner: Memory,
+    inner: MemoryBlobStore,
 }
 
 impl BlobStore for Counting {
@@ -113,27 +113,27 @@ fn one_event_in_each_index_is_found_hot_sealed_and_after_a_restart() {
 }
 
 #[test]
-fn hot_slabs_beyond_their_memory_are_sealed_largest_first() {
+fn exceeding_hot_memory_seals_the_largest_slabs_first() {
     let dir = tempdir().unwrap();
     let options = StoreOptions { hot_bytes_max: 300_000, ..options(dir.path()) };
     let store = open(&options);
     append(&store, "large", 0, 500);
     append_each(&store, 0..INDEXES);
-    store.settle().unwrap();
+    store.wait_for_appends().unwrap();
     let most = 300_000;
     assert!(store.shared.state().hot.bytes() <= most);
     let listed: BTreeMap<String, ListingState> = store.buckets().into_iter().map(|it| (it.index, it.state)).collect();
     assert_ne!(listed["large"], ListingState::Hot);
     assert_eq!(texts(&all(&store)), [expected("large", 0..500), each(0..INDEXES)].concat());
     append_each(&store, INDEXES..2 * INDEXES);
-    store.settle().unwrap();
+    store.wait_for_appends().unwrap();
     assert!(store.shared.state().hot.bytes() <= most);
     store.seal_all().unwrap();
     assert_eq!(texts(&all(&store)), [expected("large", 0..500), each(0..2 * INDEXES)].concat());
 }
 
 #[test]
-fn a_small_slab_that_cannot_be_stored_keeps_no_other_one_back() {
+fn failing_small_slabs_do_not_delay_others() {
     let dir = tempdir().unwrap();
     let options = options(dir.path());
     let blobs = Arc::new(Counting { refused: Some("i7/"), ..Counting::default() });
@@ -153,7 +153,7 @@ fn a_small_slab_that_cannot_be_stored_keeps_no_other_one_back() {
 }
 
 #[test]
-fn buckets_of_one_index_that_are_sealed_together_move_its_position_to_the_last() {
+fn group_seals_advance_the_position_to_the_last_bucket() {
     let dir = tempdir().unwrap();
     let options = StoreOptions { sealers: 1, ..options(dir.path()) };
     let store = open(&options);
@@ -181,7 +181,7 @@ fn crash_after(bytes: u64) -> bool {
     let mut work = || -> Result<(), StoreError> {
         std::fs::create_dir_all(&options.dir).unwrap();
         let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;
-        let blobs = MachineBlobs(machine.clone(), LocalFolder::open(&data_dir::objects(&options.dir))?);
+        let blobs = MachineBlobs(machine.clone(), DirectoryStore::open(&data_dir::objects(&options.dir))?);
         let disk = Arc::new(machine.clone());
         let store = Store::open_with(options.clone(), disk, Arc::new(blobs), catalog, ManualClock::shared(0))?;
         for index in 0..60 {
@@ -203,7 +203,7 @@ fn crash_after(bytes: u64) -> bool {
 }
 
 #[test]
-fn a_crash_between_the_steps_of_a_common_seal_loses_nothing() {
+fn crash_during_a_group_seal_loses_nothing() {
     let mut bytes = 0;
     while crash_after(bytes) {
         bytes += 1_801;

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quarry_blob::{BlobStore, LocalFolder, Memory};
+use quarry_blob::{BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_catalog::{Catalog, RemoteState};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::compaction::seal;
-use super::deletion::{found, left};
-use super::remote::{Acts, Objects, assert_tidy, options, states};
+use super::deletion::{find_events, remaining_texts};
+use super::remote::{Objects, OperationsLeft, assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
 use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
@@ -47,14 +47,14 @@ fn at(place: Place, dir: &Path, cold: Arc<dyn BlobStore>, warm: Arc<dyn BlobStor
 fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
     for cache in [0, u64::MAX] {
         let dir = tempdir().unwrap();
-        let (cold, warm) = (Arc::new(Memory::default()), Arc::new(Memory::default()));
+        let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
         let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), cache);
         let store = open(&at(Place::Here));
         seal(&store, &["main"], 3, 5);
-        store.delete(&found(&all(&store), |number| number == 7)).unwrap();
-        let whole = left("main", 0..15, |number| number == 7);
+        store.delete(&find_events(&all(&store), |number| number == 7)).unwrap();
+        let whole = remaining_texts("main", 0..15, |number| number == 7);
         let counts = || (cold.list().unwrap().len(), warm.list().unwrap().len());
-        assert!(matches!(store.migrate("main", Some("warm")), Err(StoreError::NotConfiguredSo { .. })));
+        assert!(matches!(store.migrate("main", Some("warm")), Err(StoreError::PlacementMismatch { .. })));
         drop(store);
         let way = [Place::Cold, Place::Warm, Place::Here, Place::Warm, Place::Cold, Place::Here];
         for (from, place) in std::iter::once(Place::Here).chain(way).zip(way) {
@@ -62,8 +62,8 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
             let before = all(&store);
             let report = store.migrate("main", place.volume()).unwrap();
             // The upload thread may already have uploaded buckets that were on no volume.
-            let uploaded = if from == Place::Here { report.there } else { 0 };
-            let moved = (report.moved + uploaded, report.there - uploaded, report.left.len());
+            let uploaded = if from == Place::Here { report.already_there } else { 0 };
+            let moved = (report.moved + uploaded, report.already_there - uploaded, report.not_moved.len());
             assert_eq!(moved, (3, 0, 0), "{from:?} to {place:?}: {report:?}");
             assert_eq!(super::texts(&before), whole, "a search that had begun");
             // Objects that the search may still read stay until it ends.
@@ -91,16 +91,16 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
 /// migration finished before.
 fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
-    let volumes = [Arc::new(Memory::default()), Arc::new(Memory::default())];
+    let volumes = [Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default())];
     let at = |place, cold, warm| at(place, dir.path(), cold, warm, 0);
     let store = open(&at(from, volumes[0].clone(), volumes[1].clone()));
     seal(&store, &["main"], 2, 5);
     store.upload_all().unwrap();
     drop(store);
-    let left: Acts = Arc::new(AtomicU64::new(acts));
+    let left: OperationsLeft = Arc::new(AtomicU64::new(acts));
     {
         let objects = |store: Arc<dyn BlobStore>| Objects::new(store, &left, writes_late) as Arc<dyn BlobStore>;
-        let local = LocalFolder::open(&data_dir::objects(dir.path())).unwrap();
+        let local = DirectoryStore::open(&data_dir::objects(dir.path())).unwrap();
         let options = at(to, objects(volumes[0].clone()), objects(volumes[1].clone()));
         let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
         let clock = ManualClock::shared(1_000_000);
@@ -117,25 +117,25 @@ fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     if back {
         drop(store);
         let store = open(&at(from, volumes[0].clone(), volumes[1].clone()));
-        while store.migrate("main", from.volume()).unwrap().left.len() + store_waits(&store) > 0 {}
+        while store.migrate("main", from.volume()).unwrap().not_moved.len() + buckets_with_old_copies(&store) > 0 {}
         assert_eq!(texts(&all(&store)), expected("main", 0..10));
         check(&store, from, &volumes);
         return is_over;
     }
     append(&store, "main", 10, 5);
     store.seal_all().unwrap();
-    while store.migrate("main", to.volume()).unwrap().left.len() + store_waits(&store) > 0 {}
+    while store.migrate("main", to.volume()).unwrap().not_moved.len() + buckets_with_old_copies(&store) > 0 {}
     assert_eq!(texts(&all(&store)), expected("main", 0..15), "{from:?} to {to:?}, {acts} acts");
     check(&store, to, &volumes);
     is_over
 }
 
 /// Number of buckets with objects at an old place.
-fn store_waits(store: &Store) -> usize {
+fn buckets_with_old_copies(store: &Store) -> usize {
     store.shared.state_with_all().unwrap().sealed.values().filter(|bucket| bucket.copies.other().is_some()).count()
 }
 
-fn check(store: &Store, place: Place, volumes: &[Arc<Memory>; 2]) {
+fn check(store: &Store, place: Place, volumes: &[Arc<MemoryBlobStore>; 2]) {
     let [cold, warm] = [0, 1].map(|at: usize| volumes[at].list().unwrap().len());
     assert!(if place == Place::Cold { warm == 0 } else { cold == 0 }, "{place:?}: {cold} {warm}");
     assert_tidy(store, if place == Place::Warm { &*volumes[1] } else { &*volumes[0] });
@@ -145,7 +145,7 @@ fn check(store: &Store, place: Place, volumes: &[Arc<Memory>; 2]) {
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_migration_loses_and_repeats_nothing() {
+fn crash_during_migration_neither_loses_nor_duplicates_events() {
     for (from, to) in [(Place::Cold, Place::Warm), (Place::Warm, Place::Here), (Place::Here, Place::Cold)] {
         for writes_late in [false, true] {
             let mut acts = 0;

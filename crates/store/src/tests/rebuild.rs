@@ -4,22 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quarry_blob::{BlobError, BlobStore, Memory};
+use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
 use quarry_bucket::ReadAt;
 use quarry_catalog::RemoteState;
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::compaction::{of_index, seal};
-use super::deletion::{found, left};
+use super::deletion::{find_events, remaining_texts};
 use super::remote::{Objects, assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
-use crate::{Rebuilt, RemoteOptions, Store, StoreError, StoreOptions, rebuild_catalog, stores_on_volumes};
+use crate::{RebuildResult, RemoteOptions, Store, StoreError, StoreOptions, rebuild_catalog, stores_on_volumes};
 
 /// Id of the data directory in these tests.
 const STORE: &str = "00000000000005ee";
 
-fn rebuilt(dir: &Path, volume: Arc<dyn BlobStore>) -> (Rebuilt, Arc<Store>) {
+fn rebuilt(dir: &Path, volume: Arc<dyn BlobStore>) -> (RebuildResult, Arc<Store>) {
     let options = options(dir, volume, 0);
     let rebuilt = rebuild_catalog(&options, STORE).unwrap();
     assert_eq!(rebuilt.refused, []);
@@ -32,9 +32,9 @@ fn texts_of(store: &Store, index: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_catalog_made_of_a_volume_has_all_that_was_uploaded() {
+fn rebuilt_catalogs_contain_all_uploaded_buckets() {
     let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
-    let volume = Arc::new(Memory::default());
+    let volume = Arc::new(MemoryBlobStore::default());
     let store = open(&options(dir.path(), volume.clone(), u64::MAX));
     seal(&store, &["main", "web"], 6, 5);
     assert_eq!(store.compact_all().unwrap().buckets_after, 2);
@@ -46,14 +46,14 @@ fn a_catalog_made_of_a_volume_has_all_that_was_uploaded() {
     }
     store.upload_all().unwrap();
     let is_deleted = |number: u64| number == 3 || (18..22).contains(&number);
-    store.delete(&found(&of_index(&store, "main"), is_deleted)).unwrap();
+    store.delete(&find_events(&of_index(&store, "main"), is_deleted)).unwrap();
     store.upload_all().unwrap();
     let before: Vec<_> = store.buckets();
     let order = texts(&all(&store));
     drop(store);
     let (report, store) = rebuilt(other.path(), volume.clone());
     assert_eq!((report.buckets, report.events, report.replaced), (6, 45, 0));
-    assert_eq!(texts_of(&store, "main"), left("main", 0..25, is_deleted));
+    assert_eq!(texts_of(&store, "main"), remaining_texts("main", 0..25, is_deleted));
     assert_eq!(texts_of(&store, "web"), expected("web", 0..25));
     assert_eq!(texts(&all(&store)), order, "the order of arrival, over all indexes");
     let after: Vec<_> = store.buckets();
@@ -67,16 +67,16 @@ fn a_catalog_made_of_a_volume_has_all_that_was_uploaded() {
     append(&store, "main", 25, 5);
     store.seal_all().unwrap();
     store.upload_all().unwrap();
-    assert_eq!(texts_of(&store, "main"), left("main", 0..30, is_deleted));
+    assert_eq!(texts_of(&store, "main"), remaining_texts("main", 0..30, is_deleted));
     assert_tidy(&store, &*volume);
     assert_eq!(store.retention(&[("main".to_owned(), 0), ("web".to_owned(), 0)]).unwrap().len(), 7);
     assert_eq!(volume.list().unwrap(), [""; 0]);
 }
 
 #[test]
-fn merged_buckets_and_what_they_were_made_of_do_not_both_come_back() {
+fn rebuild_restores_either_a_merged_bucket_or_its_inputs() {
     let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemoryBlobStore::default());
     let volume = Objects::around(memory.clone());
     let store = open(&options(dir.path(), volume.clone(), u64::MAX));
     seal(&store, &["main"], 4, 5);
@@ -100,9 +100,9 @@ fn merged_buckets_and_what_they_were_made_of_do_not_both_come_back() {
 }
 
 #[test]
-fn what_was_merged_stays_on_the_volume_until_the_merged_bucket_is_there() {
+fn merge_inputs_stay_on_the_volume_until_the_output_is_uploaded() {
     let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemoryBlobStore::default());
     let volume = Objects::around(memory.clone());
     let with = options(dir.path(), volume.clone(), u64::MAX);
     let store = open(&with);
@@ -127,9 +127,9 @@ fn what_was_merged_stays_on_the_volume_until_the_merged_bucket_is_there() {
 }
 
 #[test]
-fn nothing_is_waited_for_that_will_not_come() {
+fn remote_deletion_does_not_wait_for_impossible_uploads() {
     let dir = tempdir().unwrap();
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemoryBlobStore::default());
     let with = options(dir.path(), memory.clone(), u64::MAX);
     let store = open(&with);
     seal(&store, &["main"], 3, 5);
@@ -145,9 +145,9 @@ fn nothing_is_waited_for_that_will_not_come() {
 }
 
 #[test]
-fn deletions_reach_the_volume_over_a_restart() {
+fn deletions_are_uploaded_after_a_restart() {
     let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemoryBlobStore::default());
     let volume = Objects::around(memory.clone());
     let with = options(dir.path(), volume.clone(), 0);
     let store = open(&with);
@@ -157,7 +157,7 @@ fn deletions_reach_the_volume_over_a_restart() {
     volume.is_down.store(false, Ordering::SeqCst);
     store.shared.uploads.stop();
     for deleted in [2, 5] {
-        store.delete(&found(&all(&store), |number| number == deleted)).unwrap();
+        store.delete(&find_events(&all(&store), |number| number == deleted)).unwrap();
     }
     drop(store);
     let store = open(&with);
@@ -165,13 +165,13 @@ fn deletions_reach_the_volume_over_a_restart() {
     assert_tidy(&store, &*memory);
     drop(store);
     let (_, store) = rebuilt(other.path(), memory);
-    assert_eq!(texts_of(&store, "main"), left("main", 0..10, |number| number == 2 || number == 5));
+    assert_eq!(texts_of(&store, "main"), remaining_texts("main", 0..10, |number| number == 2 || number == 5));
 }
 
 /// A volume that counts opened objects, and fails beyond a limit.
 #[derive(Debug)]
 struct Failing {
-    store: Arc<Memory>,
+    store: Arc<MemoryBlobStore>,
     left: AtomicU64,
 }
 
@@ -200,9 +200,9 @@ impl BlobStore for Failing {
 }
 
 #[test]
-fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
+fn interrupted_rebuilds_resume_and_finished_ones_are_refused() {
     let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemoryBlobStore::default());
     let store = open(&options(dir.path(), memory.clone(), 0));
     seal(&store, &["main", "web"], 8, 5);
     store.upload_all().unwrap();
@@ -215,7 +215,7 @@ fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
         remote.volumes.insert("second".to_owned(), second);
         StoreOptions { remote: Some(Arc::new(remote)), ..options }
     };
-    let second = Arc::new(Memory::default());
+    let second = Arc::new(MemoryBlobStore::default());
     for name in memory.list().unwrap().iter().filter(|name| name.contains("/web/")) {
         let object = memory.open(name).unwrap();
         second.put(name, &object.read_at(0, object.len() as usize).unwrap()).unwrap();
@@ -241,8 +241,8 @@ fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
 }
 
 #[test]
-fn data_that_is_not_on_the_volume_is_not_passed_by() {
-    let (dir, volume) = (tempdir().unwrap(), Arc::new(Memory::default()));
+fn rebuild_refuses_directories_with_local_data() {
+    let (dir, volume) = (tempdir().unwrap(), Arc::new(MemoryBlobStore::default()));
     let with = options(dir.path(), volume.clone(), u64::MAX);
     let store = open(&with);
     seal(&store, &["main"], 1, 5);
@@ -258,9 +258,9 @@ fn data_that_is_not_on_the_volume_is_not_passed_by() {
 }
 
 #[test]
-fn directories_on_one_volume_are_kept_apart() {
+fn data_directories_on_one_volume_are_kept_apart() {
     let dirs = [tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap()];
-    let volume = Arc::new(Memory::default());
+    let volume = Arc::new(MemoryBlobStore::default());
     for (at, id) in ["1111111111111111", STORE].into_iter().enumerate() {
         let options = options(dirs[at].path(), volume.clone(), 0);
         let remote = RemoteOptions { new_store_id: id.to_owned(), ..(**options.remote.as_ref().unwrap()).clone() };
@@ -278,9 +278,9 @@ fn directories_on_one_volume_are_kept_apart() {
 }
 
 #[test]
-fn two_lives_of_a_directory_come_back_with_numbers_of_their_own() {
+fn buckets_with_conflicting_numbers_are_renumbered() {
     let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemoryBlobStore::default());
     let with = options(dir.path(), memory.clone(), 0);
     let catalog = dir.path().join("catalog.sqlite");
     let add = |first: u64, time: i64| {
@@ -312,9 +312,9 @@ fn two_lives_of_a_directory_come_back_with_numbers_of_their_own() {
 }
 
 #[test]
-fn a_damaged_receipt_is_told_and_the_rest_comes_back() {
+fn damaged_receipts_are_reported_and_others_restored() {
     let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemoryBlobStore::default());
     let store = open(&options(dir.path(), memory.clone(), 0));
     seal(&store, &["main"], 3, 5);
     store.upload_all().unwrap();

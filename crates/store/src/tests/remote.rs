@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use quarry_blob::{BlobError, BlobStore, LocalFolder, Memory};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
 use quarry_event::PageSet;
@@ -18,18 +18,18 @@ use tempfile::tempdir;
 
 use super::compaction::{objects, seal};
 use super::{all, append, expected, open, sample, small, texts};
-use crate::remote::copies::{Part, receipt_key};
+use crate::remote::copies::{ObjectKind, receipt_key};
 use crate::sealed_buckets::SealedBucket;
 use crate::{AppendRequest, LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
 /// Number of operations until the machine is dead.
-pub(super) type Acts = Arc<AtomicU64>;
+pub(super) type OperationsLeft = Arc<AtomicU64>;
 
 /// Blob store that fails when the machine is dead or the store is unreachable.
 #[derive(Debug)]
 pub(super) struct Objects {
     store: Arc<dyn BlobStore>,
-    acts: Acts,
+    acts: OperationsLeft,
     pub(super) is_down: AtomicBool,
     /// Whether deletes fail.
     pub(super) keeps: AtomicBool,
@@ -38,23 +38,23 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub(super) fn new(store: Arc<dyn BlobStore>, acts: &Acts, writes_late: bool) -> Arc<Objects> {
+    pub(super) fn new(store: Arc<dyn BlobStore>, acts: &OperationsLeft, writes_late: bool) -> Arc<Objects> {
         let (is_down, keeps) = (AtomicBool::new(false), AtomicBool::new(false));
         Arc::new(Objects { store, acts: acts.clone(), is_down, keeps, writes_late })
     }
 
     /// A volume that works until its switches are changed.
     pub(super) fn around(store: Arc<dyn BlobStore>) -> Arc<Objects> {
-        Objects::new(store, &Acts::new(u64::MAX.into()), false)
+        Objects::new(store, &OperationsLeft::new(u64::MAX.into()), false)
     }
 
-    fn reach(&self, name: &str) -> Result<(), BlobError> {
+    fn check_reachable(&self, name: &str) -> Result<(), BlobError> {
         let failed = || BlobError::Io { action: "reach", path: name.into(), reason: "it is out of reach".into() };
         if self.is_down.load(Ordering::SeqCst) { Err(failed()) } else { Ok(()) }
     }
 
     fn act(&self, name: &str) -> Result<(), BlobError> {
-        self.reach(name)?;
+        self.check_reachable(name)?;
         let left = self.acts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         let failed = |_| BlobError::Io { action: "reach", path: name.into(), reason: "the machine is off".into() };
         left.map(drop).map_err(failed)
@@ -71,7 +71,7 @@ impl BlobStore for Objects {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.reach(name)?;
+        self.check_reachable(name)?;
         self.store.open(name)
     }
 
@@ -120,13 +120,13 @@ pub(super) fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
     let keys = |row: &BucketRow| {
         let of_copy = |copy: &quarry_catalog::RemoteCopy| {
             let receipt = copy.receipt.map(|deleted| receipt_key(row, &copy.folder, deleted));
-            Part::ALL.into_iter().map(|part| part.key(row, &copy.folder)).chain(receipt).collect::<Vec<_>>()
+            ObjectKind::ALL.into_iter().map(|part| part.key(row, &copy.folder)).chain(receipt).collect::<Vec<_>>()
         };
         row.remote.as_ref().map(of_copy).unwrap_or_default()
     };
     let expected: BTreeSet<String> = live.iter().flat_map(keys).collect();
     assert_eq!(volume.list().unwrap().into_iter().collect::<BTreeSet<_>>(), expected);
-    let is_local = |row: &&BucketRow| row.remote.as_ref().is_none_or(|copy| copy.state.is_local_whole());
+    let is_local = |row: &&BucketRow| row.remote.as_ref().is_none_or(|copy| copy.state.is_local_complete());
     let local = live.iter().filter(is_local).flat_map(|row| [row.object.clone(), row.filter.clone()]);
     assert_eq!(objects(store).into_iter().collect::<BTreeSet<_>>(), local.collect());
 }
@@ -134,7 +134,7 @@ pub(super) fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
 #[test]
 fn uploaded_buckets_are_searched_from_the_volume_when_their_copies_are_gone() {
     let dir = tempdir().unwrap();
-    let volume = Arc::new(Memory::default());
+    let volume = Arc::new(MemoryBlobStore::default());
     for (cache_bytes_max, after) in [(u64::MAX, RemoteState::Uploaded), (0, RemoteState::Evicted)] {
         let options = options(dir.path(), volume.clone(), cache_bytes_max);
         let store = open(&options);
@@ -169,9 +169,9 @@ fn uploaded_buckets_are_searched_from_the_volume_when_their_copies_are_gone() {
 }
 
 #[test]
-fn a_search_that_began_reads_on_while_copies_go() {
+fn running_searches_survive_eviction() {
     let dir = tempdir().unwrap();
-    let volume = Arc::new(Memory::default());
+    let volume = Arc::new(MemoryBlobStore::default());
     let mut options = options(dir.path(), volume, 0);
     options.open_buckets_max = 1;
     let store = open(&options);
@@ -185,18 +185,18 @@ fn a_search_that_began_reads_on_while_copies_go() {
     drop((store, before));
     let store = open(&options);
     // Nothing is evicted meanwhile.
-    let _turn = store.shared.uploads.turn();
+    let _turn = store.shared.uploads.lock_transfers();
     let buckets: Vec<Arc<SealedBucket>> = store.shared.state_with_all().unwrap().sealed.values().cloned().collect();
-    buckets.iter().for_each(|bucket| store.shared.bring_here(bucket).unwrap());
+    buckets.iter().for_each(|bucket| store.shared.ensure_local(bucket).unwrap());
     assert_eq!(states(&store), [Some(RemoteState::Uploaded); 5]);
     std::fs::remove_dir_all(dir.path().join("db/main")).unwrap();
     assert_eq!(texts(&all(&store)), expected("main", 0..25));
 }
 
 #[test]
-fn a_volume_that_is_out_of_reach_holds_up_nothing_and_loses_nothing() {
+fn unreachable_volumes_block_and_lose_nothing() {
     let dir = tempdir().unwrap();
-    let volume = Objects::new(Arc::new(Memory::default()), &Acts::new(u64::MAX.into()), false);
+    let volume = Objects::new(Arc::new(MemoryBlobStore::default()), &OperationsLeft::new(u64::MAX.into()), false);
     let options = options(dir.path(), volume.clone(), 0);
     let store = open(&options);
     seal(&store, &["main"], 2, 5);
@@ -223,9 +223,9 @@ fn a_volume_that_is_out_of_reach_holds_up_nothing_and_loses_nothing() {
 }
 
 #[test]
-fn a_bucket_whose_volume_is_not_configured_is_named_and_comes_back() {
+fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
     let dir = tempdir().unwrap();
-    let volume = Arc::new(Memory::default());
+    let volume = Arc::new(MemoryBlobStore::default());
     let with = options(dir.path(), volume, 0);
     let store = open(&with);
     seal(&store, &["main"], 2, 5);
@@ -240,10 +240,10 @@ fn a_bucket_whose_volume_is_not_configured_is_named_and_comes_back() {
 }
 
 #[test]
-fn a_damaged_bucket_is_not_uploaded_over_and_told() {
+fn damaged_buckets_are_reported_and_not_uploaded() {
     let dir = tempdir().unwrap();
-    let volume = Arc::new(Memory::default());
-    let down = Objects::new(Arc::new(Memory::default()), &Acts::new(0.into()), false);
+    let volume = Arc::new(MemoryBlobStore::default());
+    let down = Objects::new(Arc::new(MemoryBlobStore::default()), &OperationsLeft::new(0.into()), false);
     let store = open(&options(dir.path(), down, 0));
     seal(&store, &["main"], 2, 5);
     drop(store);
@@ -263,7 +263,7 @@ fn a_damaged_bucket_is_not_uploaded_over_and_told() {
 #[test]
 fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     let dir = tempdir().unwrap();
-    let volume = Arc::new(Memory::default());
+    let volume = Arc::new(MemoryBlobStore::default());
     let store = open(&options(dir.path(), volume.clone(), u64::MAX));
     seal(&store, &["main"], 4, 5);
     store.upload_all().unwrap();
@@ -295,7 +295,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
         given.lock().unwrap().push(here);
         Ok(())
     };
-    store.retention_by(&[rule], &archive).unwrap();
+    store.run_retention(&[rule], &archive).unwrap();
     assert_eq!(*given.lock().unwrap(), [true, true]);
     assert_eq!((volume.list().unwrap().len(), texts(&all(&store)).len()), (0, 0));
     assert_tidy(&store, &*volume);
@@ -312,8 +312,9 @@ fn seal_more(store: &Store) {
 /// was done before.
 fn crash_after(acts: u64, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
-    let (local, volume) = (LocalFolder::open(&data_dir::objects(dir.path())).unwrap(), Arc::new(Memory::default()));
-    let left: Acts = Arc::new(acts.into());
+    let (local, volume) =
+        (DirectoryStore::open(&data_dir::objects(dir.path())).unwrap(), Arc::new(MemoryBlobStore::default()));
+    let left: OperationsLeft = Arc::new(acts.into());
     let mut tried = 0;
     {
         let remote = Objects::new(volume.clone(), &left, writes_late);
@@ -359,7 +360,7 @@ fn crash_after(acts: u64, writes_late: bool) -> bool {
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_bucket_loses_and_repeats_nothing() {
+fn crash_at_any_step_neither_loses_nor_duplicates_events() {
     for writes_late in [false, true] {
         let mut acts = 0;
         while !crash_after(acts, writes_late) {
@@ -372,7 +373,7 @@ fn a_crash_at_any_step_of_a_bucket_loses_and_repeats_nothing() {
 /// A volume that counts reads of its objects.
 #[derive(Debug)]
 struct CountedVolume {
-    store: Memory,
+    store: MemoryBlobStore,
     reads: Arc<AtomicU64>,
 }
 
@@ -390,7 +391,7 @@ impl BlobStore for CountedVolume {
         Ok(Arc::new(CountedObject { object: self.store.open(name)?, reads: Arc::clone(&self.reads) }))
     }
 
-    fn checks_reads(&self) -> bool {
+    fn verifies_checksums(&self) -> bool {
         true
     }
 
@@ -429,17 +430,17 @@ fn read_ahead(store: &Store, reads: &AtomicU64, is_certain: bool) -> (Vec<Vec<u8
     let mut found = Vec::new();
     let segments = all(store).segments;
     let before = reads.load(Ordering::SeqCst);
-    for segment in segments.iter().filter(|segment| segment.is_far()) {
-        let requests = segment.requests();
-        segment.read_ahead(PageSet::first(segment.pages().len()), is_certain);
+    for segment in segments.iter().filter(|segment| segment.is_remote()) {
+        let requests = segment.request_count();
+        segment.prefetch_pages(PageSet::first(segment.pages().len()), is_certain);
         for (number, info) in segment.pages().iter().enumerate().rev() {
             let rows: Vec<u32> = (0..info.events).collect();
             let mut page = segment.template_page(number).unwrap().expect("a page of columns");
             let texts = page.texts(TEXT_COLUMN, &rows).unwrap();
             found.extend((0..rows.len()).map(|row| texts.get(row).to_vec()));
-            segment.done_with(number);
+            segment.release_page(number);
         }
-        assert!(segment.requests() > requests);
+        assert!(segment.request_count() > requests);
     }
     (found, reads.load(Ordering::SeqCst) - before)
 }
@@ -450,11 +451,11 @@ fn mixed_text(number: u64) -> String {
 }
 
 #[test]
-fn pages_of_a_far_bucket_come_together() {
+fn pages_of_a_remote_bucket_are_fetched_together() {
     let [at_once, one_by_one] = [true, false].map(|is_certain| {
         let dir = tempdir().unwrap();
         let reads = Arc::<AtomicU64>::default();
-        let volume = Arc::new(CountedVolume { store: Memory::default(), reads: Arc::clone(&reads) });
+        let volume = Arc::new(CountedVolume { store: MemoryBlobStore::default(), reads: Arc::clone(&reads) });
         let options =
             StoreOptions { slab_events: 40_000, log_segment_bytes: 64 << 20, ..options(dir.path(), volume, 0) };
         let store = open(&options);

@@ -11,14 +11,14 @@ use super::{all, open, small, texts};
 use crate::{Store, StoreOptions, UNANSWERED_PARTS_MAX};
 
 fn send(store: &Store, key: u128, number: u64) -> SentRequest {
-    let request = store.sent_request(key);
+    let request = store.begin_request(key);
     store.append_sent(0, batch("main", number, 1), &request).unwrap().wait().unwrap();
     request
 }
 
 fn answer(store: &Store, key: u128, number: u64) {
     let request = send(store, key, number);
-    store.answered(&[request]).unwrap();
+    store.record_answered(&[request]).unwrap();
 }
 
 fn stored(store: &Store) -> usize {
@@ -30,7 +30,7 @@ fn options(dir: &Path) -> StoreOptions {
 }
 
 #[test]
-fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time() {
+fn repeated_unanswered_requests_are_stored_once() {
     for sealed in [false, true] {
         let dir = tempdir().unwrap();
         let options = options(dir.path());
@@ -79,7 +79,7 @@ fn next_run(options: &StoreOptions, act: impl Fn(&Store)) -> usize {
 }
 
 #[test]
-fn what_comes_again_and_is_not_answered_again_waits_for_its_answer() {
+fn repetitions_without_answer_stay_candidates() {
     let dir = tempdir().unwrap();
     let options = options(dir.path());
     let again = |store: &Store| {
@@ -96,13 +96,13 @@ fn what_comes_again_and_is_not_answered_again_waits_for_its_answer() {
 }
 
 #[test]
-fn of_more_requests_than_are_kept_in_mind_none_that_is_answered_counts_as_unanswered() {
+fn answered_requests_beyond_the_limit_never_count_as_unanswered() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
     let store = open(&options);
     let requests: Vec<_> = (0..UNANSWERED_PARTS_MAX as u64 + 9)
         .map(|key| {
-            let request = store.sent_request(u128::from(key));
+            let request = store.begin_request(u128::from(key));
             (request, store.append_sent(0, batch("main", key, 1), &request).unwrap())
         })
         .collect();
@@ -113,7 +113,7 @@ fn of_more_requests_than_are_kept_in_mind_none_that_is_answered_counts_as_unansw
             request
         })
         .collect();
-    store.answered(&requests[..10]).unwrap();
+    store.record_answered(&requests[..10]).unwrap();
     let before = stored(&store);
     drop(store);
     let store = open(&options);
@@ -124,14 +124,14 @@ fn of_more_requests_than_are_kept_in_mind_none_that_is_answered_counts_as_unansw
 }
 
 #[test]
-fn only_the_parts_that_are_stored_are_left_out() {
+fn only_stored_parts_are_skipped() {
     let dir = tempdir().unwrap();
     let options = options(dir.path());
     let store = open(&options);
     send(&store, 7, 0);
     drop(store);
     let store = open(&options);
-    let request = store.sent_request(7);
+    let request = store.begin_request(7);
     for number in [0, 1] {
         store.append_sent(0, batch("main", number, 1), &request).unwrap().wait().unwrap();
     }
@@ -140,7 +140,7 @@ fn only_the_parts_that_are_stored_are_left_out() {
 }
 
 #[test]
-fn what_a_sender_is_told_to_send_again_is_stored_once_without_a_crash() {
+fn requested_retries_are_stored_once_without_a_crash() {
     let dir = tempdir().unwrap();
     let store = open(&options(dir.path()));
     let request = send(&store, 7, 0);
@@ -152,7 +152,7 @@ fn what_a_sender_is_told_to_send_again_is_stored_once_without_a_crash() {
 }
 
 #[test]
-fn nothing_is_taken_for_a_repetition_where_answers_may_be_missing() {
+fn incomplete_answer_records_disable_deduplication() {
     for lose in [
         |path: &Path| fs::remove_file(path).unwrap(),
         |path: &Path| fs::write(path, "").unwrap(),
@@ -173,7 +173,7 @@ fn nothing_is_taken_for_a_repetition_where_answers_may_be_missing() {
                 store.seal_all().unwrap();
                 (30..60).for_each(|number| answer(&store, 9, number));
                 store.seal_all().unwrap();
-                store.answered(&[request]).unwrap();
+                store.record_answered(&[request]).unwrap();
             }
             let before = stored(&store);
             drop(store);

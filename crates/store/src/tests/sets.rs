@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_blob::{BlobStore, LocalFolder, Memory};
+use quarry_blob::{BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_catalog::Catalog;
 use quarry_event::TimeRange;
 use quarry_stdx::ManualClock;
@@ -29,7 +29,7 @@ fn options(dir: &std::path::Path, sets: usize) -> StoreOptions {
 fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, StoreError> {
     std::fs::create_dir_all(&options.dir).unwrap();
     let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;
-    let blobs = MachineBlobs(machine.clone(), LocalFolder::open(&data_dir::objects(&options.dir))?);
+    let blobs = MachineBlobs(machine.clone(), DirectoryStore::open(&data_dir::objects(&options.dir))?);
     Store::open_with(options.clone(), Arc::new(machine.clone()), Arc::new(blobs), catalog, ManualClock::shared(0))
 }
 
@@ -37,7 +37,7 @@ fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, Stor
 fn append(store: &Store, set: usize, file: usize, number: u64) -> Result<Ticket, StoreError> {
     let index = INDEXES[(number % 2) as usize];
     let batch = batch(index, file as u64 * FIRST + number / 2 * EVENTS, EVENTS);
-    store.append_in(set, AppendRequest { batch, checkpoint: Some(checkpoint(FILES[file], number + 1)) })
+    store.append_to_set(set, AppendRequest { batch, checkpoint: Some(checkpoint(FILES[file], number + 1)) })
 }
 
 /// Number of stored batches of a file. Asserts that they are the first ones, each stored once and in order, and that
@@ -85,12 +85,12 @@ fn work(store: &Store, mut acknowledged: [u64; 3], until: u64, shift: usize) -> 
 }
 
 #[test]
-fn every_set_fills_a_slab_of_its_own() {
+fn each_set_fills_its_own_slab() {
     let dir = tempdir().unwrap();
     let store = open(&options(dir.path(), 2));
     for (set, first) in [(0, 0), (1, 100), (2, 4), (3, 104)] {
         let request = AppendRequest { batch: batch("main", first, 4), checkpoint: None };
-        store.append_in(set, request).unwrap().wait().unwrap();
+        store.append_to_set(set, request).unwrap().wait().unwrap();
     }
     let in_order = [expected("main", 0..8), expected("main", 100..108)].concat();
     assert_eq!(texts(&all(&store)), in_order);
@@ -107,7 +107,7 @@ fn every_set_fills_a_slab_of_its_own() {
 }
 
 #[test]
-fn slabs_of_sets_merge_in_the_order_in_which_they_were_begun() {
+fn slabs_of_all_sets_merge_in_creation_order() {
     let dir = tempdir().unwrap();
     let store = open(&options(dir.path(), 2));
     let mut acknowledged = [0; 3];
@@ -127,7 +127,7 @@ fn slabs_of_sets_merge_in_the_order_in_which_they_were_begun() {
 }
 
 #[test]
-fn a_file_that_another_set_goes_on_with_keeps_its_order() {
+fn files_continued_by_another_set_keep_their_order() {
     let dir = tempdir().unwrap();
     let store = open(&options(dir.path(), 2));
     let mut acknowledged = [0; 3];
@@ -140,13 +140,13 @@ fn a_file_that_another_set_goes_on_with_keeps_its_order() {
 }
 
 #[test]
-fn after_a_restart_no_slab_goes_on_that_is_older_than_a_sealed_one() {
+fn restart_continues_no_slab_older_than_a_sealed_one() {
     let dir = tempdir().unwrap();
     let store = open(&options(dir.path(), 2));
     let append = |store: &Store, set: usize, first: u64| {
         let checkpoint = Some(checkpoint("a.log", first + EVENTS));
         let request = AppendRequest { batch: batch("main", first, EVENTS), checkpoint };
-        store.append_in(set, request).unwrap().wait().unwrap();
+        store.append_to_set(set, request).unwrap().wait().unwrap();
     };
     append(&store, 0, 0);
     (1..6).for_each(|number| append(&store, 1, number * EVENTS));
@@ -163,11 +163,11 @@ fn after_a_restart_no_slab_goes_on_that_is_older_than_a_sealed_one() {
 }
 
 #[test]
-fn a_failed_write_refuses_the_files_of_all_sets_in_it_and_no_checkpoint_is_beyond() {
+fn failed_writes_refuse_the_files_of_all_sets_in_the_group() {
     for failing in 0..10 {
         let dir = tempdir().unwrap();
         let room = Room::new(1 << 20);
-        let blobs: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        let blobs: Arc<dyn BlobStore> = Arc::new(MemoryBlobStore::default());
         let open = || {
             let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
             let disk = Arc::new(room.clone());
@@ -224,7 +224,7 @@ fn crash_after(bytes: u64) -> bool {
 }
 
 #[test]
-fn a_crash_at_any_byte_loses_and_repeats_nothing_of_any_set() {
+fn crash_at_any_byte_preserves_the_events_of_all_sets() {
     let mut bytes = 0;
     while crash_after(bytes) {
         bytes += 257;

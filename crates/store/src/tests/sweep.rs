@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobError, BlobStore, Listed, Memory};
+use quarry_blob::{BlobError, BlobStore, ListedObject, MemoryBlobStore};
 use quarry_bucket::ReadAt;
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
@@ -15,7 +15,7 @@ use tempfile::tempdir;
 use super::compaction::seal;
 use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, texts};
-use crate::{RemoteOptions, Store, StoreOptions, Swept};
+use crate::{RemoteOptions, Store, StoreOptions, SweepResult};
 
 /// Age in seconds at which an orphaned object is deleted.
 const GRACE: u64 = 100;
@@ -23,7 +23,7 @@ const GRACE: u64 = 100;
 /// A volume on which selected puts report a failure but complete later.
 #[derive(Debug, Default)]
 struct LateVolume {
-    store: Memory,
+    store: MemoryBlobStore,
     /// Suffixes of the names whose puts are late.
     late: Mutex<Vec<&'static str>>,
     under_way: Mutex<Vec<(String, Vec<u8>)>>,
@@ -80,11 +80,11 @@ impl BlobStore for LateVolume {
         self.store.list()
     }
 
-    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+    fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let written = self.written.lock().unwrap().clone();
         for name in self.store.list()? {
             let modified_ns = written[&name];
-            visit(Listed { name, bytes: 0, modified_ns });
+            visit(ListedObject { name, bytes: 0, modified_ns });
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ fn with_grace(dir: &Path, volume: Arc<LateVolume>) -> StoreOptions {
 }
 
 #[test]
-fn what_a_put_leaves_that_ends_after_its_delete_goes_when_it_is_old_enough() {
+fn objects_of_late_puts_are_deleted_after_the_grace_period() {
     for late in [&["bucket"][..], &["filter"], &["bucket", "filter"], &["receipt"]] {
         let world = World::new();
         let store = world.open();
@@ -148,7 +148,7 @@ fn what_a_put_leaves_that_ends_after_its_delete_goes_when_it_is_old_enough() {
 }
 
 #[test]
-fn what_a_slow_writer_is_about_to_commit_stays_however_long_it_takes() {
+fn objects_of_pending_commits_are_never_swept() {
     for late in [&["bucket"][..], &["filter"], &["receipt"]] {
         let world = World::new();
         let store = world.open();
@@ -162,14 +162,14 @@ fn what_a_slow_writer_is_about_to_commit_stays_however_long_it_takes() {
         let store = world.open();
         for _ in 0..3 {
             world.pass(GRACE * 10);
-            assert_eq!(store.sweep_volumes().unwrap(), Swept::default(), "{late:?}");
+            assert_eq!(store.sweep_volumes().unwrap(), SweepResult::default(), "{late:?}");
         }
         assert_eq!(world.volume.list().unwrap(), there);
         world.volume.set_late(&[]);
         world.volume.land();
         store.upload_all().unwrap();
         world.pass(GRACE * 10);
-        assert_eq!(store.sweep_volumes().unwrap(), Swept::default());
+        assert_eq!(store.sweep_volumes().unwrap(), SweepResult::default());
         assert_eq!(texts(&all(&store)), expected("main", 0..10));
         assert_tidy(&store, &*world.volume);
     }
@@ -205,7 +205,7 @@ fn buckets_of_a_newer_catalog_and_of_other_directories_stay() {
     std::fs::write(&catalog, kept).unwrap();
     let store = world.open();
     world.pass(GRACE * 10);
-    assert_eq!(store.sweep_volumes().unwrap(), Swept { unknown_buckets: 1, ..Swept::default() });
+    assert_eq!(store.sweep_volumes().unwrap(), SweepResult { unknown_buckets: 1, ..SweepResult::default() });
     assert_eq!(world.volume.list().unwrap(), all);
     assert!(store.messages().iter().any(|it| it.text.contains("rebuild-catalog")));
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quarry_blob::LocalFolder;
+use quarry_blob::DirectoryStore;
 use quarry_catalog::Catalog;
 use quarry_event::TimeRange;
 use quarry_stdx::ManualClock;
@@ -32,7 +32,7 @@ fn archived(place: &Path) -> PathBuf {
 }
 
 /// A retention rule that removes every bucket it may remove.
-fn nothing_is_kept() -> RetentionRule {
+fn remove_everything_rule() -> RetentionRule {
     RetentionRule {
         index: "main".to_owned(),
         max_age_secs: 0,
@@ -43,7 +43,7 @@ fn nothing_is_kept() -> RetentionRule {
 }
 
 #[test]
-fn a_thawed_bucket_is_searched_until_its_folder_goes() {
+fn thawed_buckets_are_searchable_until_their_folder_is_removed() {
     let dir = tempdir().unwrap();
     let folder = archived(dir.path());
     let options = small(&dir.path().join("data"));
@@ -63,15 +63,15 @@ fn a_thawed_bucket_is_searched_until_its_folder_goes() {
     store.seal_all().unwrap();
     store.compact_all().unwrap();
     assert!(store.buckets().iter().any(|bucket| bucket.id == id && bucket.events == 8));
-    store.retention_by(&[nothing_is_kept()], &|_| Ok(())).unwrap();
+    store.run_retention(&[remove_everything_rule()], &|_| Ok(())).unwrap();
     drop(store);
     let store = open(&options);
-    assert_eq!(store.retention_by(&[nothing_is_kept()], &|_| Ok(())).unwrap(), Default::default());
+    assert_eq!(store.run_retention(&[remove_everything_rule()], &|_| Ok(())).unwrap(), Default::default());
     assert_eq!(texts(&all(&store)), expected("main", 0..8));
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()), "{:?}", store.verify());
-    assert_eq!(store.look_at_thawed().unwrap(), Default::default());
+    assert_eq!(store.scan_thawed().unwrap(), Default::default());
     fs::remove_dir_all(dir.path().join("data/db/main/thaweddb/db_7_0_1")).unwrap();
-    assert_eq!(store.look_at_thawed().unwrap().removed, [id]);
+    assert_eq!(store.scan_thawed().unwrap().removed, [id]);
     assert!(texts(&all(&store)).is_empty());
     drop(store);
     let store = open(&options);
@@ -80,7 +80,7 @@ fn a_thawed_bucket_is_searched_until_its_folder_goes() {
 }
 
 #[test]
-fn a_folder_that_is_put_into_thaweddb_is_found_and_a_broken_one_is_told_once() {
+fn folders_in_thaweddb_are_found_and_broken_ones_reported_once() {
     let dir = tempdir().unwrap();
     let folder = archived(dir.path());
     let options = StoreOptions { configured_indexes: ["main".to_owned()].into(), ..small(&dir.path().join("data")) };
@@ -102,11 +102,11 @@ fn a_folder_that_is_put_into_thaweddb_is_found_and_a_broken_one_is_told_once() {
     fs::write(&object, bytes).unwrap();
     copy("half");
     fs::remove_file(place.join("half/0000000001.filter")).unwrap();
-    let looked = store.look_at_thawed().unwrap();
+    let looked = store.scan_thawed().unwrap();
     assert_eq!((looked.added.len(), looked.refused.len()), (1, 2), "{looked:?}");
     assert!(looked.refused[0].contains("damaged is not thawed"), "{looked:?}");
     assert!(looked.refused[1].contains("it has no .filter file"), "{looked:?}");
-    assert_eq!(store.look_at_thawed().unwrap(), Default::default());
+    assert_eq!(store.scan_thawed().unwrap(), Default::default());
     assert_eq!(texts(&all(&store)), expected("main", 0..8));
     for wrong in [place.join("damaged"), place.join("half"), dir.path().join("none")] {
         assert!(matches!(store.thaw("main", &wrong), Err(StoreError::NotThawed { .. })));
@@ -116,12 +116,12 @@ fn a_folder_that_is_put_into_thaweddb_is_found_and_a_broken_one_is_told_once() {
 fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, StoreError> {
     fs::create_dir_all(&options.dir).unwrap();
     let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;
-    let blobs = MachineBlobs(machine.clone(), LocalFolder::open(&data_dir::objects(&options.dir))?);
+    let blobs = MachineBlobs(machine.clone(), DirectoryStore::open(&data_dir::objects(&options.dir))?);
     Store::open_with(options.clone(), Arc::new(machine.clone()), Arc::new(blobs), catalog, ManualClock::shared(0))
 }
 
 #[test]
-fn a_crash_while_a_bucket_is_thawed_leaves_it_whole_or_out() {
+fn crash_during_thawing_leaves_the_bucket_complete_or_absent() {
     let dir = tempdir().unwrap();
     let folder = archived(dir.path());
     let mut outcomes = BTreeSet::new();

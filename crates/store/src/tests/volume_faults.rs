@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobError, BlobStore, Listed, LocalFolder, Memory};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, ListedObject, MemoryBlobStore};
 use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketState, Catalog};
 use quarry_event::time::NS_PER_SEC;
@@ -15,10 +15,10 @@ use quarry_stdx::ManualClock;
 use tempfile::{TempDir, tempdir};
 
 use super::compaction::{objects, of_index};
-use super::deletion::found;
-use super::remote::{Acts, Objects, options};
+use super::deletion::find_events;
+use super::remote::{Objects, OperationsLeft, options};
 use super::{sample, texts, try_append};
-use crate::remote::copies::{Part, receipt_key};
+use crate::remote::copies::{ObjectKind, receipt_key};
 use crate::{
     LocalDisk, RemoteOptions, RemotePath, RetentionRule, Store, StoreError, StoreOptions, data_dir, rebuild_catalog,
 };
@@ -28,7 +28,7 @@ use crate::{
 const WORLDS: u64 = 3;
 const LIVES: u64 = 10;
 /// Maximum number of operations on objects in a life.
-const ACTS_MAX: u64 = 60;
+const OPERATIONS_MAX: u64 = 60;
 /// Age in seconds at which an object that belongs to no bucket is deleted.
 const GRACE: u64 = 100;
 /// Number of operations that a life attempts.
@@ -36,11 +36,11 @@ const STEPS: u64 = 12;
 
 /// Pseudo-random number generator.
 #[derive(Debug)]
-struct Chance(AtomicU64);
+struct RandomNumbers(AtomicU64);
 
-impl Chance {
-    fn new(seed: u64) -> Chance {
-        Chance(AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1))
+impl RandomNumbers {
+    fn new(seed: u64) -> RandomNumbers {
+        RandomNumbers(AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1))
     }
 
     /// A random number below `end`.
@@ -58,9 +58,9 @@ impl Chance {
 /// A volume behind a bad network.
 #[derive(Debug)]
 struct FaultyVolume {
-    store: Memory,
-    chance: Chance,
-    acts: Mutex<Acts>,
+    store: MemoryBlobStore,
+    chance: RandomNumbers,
+    acts: Mutex<OperationsLeft>,
     is_calm: AtomicBool,
     under_way: Mutex<Vec<(String, Vec<u8>)>>,
     written: Mutex<BTreeMap<String, i64>>,
@@ -70,8 +70,8 @@ struct FaultyVolume {
 impl FaultyVolume {
     fn new(seed: u64) -> Arc<FaultyVolume> {
         Arc::new(FaultyVolume {
-            store: Memory::default(),
-            chance: Chance::new(seed),
+            store: MemoryBlobStore::default(),
+            chance: RandomNumbers::new(seed),
             acts: Mutex::default(),
             is_calm: AtomicBool::new(false),
             under_way: Mutex::default(),
@@ -98,24 +98,24 @@ impl FaultyVolume {
     }
 
     /// Random outcome of a request: when it is done, if at all, and whether it is answered.
-    fn fate(&self) -> (Done, bool) {
+    fn fate(&self) -> (Completion, bool) {
         if self.is_calm.load(Ordering::SeqCst) {
-            return (Done::Now, true);
+            return (Completion::Now, true);
         }
         let acts = self.acts.lock().unwrap().clone();
         let is_alive = acts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
         let done = match self.chance.below(if is_alive { 20 } else { 3 }) {
-            0 => Done::Never,
-            1 => Done::Later,
-            _ => Done::Now,
+            0 => Completion::Never,
+            1 => Completion::Later,
+            _ => Completion::Now,
         };
-        let is_told = is_alive && done == Done::Now && self.chance.below(20) > 0;
+        let is_told = is_alive && done == Completion::Now && self.chance.below(20) > 0;
         (done, is_told)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Done {
+enum Completion {
     Never,
     Now,
     Later,
@@ -130,10 +130,10 @@ impl BlobStore for FaultyVolume {
         let (done, is_told) = self.fate();
         match done {
             // A deleted bucket that reappears completely because all three of its puts were late is not deleted again.
-            Done::Later if name.ends_with("receipt") => {}
-            Done::Never => {}
-            Done::Now => self.write(name, bytes),
-            Done::Later => self.under_way.lock().unwrap().push((name.to_owned(), bytes.to_vec())),
+            Completion::Later if name.ends_with("receipt") => {}
+            Completion::Never => {}
+            Completion::Now => self.write(name, bytes),
+            Completion::Later => self.under_way.lock().unwrap().push((name.to_owned(), bytes.to_vec())),
         }
         if is_told { Ok(()) } else { Err(no_answer(name)) }
     }
@@ -144,7 +144,7 @@ impl BlobStore for FaultyVolume {
 
     fn delete(&self, name: &str) -> Result<(), BlobError> {
         let (done, is_told) = self.fate();
-        if done == Done::Now {
+        if done == Completion::Now {
             self.store.delete(name)?;
         }
         if is_told { Ok(()) } else { Err(no_answer(name)) }
@@ -158,11 +158,11 @@ impl BlobStore for FaultyVolume {
         self.store.list()
     }
 
-    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+    fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let written = self.written.lock().unwrap().clone();
         for name in self.store.list()? {
             let modified_ns = written[&name];
-            visit(Listed { name, bytes: 0, modified_ns });
+            visit(ListedObject { name, bytes: 0, modified_ns });
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ const PLACES: [Option<&str>; 3] = [Some("cold"), Some("warm"), None];
 struct World {
     dir: TempDir,
     seed: u64,
-    chance: Chance,
+    chance: RandomNumbers,
     volumes: [Arc<FaultyVolume>; 2],
     clock: Arc<ManualClock>,
     place: Option<&'static str>,
@@ -188,7 +188,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> World {
         let volumes = [1, 2].map(|volume| FaultyVolume::new(seed * 10 + volume));
-        let (dir, chance, clock) = (tempdir().unwrap(), Chance::new(seed), ManualClock::shared(1_000_000));
+        let (dir, chance, clock) = (tempdir().unwrap(), RandomNumbers::new(seed), ManualClock::shared(1_000_000));
         let place = PLACES[0];
         World { dir, seed, chance, volumes, clock, place, stored: 0, deleted: BTreeSet::new(), old: 0 }
     }
@@ -213,11 +213,11 @@ impl World {
 
     /// One life of the machine, which ends in the middle of some operation.
     fn live(&mut self) {
-        let acts: Acts = Arc::new(AtomicU64::new(self.chance.below(ACTS_MAX)));
+        let acts: OperationsLeft = Arc::new(AtomicU64::new(self.chance.below(OPERATIONS_MAX)));
         self.volumes.iter().for_each(|volume| *volume.acts.lock().unwrap() = acts.clone());
         self.place = PLACES[self.chance.below(3) as usize];
         let cache_bytes_max = [0, 1_500, u64::MAX][self.chance.below(3) as usize];
-        let local = LocalFolder::open(&data_dir::objects(self.dir.path())).unwrap();
+        let local = DirectoryStore::open(&data_dir::objects(self.dir.path())).unwrap();
         let local = Objects::new(Arc::new(local), &acts, self.chance.below(2) == 0);
         let catalog = Catalog::open(&data_dir::catalog(self.dir.path())).unwrap();
         let options = self.options(self.dir.path(), cache_bytes_max);
@@ -244,14 +244,14 @@ impl World {
             3..5 => store.upload_all(),
             5 => store.compact_all().map(drop),
             6 => store.migrate("main", self.place).map(drop),
-            7 => store.retention_by(&[old_goes()], &|_| Ok(())).map(drop),
+            7 => store.run_retention(&[expire_old_index_rule()], &|_| Ok(())).map(drop),
             8 => store.sweep_volumes().map(drop),
             _ => {
                 store.seal_all()?;
                 let number = self.chance.below(self.stored.max(1));
                 let snapshot = of_index(store, "main");
                 if snapshot.damaged.is_empty() {
-                    store.delete(&found(&snapshot, |it| it == number))?;
+                    store.delete(&find_events(&snapshot, |it| it == number))?;
                     self.deleted.extend((number < self.stored).then_some(number));
                 }
                 Ok(())
@@ -289,7 +289,7 @@ impl World {
             let moves = |bucket: &Arc<crate::sealed_buckets::SealedBucket>| bucket.copies.other().is_some();
             store.shared.state_with_all().unwrap().sealed.values().any(moves)
         };
-        while !store.migrate("main", self.place).unwrap().left.is_empty() || is_left(&store) {
+        while !store.migrate("main", self.place).unwrap().not_moved.is_empty() || is_left(&store) {
             store.upload_all().unwrap();
         }
         store.retention(&[]).unwrap();
@@ -320,21 +320,21 @@ impl World {
             let mut expected = BTreeSet::new();
             for row in &live {
                 if let Some(copy) = row.remote.as_ref().filter(|copy| copy.volume == name) {
-                    expected.extend(Part::ALL.map(|part| part.key(row, &copy.folder)));
+                    expected.extend(ObjectKind::ALL.map(|part| part.key(row, &copy.folder)));
                     expected.extend(copy.receipt.map(|deleted| receipt_key(row, &copy.folder, deleted)));
                 }
             }
             let found: BTreeSet<String> = volume.list().unwrap().into_iter().collect();
             assert_eq!(found, expected, "world {}, {name}", self.seed);
         }
-        let here = live.iter().filter(|row| row.remote.as_ref().is_none_or(|copy| copy.state.is_local_whole()));
+        let here = live.iter().filter(|row| row.remote.as_ref().is_none_or(|copy| copy.state.is_local_complete()));
         let here: BTreeSet<String> = here.flat_map(|row| [row.object.clone(), row.filter.clone()]).collect();
         assert_eq!(objects(store).into_iter().collect::<BTreeSet<_>>(), here, "world {}", self.seed);
     }
 }
 
 /// A rule by which all buckets of index `old` are expired.
-fn old_goes() -> RetentionRule {
+fn expire_old_index_rule() -> RetentionRule {
     RetentionRule {
         index: "old".to_owned(),
         max_age_secs: 0,
@@ -350,7 +350,7 @@ fn worlds() -> u64 {
 }
 
 #[test]
-fn every_event_is_stored_once_whenever_the_machine_dies_and_whatever_volumes_do() {
+fn events_are_stored_once_despite_crashes_and_volume_faults() {
     for seed in 1..=worlds() {
         let mut world = World::new(seed);
         for _ in 0..LIVES {

@@ -6,13 +6,13 @@
 /// Block size to which memory and file are aligned. Disks require this alignment or less for direct I/O.
 pub(crate) const BLOCK_BYTES: usize = 4 << 10;
 /// Maximum number of bytes collected into one write.
-const GATHER_BYTES: usize = 1 << 20;
+const WRITE_BUFFER_BYTES: usize = 1 << 20;
 
 use quarry_stdx::number::usize_of;
 
 /// Bytes to be written to a file, starting at a given offset.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
     /// Index of the first aligned byte, which room for `GATHER_BYTES` follows.
     base: usize,
@@ -23,16 +23,16 @@ pub(crate) struct Gather {
     at: u64,
 }
 
-impl Gather {
+impl WriteBuffer {
     /// An empty buffer.
-    pub(crate) fn new() -> Gather {
-        Gather { bytes: Vec::new(), base: 0, from: 0, upto: 0, at: 0 }
+    pub(crate) fn new() -> WriteBuffer {
+        WriteBuffer { bytes: Vec::new(), base: 0, from: 0, upto: 0, at: 0 }
     }
 
     /// Discards collected bytes; the next byte belongs at `offset` of the file.
     pub(crate) fn begin(&mut self, offset: u64) {
         if self.bytes.is_empty() {
-            self.bytes = vec![0; GATHER_BYTES + BLOCK_BYTES];
+            self.bytes = vec![0; WRITE_BUFFER_BYTES + BLOCK_BYTES];
             // If the alignment is unknown, writes are only slower.
             self.base = Some(self.bytes.as_ptr().align_offset(BLOCK_BYTES)).filter(|at| *at < BLOCK_BYTES).unwrap_or(0);
         }
@@ -48,7 +48,7 @@ impl Gather {
         put: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
     ) -> Result<(), E> {
         while !bytes.is_empty() {
-            let room = self.base + GATHER_BYTES - self.upto;
+            let room = self.base + WRITE_BUFFER_BYTES - self.upto;
             let (now, later) = bytes.split_at(bytes.len().min(room));
             self.bytes[self.upto..self.upto + now.len()].copy_from_slice(now);
             self.upto += now.len();
@@ -82,9 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_in_order_at_offsets_that_fit_their_place_in_memory() {
-        let mut gather = Gather::new();
-        let pieces: Vec<Vec<u8>> = [0, 1, 70_000, GATHER_BYTES, 3, 2 * GATHER_BYTES + 5_000, 9]
+    fn bytes_are_written_in_order_at_aligned_offsets() {
+        let mut gather = WriteBuffer::new();
+        let pieces: Vec<Vec<u8>> = [0, 1, 70_000, WRITE_BUFFER_BYTES, 3, 2 * WRITE_BUFFER_BYTES + 5_000, 9]
             .iter()
             .map(|len| (0..*len).map(|at| (at * 31 % 251) as u8).collect())
             .collect();
@@ -109,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failure_nothing_of_it_is_written_later() {
-        let mut gather = Gather::new();
+    fn failed_bytes_are_not_written_later() {
+        let mut gather = WriteBuffer::new();
         gather.begin(10);
         gather.add(b"lost", &mut |_, _| Ok::<(), ()>(())).unwrap();
         assert_eq!(gather.end(&mut |_, _| Err(())), Err(()));

@@ -18,7 +18,7 @@ use crate::disk::{Disk, DiskFile};
 
 const MAGIC: &[u8; 8] = b"QRYMARK\n";
 /// Size of the file: magic, lsn, and checksum of both.
-const BYTES: usize = 24;
+const MARK_BYTES: usize = 24;
 
 /// File of the mark.
 pub(crate) fn mark_path(folder: &Path) -> PathBuf {
@@ -46,13 +46,13 @@ pub(crate) fn read_mark(folder: &Path) -> Result<FoundMark, StoreError> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(FoundMark::Absent);
     }
-    let Some(whole) = bytes.first_chunk::<BYTES>() else { return Ok(FoundMark::Broken) };
+    let Some(whole) = bytes.first_chunk::<MARK_BYTES>() else { return Ok(FoundMark::Broken) };
     let lsn = u64::from_le_bytes(*whole[8..].first_chunk().unwrap_or(&[0; 8]));
     Ok(if encode(lsn) == *whole { FoundMark::Durable(lsn) } else { FoundMark::Broken })
 }
 
-fn encode(lsn: u64) -> [u8; BYTES] {
-    let mut out = [0; BYTES];
+fn encode(lsn: u64) -> [u8; MARK_BYTES] {
+    let mut out = [0; MARK_BYTES];
     out[..8].copy_from_slice(MAGIC);
     out[8..16].copy_from_slice(&lsn.to_le_bytes());
     let checksum = xxh3_64(&out[..16]);

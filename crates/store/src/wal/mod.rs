@@ -23,19 +23,19 @@ pub(crate) const VERSION: u32 = 2;
 /// Size of the header: magic, version, padding, first lsn, and checksum of these.
 pub(crate) const HEADER_BYTES: usize = 32;
 /// File extension of a damaged segment that is kept for inspection.
-pub(crate) const DAMAGED: &str = "damaged";
+pub(crate) const DAMAGED_EXTENSION: &str = "damaged";
 /// File extension of a segment.
-const EXTENSION: &str = "log";
+const SEGMENT_EXTENSION: &str = "log";
 
 /// Path of the segment that starts with record `first_lsn`.
 pub(crate) fn segment_path(folder: &Path, first_lsn: u64) -> PathBuf {
-    folder.join(format!("{first_lsn:020}.{EXTENSION}"))
+    folder.join(format!("{first_lsn:020}.{SEGMENT_EXTENSION}"))
 }
 
 /// First lsn of a segment's file; `None` if the file is not a segment.
 pub(crate) fn first_lsn_of(path: &Path) -> Option<u64> {
     let stem = path.file_stem()?.to_str()?;
-    (path.extension()? == EXTENSION).then_some(())?;
+    (path.extension()? == SEGMENT_EXTENSION).then_some(())?;
     stem.parse().ok()
 }
 

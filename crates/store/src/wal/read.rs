@@ -10,16 +10,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
-use crate::wal::record::{FRAME_BYTES, Record, decode, len_of_frame};
+use crate::wal::record::{FRAME_BYTES, Record, decode, framed_record_len};
 use crate::wal::{HEADER_BYTES, Header, VERSION, first_lsn_of, read_header};
 
 /// Whether files may be changed while they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
     /// Truncate torn tails and replace damaged segments by their intact runs.
-    Cut,
+    Truncate,
     /// Change nothing.
-    Leave,
+    ReadOnly,
 }
 
 /// An item found in the log; items are passed on in order.
@@ -83,7 +83,7 @@ pub(crate) fn list_segments(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 
 /// Damaged segments that were kept aside.
 pub(crate) fn list_damaged(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    list(folder, |path| path.extension().is_some_and(|extension| extension == super::DAMAGED).then_some(0))
+    list(folder, |path| path.extension().is_some_and(|extension| extension == super::DAMAGED_EXTENSION).then_some(0))
 }
 
 /// Reads one segment and passes on every valid record. `following` is the first record of the next segment, `None` for
@@ -101,7 +101,7 @@ pub(crate) fn read_segment(
         return Err(StoreError::LogTooNew { path: path.to_owned(), found, known: VERSION });
     }
     let start = if header == Header::Known { HEADER_BYTES } else { 0 };
-    let mut walk = Walk { bytes: &bytes, at: start, expected: first_lsn_of(path).unwrap_or(0), following };
+    let mut walk = RecordScanner { bytes: &bytes, at: start, expected: first_lsn_of(path).unwrap_or(0), following };
     let mut read = ReadSegment::default();
     let mut bad: Vec<Range<usize>> = Vec::new();
     let mut lost = 0;
@@ -155,7 +155,7 @@ pub(crate) fn read_segment(
 }
 
 /// Cursor over the bytes of a segment that finds its records.
-struct Walk<'a> {
+struct RecordScanner<'a> {
     bytes: &'a [u8],
     at: usize,
     /// The expected lsn of the next record.
@@ -164,7 +164,7 @@ struct Walk<'a> {
     following: Option<u64>,
 }
 
-impl Walk<'_> {
+impl RecordScanner<'_> {
     /// The next valid record at or after `self.at`; skipped ranges are added to `bad`.
     fn next(&mut self, bad: &mut Vec<Range<usize>>) -> Option<(Record, usize)> {
         let from = self.at;
@@ -173,7 +173,8 @@ impl Walk<'_> {
         }
         // If the frame of a damaged record is intact, it determines the start of the next record. The record's text is
         // then not searched for records.
-        let behind = self.bytes.get(from..).and_then(len_of_frame).map_or(from + 1, |len| from.saturating_add(len));
+        let behind =
+            self.bytes.get(from..).and_then(framed_record_len).map_or(from + 1, |len| from.saturating_add(len));
         let last = self.bytes.len().saturating_sub(FRAME_BYTES);
         let (at, found) = (behind..=last).find_map(|at| self.record_at(at).map(|found| (at, found)))?;
         bad.push(from..at);
@@ -189,7 +190,7 @@ impl Walk<'_> {
 }
 
 /// Truncates a torn tail.
-pub(crate) fn cut(path: &Path, len: u64) -> Result<(), StoreError> {
+pub(crate) fn truncate_file(path: &Path, len: u64) -> Result<(), StoreError> {
     let shorten = || -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(path)?;
         file.set_len(len)?;

@@ -19,11 +19,11 @@ pub(crate) const FRAME_BYTES: usize = 40;
 /// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 /// Body flag: a checkpoint follows.
-const WITH_CHECKPOINT: u8 = 1;
+const FLAG_CHECKPOINT: u8 = 1;
 /// Body flag: the stored part of a sender's request follows, identified by run, number and hash.
-const WITH_SENT: u8 = 2;
+const FLAG_SENT: u8 = 2;
 /// Body flag: the checkpoint has milestones.
-const WITH_MILESTONES: u8 = 4;
+const FLAG_MILESTONES: u8 = 4;
 
 /// A decoded record.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,9 +62,9 @@ impl EncodedRecord {
         let mut front = Vec::with_capacity(FRAME_BYTES + front_bytes);
         front.resize(FRAME_BYTES, 0);
         let flags = flags_of(checkpoint, sent);
-        put_front(batch, flags, &mut front);
+        encode_front(batch, flags, &mut front);
         let mut back = Vec::with_capacity(back_bytes);
-        put_back(batch, checkpoint, sent, &mut back);
+        encode_back(batch, checkpoint, sent, &mut back);
         assert_eq!((front.len(), back.len()), (FRAME_BYTES + front_bytes, back_bytes));
         let mut checksum = Xxh3::new();
         [&front[FRAME_BYTES..], &batch.raw, &back].iter().for_each(|part| checksum.update(part));
@@ -78,7 +78,7 @@ impl EncodedRecord {
     }
 
     /// Fills in the frame.
-    pub(crate) fn seal_frame(&mut self, lsn: u64, bucket: u64) {
+    pub(crate) fn fill_frame(&mut self, lsn: u64, bucket: u64) {
         let body_bytes = u32_of(self.len() - FRAME_BYTES);
         self.front[..4].copy_from_slice(&body_bytes.to_le_bytes());
         self.front[8..16].copy_from_slice(&lsn.to_le_bytes());
@@ -116,7 +116,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
 
 /// Length of the record at the start of `bytes`, read from its frame; the body may be damaged or truncated. `None` if
 /// the frame is not intact.
-pub(crate) fn len_of_frame(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn framed_record_len(bytes: &[u8]) -> Option<usize> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let checksum = u64::from_le_bytes(*frame[32..].first_chunk()?);
     let body_bytes = u32::from_le_bytes(*frame.first_chunk()?);
@@ -125,9 +125,9 @@ pub(crate) fn len_of_frame(bytes: &[u8]) -> Option<usize> {
 
 fn flags_of(checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> u8 {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-    flag(checkpoint.is_some(), WITH_CHECKPOINT)
-        | flag(sent.is_some(), WITH_SENT)
-        | flag(checkpoint.is_some_and(|checkpoint| !checkpoint.milestones.is_empty()), WITH_MILESTONES)
+    flag(checkpoint.is_some(), FLAG_CHECKPOINT)
+        | flag(sent.is_some(), FLAG_SENT)
+        | flag(checkpoint.is_some_and(|checkpoint| !checkpoint.milestones.is_empty()), FLAG_MILESTONES)
 }
 
 fn text_bytes(text: &str) -> usize {
@@ -140,7 +140,7 @@ fn front_bytes(batch: &EventBatch) -> usize {
     8 + 4 * 4 + 1 + index + batch.metas.iter().map(metas).sum::<usize>() + batch.len() * 16
 }
 
-fn put_front(batch: &EventBatch, flags: u8, out: &mut Vec<u8>) {
+fn encode_front(batch: &EventBatch, flags: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&batch.index_time.to_le_bytes());
     for count in [batch.len(), batch.raw.len(), batch.metas.len(), batch.fields.len()] {
         out.extend_from_slice(&u32_of(count).to_le_bytes());
@@ -166,7 +166,12 @@ fn back_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Opt
     batch.fields.iter().map(fields).sum::<usize>() + checkpoint + sent.map_or(0, |_| 8 + 8 + 16)
 }
 
-fn put_back(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>, out: &mut Vec<u8>) {
+fn encode_back(
+    batch: &EventBatch,
+    checkpoint: Option<&FileCheckpoint>,
+    sent: Option<&UnansweredPart>,
+    out: &mut Vec<u8>,
+) {
     for field in &batch.fields {
         out.extend_from_slice(&field.row.to_le_bytes());
         put_text(&field.name, out);
@@ -232,8 +237,8 @@ fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckp
         last_name = Some(name.clone());
         batch.fields.push(IndexedField { row, name, value: cursor.str()?.into() });
     }
-    let checkpoint = if flags & WITH_CHECKPOINT == 0 { None } else { Some(decode_checkpoint(cursor, flags)?) };
-    let sent = if flags & WITH_SENT == 0 { None } else { Some(decode_sent(cursor, index_time)?) };
+    let checkpoint = if flags & FLAG_CHECKPOINT == 0 { None } else { Some(decode_checkpoint(cursor, flags)?) };
+    let sent = if flags & FLAG_SENT == 0 { None } else { Some(decode_sent(cursor, index_time)?) };
     cursor.0.is_empty().then_some((batch, checkpoint, sent))
 }
 
@@ -248,7 +253,7 @@ fn decode_checkpoint(cursor: &mut Cursor<'_>, flags: u8) -> Option<FileCheckpoin
     let head_bytes = cursor.u32()?;
     let (offset, tail_hash) = (cursor.u64()?, cursor.u64()?);
     let source = cursor.str()?.to_owned();
-    let count = if flags & WITH_MILESTONES == 0 { 0 } else { cursor.u32()? as usize };
+    let count = if flags & FLAG_MILESTONES == 0 { 0 } else { cursor.u32()? as usize };
     let milestones = cursor.column(count, u32::from_le_bytes)?;
     Some(FileCheckpoint { key, head_bytes, offset, tail_hash, source, milestones })
 }
@@ -296,14 +301,14 @@ mod tests {
 
     fn encoded(batch: &EventBatch, checkpoint: &FileCheckpoint, lsn: u64, bucket: u64) -> Vec<u8> {
         let mut record = EncodedRecord::new(batch, Some(checkpoint), Some(&SENT)).unwrap();
-        record.seal_frame(lsn, bucket);
+        record.fill_frame(lsn, bucket);
         let bytes = record.parts(batch).concat();
         assert_eq!(bytes.len(), record.len());
         bytes
     }
 
     #[test]
-    fn records_read_back_and_any_damage_is_noticed() {
+    fn records_round_trip_and_damage_is_detected() {
         let mut events = batch("main", 7, 3);
         events.fields.push(IndexedField { row: 1, name: "user".into(), value: "ann".into() });
         let checkpoint = checkpoint("a.log", 70);

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 use crate::wal::read::Run;
-use crate::wal::{DAMAGED, header, segment_path};
+use crate::wal::{DAMAGED_EXTENSION, header, segment_path};
 
 /// File extension of a segment being written.
-const UNFINISHED: &str = "unfinished";
+const UNFINISHED_EXTENSION: &str = "unfinished";
 /// Maximum number of names tried for a damaged file.
-const NAMES_MAX: u32 = 1_000;
+const NAME_ATTEMPTS_MAX: u32 = 1_000;
 
 /// Replaces the segment at `path` by its `runs`; returns the new segments in the same order.
 pub(crate) fn salvage(path: &Path, runs: &[Run]) -> Result<Vec<PathBuf>, StoreError> {
@@ -25,12 +25,12 @@ pub(crate) fn salvage(path: &Path, runs: &[Run]) -> Result<Vec<PathBuf>, StoreEr
 fn replace(path: &Path, runs: &[Run]) -> io::Result<Vec<PathBuf>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let bytes = fs::read(path)?;
-    keep_copy(path)?;
+    keep_backup(path)?;
     File::open(folder)?.sync_all()?;
     let mut written = Vec::new();
     for run in runs.iter().rev() {
         let segment = segment_path(folder, run.first_lsn);
-        let unfinished = segment.with_extension(UNFINISHED);
+        let unfinished = segment.with_extension(UNFINISHED_EXTENSION);
         let mut file = File::create(&unfinished)?;
         file.write_all(&header(run.first_lsn))?;
         file.write_all(bytes.get(run.bytes.clone()).ok_or(io::ErrorKind::UnexpectedEof)?)?;
@@ -48,13 +48,13 @@ fn replace(path: &Path, runs: &[Run]) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Gives the file a second, permanent name.
-fn keep_copy(path: &Path) -> io::Result<()> {
-    let mut aside = path.with_extension(DAMAGED);
-    for again in 2..NAMES_MAX {
+fn keep_backup(path: &Path) -> io::Result<()> {
+    let mut aside = path.with_extension(DAMAGED_EXTENSION);
+    for again in 2..NAME_ATTEMPTS_MAX {
         match fs::hard_link(path, &aside) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                aside = path.with_extension(format!("{again}.{DAMAGED}"));
+                aside = path.with_extension(format!("{again}.{DAMAGED_EXTENSION}"));
             }
             // Some file systems do not support hard links.
             Err(_) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
-use crate::wal::gather::Gather;
+use crate::wal::gather::WriteBuffer;
 use crate::wal::{HEADER_BYTES, header, segment_path};
 
 /// The end of the log being written.
@@ -18,7 +18,7 @@ pub(crate) struct LogWriter {
     folder: PathBuf,
     free_bytes_min: u64,
     current: Option<Current>,
-    gather: Gather,
+    gather: WriteBuffer,
 }
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Current {
 impl LogWriter {
     /// A writer that starts a new segment with its first record.
     pub(crate) fn new(disk: Arc<dyn Disk>, folder: PathBuf, free_bytes_min: u64) -> LogWriter {
-        LogWriter { disk, folder, free_bytes_min, current: None, gather: Gather::new() }
+        LogWriter { disk, folder, free_bytes_min, current: None, gather: WriteBuffer::new() }
     }
 
     /// Size of the newest segment in bytes; `None` before its first record.
@@ -71,7 +71,7 @@ impl LogWriter {
         }
         let gather = &mut self.gather;
         let Some(current) = &mut self.current else { return Err(StoreError::Closed) };
-        current.cut()?;
+        current.truncate_to_valid()?;
         current.uncut = true;
         match current.append(first_lsn, parts, gather) {
             Ok(len) => {
@@ -83,7 +83,7 @@ impl LogWriter {
             }
             Err(error) => {
                 // If this fails too, the next group tries again before it writes.
-                drop(current.cut());
+                drop(current.truncate_to_valid());
                 Err(error)
             }
         }
@@ -104,7 +104,7 @@ impl LogWriter {
 
 impl Current {
     /// Truncates the bytes that a failed group has left.
-    fn cut(&mut self) -> Result<(), StoreError> {
+    fn truncate_to_valid(&mut self) -> Result<(), StoreError> {
         if self.uncut {
             let cut = self.file.truncate(self.len);
             cut.map_err(|error| StoreError::from_io("cut back", &self.path, &error))?;
@@ -118,7 +118,7 @@ impl Current {
         &self,
         first_lsn: u64,
         parts: impl Iterator<Item = &'a [u8]>,
-        gather: &mut Gather,
+        gather: &mut WriteBuffer,
     ) -> Result<u64, StoreError> {
         let mut put = |bytes: &[u8], at: u64| {
             let written = self.file.write_all_at(bytes, at);

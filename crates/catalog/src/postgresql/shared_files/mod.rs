@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{PostgreSql, PostgreSqlPlace, Remedy, RetryWait, Session, in_transaction, lock, lock_key, remedy};
 use crate::CatalogError;
-use crate::transaction::{Act, Failure, Outcome, Transaction, values};
+use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction, values};
 
 /// Version of these tables, which are independent of the catalog's.
 const VERSION: i64 = 1;
@@ -44,7 +44,8 @@ const ROWS_MAX: i64 = 50_000;
 /// Maximum wait of one statement for the lock; a shorter configured wait takes precedence.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Keepalive settings with which the server detects a vanished client and frees its lock after about 15 s.
-const WATCHED: &str = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2";
+const KEEPALIVE_SETTINGS: &str =
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2";
 
 /// A file's row without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ pub struct SharedFileChange<'a> {
 
 /// Result of a change of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SharedPut {
+pub enum SharedPutResult {
     /// All files are changed. The first change has this number, the others the numbers that follow.
     Done(i64),
     /// Another node had changed one of the files first; nothing was changed.
@@ -88,12 +89,12 @@ pub enum SharedPut {
 #[derive(Debug)]
 pub struct SharedFileTable {
     database: PostgreSql,
-    writer: Mutex<ChangingSession>,
+    writer: Mutex<WriterSession>,
 }
 
 /// The session that changes files.
 #[derive(Debug, Default)]
-struct ChangingSession {
+struct WriterSession {
     session: Option<Session>,
     /// Whether the caller holds the lock, which a new session must then take first.
     is_held: bool,
@@ -112,7 +113,7 @@ impl SharedFileTable {
     /// A random number that identifies this set of files among those of all databases.
     pub fn id(&self) -> Result<i64, CatalogError> {
         self.read(Some(self.database.clock.elapsed_ns()), |session| {
-            let id = Act::on(session).number("SELECT id FROM clock", values![])?;
+            let id = CatalogTransaction::on(session).number("SELECT id FROM clock", values![])?;
             id.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))
         })
     }
@@ -145,9 +146,9 @@ impl SharedFileTable {
 
     /// Number of the last change, and the rows changed after `version`, in order. Waits for a lost connection, counted
     /// from `since`; without `since`, not at all.
-    pub fn newer_than(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
+    pub fn changes_since(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
         self.read(since, |session| {
-            let act = Act::on(session);
+            let act = CatalogTransaction::on(session);
             let last = act.number("SELECT last FROM clock", values![])?;
             let last = last.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))?;
             let select = "SELECT path, version FROM file WHERE version > ?1 ORDER BY version";
@@ -162,7 +163,7 @@ impl SharedFileTable {
     pub fn file(&self, path: &str, since: Option<i64>) -> Result<Option<SharedFile>, CatalogError> {
         self.read(since, |session| {
             let select = "SELECT version, removed, content, checksum FROM file WHERE path = ?1";
-            Act::on(session).row(select, values![path], |row| {
+            CatalogTransaction::on(session).row(select, values![path], |row| {
                 let (version, is_removed, content): (i64, bool, Vec<u8>) = (row.take(0)?, row.take(1)?, row.take(2)?);
                 if row.take::<i64>(3)? != sum_of(path, version, is_removed, &content) {
                     return Err(Failure::Damaged(format!("the row of {path} in file does not fit its checksum")));
@@ -173,7 +174,7 @@ impl SharedFileTable {
     }
 
     /// Changes files: all of them or none. Durable when this returns. The caller holds the lock.
-    pub fn put(&self, changes: &[SharedFileChange<'_>]) -> Result<SharedPut, CatalogError> {
+    pub fn put(&self, changes: &[SharedFileChange<'_>]) -> Result<SharedPutResult, CatalogError> {
         let mut open = None;
         self.write(self.database.clock.elapsed_ns(), |session| self.try_put(session, changes, &mut open))
     }
@@ -184,12 +185,12 @@ impl SharedFileTable {
         session: &Session,
         changes: &[SharedFileChange<'_>],
         open: &mut Option<i64>,
-    ) -> Outcome<SharedPut> {
-        let Some(first) = changes.first() else { return Ok(SharedPut::Done(0)) };
+    ) -> StepResult<SharedPutResult> {
+        let Some(first) = changes.first() else { return Ok(SharedPutResult::Done(0)) };
         if let Some(version) = open.take() {
             let select = "SELECT 1 FROM file WHERE path = ?1 AND version = ?2 AND run = ?3";
-            if Act::on(session).exists(select, values![first.path, version, self.database.run])? {
-                return Ok(SharedPut::Done(version));
+            if CatalogTransaction::on(session).exists(select, values![first.path, version, self.database.run])? {
+                return Ok(SharedPutResult::Done(version));
             }
         }
         session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED")?;
@@ -197,7 +198,7 @@ impl SharedFileTable {
             Ok(Some(version)) => version,
             conflict_or_failure => {
                 session.run_script("ROLLBACK")?;
-                return conflict_or_failure.map(|_| SharedPut::Conflict);
+                return conflict_or_failure.map(|_| SharedPutResult::Conflict);
             }
         };
         *open = Some(version);
@@ -206,12 +207,12 @@ impl SharedFileTable {
         if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
             *open = None;
         }
-        committed.map(|()| SharedPut::Done(version))
+        committed.map(|()| SharedPutResult::Done(version))
     }
 
     /// Returns the number of the first change; `None` if another node has changed one of the files.
-    fn put_rows(&self, session: &Session, changes: &[SharedFileChange<'_>]) -> Outcome<Option<i64>> {
-        let act = Act::on(session);
+    fn put_rows(&self, session: &Session, changes: &[SharedFileChange<'_>]) -> StepResult<Option<i64>> {
+        let act = CatalogTransaction::on(session);
         let count = i64::try_from(changes.len()).unwrap_or(i64::MAX);
         let last = act.number("UPDATE clock SET last = last + ?1 RETURNING last", values![count])?;
         let first = last.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))? - count + 1;
@@ -233,14 +234,14 @@ impl SharedFileTable {
         if rows > ROWS_MAX && changes.iter().any(|change| change.known == 0) {
             let place = self.database.place.shown.clone();
             let reason = format!("there are {ROWS_MAX} shared files, with removed ones, the maximum");
-            return Err(Failure::Final(CatalogError::Failed { place, reason }));
+            return Err(Failure::Permanent(CatalogError::Failed { place, reason }));
         }
         Ok(Some(first))
     }
 
     /// Creates the tables, or checks that their version is known.
-    fn prepare(&self, session: &Session) -> Outcome<()> {
-        let (act, schema) = (Act::on(session), &*self.database.place.shown);
+    fn prepare(&self, session: &Session) -> StepResult<()> {
+        let (act, schema) = (CatalogTransaction::on(session), &*self.database.place.shown);
         let name = self.database.place.schema();
         let count = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
         match act.number(count, values![name])? {
@@ -249,9 +250,11 @@ impl SharedFileTable {
                 let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
                 return match found {
                     VERSION => Ok(()),
-                    found => {
-                        Err(Failure::Final(CatalogError::TooNew { place: schema.to_owned(), found, known: VERSION }))
-                    }
+                    found => Err(Failure::Permanent(CatalogError::TooNew {
+                        place: schema.to_owned(),
+                        found,
+                        known: VERSION,
+                    })),
                 };
             }
             _ => return Err(Failure::Damaged("its schema has tables of something else".to_owned())),
@@ -267,15 +270,15 @@ impl SharedFileTable {
         })
     }
 
-    fn connect(&self) -> Outcome<Session> {
+    fn connect(&self) -> StepResult<Session> {
         let session = self.database.connect()?;
         let longest = LOCK_WAIT_MAX.min(self.database.place.wait).as_millis().max(1);
-        session.run_script(&format!("{WATCHED}; SET lock_timeout = '{longest}ms'"))?;
+        session.run_script(&format!("{KEEPALIVE_SETTINGS}; SET lock_timeout = '{longest}ms'"))?;
         Ok(session)
     }
 
-    fn take_lock(&self, session: &Session) -> Outcome<()> {
-        let (act, key) = (Act::on(session), lock_key(self.database.place.schema()));
+    fn take_lock(&self, session: &Session) -> StepResult<()> {
+        let (act, key) = (CatalogTransaction::on(session), lock_key(self.database.place.schema()));
         if act.number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
             return Ok(());
         }
@@ -287,9 +290,9 @@ impl SharedFileTable {
     }
 
     /// Runs `work` in the session that changes files; repeats it after a lost connection.
-    fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> Outcome<T>) -> Result<T, CatalogError> {
+    fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> StepResult<T>) -> Result<T, CatalogError> {
         let mut writer = lock(&self.writer);
-        let mut patience = RetryWait { since, ..self.database.patience(self.database.place.wait) };
+        let mut patience = RetryWait { since, ..self.database.retry_wait(self.database.place.wait) };
         loop {
             let done = self.in_session(&mut writer, &mut work);
             match done {
@@ -298,13 +301,17 @@ impl SharedFileTable {
                     if remedy(&failure) == Remedy::Reconnect {
                         writer.session = None;
                     }
-                    patience.after(&self.database, failure)?;
+                    patience.wait_or_fail(&self.database, failure)?;
                 }
             }
         }
     }
 
-    fn in_session<T>(&self, writer: &mut ChangingSession, work: &mut impl FnMut(&Session) -> Outcome<T>) -> Outcome<T> {
+    fn in_session<T>(
+        &self,
+        writer: &mut WriterSession,
+        work: &mut impl FnMut(&Session) -> StepResult<T>,
+    ) -> StepResult<T> {
         if writer.session.as_ref().is_none_or(Session::is_lost) {
             writer.session = None;
             let session = self.connect()?;
@@ -322,12 +329,12 @@ impl SharedFileTable {
     fn read<T>(
         &self,
         since: Option<i64>,
-        mut work: impl FnMut(&dyn Transaction) -> Outcome<T>,
+        mut work: impl FnMut(&dyn Transaction) -> StepResult<T>,
     ) -> Result<T, CatalogError> {
         let mut reader = lock(&self.database.reader);
         let mut patience = match since {
-            Some(since) => RetryWait { since, ..self.database.patience(self.database.place.wait) },
-            None => self.database.patience(Duration::ZERO),
+            Some(since) => RetryWait { since, ..self.database.retry_wait(self.database.place.wait) },
+            None => self.database.retry_wait(Duration::ZERO),
         };
         loop {
             let mut value = None;
@@ -344,7 +351,7 @@ impl SharedFileTable {
                     if remedy(&failure) == Remedy::Reconnect {
                         *reader = None;
                     }
-                    patience.after(&self.database, failure)?;
+                    patience.wait_or_fail(&self.database, failure)?;
                 }
             }
         }

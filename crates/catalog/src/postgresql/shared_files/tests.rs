@@ -23,7 +23,7 @@ fn begin(table: &SharedFileTable) -> Result<(), CatalogError> {
     table.lock(table.database.clock.elapsed_ns())
 }
 
-fn put(table: &SharedFileTable, path: &str, known: i64, content: Option<&str>) -> SharedPut {
+fn put(table: &SharedFileTable, path: &str, known: i64, content: Option<&str>) -> SharedPutResult {
     table.put(&[SharedFileChange { path, known, content: content.map(str::as_bytes) }]).unwrap()
 }
 
@@ -39,38 +39,38 @@ fn count_up(table: &SharedFileTable) {
     begin(table).unwrap();
     let (known, text) = read(table, "count");
     let next = text.map_or(1, |text| text.parse::<i64>().unwrap() + 1);
-    assert_eq!(put(table, "count", known, Some(&next.to_string())), SharedPut::Done(next));
+    assert_eq!(put(table, "count", known, Some(&next.to_string())), SharedPutResult::Done(next));
     table.unlock();
 }
 
 #[test]
-fn a_change_is_seen_by_all_nodes_and_refused_if_another_came_first() {
+fn changes_are_visible_to_all_nodes_and_conflicts_refused() {
     let place = place(&Server::shared().url(), &new_schema(), LONG);
     let (a, b) = (open(&place), open(&place));
     begin(&a).unwrap();
-    assert_eq!(put(&a, "x", 0, Some("one")), SharedPut::Done(1));
+    assert_eq!(put(&a, "x", 0, Some("one")), SharedPutResult::Done(1));
     a.unlock();
     assert_eq!(read(&b, "x"), (1, Some("one".to_owned())));
-    assert_eq!(put(&b, "x", 0, Some("other")), SharedPut::Conflict);
-    assert_eq!(put(&b, "x", 1, Some("two")), SharedPut::Done(2));
-    assert_eq!(put(&a, "x", 1, None), SharedPut::Conflict);
+    assert_eq!(put(&b, "x", 0, Some("other")), SharedPutResult::Conflict);
+    assert_eq!(put(&b, "x", 1, Some("two")), SharedPutResult::Done(2));
+    assert_eq!(put(&a, "x", 1, None), SharedPutResult::Conflict);
     let both = [("y", 0, "new"), ("x", 1, "late")].map(|(path, known, text)| SharedFileChange {
         path,
         known,
         content: Some(text.as_bytes()),
     });
-    assert_eq!(a.put(&both).unwrap(), SharedPut::Conflict);
+    assert_eq!(a.put(&both).unwrap(), SharedPutResult::Conflict);
     assert_eq!(read(&a, "y"), (0, None), "all changes or none");
-    assert_eq!(put(&a, "x", 2, None), SharedPut::Done(3));
+    assert_eq!(put(&a, "x", 2, None), SharedPutResult::Done(3));
     assert_eq!(read(&b, "x"), (3, None));
-    assert_eq!(put(&b, "x", 0, Some("again")), SharedPut::Done(4), "a removed file can be made anew");
-    let newer = |version| b.newer_than(version, None).unwrap();
+    assert_eq!(put(&b, "x", 0, Some("again")), SharedPutResult::Done(4), "a removed file can be made anew");
+    let newer = |version| b.changes_since(version, None).unwrap();
     assert_eq!(newer(0), (4, vec![SharedFileRow { path: "x".to_owned(), version: 4 }]));
     assert_eq!(newer(4), (4, Vec::new()));
 }
 
 #[test]
-fn nodes_that_change_one_file_at_once_lose_no_change() {
+fn concurrent_changes_of_a_file_are_not_lost() {
     const NODES: usize = 3;
     const ROUNDS: usize = 40;
     let place = place(&Server::shared().url(), &new_schema(), LONG);
@@ -86,7 +86,7 @@ fn nodes_that_change_one_file_at_once_lose_no_change() {
 }
 
 #[test]
-fn a_connection_cut_at_any_message_changes_a_file_once() {
+fn lost_connections_apply_a_change_exactly_once() {
     let server = Server::shared();
     let proxy = CuttingProxy::start(server.socket());
     let schema = new_schema();
@@ -105,7 +105,7 @@ fn a_connection_cut_at_any_message_changes_a_file_once() {
 }
 
 #[test]
-fn a_lock_that_another_node_holds_and_a_server_that_is_away_are_waited_for_so_long_and_no_longer() {
+fn waits_for_locks_and_servers_are_bounded() {
     let mut server = Server::start();
     let place = place(&server.url(), &new_schema(), SHORT);
     let (a, b) = (open(&place), open(&place));
@@ -116,10 +116,10 @@ fn a_lock_that_another_node_holds_and_a_server_that_is_away_are_waited_for_so_lo
     b.unlock();
     server.kill();
     assert!(matches!(begin(&a), Err(CatalogError::Unreachable { .. })));
-    assert!(matches!(a.newer_than(0, None), Err(CatalogError::Unreachable { .. })));
+    assert!(matches!(a.changes_since(0, None), Err(CatalogError::Unreachable { .. })));
     server.restart();
     assert!((0..100).any(|_| begin(&a).is_ok()));
-    assert_eq!(put(&a, "x", 0, Some("one")), SharedPut::Done(1));
+    assert_eq!(put(&a, "x", 0, Some("one")), SharedPutResult::Done(1));
     a.unlock();
     // A dead node no longer holds the lock.
     begin(&b).unwrap();
@@ -128,12 +128,12 @@ fn a_lock_that_another_node_holds_and_a_server_that_is_away_are_waited_for_so_lo
 }
 
 #[test]
-fn damage_and_what_is_no_table_of_files_are_told() {
+fn damage_and_foreign_tables_are_reported() {
     let server = Server::shared();
     let schema = new_schema();
     let place = place(&server.url(), &schema, SHORT);
     let table = open(&place);
-    assert_eq!(put(&table, "x", 0, Some("one")), SharedPut::Done(1));
+    assert_eq!(put(&table, "x", 0, Some("one")), SharedPutResult::Done(1));
     server.run("quarry", &format!("UPDATE {schema}.file SET content = 'two'"));
     let error = table.file("x", None).unwrap_err().to_string();
     assert!(error.contains("the row of x in file does not fit its checksum"), "{error}");

@@ -81,7 +81,7 @@ impl TableRule {
             let name =
                 name.ok_or_else(|| Fault::invalid(format!("{key}: settings begin with {}", SECTIONS.join(", "))))?;
             let section = sections.entry(name).or_default();
-            section.set(name, part, value).map_err(|fault| fault.at(key))?;
+            section.set(name, part, value).map_err(|fault| fault.with_context(key))?;
         }
         let mut section = |name: &str| sections.remove(name);
         let body = section("body").ok_or_else(|| Fault::invalid("it has no body section"))?;

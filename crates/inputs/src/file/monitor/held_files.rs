@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_are_held_than_may_be() {
+    fn number_of_held_files_is_limited() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, "1").unwrap();

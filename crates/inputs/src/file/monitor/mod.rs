@@ -34,9 +34,9 @@ use self::watcher::Watcher;
 use self::worker::Worker;
 use crate::{InputError, Sink};
 
-const NANOSECONDS: i64 = 1_000_000_000;
+const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Maximum number of files whose last error is remembered, so that each error is reported once.
-const FAULTS_MAX: usize = 10_000;
+const REPORTED_ERRORS_MAX: usize = 10_000;
 /// Pause before a failed store is tried again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
@@ -53,7 +53,7 @@ pub struct MonitorOptions {
     /// Maximum new files held open before their first read.
     pub held_max: usize,
     /// Receives errors of files and folders.
-    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+    pub report: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl fmt::Debug for MonitorOptions {
@@ -115,17 +115,17 @@ impl Monitor {
 
     /// Reads the files of one worker until [`Monitor::end`]. When a sink fails, for example because the disk is full,
     /// `sink` creates the next one, and reading resumes from the stored positions.
-    pub fn work<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
+    pub fn run_worker<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
         let mut is_told = false;
-        while !self.roster.is_over() {
+        while !self.roster.has_ended() {
             match Worker::new(self, props, sink()).run(worker) {
                 Ok(()) => return,
                 Err(error) => {
                     if !std::mem::replace(&mut is_told, true) {
-                        (self.options.tell)(&format!("{error}; trying again every second"));
+                        (self.options.report)(&format!("{error}; trying again every second"));
                     }
                     self.roster.pause(STORE_RETRY);
-                    self.roster.want_all(worker);
+                    self.roster.schedule_all(worker);
                 }
             }
         }
@@ -148,24 +148,26 @@ impl Monitor {
     }
 
     /// Reports an error of a file, if it is new.
-    fn tell_fault(&self, job: &Job, error: &InputError) {
-        self.tell_new(job, error.to_string());
+    fn report_error(&self, job: &Job, error: &InputError) {
+        self.report_if_new(job, error.to_string());
     }
 
     /// Adds the bytes and events read from a file since `before` to the statistics, and reports dates whose order is
     /// ambiguous.
-    fn note_taken(&self, job: &Job, before: ReadCounts, tail: &Tail) {
+    fn record_read(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
-        if let Some(reported) = tail.about_dates() {
-            self.tell_new(job, format!("{}: {reported}", job.path.display()));
+        if let Some(reported) = tail.date_warning() {
+            self.report_if_new(job, format!("{}: {reported}", job.path.display()));
         }
     }
 
     /// Reports a message about a file, unless the last message about the file was the same.
-    fn tell_new(&self, job: &Job, text: String) {
+    fn report_if_new(&self, job: &Job, text: String) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        if faults.get(&job.number) != Some(&text) && (faults.len() < FAULTS_MAX || faults.contains_key(&job.number)) {
-            (self.options.tell)(&text);
+        if faults.get(&job.number) != Some(&text)
+            && (faults.len() < REPORTED_ERRORS_MAX || faults.contains_key(&job.number))
+        {
+            (self.options.report)(&text);
             faults.insert(job.number, text);
         }
     }

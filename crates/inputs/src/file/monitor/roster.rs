@@ -79,16 +79,16 @@ struct Ready {
     backlog: VecDeque<FileNumber>,
     changed: VecDeque<FileNumber>,
     /// True if the next file comes from the backlog, provided that both queues have files.
-    is_backlogs_turn: bool,
+    is_backlog_next: bool,
 }
 
 impl Ready {
     /// Removes the next file and its queue.
     fn pop(&mut self) -> Option<(FileNumber, Queue)> {
-        self.is_backlogs_turn = !self.is_backlogs_turn;
+        self.is_backlog_next = !self.is_backlog_next;
         let of_backlog = |backlog: &mut VecDeque<FileNumber>| Some((backlog.pop_front()?, Queue::Backlog));
         let of_changed = |changed: &mut VecDeque<FileNumber>| Some((changed.pop_front()?, Queue::Changed));
-        if self.is_backlogs_turn {
+        if self.is_backlog_next {
             of_backlog(&mut self.backlog).or_else(|| of_changed(&mut self.changed))
         } else {
             of_changed(&mut self.changed).or_else(|| of_backlog(&mut self.backlog))
@@ -136,7 +136,7 @@ impl Roster {
 
     /// Whether a file was seen under this name. The same inode under another name may be a new file, because inode
     /// numbers are reused.
-    pub(crate) fn knows(&self, path: &Path, metadata: &Metadata) -> bool {
+    pub(crate) fn is_known(&self, path: &Path, metadata: &Metadata) -> bool {
         let inner = self.lock();
         let number = inner.numbers.get(&Inode::of(metadata));
         number.and_then(|number| inner.entries.get(number)).is_some_and(|entry| *entry.path == *path)
@@ -144,7 +144,7 @@ impl Roster {
 
     /// Records the current state of a file; returns false at the limit of known files. If `is_old` is set, a new file
     /// is ignored. `held` keeps a new or renamed file open until it is read.
-    pub(crate) fn see(
+    pub(crate) fn update(
         &self,
         path: &Path,
         metadata: &Metadata,
@@ -195,13 +195,13 @@ impl Roster {
     }
 
     /// Schedules a file to be read (again).
-    pub(crate) fn want(&self, number: FileNumber) {
+    pub(crate) fn schedule(&self, number: FileNumber) {
         let mut inner = self.lock();
         self.push(&mut inner, number, Queue::Backlog);
     }
 
     /// Schedules all files of a worker, because their stored positions must be looked up again.
-    pub(crate) fn want_all(&self, worker: usize) {
+    pub(crate) fn schedule_all(&self, worker: usize) {
         let mut inner = self.lock();
         let workers = inner.ready.len() as u64;
         let of_worker = |number: &FileNumber| *number % workers == worker as u64;
@@ -249,14 +249,14 @@ impl Roster {
         None
     }
 
-    /// Begins a scan; a file not seen again by [`Roster::end_round`] is treated as removed.
-    pub(crate) fn begin_round(&self) {
+    /// Begins a scan; a file not seen again by [`Roster::end_scan`] is treated as removed.
+    pub(crate) fn begin_scan(&self) {
         let mut inner = self.lock();
         inner.round = inner.round.wrapping_add(1);
     }
 
     /// Ends a scan: forgets files that it did not find, except held files, which must be read first.
-    pub(crate) fn end_round(&self) {
+    pub(crate) fn end_scan(&self) {
         let mut inner = self.lock();
         let Inner { entries, numbers, round, .. } = &mut *inner;
         let mut left = Vec::new();
@@ -294,7 +294,7 @@ impl Roster {
     }
 
     /// Whether monitoring ends.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.lock().is_over
     }
 }
@@ -308,12 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_when_it_is_new_or_changes_and_is_one_file_under_any_name() {
+    fn new_and_changed_files_are_read_once_under_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let (old, new) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
         std::fs::write(&old, "1").unwrap();
         let roster = Roster::new(1);
-        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), (0, false), None);
+        let see = |path: &Path| roster.update(path, &path.metadata().unwrap(), (0, false), None);
         see(&old);
         see(&old);
         assert_eq!(next(&roster).as_ref(), Some(&old));
@@ -321,26 +321,26 @@ mod tests {
         std::fs::write(&old, "1\n2").unwrap();
         see(&old);
         std::fs::rename(&old, &new).unwrap();
-        roster.begin_round();
+        roster.begin_scan();
         see(&new);
-        roster.end_round();
+        roster.end_scan();
         assert_eq!((next(&roster).as_ref(), roster.len()), (Some(&new), 1));
         std::fs::hard_link(&new, folder.path().join("b.log")).unwrap();
         see(&folder.path().join("b.log"));
         assert_eq!((next(&roster), roster.len()), (None, 1), "a second name");
-        roster.begin_round();
-        roster.end_round();
+        roster.begin_scan();
+        roster.end_scan();
         assert_eq!(roster.len(), 0);
         roster.end();
-        assert!(roster.is_over() && roster.next(0, Duration::MAX).is_none());
+        assert!(roster.has_ended() && roster.next(0, Duration::MAX).is_none());
     }
 
     #[test]
-    fn a_file_that_changes_does_not_wait_for_all_that_are_new() {
+    fn changed_files_do_not_wait_behind_new_files() {
         let folder = tempfile::tempdir().unwrap();
         let paths: Vec<PathBuf> = (0..6).map(|at| folder.path().join(format!("{at}.log"))).collect();
         let roster = Roster::new(1);
-        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), (0, false), None);
+        let see = |path: &Path| roster.update(path, &path.metadata().unwrap(), (0, false), None);
         paths.iter().for_each(|path| std::fs::write(path, "1").unwrap());
         assert!(paths.iter().all(|path| see(path)));
         for at in [5, 4, 5] {
@@ -352,13 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn an_old_file_is_left_alone_for_good() {
+    fn old_files_are_ignored_permanently() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
         let roster = Roster::new(1);
         for text in ["1", "12"] {
             std::fs::write(&path, text).unwrap();
-            roster.see(&path, &path.metadata().unwrap(), (0, text == "1"), None);
+            roster.update(&path, &path.metadata().unwrap(), (0, text == "1"), None);
             assert_eq!(next(&roster), None);
         }
     }

@@ -5,21 +5,21 @@
 
 use quarry_conf::MonitorSettings;
 
-use super::NANOSECONDS;
+use super::NANOS_PER_SEC;
 use super::roster::Job;
 use super::tail::Tail;
 
 /// Longest wait for the bytes that determine a file's sourcetype or encoding; they must include a whole line.
-pub(crate) const BEGIN_AFTER_NS: i64 = NANOSECONDS / 2;
+pub(crate) const BEGIN_WAIT_MAX_NS: i64 = NANOS_PER_SEC / 2;
 /// Quiet time after which an event that might continue is complete. It is short because lines must be searchable within
 /// a second.
-pub(crate) const PAUSE_AFTER_NS: i64 = 6 * NANOSECONDS / 10;
+pub(crate) const PAUSE_AFTER_NS: i64 = 6 * NANOS_PER_SEC / 10;
 /// Time after which an event counts as complete even if further lines keep joining it.
-pub(crate) const GROWING_EVENT_MAX_NS: i64 = 5 * NANOSECONDS;
+pub(crate) const GROWING_EVENT_MAX_NS: i64 = 5 * NANOS_PER_SEC;
 /// Time after which a line without a line break counts as complete even if it keeps growing.
-pub(crate) const GROWING_LINE_MAX_NS: i64 = 30 * NANOSECONDS;
+pub(crate) const GROWING_LINE_MAX_NS: i64 = 30 * NANOS_PER_SEC;
 /// Interval at which an open file is checked for growth if the kernel sends no notifications.
-const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
+const POLL_INTERVAL_NS: i64 = NANOS_PER_SEC / 2;
 
 /// An open file.
 pub(crate) struct Session {
@@ -37,7 +37,7 @@ pub(crate) struct Session {
 
 /// Next action on an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum NextAction {
     Nothing,
     /// Determines the file's format from its first bytes.
     Begin,
@@ -53,44 +53,44 @@ impl Session {
     }
 
     /// Updates the state after a read; `kept` is the offset up to which events had been handed over before the read.
-    pub(crate) fn note(&mut self, now: i64, has_grown: bool, kept: u64) {
+    pub(crate) fn record_read(&mut self, now: i64, has_grown: bool, kept: u64) {
         if has_grown {
             (self.grown_at, self.is_paused) = (now, false);
         }
-        if self.tail.kept() != kept || !self.tail.is_waiting() {
+        if self.tail.delivered_offset() != kept || !self.tail.has_undelivered() {
             self.waiting_since = now;
         }
     }
 
-    pub(crate) fn note_paused(&mut self, now: i64, kept: u64) {
+    pub(crate) fn record_pause(&mut self, now: i64, kept: u64) {
         self.is_paused = true;
-        self.note(now, false, kept);
+        self.record_read(now, false, kept);
     }
 
-    pub(crate) fn due(&self, now: i64, settings: &MonitorSettings) -> Due {
+    pub(crate) fn next_action(&self, now: i64, settings: &MonitorSettings) -> NextAction {
         let reached = |at: Option<i64>| at.is_some_and(|at| at <= now);
         if reached(Some(self.close_at(settings))) {
-            return Due::Close;
+            return NextAction::Close;
         }
         if reached(self.pause_at(settings)) {
-            return Due::Pause;
+            return NextAction::Pause;
         }
-        if reached(self.begin_at()) { Due::Begin } else { Due::Nothing }
+        if reached(self.begin_at()) { NextAction::Begin } else { NextAction::Nothing }
     }
 
     /// Computes the time of the next check.
-    pub(crate) fn plan(&mut self, now: i64, settings: &MonitorSettings) {
+    pub(crate) fn plan_check(&mut self, now: i64, settings: &MonitorSettings) {
         let awaited = [Some(self.close_at(settings)), self.pause_at(settings), self.begin_at()];
         // An action that is due runs at once, so that a file that keeps growing cannot postpone it.
-        self.due_at = awaited.into_iter().flatten().fold(now + LOOK_EVERY_NS, i64::min);
+        self.due_at = awaited.into_iter().flatten().fold(now + POLL_INTERVAL_NS, i64::min);
     }
 
     fn begin_at(&self) -> Option<i64> {
-        self.tail.can_begin().then_some(self.waiting_since + BEGIN_AFTER_NS)
+        self.tail.can_begin().then_some(self.waiting_since + BEGIN_WAIT_MAX_NS)
     }
 
     fn pause_at(&self, settings: &MonitorSettings) -> Option<i64> {
-        if self.is_paused || self.tail.is_beginning() || !self.tail.is_waiting() {
+        if self.is_paused || self.tail.is_beginning() || !self.tail.has_undelivered() {
             return None;
         }
         let close_after = wait_ns(settings.close_after_seconds);
@@ -102,11 +102,11 @@ impl Session {
     fn close_at(&self, settings: &MonitorSettings) -> i64 {
         let quiet = self.grown_at + wait_ns(settings.close_after_seconds);
         let growing = self.waiting_since + GROWING_LINE_MAX_NS.max(wait_ns(settings.close_after_seconds));
-        if self.tail.is_waiting() { quiet.min(growing) } else { quiet }
+        if self.tail.has_undelivered() { quiet.min(growing) } else { quiet }
     }
 }
 
 /// Converts a setting in seconds to nanoseconds.
 pub(crate) fn wait_ns(seconds: u64) -> i64 {
-    i64::try_from(seconds).unwrap_or(i64::MAX / 4 / NANOSECONDS).saturating_mul(NANOSECONDS).min(i64::MAX / 4)
+    i64::try_from(seconds).unwrap_or(i64::MAX / 4 / NANOS_PER_SEC).saturating_mul(NANOS_PER_SEC).min(i64::MAX / 4)
 }

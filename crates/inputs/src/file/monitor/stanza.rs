@@ -12,7 +12,7 @@ use quarry_stdx::Fault;
 use crate::InputError;
 
 /// Separates index and salt in the scope of a file's identity; an index name cannot contain it.
-const SALT_MARK: char = '\0';
+const SALT_SEPARATOR: char = '\0';
 
 /// A compiled stanza.
 #[derive(Debug)]
@@ -48,14 +48,14 @@ impl Stanza {
         };
         let compiled =
             |pattern: &Option<String>| pattern.as_ref().map(|pattern| compile(&settings.path, pattern)).transpose();
-        let whole = (!wild.is_empty()).then(|| compile(&settings.path, &whole_pattern(path))).transpose()?;
+        let whole = (!wild.is_empty()).then(|| compile(&settings.path, &full_path_pattern(path))).transpose()?;
         let (whitelist, blacklist) = (compiled(&settings.whitelist)?, compiled(&settings.blacklist)?);
         let host_regex = compiled(&settings.host_regex)?;
         Ok(Stanza { root, whole, whitelist, blacklist, host_regex, depth_max, settings })
     }
 
     /// Whether the stanza matches a file with this path.
-    pub(crate) fn takes(&self, path: &Path) -> bool {
+    pub(crate) fn matches_path(&self, path: &Path) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let is_match =
             |pattern: &Option<Pattern>, without| pattern.as_ref().map_or(without, |pattern| pattern.is_match(bytes));
@@ -66,7 +66,7 @@ impl Stanza {
     }
 
     /// Whether matching files may be in a folder `depth` levels below the root.
-    pub(crate) fn enters(&self, depth: usize) -> bool {
+    pub(crate) fn may_descend(&self, depth: usize) -> bool {
         self.depth_max.is_none_or(|max| depth <= max)
     }
 
@@ -89,8 +89,8 @@ impl Stanza {
         let index = &self.settings.index;
         match &self.settings.crc_salt {
             CrcSalt::None => index.clone(),
-            CrcSalt::Path => format!("{index}{SALT_MARK}{path}"),
-            CrcSalt::Text(salt) => format!("{index}{SALT_MARK}{salt}"),
+            CrcSalt::Path => format!("{index}{SALT_SEPARATOR}{path}"),
+            CrcSalt::Text(salt) => format!("{index}{SALT_SEPARATOR}{salt}"),
         }
     }
 }
@@ -104,7 +104,7 @@ fn compile(path: &str, pattern: &str) -> Result<Pattern, InputError> {
 }
 
 /// The pattern for the whole path.
-fn whole_pattern(path: &str) -> String {
+fn full_path_pattern(path: &str) -> String {
     let mut pattern = "^".to_owned();
     let mut rest = path;
     while let Some(char) = rest.chars().next() {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_a_stanza_takes() {
+    fn stanza_matches_the_expected_paths() {
         let cases: &[(&str, &str, &[&str], &[&str])] = &[
             ("/var/log", "", &["/var/log/a", "/var/log/b/c.log"], &["/var/logs", "/var/lo"]),
             ("/var/log/a.log", "", &["/var/log/a.log"], &["/var/log/a.log1", "/var/log/axlog"]),
@@ -160,16 +160,19 @@ mod tests {
         ];
         for (path, settings, taken, left) in cases {
             let stanza = stanza(path, settings);
-            taken.iter().for_each(|path| assert!(stanza.takes(Path::new(path)), "{} {path}", stanza.settings.path));
-            left.iter().for_each(|path| assert!(!stanza.takes(Path::new(path)), "{} {path}", stanza.settings.path));
+            taken
+                .iter()
+                .for_each(|path| assert!(stanza.matches_path(Path::new(path)), "{} {path}", stanza.settings.path));
+            left.iter()
+                .for_each(|path| assert!(!stanza.matches_path(Path::new(path)), "{} {path}", stanza.settings.path));
         }
         assert_eq!(stanza("/var/log/*/x/*.log", "").root, Path::new("/var/log"));
-        assert!(stanza("/v/*/*.log", "").enters(1) && !stanza("/v/*/*.log", "").enters(2));
-        assert!(!stanza("/v", "recursive = 0").enters(1) && stanza("/v/.../a", "").enters(30));
+        assert!(stanza("/v/*/*.log", "").may_descend(1) && !stanza("/v/*/*.log", "").may_descend(2));
+        assert!(!stanza("/v", "recursive = 0").may_descend(1) && stanza("/v/.../a", "").may_descend(30));
     }
 
     #[test]
-    fn hosts_from_paths() {
+    fn hosts_are_extracted_from_paths() {
         let path = Path::new("/var/log/web-3/access.log");
         let host = |settings: &str| stanza("/var/log", settings).host(path);
         assert_eq!(host("").as_deref(), None);

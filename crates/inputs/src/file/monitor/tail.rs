@@ -9,18 +9,18 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::NANOSECONDS;
+use super::NANOS_PER_SEC;
 use super::held_files::HeldFile;
 use super::roster::Inode;
-use crate::file::Packing;
-use crate::file::binary::left_out;
+use crate::file::Compression;
+use crate::file::binary::skip_reason;
 use crate::file::fingerprint::{HEAD_BYTES, TAIL_BYTES};
-use crate::file::identity::{Next, Start};
+use crate::file::identity::{ReadPlan, StartPosition};
 use crate::file::milestones;
 use crate::file::oneshot::{hint, take_samples};
 use crate::file::open::{Handle, OpenFile};
-use crate::file::recent::Recent;
-use crate::file::rotation::{Rotation, beside};
+use crate::file::recent::RecentBytes;
+use crate::file::rotation::{Rotation, sibling_heads};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 use quarry_conf::PropsResolver;
 use quarry_event::EventBatch;
@@ -35,9 +35,9 @@ const BATCH_EVENTS: usize = 65_536;
 const LAST_LINE_BYTES: u64 = 64 << 10;
 
 /// Age of the last write up to which a file with too few bytes to identify waits for more.
-const UNCLEAR_MAX_NS: i64 = NANOSECONDS;
+const UNIDENTIFIED_MAX_NS: i64 = NANOS_PER_SEC;
 /// Age of the last write up to which a copy may still be in progress.
-const FRESH_NS: i64 = 5 * NANOSECONDS;
+const COPY_IN_PROGRESS_MAX_NS: i64 = 5 * NANOS_PER_SEC;
 
 /// Options of opening a file.
 pub(crate) struct TailOptions<'a> {
@@ -52,7 +52,7 @@ pub(crate) struct TailOptions<'a> {
     pub(crate) follow_tail: bool,
     pub(crate) rotation: Rotation,
     /// Whether a short file may still become a copy of a neighbouring file.
-    pub(crate) may_be_begun_copy: bool,
+    pub(crate) check_partial_copy: bool,
 }
 
 /// Result of opening a file for tailing.
@@ -61,7 +61,7 @@ pub(crate) enum OpenOutcome {
     /// All events of the file are stored.
     AtEnd,
     /// The file is compressed or binary and does not grow line by line.
-    Packed,
+    Compressed,
     /// The file may be a copy of another that has not been read to its end.
     Undecided {
         /// Offset up to which the other file was read, if known.
@@ -74,7 +74,7 @@ pub(crate) enum OpenOutcome {
         was_read: bool,
     },
     /// More bytes are needed to determine the file's format.
-    Unclear,
+    Unidentifiable,
     /// Another file now has this name; the next scan of the folder will find that file.
     Changed,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Tail {
     fed: u64,
     /// Offset up to which events were handed over.
     kept: u64,
-    recent: Recent,
+    recent: RecentBytes,
     milestones: Vec<u32>,
     batch: EventBatch,
     pub(crate) counted: ReadCounts,
@@ -109,13 +109,13 @@ pub(crate) struct ReadCounts {
 
 /// Position at which reading an open file resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ResumePosition {
     /// At the current offset of the open file.
-    Here,
+    Current,
     /// At another offset, because a copy of the file was read.
-    Elsewhere,
+    OtherOffset,
     /// Nowhere, because the content of the file changed.
-    Cut,
+    ContentChanged,
 }
 
 /// Result of a read.
@@ -152,44 +152,44 @@ impl Tail {
             return Ok(OpenOutcome::Changed);
         }
         let age = handle.modified_ns().map(|modified| options.context.now.saturating_sub(modified));
-        if handle.is_unclear && age.is_some_and(|age| (0..UNCLEAR_MAX_NS).contains(&age)) {
-            return Ok(OpenOutcome::Unclear);
+        if handle.is_format_unknown && age.is_some_and(|age| (0..UNIDENTIFIED_MAX_NS).contains(&age)) {
+            return Ok(OpenOutcome::Unidentifiable);
         }
-        if handle.packing != Packing::None {
-            return Ok(OpenOutcome::Packed);
+        if handle.compression != Compression::None {
+            return Ok(OpenOutcome::Compressed);
         }
         let text = path.display().to_string();
-        let start = Start::find(&handle, path, &text, options.scope, (false, options.rotation), sink)?;
+        let start = StartPosition::find(&handle, path, &text, options.scope, (false, options.rotation), sink)?;
         if !is_named() {
             return Ok(OpenOutcome::Changed);
         }
         let is_new = start.offset == 0 && start.identity.variant == 0;
         let skipped = if is_new && options.follow_tail { last_line(&handle).map_err(wrong)? } else { 0 };
-        let is_fresh = age.is_some_and(|age| age < FRESH_NS);
+        let is_fresh = age.is_some_and(|age| age < COPY_IN_PROGRESS_MAX_NS);
         match start.next {
-            Next::Undecided { origin_offset } => return Ok(OpenOutcome::Undecided { origin_offset }),
-            Next::AtEnd if skipped == 0 => return Ok(OpenOutcome::AtEnd),
-            Next::Copied { tail_hash, was_read } => {
-                let Start { identity, offset, .. } = start;
+            ReadPlan::Undecided { origin_offset } => return Ok(OpenOutcome::Undecided { origin_offset }),
+            ReadPlan::AtEnd if skipped == 0 => return Ok(OpenOutcome::AtEnd),
+            ReadPlan::Copied { tail_hash, was_read } => {
+                let StartPosition { identity, offset, .. } = start;
                 let end = FilePosition { identity, offset, tail_hash, path: text, milestones: Vec::new() };
                 return Ok(OpenOutcome::Copied { end, was_read });
             }
-            Next::Read if start.offset == 0 && is_fresh && options.may_be_begun_copy => {
-                if is_begun_copy(&handle, path, options.scope, &start, sink)? {
+            ReadPlan::Read if start.offset == 0 && is_fresh && options.check_partial_copy => {
+                if may_be_partial_copy(&handle, path, options.scope, &start, sink)? {
                     return Ok(OpenOutcome::Undecided { origin_offset: 0 });
                 }
             }
-            Next::Read | Next::AtEnd => {}
+            ReadPlan::Read | ReadPlan::AtEnd => {}
         }
         let offset = start.offset.max(skipped);
-        if offset == 0 && left_out(&handle, &options.info, props).map_err(wrong)?.is_some() {
-            return Ok(OpenOutcome::Packed);
+        if offset == 0 && skip_reason(&handle, &options.info, props).map_err(wrong)?.is_some() {
+            return Ok(OpenOutcome::Compressed);
         }
         let before = read_before(&handle, offset).map_err(wrong)?;
         let pipeline = pipeline_at(offset, &handle, path, options, props)?;
         Ok(OpenOutcome::Tail(Box::new(Tail {
             head: first_bytes(&handle, offset).map_err(wrong)?,
-            milestones: milestones::of_plain(&handle, offset).map_err(wrong)?,
+            milestones: milestones::compute_for_plain(&handle, offset).map_err(wrong)?,
             handle,
             node,
             path: text,
@@ -198,7 +198,7 @@ impl Tail {
             base: offset,
             fed: offset,
             kept: start.offset,
-            recent: Recent::new(before, offset, None),
+            recent: RecentBytes::new(before, offset, None),
             batch: EventBatch::default(),
             counted: ReadCounts::default(),
         })))
@@ -215,37 +215,37 @@ impl Tail {
 
     /// Determines the position at which reading resumes from the sink's positions and the file's content. Called before
     /// each batch is handed over, because since the last read the file may have been rewritten or a copy of it read.
-    pub(crate) fn standing(
+    pub(crate) fn resume_position(
         &mut self,
         path: &Path,
         scope: &str,
         rotation: Rotation,
         sink: &mut dyn Sink,
-    ) -> Result<Standing, InputError> {
+    ) -> Result<ResumePosition, InputError> {
         if self.has_name(path) {
             let wrong = |error: io::Error| InputError::read(path, &error);
             if let Some(handle) = Handle::open(path).map_err(wrong)?
                 && Inode::of(&handle.metadata) == self.node
             {
-                let start = Start::find(&handle, path, &self.path, scope, (false, rotation), sink)?;
+                let start = StartPosition::find(&handle, path, &self.path, scope, (false, rotation), sink)?;
                 if !self.is_unchanged() {
-                    return Ok(Standing::Cut);
+                    return Ok(ResumePosition::ContentChanged);
                 }
                 if self.kept == 0 && start.offset == 0 {
                     // Before the first batch, the identity may have grown since the file was opened.
                     self.identity = start.identity.clone();
                 }
-                let goes_on = matches!(start.next, Next::Read | Next::AtEnd);
+                let goes_on = matches!(start.next, ReadPlan::Read | ReadPlan::AtEnd);
                 let is_same = goes_on && start.offset == self.kept && start.identity == self.identity;
-                return Ok(if is_same { Standing::Here } else { Standing::Elsewhere });
+                return Ok(if is_same { ResumePosition::Current } else { ResumePosition::OtherOffset });
             }
         }
         if !self.is_unchanged() {
-            return Ok(Standing::Cut);
+            return Ok(ResumePosition::ContentChanged);
         }
         // The name belongs to another file now, so this one is read to its end. No other reader may resume it before
         // the batches handed over are stored; `positions` waits for that.
-        Ok(if self.is_overtaken(sink)? { Standing::Elsewhere } else { Standing::Here })
+        Ok(if self.was_copy_read_further(sink)? { ResumePosition::OtherOffset } else { ResumePosition::Current })
     }
 
     fn positions(&self, head: &[u8], sink: &mut dyn Sink) -> Result<Vec<FilePosition>, InputError> {
@@ -255,10 +255,10 @@ impl Tail {
 
     /// True if a copy with the same content was read beyond the offset up to which this file was handed over. If it
     /// returns false, the next batch may be handed over.
-    fn is_overtaken(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
+    fn was_copy_read_further(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
         if self.kept == 0 && self.head.len() < HEAD_BYTES {
             // A longer copy may be stored under more leading bytes than have been read from this file.
-            for head in beside(Path::new(&self.path), &self.head) {
+            for head in sibling_heads(Path::new(&self.path), &self.head) {
                 if self.positions(&head, sink)?.iter().any(|known| known.offset >= self.fed) {
                     return Ok(true);
                 }
@@ -286,7 +286,7 @@ impl Tail {
 
     /// True if the file at `path` begins with the bytes read from this one; used before the first batch is handed over.
     fn is_held_by(&self, path: &Path) -> bool {
-        let read = self.recent.before(self.fed);
+        let read = self.recent.bytes_before(self.fed);
         let mut other = vec![0; read.len()];
         let opened = OpenFile::open(path);
         opened.is_ok_and(|mut file| file.read_chunk(&mut other).is_ok_and(|bytes| other[..bytes] == *read))
@@ -294,7 +294,7 @@ impl Tail {
 
     /// Hands over everything read from a file whose content has changed, unless a copy of it was read in the meantime.
     pub(crate) fn abandon(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
-        if !self.is_waiting() || self.is_overtaken(sink)? {
+        if !self.has_undelivered() || self.was_copy_read_further(sink)? {
             return Ok(());
         }
         self.finish(sink)
@@ -303,7 +303,7 @@ impl Tail {
     /// Like [`Tail::abandon`], but only for events that are certainly complete; an unfinished line may be complete in a
     /// copy.
     pub(crate) fn abandon_lines(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
-        if !self.is_waiting() || self.is_overtaken(sink)? {
+        if !self.has_undelivered() || self.was_copy_read_further(sink)? {
             return Ok(());
         }
         self.pause(sink)
@@ -311,19 +311,19 @@ impl Tail {
 
     /// Whether the bytes before the current offset are unchanged.
     fn is_unchanged(&self) -> bool {
-        let read = self.recent.before(self.fed);
+        let read = self.recent.bytes_before(self.fed);
         let read = &read[read.len().saturating_sub(TAIL_BYTES)..];
         let mut now = vec![0; read.len()];
         self.handle.read_exact_at(&mut now, self.fed - read.len() as u64).is_ok() && now == read
     }
 
     /// Offset up to which events were handed over.
-    pub(crate) fn kept(&self) -> u64 {
+    pub(crate) fn delivered_offset(&self) -> u64 {
         self.kept
     }
 
     /// True if bytes were read whose events have not been handed over.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub(crate) fn has_undelivered(&self) -> bool {
         self.fed > self.kept
     }
 
@@ -350,7 +350,7 @@ impl Tail {
         buffer: &mut [u8],
         sink: &mut dyn Sink,
     ) -> Result<ReadOutcome, InputError> {
-        let (bytes, modified) = self.handle.content_bytes_now().map_err(|error| self.wrong(&error))?;
+        let (bytes, modified) = self.handle.content_bytes_now().map_err(|error| self.read_error(&error))?;
         if bytes < self.fed {
             return Ok(ReadOutcome::Shrunk);
         }
@@ -371,18 +371,18 @@ impl Tail {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    self.hand_over(self.safe(), sink)?;
-                    return Err(self.wrong(&error));
+                    self.deliver(self.complete_offset(), sink)?;
+                    return Err(self.read_error(&error));
                 }
             }
             if self.batch.raw.len() >= BATCH_RAW_BYTES || self.batch.len() >= BATCH_EVENTS {
-                self.hand_over(self.safe(), sink)?;
+                self.deliver(self.complete_offset(), sink)?;
             }
             if read_bytes >= limit {
                 break ReadOutcome::More;
             }
         };
-        self.hand_over(self.safe(), sink)?;
+        self.deliver(self.complete_offset(), sink)?;
         Ok(reached)
     }
 
@@ -392,36 +392,36 @@ impl Tail {
             let missing = HEAD_BYTES - self.head.len();
             self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
         }
-        milestones::pass(&mut self.milestones, self.recent.before(self.fed), self.fed, bytes);
+        milestones::add_passed(&mut self.milestones, self.recent.bytes_before(self.fed), self.fed, bytes);
         self.fed += bytes.len() as u64;
         self.counted.bytes += bytes.len() as u64;
-        self.recent.push(bytes, self.safe());
+        self.recent.push(bytes, self.complete_offset());
     }
 
     /// Determines the file's format from the bytes read so far and hands over the complete events.
     pub(crate) fn begin(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.begin(&mut self.batch);
-        self.hand_over(self.safe(), sink)
+        self.deliver(self.complete_offset(), sink)
     }
 
     /// Hands over the complete events of a quiet file, including a last event that might have continued.
     pub(crate) fn pause(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.pause(&mut self.batch);
-        self.hand_over(self.safe(), sink)
+        self.deliver(self.complete_offset(), sink)
     }
 
     /// Hands over everything, including an unfinished line.
     pub(crate) fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.finish(&mut self.batch);
-        self.hand_over(self.fed, sink)
+        self.deliver(self.fed, sink)
     }
 
     /// Offset after the last complete event.
-    fn safe(&self) -> u64 {
+    fn complete_offset(&self) -> u64 {
         self.base + self.pipeline.safe_offset()
     }
 
-    fn hand_over(&mut self, offset: u64, sink: &mut dyn Sink) -> Result<(), InputError> {
+    fn deliver(&mut self, offset: u64, sink: &mut dyn Sink) -> Result<(), InputError> {
         if self.batch.is_empty() && offset == self.kept {
             return Ok(());
         }
@@ -430,7 +430,7 @@ impl Tail {
             offset,
             tail_hash: self.recent.tail_hash(offset),
             path: self.path.clone(),
-            milestones: self.milestones[..milestones::reached_by(offset).min(self.milestones.len())].to_vec(),
+            milestones: self.milestones[..milestones::reached_count(offset).min(self.milestones.len())].to_vec(),
         };
         self.counted.events += self.batch.len() as u64;
         let next = sink.spare_batch().unwrap_or_default();
@@ -441,11 +441,11 @@ impl Tail {
     }
 
     /// Warning about ambiguous dates, if the file has any.
-    pub(crate) fn about_dates(&self) -> Option<&'static str> {
-        self.pipeline.counters().about_dates()
+    pub(crate) fn date_warning(&self) -> Option<&'static str> {
+        self.pipeline.counters().date_remark()
     }
 
-    fn wrong(&self, error: &io::Error) -> InputError {
+    fn read_error(&self, error: &io::Error) -> InputError {
         InputError::read(Path::new(&self.path), error)
     }
 }
@@ -498,11 +498,11 @@ fn last_line(handle: &Handle) -> io::Result<u64> {
 
 /// True if a new file that is too short to identify equals the beginning of a neighbouring file that was read, as a
 /// copy in progress does.
-fn is_begun_copy(
+fn may_be_partial_copy(
     handle: &Handle,
     path: &Path,
     scope: &str,
-    start: &Start,
+    start: &StartPosition,
     sink: &mut dyn Sink,
 ) -> Result<bool, InputError> {
     let bytes = handle.content_bytes();
@@ -510,7 +510,7 @@ fn is_begun_copy(
         return Ok(false);
     }
     let wrong = |error| InputError::sink(path, error);
-    let heads = beside(path, &start.identity.head);
+    let heads = sibling_heads(path, &start.identity.head);
     for head in &heads {
         if sink.positions(scope, head).map_err(wrong)?.iter().any(|known| known.offset >= bytes) {
             return Ok(true);

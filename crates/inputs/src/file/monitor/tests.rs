@@ -20,7 +20,7 @@ mod waits;
 
 use super::watcher::Watcher;
 use super::worker::Worker;
-use super::{Monitor, MonitorOptions, NANOSECONDS};
+use super::{Monitor, MonitorOptions, NANOS_PER_SEC};
 use crate::file::tests::MemorySink;
 use crate::{FilePosition, Sink, SinkError};
 
@@ -73,7 +73,7 @@ impl World {
     fn over(kind: &str, files: &str, settings: &str) -> World {
         let folder = tempfile::tempdir().unwrap();
         let stanza = format!("[{kind}://{}/{files}]\nsourcetype = lines\n{settings}", folder.path().display());
-        let clock = ManualClock::shared(1_795_244_400 * NANOSECONDS);
+        let clock = ManualClock::shared(1_795_244_400 * NANOS_PER_SEC);
         let (sink, told) = (SharedSink::default(), Arc::default());
         let (monitor, worker) = begin(&stanza, &clock, &sink, &told);
         World { folder, clock, sink, told, stanza, monitor, watcher: Watcher::new(monitor), worker }
@@ -120,16 +120,16 @@ impl World {
     }
 
     /// Finds and reads everything.
-    fn look(&mut self) {
-        self.watcher.walk_all();
+    fn scan_and_read(&mut self) {
+        self.watcher.scan_all();
         while self.worker.step(0, Duration::ZERO).unwrap() {}
     }
 
     fn wait(&mut self, seconds: f64) {
         let end = self.clock.now_ns() + (seconds * 1e9) as i64;
         while self.clock.now_ns() < end {
-            self.clock.advance_ns(NANOSECONDS / 4);
-            self.look();
+            self.clock.advance_ns(NANOS_PER_SEC / 4);
+            self.scan_and_read();
         }
     }
 
@@ -166,7 +166,7 @@ fn begin(
         workers: 1,
         open_max: 8,
         held_max: 1_000,
-        tell: Box::new(move |text| told.lock().unwrap().push(text.to_owned())),
+        report: Box::new(move |text| told.lock().unwrap().push(text.to_owned())),
     };
     let (monitor, wrong) = Monitor::new(stanzas, options);
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -177,13 +177,13 @@ fn begin(
 }
 
 #[test]
-fn lines_come_when_they_are_complete() {
+fn lines_are_delivered_when_complete() {
     let mut world = World::new("");
     world.append("a.log", "one\ntwo\nthr");
-    world.look();
+    world.scan_and_read();
     world.assert_events(&["one", "two"]);
     world.append("a.log", "ee\n");
-    world.look();
+    world.scan_and_read();
     world.assert_events(&["one", "two", "three"]);
     world.append("a.log", "four");
     world.wait(2.5);
@@ -193,16 +193,16 @@ fn lines_come_when_they_are_complete() {
     world.append("a.log", "\nfive\n");
     world.wait(5.0);
     world.append("a.log", "six\n");
-    world.look();
+    world.scan_and_read();
     assert_eq!(world.events()[4..], ["five", "six"]);
 }
 
 #[test]
-fn an_event_of_several_lines_waits_a_moment_for_the_next() {
+fn multiline_events_wait_briefly_for_further_lines() {
     for (settings, waits) in [("", 0.75), ("multiline_event_extra_waittime = true\n", 3.0)] {
         let mut world = World::new(&format!("sourcetype = blocks\n{settings}"));
         world.append("a.log", "#1\n a\n#2\n");
-        world.look();
+        world.scan_and_read();
         world.assert_events(&["#1\n a"]);
         world.append("a.log", " b\n");
         world.wait(waits - 0.5);
@@ -216,11 +216,11 @@ fn an_event_of_several_lines_waits_a_moment_for_the_next() {
 fn a_renamed_file_is_read_to_its_end_and_its_successor_from_its_start() {
     let mut world = World::over("monitor", "*.log", "");
     world.append("a.log", "one\n");
-    world.look();
+    world.scan_and_read();
     world.append("a.log", "two\n");
     world.rename("a.log", "a.old");
     world.append("a.log", "three\n");
-    world.look();
+    world.scan_and_read();
     world.append("a.old", "late\n");
     world.wait(4.0);
     let mut events = world.events();
@@ -229,15 +229,15 @@ fn a_renamed_file_is_read_to_its_end_and_its_successor_from_its_start() {
 }
 
 #[test]
-fn a_file_that_is_copied_and_emptied_is_read_once() {
+fn copied_and_truncated_files_are_read_once() {
     let mut world = World::new("");
     let lines = |from: usize, to: usize| (from..to).map(|at| format!("line {at} of this log\n")).collect::<String>();
     world.append("a.log", &lines(0, 40));
-    world.look();
+    world.scan_and_read();
     world.append("a.log", &lines(40, 50));
     world.copy("a.log", "a.log.1");
     world.empty("a.log");
-    world.look();
+    world.scan_and_read();
     world.append("a.log", &lines(50, 120));
     world.wait(5.0);
     assert_eq!(world.events().len(), 120);
@@ -247,23 +247,23 @@ fn a_file_that_is_copied_and_emptied_is_read_once() {
 }
 
 #[test]
-fn a_packed_copy_is_the_same_file() {
+fn compressed_copies_are_recognised_as_the_same_file() {
     let mut world = World::new("");
     let text: String = (0..60).map(|at| format!("line {at} of this log\n")).collect();
     world.append("a.log", &text[..600]);
-    world.look();
+    world.scan_and_read();
     world.append("a.log", &text[600..]);
     let mut packer = flate2::write::GzEncoder::new(File::create(world.path("a.log.gz")).unwrap(), Default::default());
     packer.write_all(text.as_bytes()).unwrap();
     world.touch(&packer.finish().unwrap());
     std::fs::remove_file(world.path("a.log")).unwrap();
-    world.look();
+    world.scan_and_read();
     world.wait(5.0);
     assert_eq!(world.events(), text.lines().collect::<Vec<_>>());
 }
 
 #[test]
-fn copies_are_left_out_unless_a_salt_keeps_them_apart() {
+fn copies_are_skipped_unless_a_salt_distinguishes_them() {
     for (settings, times) in [("", 1), ("crcSalt = <SOURCE>\n", 2), ("crcSalt = x\n", 1)] {
         let mut world = World::new(settings);
         world.append("a.log", "one\ntwo\n");
@@ -277,26 +277,26 @@ fn copies_are_left_out_unless_a_salt_keeps_them_apart() {
 }
 
 #[test]
-fn what_is_read_from_where() {
+fn start_position_follows_the_settings() {
     let mut world = World::new("followTail = 1\n");
     world.append("a.log", "old\nha");
-    world.look();
+    world.scan_and_read();
     world.append("a.log", "lf\nnew\n");
-    world.look();
+    world.scan_and_read();
     world.assert_events(&["half", "new"]);
     let mut world = World::new("ignoreOlderThan = 1h\n");
     world.append("a.log", "old\n");
-    world.clock.advance_ns(3_700 * NANOSECONDS);
+    world.clock.advance_ns(3_700 * NANOS_PER_SEC);
     world.append("b.log", "new\n");
     world.wait(4.0);
     world.assert_events(&["new"]);
 }
 
 #[test]
-fn a_batch_removes_what_is_stored() {
+fn batch_stanza_removes_stored_files() {
     let mut world = World::over("batch", "", "move_policy = sinkhole\n");
     world.append("a.log", "one\ntwo");
-    world.look();
+    world.scan_and_read();
     assert!(world.path("a.log").exists(), "it may still be written");
     world.wait(5.0);
     world.assert_events(&["one", "two"]);
@@ -304,19 +304,19 @@ fn a_batch_removes_what_is_stored() {
 }
 
 #[test]
-fn after_a_failure_reading_goes_on_where_it_was_stored() {
+fn reading_resumes_at_the_stored_position_after_a_failure() {
     let mut world = World::new("");
     world.append("a.log", "one\n");
     world.append("b.log", "uno\n");
-    world.look();
+    world.scan_and_read();
     world.sink.0.lock().unwrap().fails_once_at = Some(2);
     world.append("a.log", "two\n");
-    world.watcher.walk_all();
+    world.watcher.scan_all();
     assert!(world.worker.step(0, Duration::ZERO).is_err());
-    world.monitor.roster.want_all(0);
+    world.monitor.roster.schedule_all(0);
     world.restart();
     world.append("a.log", "three\n");
-    world.look();
+    world.scan_and_read();
     world.assert_events(&["one", "uno", "two", "three"]);
 }
 
@@ -324,7 +324,7 @@ fn after_a_failure_reading_goes_on_where_it_was_stored() {
 fn an_unreadable_file_is_reported_once_and_retried() {
     let mut world = World::new("");
     std::fs::write(world.path("a.log.gz"), [0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).unwrap();
-    world.clock.advance_ns(3_600 * NANOSECONDS * 24 * 365 * 20);
+    world.clock.advance_ns(3_600 * NANOS_PER_SEC * 24 * 365 * 20);
     world.wait(60.0);
     let told = world.told.lock().unwrap();
     assert_eq!(told.len(), 1, "{told:?}");
@@ -389,7 +389,7 @@ proptest! {
                     world.append("a.log", "half ");
                     open.push_str("half ");
                 }
-                Step::Look => world.look(),
+                Step::Look => world.scan_and_read(),
                 Step::Restart => world.restart(),
                 Step::Wait if open.is_empty() => world.wait(4.0),
                 Step::Rename if open.is_empty() && world.path("a.log").exists() => {

@@ -10,14 +10,14 @@ use super::held_files::{HeldFile, Slots};
 use super::notices::Notices;
 use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
-use super::{Monitor, MonitorOptions, NANOSECONDS};
+use super::{Monitor, MonitorOptions, NANOS_PER_SEC};
 
 /// Maximum wait for a notification before the watcher checks whether monitoring has ended or a scan is due.
-const TICK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval of full scans with notifications, and without.
-const WALK_EVERY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
+const SCAN_INTERVALS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
 /// Full scans may take at most 1/N of the time, with notifications and without; longer scans run less often.
-const WALK_SHARES: [u32; 2] = [30, 10];
+const SCAN_TIME_DIVISORS: [u32; 2] = [30, 10];
 /// Maximum depth below a root.
 const FOLDER_DEPTH_MAX: usize = 64;
 /// Maximum followed links; changes of further links' targets are found by scans.
@@ -54,79 +54,79 @@ impl<'a> Watcher<'a> {
     pub(crate) fn run(&mut self) {
         let clock = &self.options.clock;
         let mut next_walk = 0;
-        while !self.roster.is_over() {
+        while !self.roster.has_ended() {
             let begun = clock.elapsed_ns();
             if begun >= next_walk {
-                self.walk_all();
+                self.scan_all();
                 let ended = clock.elapsed_ns();
                 let took = Duration::from_nanos((ended - begun).unsigned_abs());
                 let is_blind = usize::from(self.notices.is_none());
-                let every = WALK_EVERY[is_blind].max(took * WALK_SHARES[is_blind]);
+                let every = SCAN_INTERVALS[is_blind].max(took * SCAN_TIME_DIVISORS[is_blind]);
                 next_walk = ended.saturating_add(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX));
             }
-            if !self.listen(TICK) {
+            if !self.process_notifications(POLL_INTERVAL) {
                 next_walk = 0;
             }
         }
     }
 
     /// Processes notifications received within `wait`; returns false if some were lost.
-    pub(crate) fn listen(&mut self, wait: Duration) -> bool {
+    pub(crate) fn process_notifications(&mut self, wait: Duration) -> bool {
         let Some(notices) = &mut self.notices else {
             self.roster.pause(wait);
             return true;
         };
         let batch = notices.wait(wait);
         for path in &batch.paths {
-            self.look_at(path);
+            self.process_path(path);
             let links = self.links.get(path).cloned();
-            links.iter().flatten().for_each(|link| self.look_at(link));
+            links.iter().flatten().for_each(|link| self.process_path(link));
         }
         !batch.is_incomplete
     }
 
     /// Scans everything.
-    pub(crate) fn walk_all(&mut self) {
-        self.now_seconds = self.options.clock.now_ns().div_euclid(NANOSECONDS);
+    pub(crate) fn scan_all(&mut self) {
+        self.now_seconds = self.options.clock.now_ns().div_euclid(NANOS_PER_SEC);
         self.links.clear();
-        self.roster.begin_round();
+        self.roster.begin_scan();
         for (at, stanza) in self.stanzas.iter().enumerate() {
             match stanza.root.metadata() {
                 Ok(metadata) if metadata.is_dir() => {
-                    self.walk(at, &stanza.root, 0, &mut BTreeSet::from_iter([Inode::of(&metadata)]));
+                    self.scan_folder(at, &stanza.root, 0, &mut BTreeSet::from_iter([Inode::of(&metadata)]));
                 }
                 Ok(metadata) => {
                     self.watch_parent(&stanza.root);
-                    self.file(at, &stanza.root, &metadata);
+                    self.add_file(at, &stanza.root, &metadata);
                 }
                 // The root may be created later.
                 Err(_) => self.watch_parent(&stanza.root),
             }
         }
-        self.roster.end_round();
+        self.roster.end_scan();
         self.holds_new = true;
     }
 
     /// Processes a path from a notification.
-    fn look_at(&mut self, path: &Path) {
+    fn process_path(&mut self, path: &Path) {
         let Ok(metadata) = path.metadata() else { return };
         for (at, stanza) in self.stanzas.iter().enumerate() {
             if !metadata.is_dir() {
-                if !stanza.takes(path) {
+                if !stanza.matches_path(path) {
                     continue;
                 }
-                return self.file(at, path, &metadata);
+                return self.add_file(at, path, &metadata);
             }
             let Ok(below) = path.strip_prefix(&stanza.root) else { continue };
             let depth = below.components().count();
-            if stanza.enters(depth) && self.is_followed(stanza, path) {
-                self.walk(at, path, depth, &mut BTreeSet::from_iter([Inode::of(&metadata)]));
+            if stanza.may_descend(depth) && self.is_followed(stanza, path) {
+                self.scan_folder(at, path, depth, &mut BTreeSet::from_iter([Inode::of(&metadata)]));
             }
         }
     }
 
     /// Scans a folder and everything below it; `above` has the folders on the path from the root, to detect cycles.
-    fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Inode>) {
+    fn scan_folder(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Inode>) {
         let stanza = &self.stanzas[at];
         if depth > FOLDER_DEPTH_MAX {
             return self.report_once(format!("{}: is nested too deeply to be watched", folder.display()));
@@ -143,12 +143,12 @@ impl<'a> Watcher<'a> {
             let Ok(metadata) = path.metadata() else { continue };
             if metadata.is_dir() {
                 let node = Inode::of(&metadata);
-                if stanza.enters(depth + 1) && self.is_followed(stanza, &path) && above.insert(node) {
-                    self.walk(at, &path, depth + 1, above);
+                if stanza.may_descend(depth + 1) && self.is_followed(stanza, &path) && above.insert(node) {
+                    self.scan_folder(at, &path, depth + 1, above);
                     above.remove(&node);
                 }
-            } else if stanza.takes(&path) {
-                self.file(at, &path, &metadata);
+            } else if stanza.matches_path(&path) {
+                self.add_file(at, &path, &metadata);
             }
         }
     }
@@ -158,26 +158,26 @@ impl<'a> Watcher<'a> {
     }
 
     /// Passes a file that a stanza matches to the roster.
-    fn file(&mut self, at: usize, path: &Path, metadata: &Metadata) {
+    fn add_file(&mut self, at: usize, path: &Path, metadata: &Metadata) {
         let stanza = &self.stanzas[at];
         if !metadata.is_file() || !self.is_followed(stanza, path) {
             return;
         }
-        self.follow(path);
+        self.follow_link(path);
         let changed = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let age = changed.map(|since| self.now_seconds.saturating_sub_unsigned(since.as_secs()));
         let oldest = stanza.settings.ignore_older_than_seconds;
         let is_old = age.zip(oldest).is_some_and(|(age, oldest)| age > oldest.cast_signed());
-        let is_held = self.holds_new && !is_old && !self.roster.knows(path, metadata);
+        let is_held = self.holds_new && !is_old && !self.roster.is_known(path, metadata);
         let held = if is_held { HeldFile::open(path, Inode::of(metadata), &self.slots) } else { None };
-        if !self.roster.see(path, metadata, (at, is_old), held) {
+        if !self.roster.update(path, metadata, (at, is_old), held) {
             self.report_once(format!("more than {FILES_MAX} files are watched; the others are not read"));
         }
     }
 
     /// Watches the folders that contain a link's targets, because a change of the target causes no notification in the
     /// folder of the link.
-    fn follow(&mut self, link: &Path) {
+    fn follow_link(&mut self, link: &Path) {
         let mut at = link.to_owned();
         for _ in 0..LINK_CHAIN_MAX {
             let Ok(target) = std::fs::read_link(&at) else { return };
@@ -207,7 +207,7 @@ impl<'a> Watcher<'a> {
 
     fn report_once(&mut self, text: String) {
         if self.reported.len() < MESSAGES_MAX && !self.reported.contains(&text) {
-            (self.options.tell)(&text);
+            (self.options.report)(&text);
             self.reported.insert(text);
         }
     }

@@ -17,30 +17,30 @@ use quarry_pipeline::{PipelineContext, SourceInfo};
 
 use super::held_files::HeldFile;
 use super::roster::{FileNumber, Job};
-use super::session::{Due, Session, wait_ns};
+use super::session::{NextAction, Session, wait_ns};
 use super::stanza::Stanza;
-use super::tail::{OpenOutcome, ReadCounts, ReadOutcome, Standing, Tail, TailOptions};
-use super::{Monitor, NANOSECONDS};
+use super::tail::{OpenOutcome, ReadCounts, ReadOutcome, ResumePosition, Tail, TailOptions};
+use super::{Monitor, NANOS_PER_SEC};
 use crate::file::open::{Handle, READ_CHUNK_BYTES};
 use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
 use crate::{FilePosition, InputError, Sink};
 
 /// Maximum bytes read from a file in one turn.
-const TURN_BYTES: usize = 8 << 20;
+const TURN_BYTES_MAX: usize = 8 << 20;
 /// Maximum wait for a file with new data before quiet files are checked.
-const TICK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause before an unreadable file is tried again.
-const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
+const RETRY_AFTER_NS: i64 = 10 * NANOS_PER_SEC;
 /// Maximum wait for a file that may be a copy of a file not read yet; after the wait it is read as a file of its own.
-const UNDECIDED_MAX_NS: i64 = 10 * NANOSECONDS;
+const UNDECIDED_MAX_NS: i64 = 10 * NANOS_PER_SEC;
 /// Maximum wait for a short file that equals the beginning of a neighbouring file and may become a copy of that file.
-const BEGUN_COPY_MAX_NS: i64 = 3 * NANOSECONDS;
+const BEGUN_COPY_MAX_NS: i64 = 3 * NANOS_PER_SEC;
 /// Maximum number of files whose waiting time is tracked; beyond it, all waits start again.
 const UNDECIDED_MAX: usize = 10_000;
 /// Time after the last write during which a compressed file may still grow, so that it is read only if it is complete.
-const PACKED_SETTLED_NS: i64 = 60 * NANOSECONDS;
+const COMPRESSED_GROWTH_MAX_NS: i64 = 60 * NANOS_PER_SEC;
 /// Interval at which a file without a session is checked.
-const LOOK_EVERY_NS: i64 = NANOSECONDS;
+const CHECK_INTERVAL_NS: i64 = NANOS_PER_SEC;
 /// Maximum number of truncated files whose last line waits for a copy; beyond it, the oldest line is handed over.
 const REMNANTS_MAX: usize = 100;
 
@@ -84,8 +84,8 @@ impl<'a> Worker<'a> {
 
     /// Runs until monitoring ends or the sink fails; after a failure, positions must be looked up in a new sink.
     pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
-        while !self.monitor.roster.is_over() {
-            if !self.step(number, TICK)? {
+        while !self.monitor.roster.has_ended() {
+            if !self.step(number, POLL_INTERVAL)? {
                 self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
             }
         }
@@ -97,12 +97,12 @@ impl<'a> Worker<'a> {
     /// Reads the next file, waiting up to `wait` for one, and then checks the files that are due; returns false if no
     /// file was read.
     pub(crate) fn step(&mut self, number: usize, wait: Duration) -> Result<bool, InputError> {
-        self.make_room()?;
+        self.close_for_limit()?;
         let job = self.monitor.roster.next(number, wait);
         if let Some(job) = &job {
-            let turn = self.turn(job);
+            let turn = self.continue_reading(job);
             self.sink.end_file();
-            self.settle_turn(job, turn)?;
+            self.handle_read_result(job, turn)?;
         }
         self.check_due()?;
         self.take_remnants(self.now())?;
@@ -111,20 +111,20 @@ impl<'a> Worker<'a> {
 
     /// Handles the result of a turn: an unreadable file is reported and retried, a file that was truncated between two
     /// reads is checked again soon, and a failed sink ends the worker.
-    fn settle_turn(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
+    fn handle_read_result(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
         match turn {
             Err(error @ InputError::Sink { .. }) => Err(error),
-            Err(InputError::Shortened { .. }) => {
-                self.cut(job.number)?;
-                self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+            Err(InputError::Truncated { .. }) => {
+                self.close_changed(job.number)?;
+                self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
                 Ok(())
             }
             Err(error) => {
                 self.close(job.number);
                 // A removed file is not an error.
                 if job.path.exists() {
-                    self.monitor.tell_fault(job, &error);
-                    self.wait_for(job.clone(), self.now() + RETRY_AFTER_NS);
+                    self.monitor.report_error(job, &error);
+                    self.schedule_check(job.clone(), self.now() + RETRY_AFTER_NS);
                 }
                 Ok(())
             }
@@ -141,14 +141,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Continues reading a file.
-    fn turn(&mut self, job: &Job) -> Result<(), InputError> {
+    fn continue_reading(&mut self, job: &Job) -> Result<(), InputError> {
         if let Some(waiting) = self.waiting.remove(&job.number) {
             drop(waiting);
             self.due.retain(|(_, number)| *number != job.number);
         }
         self.sink.set_routing(self.stanza(job).settings.routing.as_deref());
         self.check(job)?;
-        if !self.open.contains_key(&job.number) && !self.begin(job)? {
+        if !self.open.contains_key(&job.number) && !self.open_file(job)? {
             return Ok(());
         }
         self.read(job)
@@ -159,23 +159,23 @@ impl<'a> Worker<'a> {
         let scope = self.stanza(job).scope(&job.path.to_string_lossy());
         let rotation = self.rotation(job.stanza, Rotation::Awaited);
         let Some(session) = self.open.get_mut(&job.number) else { return Ok(()) };
-        match session.tail.standing(&job.path, &scope, rotation, &mut *self.sink)? {
-            Standing::Here => Ok(()),
-            Standing::Elsewhere => {
+        match session.tail.resume_position(&job.path, &scope, rotation, &mut *self.sink)? {
+            ResumePosition::Current => Ok(()),
+            ResumePosition::OtherOffset => {
                 self.close(job.number);
                 Ok(())
             }
-            Standing::Cut => self.cut(job.number),
+            ResumePosition::ContentChanged => self.close_changed(job.number),
         }
     }
 
     /// Closes a file whose content changed, and hands over the events read from it.
-    fn cut(&mut self, number: FileNumber) -> Result<(), InputError> {
+    fn close_changed(&mut self, number: FileNumber) -> Result<(), InputError> {
         let Some(Session { mut tail, job, .. }) = self.close(number) else { return Ok(()) };
         let before = tail.counted;
         tail.abandon_lines(&mut *self.sink)?;
-        self.monitor.note_taken(&job, before, &tail);
-        if tail.is_waiting() {
+        self.monitor.record_read(&job, before, &tail);
+        if tail.has_undelivered() {
             if self.remnants.len() >= REMNANTS_MAX {
                 self.take_remnants(i64::MAX)?;
             }
@@ -191,7 +191,7 @@ impl<'a> Worker<'a> {
             self.sink.set_routing(self.stanza(&job).settings.routing.as_deref());
             let before = tail.counted;
             let taken = tail.abandon(&mut *self.sink);
-            self.monitor.note_taken(&job, before, &tail);
+            self.monitor.record_read(&job, before, &tail);
             self.sink.end_file();
             taken?;
         }
@@ -204,7 +204,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Opens a file; returns false if there is nothing to read now.
-    fn begin(&mut self, job: &Job) -> Result<bool, InputError> {
+    fn open_file(&mut self, job: &Job) -> Result<bool, InputError> {
         let stanza = self.stanza(job);
         let scope = stanza.scope(&job.path.to_string_lossy());
         let undecided = self.undecided.get(&job.number).copied();
@@ -213,7 +213,7 @@ impl<'a> Worker<'a> {
         let rotation = self.rotation(job.stanza, of_monitor);
         let options = TailOptions {
             rotation,
-            may_be_begun_copy: rotation == Rotation::Awaited && waited < BEGUN_COPY_MAX_NS,
+            check_partial_copy: rotation == Rotation::Awaited && waited < BEGUN_COPY_MAX_NS,
             node: job.node,
             held: job.held.as_ref(),
             info: self.info(job),
@@ -233,14 +233,14 @@ impl<'a> Worker<'a> {
                 let goes_on = undecided.filter(|before| before.origin_offset >= origin_offset);
                 let begun = Undecided { since: self.now(), origin_offset };
                 self.undecided.insert(job.number, goes_on.unwrap_or(begun));
-                self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+                self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
                 Ok(false)
             }
-            OpenOutcome::Unclear => {
-                self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS / 4);
+            OpenOutcome::Unidentifiable => {
+                self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS / 4);
                 Ok(false)
             }
-            OpenOutcome::Copied { end, was_read } => self.keep_copy(job, end, was_read).map(|()| false),
+            OpenOutcome::Copied { end, was_read } => self.record_copy(job, end, was_read).map(|()| false),
             OpenOutcome::Tail(tail) => {
                 let now = self.now();
                 let session = Session::new(tail, Job { held: None, ..job.clone() }, now);
@@ -255,27 +255,27 @@ impl<'a> Worker<'a> {
                 }
                 self.end(job).map(|()| false)
             }
-            OpenOutcome::Packed => self.add_packed(job).map(|()| false),
+            OpenOutcome::Compressed => self.add_compressed(job).map(|()| false),
             OpenOutcome::Changed => {
-                self.seek(job);
+                self.wait_for_new_name(job);
                 Ok(false)
             }
         }
     }
 
     /// Waits for a while until a held file that was renamed is found under its new name.
-    fn seek(&mut self, job: &Job) {
+    fn wait_for_new_name(&mut self, job: &Job) {
         let mut sought = job.clone();
         if let Some(held) = &mut sought.held {
             held.was_awaited = true;
-            self.wait_for(sought, self.now() + LOOK_EVERY_NS);
+            self.schedule_check(sought, self.now() + CHECK_INTERVAL_NS);
         }
     }
 
     /// Records that a file is a copy of another file that was read up to the same offset. The record is made at once if
     /// the copy has a different position of its own, and otherwise when the copy is no longer written.
-    fn keep_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
-        let is_written = self.is_long_quiet(&job.path, self.stanza(job));
+    fn record_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
+        let is_written = self.is_inactive(&job.path, self.stanza(job));
         if is_written || was_read {
             let kept = self.sink.accept(EventBatch::default(), Some(end));
             kept.map_err(|error| InputError::sink(&job.path, error))?;
@@ -283,7 +283,7 @@ impl<'a> Worker<'a> {
         if is_written {
             return self.end(job);
         }
-        self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+        self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
         Ok(())
     }
 
@@ -313,31 +313,31 @@ impl<'a> Worker<'a> {
         let now = self.now();
         let wall = self.monitor.options.clock.now_ns();
         let Some(session) = self.open.get_mut(&job.number) else { return Ok(()) };
-        let (before, kept) = (session.tail.counted, session.tail.kept());
-        let reached = session.tail.read(wall, TURN_BYTES, &mut self.buffer, &mut *self.sink);
-        self.monitor.note_taken(&session.job, before, &session.tail);
+        let (before, kept) = (session.tail.counted, session.tail.delivered_offset());
+        let reached = session.tail.read(wall, TURN_BYTES_MAX, &mut self.buffer, &mut *self.sink);
+        self.monitor.record_read(&session.job, before, &session.tail);
         match reached? {
             ReadOutcome::More => {
-                session.note(now, true, kept);
-                self.monitor.roster.want(job.number);
+                session.record_read(now, true, kept);
+                self.monitor.roster.schedule(job.number);
             }
             ReadOutcome::Shrunk => {
-                self.cut(job.number)?;
-                self.monitor.roster.want(job.number);
+                self.close_changed(job.number)?;
+                self.monitor.roster.schedule(job.number);
             }
             ReadOutcome::End { has_grown } => {
-                session.note(now, has_grown, kept);
-                if self.is_long_quiet(&job.path, self.stanza(job)) {
+                session.record_read(now, has_grown, kept);
+                if self.is_inactive(&job.path, self.stanza(job)) {
                     return self.finish(job.number);
                 }
-                self.plan(job.number);
+                self.plan_check(job.number);
             }
         }
         Ok(())
     }
 
     /// True if a file has been unchanged for longer than files are kept open.
-    fn is_long_quiet(&self, path: &Path, stanza: &Stanza) -> bool {
+    fn is_inactive(&self, path: &Path, stanza: &Stanza) -> bool {
         let modified = path.metadata().ok().and_then(|metadata| crate::file::open::modified_ns(&metadata));
         let wait = wait_ns(stanza.settings.close_after_seconds);
         modified.is_some_and(|modified| self.monitor.options.clock.now_ns().saturating_sub(modified) > wait)
@@ -351,56 +351,60 @@ impl<'a> Worker<'a> {
         {
             self.due.pop_first();
             if self.waiting.remove(&number).is_some() {
-                self.monitor.roster.want(number);
+                self.monitor.roster.schedule(number);
             } else if let Some(session) = self.open.get(&number) {
                 let job = session.job.clone();
-                let done = if session.tail.has_more() { self.turn(&job) } else { self.rest(&job, now) };
+                let done =
+                    if session.tail.has_more() { self.continue_reading(&job) } else { self.run_due_check(&job, now) };
                 self.sink.end_file();
-                self.settle_turn(&job, done)?;
+                self.handle_read_result(&job, done)?;
             }
         }
         Ok(())
     }
 
     /// Performs the check that is due for a file without new data.
-    fn rest(&mut self, job: &Job, now: i64) -> Result<(), InputError> {
+    fn run_due_check(&mut self, job: &Job, now: i64) -> Result<(), InputError> {
         let settings = &self.stanza(job).settings;
-        let due = self.open.get(&job.number).map_or(Due::Nothing, |session| session.due(now, settings));
-        if due == Due::Nothing {
-            self.plan(job.number);
+        let due = self.open.get(&job.number).map_or(NextAction::Nothing, |session| session.next_action(now, settings));
+        if due == NextAction::Nothing {
+            self.plan_check(job.number);
             return Ok(());
         }
         self.sink.set_routing(settings.routing.as_deref());
         self.check(job)?;
         let Some(session) = self.open.get_mut(&job.number) else {
-            self.monitor.roster.want(job.number);
+            self.monitor.roster.schedule(job.number);
             return Ok(());
         };
-        if due == Due::Close {
+        if due == NextAction::Close {
             return self.finish(job.number);
         }
-        let (before, kept) = (session.tail.counted, session.tail.kept());
-        let taken =
-            if due == Due::Begin { session.tail.begin(&mut *self.sink) } else { session.tail.pause(&mut *self.sink) };
-        self.monitor.note_taken(&session.job, before, &session.tail);
+        let (before, kept) = (session.tail.counted, session.tail.delivered_offset());
+        let taken = if due == NextAction::Begin {
+            session.tail.begin(&mut *self.sink)
+        } else {
+            session.tail.pause(&mut *self.sink)
+        };
+        self.monitor.record_read(&session.job, before, &session.tail);
         match due {
-            Due::Pause => session.note_paused(now, kept),
-            _ => session.note(now, false, kept),
+            NextAction::Pause => session.record_pause(now, kept),
+            _ => session.record_read(now, false, kept),
         }
-        self.plan(job.number);
+        self.plan_check(job.number);
         taken
     }
 
     /// Sets the time of an open file's next check.
-    fn plan(&mut self, number: FileNumber) {
+    fn plan_check(&mut self, number: FileNumber) {
         let now = self.now();
         let Some(session) = self.open.get_mut(&number) else { return };
         self.due.remove(&(session.due_at, number));
-        session.plan(now, &self.monitor.stanzas[session.job.stanza].settings);
+        session.plan_check(now, &self.monitor.stanzas[session.job.stanza].settings);
         self.due.insert((session.due_at, number));
     }
 
-    fn wait_for(&mut self, mut job: Job, at: i64) {
+    fn schedule_check(&mut self, mut job: Job, at: i64) {
         if let Some(held) = job.held.take() {
             self.monitor.roster.hold(job.number, held);
         }
@@ -413,10 +417,10 @@ impl<'a> Worker<'a> {
         let Some(mut session) = self.close(number) else { return Ok(()) };
         let before = session.tail.counted;
         let finished = session.tail.finish(&mut *self.sink);
-        self.monitor.note_taken(&session.job, before, &session.tail);
+        self.monitor.record_read(&session.job, before, &session.tail);
         finished?;
         if session.tail.has_more() {
-            self.monitor.roster.want(number);
+            self.monitor.roster.schedule(number);
             return Ok(());
         }
         self.end(&session.job)
@@ -430,27 +434,27 @@ impl<'a> Worker<'a> {
 
     /// Closes a file at the limit of open files, preferably the longest quiet one without buffered data. Buffered data
     /// is handed over; the file's next turn resumes there.
-    fn make_room(&mut self) -> Result<(), InputError> {
+    fn close_for_limit(&mut self) -> Result<(), InputError> {
         if self.open.len() < self.monitor.options.open_max {
             return Ok(());
         }
-        let quietest = self.open.values().min_by_key(|session| (session.tail.is_waiting(), session.grown_at));
+        let quietest = self.open.values().min_by_key(|session| (session.tail.has_undelivered(), session.grown_at));
         let Some(job) = quietest.map(|session| session.job.clone()) else { return Ok(()) };
-        let taken = self.take_early(&job);
+        let taken = self.flush_early(&job);
         self.sink.end_file();
-        self.settle_turn(&job, taken)?;
+        self.handle_read_result(&job, taken)?;
         if let Some(session) = self.close(job.number)
             && session.tail.has_name(&job.path)
         {
-            let at = self.now() + LOOK_EVERY_NS;
-            self.wait_for(session.job, at);
+            let at = self.now() + CHECK_INTERVAL_NS;
+            self.schedule_check(session.job, at);
         }
         Ok(())
     }
 
     /// Hands over buffered data of an open file: also incomplete events if the file cannot be opened again.
-    fn take_early(&mut self, job: &Job) -> Result<(), InputError> {
-        if !self.open.get(&job.number).is_some_and(|session| session.tail.is_waiting()) {
+    fn flush_early(&mut self, job: &Job) -> Result<(), InputError> {
+        if !self.open.get(&job.number).is_some_and(|session| session.tail.has_undelivered()) {
             return Ok(());
         }
         self.sink.set_routing(self.stanza(job).settings.routing.as_deref());
@@ -463,7 +467,7 @@ impl<'a> Worker<'a> {
         } else {
             tail.finish(&mut *self.sink)
         };
-        self.monitor.note_taken(&session.job, before, &session.tail);
+        self.monitor.record_read(&session.job, before, &session.tail);
         taken
     }
 
@@ -473,8 +477,8 @@ impl<'a> Worker<'a> {
         if !self.stanza(job).settings.is_batch {
             return Ok(());
         }
-        if !self.is_long_quiet(&job.path, self.stanza(job)) {
-            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+        if !self.is_inactive(&job.path, self.stanza(job)) {
+            self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
             return Ok(());
         }
         self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
@@ -482,23 +486,23 @@ impl<'a> Worker<'a> {
     }
 
     /// True if a compressed file is complete, or has not been written for so long that it will stay incomplete.
-    fn is_written(&self, path: &Path) -> Result<bool, InputError> {
+    fn is_fully_written(&self, path: &Path) -> Result<bool, InputError> {
         let handle = Handle::open(path).map_err(|error| InputError::read(path, &error))?;
         let Some(handle) = handle else { return Ok(true) };
         let now = self.monitor.options.clock.now_ns();
-        let is_settled = |modified: i64| now.saturating_sub(modified) >= PACKED_SETTLED_NS;
-        Ok(handle.modified_ns().is_none_or(is_settled) || handle.is_whole())
+        let is_settled = |modified: i64| now.saturating_sub(modified) >= COMPRESSED_GROWTH_MAX_NS;
+        Ok(handle.modified_ns().is_none_or(is_settled) || handle.is_complete())
     }
 
     /// Adds a compressed file that is no longer written.
-    fn add_packed(&mut self, job: &Job) -> Result<(), InputError> {
+    fn add_compressed(&mut self, job: &Job) -> Result<(), InputError> {
         let stanza = self.stanza(job);
-        if !self.is_long_quiet(&job.path, stanza) {
-            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+        if !self.is_inactive(&job.path, stanza) {
+            self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
             return Ok(());
         }
-        if !self.is_written(&job.path)? {
-            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+        if !self.is_fully_written(&job.path)? {
+            self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
             return Ok(());
         }
         let SourceInfo { index, host, host_is_fixed, source, sourcetype } = self.info(job);
@@ -510,7 +514,7 @@ impl<'a> Worker<'a> {
             host_is_fixed,
             source: Some(source),
             sourcetype,
-            again: false,
+            ignore_positions: false,
             ended: Arc::default(),
             zone: None,
             now: self.monitor.options.clock.now_ns(),
@@ -518,7 +522,7 @@ impl<'a> Worker<'a> {
         let report = add_file(&job.path, &options, self.props, &mut *self.sink, &mut NoProgress)?;
         self.monitor.count(ReadCounts::default(), ReadCounts { bytes: report.bytes, events: report.events });
         for warning in &report.warnings {
-            (self.monitor.options.tell)(&format!("{}: {warning}", job.path.display()));
+            (self.monitor.options.report)(&format!("{}: {warning}", job.path.display()));
         }
         self.end(job)
     }

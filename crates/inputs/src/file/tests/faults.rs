@@ -43,7 +43,7 @@ fn a_pipe_is_opened_once_and_read_to_its_end() {
 }
 
 #[test]
-fn a_flipped_byte_is_found_by_the_checksum_of_any_member() {
+fn flipped_bytes_are_detected_in_every_member() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (lines(0..30_000), lines(30_000..60_000));
     let good = [gzip(&first), gzip(&second)].concat();
@@ -66,7 +66,7 @@ fn a_flipped_byte_is_found_by_the_checksum_of_any_member() {
 }
 
 #[test]
-fn a_wrong_length_and_a_wrong_checksum_of_small_files_are_faults() {
+fn wrong_lengths_and_checksums_of_small_files_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let good = gzip(&lines(0..20));
     for back in [1, 5] {
@@ -89,7 +89,7 @@ fn a_wrong_length_and_a_wrong_checksum_of_small_files_are_faults() {
 }
 
 #[test]
-fn a_file_with_nothing_but_damage_is_a_fault() {
+fn completely_damaged_files_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let noise: Vec<u8> = (0..5_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for magic in [&[0x28, 0xb5, 0x2f, 0xfd][..], &[0x1f, 0x8b], &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]] {
@@ -104,7 +104,7 @@ fn a_file_with_nothing_but_damage_is_a_fault() {
 }
 
 #[test]
-fn a_truncated_archive_counts_what_it_gave_and_goes_on_once_it_is_whole() {
+fn truncated_archives_report_their_events_and_resume() {
     let folder = tempfile::tempdir().unwrap();
     for count in [50, 50_000] {
         let text = lines(0..count);
@@ -127,7 +127,7 @@ fn a_truncated_archive_counts_what_it_gave_and_goes_on_once_it_is_whole() {
 }
 
 #[test]
-fn what_follows_the_last_member_is_a_warning_and_padding_is_none() {
+fn trailing_bytes_cause_a_warning_unless_padding() {
     let folder = tempfile::tempdir().unwrap();
     let (text, packed) = (lines(0..500), gzip(&lines(0..250)));
     let members = [packed, gzip(&lines(250..500))].concat();
@@ -142,7 +142,7 @@ fn what_follows_the_last_member_is_a_warning_and_padding_is_none() {
 }
 
 #[test]
-fn a_sink_that_fails_in_the_middle_gets_nothing_more_and_is_resumed() {
+fn failed_sinks_receive_nothing_more_and_resume_later() {
     let folder = tempfile::tempdir().unwrap();
     let text = lines(0..300_000);
     for (name, content) in [("a.log", text.clone().into_bytes()), ("a.gz", gzip(&text))] {
@@ -161,7 +161,7 @@ fn a_sink_that_fails_in_the_middle_gets_nothing_more_and_is_resumed() {
 }
 
 #[test]
-fn utf_16_is_known_by_its_mark() {
+fn utf_16_is_detected_by_its_byte_order_mark() {
     let folder = tempfile::tempdir().unwrap();
     for big in [false, true] {
         let unit = |unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() };

@@ -7,7 +7,7 @@
 use quarry_event::TimeNs;
 use serde_json::{Value, json};
 
-use crate::hec::body::Share;
+use crate::hec::body::MemoryReservation;
 use crate::hec::envelope::Envelope;
 use crate::hec::weight::with_json;
 
@@ -34,8 +34,8 @@ const INDEX_COPIES: usize = 4;
 pub(super) fn documents(
     body: &str,
     of_path: Option<&str>,
-    share: &mut Share,
-    lend: &dyn Fn() -> Share,
+    share: &mut MemoryReservation,
+    lend: &dyn Fn() -> MemoryReservation,
 ) -> Option<Vec<Document>> {
     let mut documents = Vec::new();
     let mut lines = body.lines().filter(|line| !line.trim().is_empty());
@@ -49,7 +49,7 @@ pub(super) fn documents(
         let Some(action) = action else { return share.refuse_as(lent) };
         let (action, index, id) = action?;
         let index = index.or_else(|| of_path.map(str::to_owned)).unwrap_or_default();
-        share.take(DOCUMENT_BYTES + line.len() + INDEX_COPIES * index.len())?;
+        share.reserve(DOCUMENT_BYTES + line.len() + INDEX_COPIES * index.len())?;
         let event = match action.as_str() {
             "index" | "create" => Ok(event_of(lines.next()?, &index, share, lend)?),
             "delete" => Err("events cannot be deleted"),
@@ -68,8 +68,8 @@ pub(super) fn documents(
 pub(super) fn document(
     body: &str,
     index: &str,
-    share: &mut Share,
-    lend: &dyn Fn() -> Share,
+    share: &mut MemoryReservation,
+    lend: &dyn Fn() -> MemoryReservation,
 ) -> Option<Result<Envelope, &'static str>> {
     let mut lent = lend();
     let is_object = with_json(body, &mut lent, Value::is_object);
@@ -83,8 +83,13 @@ pub(super) fn document(
     event_of(body, index, share, lend).map(Ok)
 }
 
-fn event_of(line: &str, index: &str, share: &mut Share, lend: &dyn Fn() -> Share) -> Option<Envelope> {
-    share.take(2 * line.len())?;
+fn event_of(
+    line: &str,
+    index: &str,
+    share: &mut MemoryReservation,
+    lend: &dyn Fn() -> MemoryReservation,
+) -> Option<Envelope> {
+    share.reserve(2 * line.len())?;
     let mut lent = lend();
     let read = with_json(line, &mut lent, |document| {
         let host = match &document["host"] {
@@ -130,15 +135,15 @@ pub(super) fn item(document: &Document, number: usize, outcome: Result<(), (u16,
 
 #[cfg(test)]
 mod tests {
-    use crate::hec::body::{Budget, Share};
+    use crate::hec::body::{Budget, MemoryReservation};
 
     fn documents(body: &str, of_path: Option<&str>) -> Option<Vec<super::Document>> {
         let budget = Budget::new(1 << 20);
-        super::documents(body, of_path, &mut Share::new(&budget), &|| Share::new(&budget))
+        super::documents(body, of_path, &mut MemoryReservation::new(&budget), &|| MemoryReservation::new(&budget))
     }
 
     #[test]
-    fn documents_are_events_as_they_stand() {
+    fn documents_become_events_unchanged() {
         let body = "{\"index\":{\"_index\":\"a\",\"_id\":\"7\"}}\n{\"@timestamp\":\"2026-11-20T10:00:00.5Z\",  \"n\":1.0}\n\n\
                     {\"create\":{}}\n{\"@timestamp\":1795225170001,\"host\":{\"name\":\"h\"}}\n\
                     {\"update\":{}}\n{\"doc\":{}}\n{\"delete\":{\"_id\":\"1\"}}\n";

@@ -3,7 +3,7 @@
 //! A call is a POST over HTTP/2. Its body is one message after five bytes (compression flag and length); the answer is
 //! an empty message followed by a status. The status of a refusal says whether a retry helps.
 //!
-//! OTLP over HTTP refuses with the same statuses ([`refused_over_http`]).
+//! OTLP over HTTP refuses with the same statuses ([`http_refusal`]).
 //!
 //! Not here: streams, deadlines (a sender that gives up retries), reflection.
 
@@ -18,10 +18,10 @@ use axum::routing::post;
 use http_body_util::{BodyExt, Full};
 use serde_json::json;
 
-use super::{Collector, Form, Reader, read_logs, read_metrics, read_traces, sent, store};
+use super::{BodyEncoding, Collector, Reader, read_logs, read_metrics, read_traces, receive_request, store};
 use crate::hec::answer::{self, Code};
 use crate::hec::body::BodyError;
-use crate::hec::{TOO_SLOW, swells};
+use crate::hec::{TOO_SLOW_TEXT, decoded_too_large_text};
 
 /// Media type of calls; a suffix may follow, as in `application/grpc+proto`.
 const MEDIA_TYPE: &str = "application/grpc";
@@ -72,8 +72,10 @@ impl From<BodyError> for Refusal {
                 let text = format!("the message exceeds {bytes} bytes; send fewer records at a time");
                 return Refusal::new(Status::ResourceExhausted, text);
             }
-            BodyError::DecodedTooLarge(bytes) => return Refusal::new(Status::ResourceExhausted, swells(bytes)),
-            BodyError::TooSlow => return Refusal::new(Status::Unavailable, TOO_SLOW),
+            BodyError::DecodedTooLarge(bytes) => {
+                return Refusal::new(Status::ResourceExhausted, decoded_too_large_text(bytes));
+            }
+            BodyError::TooSlow => return Refusal::new(Status::Unavailable, TOO_SLOW_TEXT),
             BodyError::Refused(answer) => answer,
         };
         let (_, status, text) = answer.code.row();
@@ -90,7 +92,7 @@ impl From<BodyError> for Refusal {
 
 /// A refusal of OTLP over HTTP: a `google.rpc.Status` in the encoding of the request. Exporters go by the HTTP status
 /// and retry after 429, 502, 503 and 504 only.
-pub(super) fn refused_over_http(error: BodyError, form: Form) -> Response {
+pub(super) fn http_refusal(error: BodyError, form: BodyEncoding) -> Response {
     let http = match &error {
         BodyError::TooLarge(_) | BodyError::DecodedTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
@@ -99,7 +101,7 @@ pub(super) fn refused_over_http(error: BodyError, form: Form) -> Response {
     let refusal = Refusal::from(error);
     let is_retried = refusal.status == Status::Unavailable && http != StatusCode::TOO_MANY_REQUESTS;
     let http = if is_retried { StatusCode::SERVICE_UNAVAILABLE } else { http };
-    if matches!(form, Form::Json) {
+    if matches!(form, BodyEncoding::Json) {
         return answer::json(http, &json!({ "code": refusal.status.number(), "message": refusal.text }));
     }
     let media_type = [(header::CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"))];
@@ -142,28 +144,28 @@ pub(in crate::hec) fn router() -> Router<Arc<Collector>> {
         .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(logs))
         .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(metrics))
         .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", post(traces))
-        .fallback(unknown)
+        .fallback(unsupported_service)
 }
 
 async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    ended(call(collector, request, read_logs).await)
+    to_response(call(collector, request, read_logs).await)
 }
 
 async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    ended(call(collector, request, read_metrics).await)
+    to_response(call(collector, request, read_metrics).await)
 }
 
 async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    ended(call(collector, request, read_traces).await)
+    to_response(call(collector, request, read_traces).await)
 }
 
 /// Unsupported services, such as profiles.
-async fn unknown(request: Request) -> Response {
+async fn unsupported_service(request: Request) -> Response {
     let text = format!("there is no {}: logs, metrics and traces are accepted", request.uri().path());
     Refusal::new(Status::Unimplemented, text).into_response()
 }
 
-fn ended(outcome: Result<(), Refusal>) -> Response {
+fn to_response(outcome: Result<(), Refusal>) -> Response {
     if let Err(refusal) = outcome {
         return refusal.into_response();
     }
@@ -183,8 +185,8 @@ async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Resu
         ));
     }
     let encoding = of_header(ENCODING).to_ascii_lowercase();
-    let mut sent = sent(collector, request).await?;
-    let is_packed = open(&mut sent.kept.bytes)?;
+    let mut sent = receive_request(collector, request).await?;
+    let is_packed = remove_prefix(&mut sent.kept.bytes)?;
     sent.headers.remove(header::CONTENT_ENCODING);
     if is_packed {
         if encoding != "gzip" {
@@ -193,11 +195,11 @@ async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Resu
         }
         sent.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    store(sent, Form::Protobuf, read).await.map_err(Refusal::from)
+    store(sent, BodyEncoding::Protobuf, read).await.map_err(Refusal::from)
 }
 
 /// Removes the prefix of a call's message; returns true if the message is compressed.
-fn open(bytes: &mut Vec<u8>) -> Result<bool, Refusal> {
+fn remove_prefix(bytes: &mut Vec<u8>) -> Result<bool, Refusal> {
     let broken = || Refusal::new(Status::InvalidArgument, "the body is not one whole message");
     let (prefix, message) = bytes.split_first_chunk::<PREFIX_BYTES>().ok_or_else(broken)?;
     let [packed, length @ ..] = *prefix;
@@ -210,23 +212,23 @@ fn open(bytes: &mut Vec<u8>) -> Result<bool, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refusal, Status, open, status_message};
+    use super::{Refusal, Status, remove_prefix, status_message};
     use crate::hec::answer::Code;
     use crate::hec::body::BodyError;
 
     #[test]
-    fn one_whole_message_is_opened_and_nothing_else() {
+    fn only_one_complete_message_is_accepted() {
         let mut bytes = vec![0, 0, 0, 0, 2, 7, 8];
-        assert!(matches!(open(&mut bytes), Ok(false)));
+        assert!(matches!(remove_prefix(&mut bytes), Ok(false)));
         assert_eq!(bytes, [7, 8]);
-        assert!(matches!(open(&mut vec![1, 0, 0, 0, 0]), Ok(true)));
+        assert!(matches!(remove_prefix(&mut vec![1, 0, 0, 0, 0]), Ok(true)));
         for broken in [&[][..], &[0, 0, 0], &[0, 0, 0, 0, 2, 7], &[0, 0, 0, 0, 1, 7, 0, 0, 0, 0, 0], &[2, 0, 0, 0, 0]] {
-            assert!(open(&mut broken.to_vec()).is_err(), "{broken:?}");
+            assert!(remove_prefix(&mut broken.to_vec()).is_err(), "{broken:?}");
         }
     }
 
     #[test]
-    fn a_status_is_a_message_of_two_fields() {
+    fn status_message_has_two_fields() {
         assert_eq!(status_message(Status::InvalidArgument, "no"), b"\x08\x03\x12\x02no");
         let long = "x".repeat(300);
         let message = status_message(Status::Unavailable, &long);
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn only_transient_failures_ask_for_a_retry() {
+    fn only_transient_failures_request_a_retry() {
         let status = |code: Code| Refusal::from(BodyError::from(code)).status;
         assert_eq!(status(Code::Busy), Status::Unavailable);
         assert_eq!(status(Code::ServerError), Status::Unavailable);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_values_is_one_event() {
+    fn value_lists_become_one_event() {
         let body = r#"[{"values":[1901474177,25.5],"dstypes":["derive","derive"],"dsnames":["rx","tx"],
             "time":1795225000.250,"interval":10.000,"host":"web4","plugin":"interface","plugin_instance":"eth0",
             "type":"if_octets","type_instance":""}]
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bodies_are_none_of_collectds() {
+    fn other_bodies_are_not_recognised_as_collectd() {
         for body in [
             "text",
             r#"{"event":"x"}"#,

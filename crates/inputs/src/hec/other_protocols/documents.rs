@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bulk::{self, Document};
-use super::{Sent, answer_of_bulk, bulk_of_kind, elastic, refused, sent, wait};
+use super::{ReceivedRequest, bulk_of_kind, elastic_error, elastic_response, receive_request, store_document, wait};
 use crate::hec::Collector;
-use crate::hec::body::{BodyError, Share};
+use crate::hec::body::{BodyError, MemoryReservation};
 use crate::hec::receive::{Receiver, RequestMetadata};
 
 /// Endpoint that old clients request below the type `_doc`.
@@ -42,46 +42,46 @@ pub(super) async fn put(
 }
 
 /// Refuses to return a document: events can only be read by searches.
-pub(super) async fn read() -> Response {
+pub(super) async fn refuse_read() -> Response {
     refusal("documents are not read one by one: search for them over the management address")
 }
 
 /// Refuses to change a document: events are immutable.
-pub(super) async fn change() -> Response {
+pub(super) async fn refuse_change() -> Response {
     refusal("events cannot be updated or deleted one by one")
 }
 
 fn refusal(reason: &str) -> Response {
     let error = json!({ "type": "illegal_argument_exception", "reason": reason });
-    elastic(StatusCode::BAD_REQUEST, &json!({ "error": error, "status": 400 }))
+    elastic_response(StatusCode::BAD_REQUEST, &json!({ "error": error, "status": 400 }))
 }
 
 async fn take(collector: Arc<Collector>, index: String, id: Option<String>, request: Request) -> Response {
-    let Sent { collector, token, sender, kept, headers } = match sent(collector, request).await {
+    let ReceivedRequest { collector, token, sender, kept, headers } = match receive_request(collector, request).await {
         Ok(sent) => sent,
-        Err(error) => return refused(error),
+        Err(error) => return elastic_error(error),
     };
     let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
-        let kept = kept.unpack(&headers)?;
+        let kept = kept.decompress(&headers)?;
         let now = collector.clock.now_ns();
         let id = id.unwrap_or_else(|| format!("{:016x}", xxh3_64_with_seed(&kept.bytes, now.cast_unsigned())));
         let body = String::from_utf8_lossy(&kept.bytes);
-        let mut share = Share::new(&collector.budget);
-        let lend = || Share::new(&collector.budget);
+        let mut share = MemoryReservation::new(&collector.budget);
+        let lend = || MemoryReservation::new(&collector.budget);
         let Some(event) = bulk::document(body.trim(), &index, &mut share, &lend) else {
             return Err(share.refusal());
         };
         let document = Document { action: "index".to_owned(), index, id: Some(id), event };
         let mut receiver = Receiver::new(&collector.destination, &token, &RequestMetadata::default(), &sender, now);
-        let outcome = answer_of_bulk(&document, 0, &mut receiver);
+        let outcome = store_document(&document, 0, &mut receiver);
         wait(receiver).map_err(BodyError::Refused)?;
         Ok(document_response(&document, outcome))
     };
     match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
-        Ok((status, body)) => elastic(status, &body),
-        Err(error) => refused(error),
+        Ok((status, body)) => elastic_response(status, &body),
+        Err(error) => elastic_error(error),
     }
 }
 

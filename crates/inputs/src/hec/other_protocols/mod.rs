@@ -28,10 +28,10 @@ use quarry_conf::HttpToken;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Code};
-use super::body::{BodyError, BudgetedBody, Share};
+use super::body::{BodyError, BudgetedBody, MemoryReservation};
 use super::envelope::Envelope;
 use super::receive::{Receiver, RequestMetadata, answer_of};
-use super::{Collector, Query, TOO_SLOW, answered, sender, swells, weight};
+use super::{Collector, Query, TOO_SLOW_TEXT, decoded_too_large_text, default_host, to_response, weight};
 
 /// Version reported to Elasticsearch's clients; they send requests that this version accepts.
 const ELASTICSEARCH_VERSION: &str = "7.17.0";
@@ -54,15 +54,15 @@ pub(super) fn router() -> Router<Arc<Collector>> {
         .route("/{index}/_doc", post(documents::add))
         .route(
             "/{index}/_doc/{id}",
-            post(documents::put).put(documents::put).get(documents::read).delete(documents::change),
+            post(documents::put).put(documents::put).get(documents::refuse_read).delete(documents::refuse_change),
         )
-        .route("/{index}/_update/{id}", post(documents::change))
+        .route("/{index}/_update/{id}", post(documents::refuse_change))
         .route("/{index}/_create/{id}", post(documents::put).put(documents::put))
 }
 
 /// Encoding of a body.
 #[derive(Clone, Copy)]
-enum Form {
+enum BodyEncoding {
     Json,
     Protobuf,
     /// Snappy-compressed protobuf.
@@ -70,58 +70,58 @@ enum Form {
 }
 
 /// Decodes a request into events.
-type Reader = fn(&[u8], Form, &mut Events) -> Option<()>;
+type Reader = fn(&[u8], BodyEncoding, &mut Events) -> Option<()>;
 
 /// Events of a request, with the memory reserved for decoding and storing them.
 struct Events {
     read: Vec<Envelope>,
-    share: Share,
+    share: MemoryReservation,
 }
 
 impl Events {
     /// Creates an empty list of events with a budget for bodies of this size.
     #[cfg(test)]
     fn with(body_bytes_max: u64) -> Events {
-        Events { read: Vec::new(), share: Share::new(&super::body::Budget::new(body_bytes_max)) }
+        Events { read: Vec::new(), share: MemoryReservation::new(&super::body::Budget::new(body_bytes_max)) }
     }
 
     /// Adds an event; `None` if memory runs out.
     fn push(&mut self, event: Envelope) -> Option<()> {
-        self.share.take(event.held_bytes())?;
+        self.share.reserve(event.held_bytes())?;
         self.read.push(event);
         Some(())
     }
 }
 
 async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    let form = form_of(request.headers(), Form::Protobuf);
+    let form = body_encoding(request.headers(), BodyEncoding::Protobuf);
     telemetry_response(take(collector, request, form, read_logs).await, form)
 }
 
 async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    let form = form_of(request.headers(), Form::Protobuf);
+    let form = body_encoding(request.headers(), BodyEncoding::Protobuf);
     telemetry_response(take(collector, request, form, read_metrics).await, form)
 }
 
 async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    let form = form_of(request.headers(), Form::Protobuf);
+    let form = body_encoding(request.headers(), BodyEncoding::Protobuf);
     telemetry_response(take(collector, request, form, read_traces).await, form)
 }
 
-fn read_traces(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
+fn read_traces(bytes: &[u8], form: BodyEncoding, events: &mut Events) -> Option<()> {
     spans::traces(&value(bytes, form, &spans::TRACES, &mut events.share)?, events)
 }
 
-fn read_logs(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
+fn read_logs(bytes: &[u8], form: BodyEncoding, events: &mut Events) -> Option<()> {
     telemetry::logs(&value(bytes, form, &telemetry::LOGS, &mut events.share)?, events)
 }
 
-fn read_metrics(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
+fn read_metrics(bytes: &[u8], form: BodyEncoding, events: &mut Events) -> Option<()> {
     telemetry::metrics(&value(bytes, form, &telemetry::METRICS, &mut events.share)?, events)
 }
 
 async fn push(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    let form = form_of(request.headers(), Form::Snappy);
+    let form = body_encoding(request.headers(), BodyEncoding::Snappy);
     let taken = take(collector, request, form, |bytes, form, events| {
         streams::push(&value(bytes, form, &streams::PUSH, &mut events.share)?, events)
     });
@@ -129,34 +129,36 @@ async fn push(State(collector): State<Arc<Collector>>, request: Request) -> Resp
 }
 
 async fn write(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    let taken = take(collector, request, Form::Snappy, |bytes, form, events| {
+    let taken = take(collector, request, BodyEncoding::Snappy, |bytes, form, events| {
         streams::write(&value(bytes, form, &streams::WRITE, &mut events.share)?, events)
     });
     plain_response(taken.await, StatusCode::NO_CONTENT)
 }
 
 /// Encoding of a request: JSON, or `binary`, the protocol's binary encoding.
-fn form_of(headers: &HeaderMap, binary: Form) -> Form {
+fn body_encoding(headers: &HeaderMap, binary: BodyEncoding) -> BodyEncoding {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.starts_with("application/json") { Form::Json } else { binary }
+    if kind.starts_with("application/json") { BodyEncoding::Json } else { binary }
 }
 
-fn value(bytes: &[u8], form: Form, schema: &protobuf::Schema, share: &mut Share) -> Option<Value> {
+fn value(bytes: &[u8], form: BodyEncoding, schema: &protobuf::Schema, share: &mut MemoryReservation) -> Option<Value> {
     match form {
-        Form::Json => weight::read_json(bytes, share),
-        Form::Protobuf | Form::Snappy => protobuf::decode(bytes, schema, &mut |bytes| share.take(bytes)),
+        BodyEncoding::Json => weight::read_json(bytes, share),
+        BodyEncoding::Protobuf | BodyEncoding::Snappy => {
+            protobuf::decode(bytes, schema, &mut |bytes| share.reserve(bytes))
+        }
     }
 }
 
 fn plain_response(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
-    outcome.map_or_else(|error| answered(Err(error)), |()| good.into_response())
+    outcome.map_or_else(|error| to_response(Err(error)), |()| good.into_response())
 }
 
 /// Answers an OTLP request in its own encoding; an empty body means success.
-fn telemetry_response(outcome: Result<(), BodyError>, form: Form) -> Response {
+fn telemetry_response(outcome: Result<(), BodyError>, form: BodyEncoding) -> Response {
     match (outcome, form) {
-        (Err(error), form) => calls::refused_over_http(error, form),
-        (Ok(()), Form::Json) => answer::json(StatusCode::OK, &json!({})),
+        (Err(error), form) => calls::http_refusal(error, form),
+        (Ok(()), BodyEncoding::Json) => answer::json(StatusCode::OK, &json!({})),
         (Ok(()), _) => {
             let kind = HeaderValue::from_static("application/x-protobuf");
             ([(header::CONTENT_TYPE, kind)], Vec::new()).into_response()
@@ -165,7 +167,7 @@ fn telemetry_response(outcome: Result<(), BodyError>, form: Form) -> Response {
 }
 
 /// A received body with its headers and sender.
-struct Sent {
+struct ReceivedRequest {
     collector: Arc<Collector>,
     token: Arc<HttpToken>,
     sender: String,
@@ -173,7 +175,7 @@ struct Sent {
     headers: HeaderMap,
 }
 
-async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, BodyError> {
+async fn receive_request(collector: Arc<Collector>, mut request: Request) -> Result<ReceivedRequest, BodyError> {
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     // Like Splunk's collector, ours does not accept `Bearer`, so the scheme is replaced here.
     let token = shown.and_then(|value| value.strip_prefix("Bearer ")).map(|token| format!("Splunk {token}"));
@@ -181,31 +183,31 @@ async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, B
         request.headers_mut().insert(header::AUTHORIZATION, value);
     }
     let token = collector.authorise(request.headers(), &Query::of(request.uri()))?;
-    let (sender, headers) = (sender(&request, &token), request.headers().clone());
+    let (sender, headers) = (default_host(&request, &token), request.headers().clone());
     let kept = BudgetedBody::of(request, &collector.budget).await?;
-    Ok(Sent { collector, token, sender, kept, headers })
+    Ok(ReceivedRequest { collector, token, sender, kept, headers })
 }
 
 /// Stores the events of a request; stores nothing if the body cannot be decoded.
-async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Reader) -> Result<(), BodyError> {
-    store(sent(collector, request).await?, form, read).await
+async fn take(collector: Arc<Collector>, request: Request, form: BodyEncoding, read: Reader) -> Result<(), BodyError> {
+    store(receive_request(collector, request).await?, form, read).await
 }
 
 /// Stores the events of a body.
-async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
-    let Sent { collector, token, sender, kept, mut headers } = sent;
+async fn store(sent: ReceivedRequest, form: BodyEncoding, read: Reader) -> Result<(), BodyError> {
+    let ReceivedRequest { collector, token, sender, kept, mut headers } = sent;
     let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
-    let is_packed = matches!(form, Form::Snappy) || headers.contains_key(header::CONTENT_ENCODING);
+    let is_packed = matches!(form, BodyEncoding::Snappy) || headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
-        if matches!(form, Form::Snappy) {
+        if matches!(form, BodyEncoding::Snappy) {
             // Snappy compression is part of the protocol, not an encoding of HTTP.
             headers.remove(header::CONTENT_ENCODING);
         }
-        let mut kept = kept.unpack(&headers)?;
-        if matches!(form, Form::Snappy) {
-            kept = kept.unsnapped()?;
+        let mut kept = kept.decompress(&headers)?;
+        if matches!(form, BodyEncoding::Snappy) {
+            kept = kept.decompress_snappy()?;
         }
-        let mut events = Events { read: Vec::new(), share: Share::new(&collector.budget) };
+        let mut events = Events { read: Vec::new(), share: MemoryReservation::new(&collector.budget) };
         if read(&kept.bytes, form, &mut events).is_none() {
             return Err(events.share.refusal());
         }
@@ -218,8 +220,8 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
         );
         for (at, mut event) in std::mem::take(&mut events.read).into_iter().enumerate() {
             if let Some(name) = event.index.take() {
-                let refused = |code| BodyError::Refused(Answer::about(code, at as u64 + 1));
-                event.index = receiver.index_named(&name).map_err(refused)?;
+                let refused = |code| BodyError::Refused(Answer::for_event(code, at as u64 + 1));
+                event.index = receiver.allowed_index(&name).map_err(refused)?;
             }
             if !event.raw.is_empty() {
                 receiver.event(event, at as u64).map_err(BodyError::Refused)?;
@@ -240,11 +242,11 @@ async fn ready() -> &'static str {
 }
 
 /// An answer acceptable to Elasticsearch's clients.
-fn elastic(status: StatusCode, body: &Value) -> Response {
-    as_elastic(answer::json(status, body))
+fn elastic_response(status: StatusCode, body: &Value) -> Response {
+    mark_as_elastic(answer::json(status, body))
 }
 
-fn as_elastic(mut response: Response) -> Response {
+fn mark_as_elastic(mut response: Response) -> Response {
     response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
 }
@@ -258,19 +260,19 @@ async fn about() -> Response {
         "name": "quarry", "cluster_name": "quarry", "cluster_uuid": "quarry", "version": version,
         "tagline": "You Know, for Search"
     });
-    elastic(StatusCode::OK, &body)
+    elastic_response(StatusCode::OK, &body)
 }
 
 async fn license() -> Response {
     let license = json!({"status": "active", "type": "basic", "mode": "basic", "uid": "quarry"});
-    elastic(StatusCode::OK, &json!({ "license": license }))
+    elastic_response(StatusCode::OK, &json!({ "license": license }))
 }
 
 async fn health() -> Response {
     let body = json!({
         "cluster_name": "quarry", "status": "green", "timed_out": false, "number_of_nodes": 1, "number_of_data_nodes": 1
     });
-    elastic(StatusCode::OK, &body)
+    elastic_response(StatusCode::OK, &body)
 }
 
 async fn bulk_without_index(State(collector): State<Arc<Collector>>, request: Request) -> Response {
@@ -294,17 +296,17 @@ async fn bulk_of_kind(
 }
 
 async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request) -> Response {
-    let Sent { collector, token, sender, kept, headers } = match sent(collector, request).await {
+    let ReceivedRequest { collector, token, sender, kept, headers } = match receive_request(collector, request).await {
         Ok(sent) => sent,
-        Err(error) => return refused(error),
+        Err(error) => return elastic_error(error),
     };
     let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
-        let kept = kept.unpack(&headers)?;
+        let kept = kept.decompress(&headers)?;
         let body = String::from_utf8_lossy(&kept.bytes);
-        let mut share = Share::new(&collector.budget);
-        let lend = || Share::new(&collector.budget);
+        let mut share = MemoryReservation::new(&collector.budget);
+        let lend = || MemoryReservation::new(&collector.budget);
         let Some(documents) = bulk::documents(&body, index.as_deref(), &mut share, &lend) else {
             return Err(share.refusal());
         };
@@ -317,7 +319,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         );
         let (mut items, mut has_errors) = (String::new(), false);
         for (number, document) in documents.iter().enumerate() {
-            let outcome = answer_of_bulk(document, number as u64, &mut receiver);
+            let outcome = store_document(document, number as u64, &mut receiver);
             has_errors |= outcome.is_err();
             if number > 0 {
                 items.push(',');
@@ -329,29 +331,29 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
     };
     match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
-        Ok(body) => as_elastic(answer::json_text(StatusCode::OK, body)),
-        Err(error) => refused(error),
+        Ok(body) => mark_as_elastic(answer::json_text(StatusCode::OK, body)),
+        Err(error) => elastic_error(error),
     }
 }
 
 /// Stores a document. The error has the status and the text for its sender.
-fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
+fn store_document(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
     let event = document.event.as_ref().map_err(|reason| (400, (*reason).to_owned()))?;
     let refused = |code: Code| {
         let (_, status, text) = code.row();
         (status.as_u16(), text.to_owned())
     };
-    let index = receiver.index_named(&document.index).map_err(refused)?;
+    let index = receiver.allowed_index(&document.index).map_err(refused)?;
     receiver.event(Envelope { index, ..event.clone() }, at).map_err(|answer| refused(answer.code))
 }
 
 /// An error in Elasticsearch's format, which its clients display.
-fn refused(error: BodyError) -> Response {
+fn elastic_error(error: BodyError) -> Response {
     let (status, reason) = match error {
         BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
-        BodyError::DecodedTooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, swells(bytes)),
+        BodyError::DecodedTooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, decoded_too_large_text(bytes)),
         // Elasticsearch clients retry after 429.
-        BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW.to_owned()),
+        BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW_TEXT.to_owned()),
         BodyError::Refused(answer) => {
             let (_, status, text) = answer.code.row();
             let status = if status == StatusCode::SERVICE_UNAVAILABLE { StatusCode::TOO_MANY_REQUESTS } else { status };
@@ -359,5 +361,5 @@ fn refused(error: BodyError) -> Response {
         }
     };
     let error = json!({ "type": "refused", "reason": reason });
-    elastic(status, &json!({ "error": error, "status": status.as_u16() }))
+    elastic_response(status, &json!({ "error": error, "status": status.as_u16() }))
 }

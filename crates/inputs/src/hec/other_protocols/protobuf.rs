@@ -35,12 +35,12 @@ pub(super) enum Kind {
 }
 
 /// A field with at most one value.
-pub(super) const fn one(number: u64, name: &'static str, kind: Kind) -> Field {
+pub(super) const fn single(number: u64, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind, is_repeated: false }
 }
 
 /// A repeated field.
-pub(super) const fn many(number: u64, name: &'static str, kind: Kind) -> Field {
+pub(super) const fn repeated(number: u64, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind, is_repeated: true }
 }
 
@@ -146,23 +146,23 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{Kind, Schema, Value, many, one};
+    use super::{Kind, Schema, Value, repeated, single};
 
     fn decode(bytes: &[u8], schema: &Schema) -> Option<Value> {
         super::decode(bytes, schema, &mut |_| Some(()))
     }
 
-    static INNER: Schema = Schema(&[one(1, "text", Kind::Text), many(2, "again", Kind::Message(&INNER))]);
+    static INNER: Schema = Schema(&[single(1, "text", Kind::Text), repeated(2, "again", Kind::Message(&INNER))]);
     static OUTER: Schema = Schema(&[
-        many(1, "inner", Kind::Message(&INNER)),
-        one(2, "signed", Kind::Signed),
-        one(3, "double", Kind::Double),
-        many(4, "packed", Kind::Fixed),
-        one(5, "id", Kind::Bytes),
+        repeated(1, "inner", Kind::Message(&INNER)),
+        single(2, "signed", Kind::Signed),
+        single(3, "double", Kind::Double),
+        repeated(4, "packed", Kind::Fixed),
+        single(5, "id", Kind::Bytes),
     ]);
 
     #[test]
-    fn fields_of_the_table_are_read_and_others_passed_over() {
+    fn schema_fields_are_decoded_and_others_skipped() {
         let mut bytes = b"\x0a\x07\x0a\x01a\x12\x02\x0a\x00\x0a\x03\x0a\x01b".to_vec();
         bytes.extend(b"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x19\0\0\0\0\0\0\xf8\x3f\x7a\x02zz\x2a\x02\x01\xab");
         bytes.extend(b"\x22\x10\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_much_memory_is_not_read() {
+    fn messages_beyond_the_memory_limit_are_refused() {
         let mut left = 10_000_usize;
         let mut memory = |bytes| left.checked_sub(bytes).map(|rest| left = rest);
         assert!(super::decode(&b"\x0a\x00".repeat(10), &OUTER, &mut memory).is_some());
@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             drop(decode(&bytes, &OUTER));
         }
     }

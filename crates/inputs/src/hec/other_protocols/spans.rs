@@ -10,7 +10,7 @@ use quarry_event::TimeNs;
 use serde_json::{Map, Value, json};
 
 use super::Events;
-use super::protobuf::{Kind, Schema, many, one};
+use super::protobuf::{Kind, Schema, repeated, single};
 use super::telemetry::{PAIR, RESOURCE, add_attributes, list, nanos, object};
 use crate::hec::envelope::Envelope;
 
@@ -29,37 +29,38 @@ const KINDS: [&str; 6] = [
 const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
 
 static EVENT: Schema = Schema(&[
-    one(1, "timeUnixNano", Kind::Fixed),
-    one(2, "name", Kind::Text),
-    many(3, "attributes", Kind::Message(&PAIR)),
+    single(1, "timeUnixNano", Kind::Fixed),
+    single(2, "name", Kind::Text),
+    repeated(3, "attributes", Kind::Message(&PAIR)),
 ]);
 static LINK: Schema = Schema(&[
-    one(1, "traceId", Kind::Bytes),
-    one(2, "spanId", Kind::Bytes),
-    one(3, "traceState", Kind::Text),
-    many(4, "attributes", Kind::Message(&PAIR)),
+    single(1, "traceId", Kind::Bytes),
+    single(2, "spanId", Kind::Bytes),
+    single(3, "traceState", Kind::Text),
+    repeated(4, "attributes", Kind::Message(&PAIR)),
 ]);
-static STATUS: Schema = Schema(&[one(2, "message", Kind::Text), one(3, "code", Kind::Signed)]);
+static STATUS: Schema = Schema(&[single(2, "message", Kind::Text), single(3, "code", Kind::Signed)]);
 static SPAN: Schema = Schema(&[
-    one(1, "traceId", Kind::Bytes),
-    one(2, "spanId", Kind::Bytes),
-    one(3, "traceState", Kind::Text),
-    one(4, "parentSpanId", Kind::Bytes),
-    one(5, "name", Kind::Text),
-    one(6, "kind", Kind::Signed),
-    one(7, "startTimeUnixNano", Kind::Fixed),
-    one(8, "endTimeUnixNano", Kind::Fixed),
-    many(9, "attributes", Kind::Message(&PAIR)),
-    many(11, "events", Kind::Message(&EVENT)),
-    many(13, "links", Kind::Message(&LINK)),
-    one(15, "status", Kind::Message(&STATUS)),
+    single(1, "traceId", Kind::Bytes),
+    single(2, "spanId", Kind::Bytes),
+    single(3, "traceState", Kind::Text),
+    single(4, "parentSpanId", Kind::Bytes),
+    single(5, "name", Kind::Text),
+    single(6, "kind", Kind::Signed),
+    single(7, "startTimeUnixNano", Kind::Fixed),
+    single(8, "endTimeUnixNano", Kind::Fixed),
+    repeated(9, "attributes", Kind::Message(&PAIR)),
+    repeated(11, "events", Kind::Message(&EVENT)),
+    repeated(13, "links", Kind::Message(&LINK)),
+    single(15, "status", Kind::Message(&STATUS)),
 ]);
-static SCOPE: Schema = Schema(&[one(1, "name", Kind::Text), one(2, "version", Kind::Text)]);
-static SCOPE_SPANS: Schema = Schema(&[one(1, "scope", Kind::Message(&SCOPE)), many(2, "spans", Kind::Message(&SPAN))]);
+static SCOPE: Schema = Schema(&[single(1, "name", Kind::Text), single(2, "version", Kind::Text)]);
+static SCOPE_SPANS: Schema =
+    Schema(&[single(1, "scope", Kind::Message(&SCOPE)), repeated(2, "spans", Kind::Message(&SPAN))]);
 static RESOURCE_SPANS: Schema =
-    Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeSpans", Kind::Message(&SCOPE_SPANS))]);
+    Schema(&[single(1, "resource", Kind::Message(&RESOURCE)), repeated(2, "scopeSpans", Kind::Message(&SCOPE_SPANS))]);
 /// Schema of a request with traces.
-pub(super) static TRACES: Schema = Schema(&[many(1, "resourceSpans", Kind::Message(&RESOURCE_SPANS))]);
+pub(super) static TRACES: Schema = Schema(&[repeated(1, "resourceSpans", Kind::Message(&RESOURCE_SPANS))]);
 
 /// Adds the events of a request with traces.
 pub(super) fn traces(request: &Value, events: &mut Events) -> Option<()> {
@@ -102,14 +103,14 @@ fn text_of(span: &Value, scope: &Value, resource: &Map<String, Value>) -> String
     {
         put(name, span[key].clone());
     }
-    put("kind", word(&span["kind"], &KINDS));
+    put("kind", enum_name(&span["kind"], &KINDS));
     put("start_time", start.into());
     put("end_time", end.into());
     put("duration_ns", start.zip(end).and_then(|(start, end): (TimeNs, TimeNs)| end.checked_sub(start)).into());
     let status = &span["status"];
     put(
         "status",
-        json!({"code": word(&status["code"], &STATUSES), "message": status["message"].as_str().unwrap_or("")}),
+        json!({"code": enum_name(&status["code"], &STATUSES), "message": status["message"].as_str().unwrap_or("")}),
     );
     put("attributes", Value::Object(object(list(span, "attributes"))));
     put("events", list(span, "events").iter().map(event_of).collect());
@@ -135,7 +136,7 @@ fn link_of(link: &Value) -> Value {
 }
 
 /// Name of an enumeration value, which may be a number or already a name; a missing value gets the first name.
-fn word(value: &Value, words: &[&str]) -> Value {
+fn enum_name(value: &Value, words: &[&str]) -> Value {
     match value {
         Value::String(_) => value.clone(),
         _ => {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_an_event_with_all_it_says() {
+    fn spans_become_events_with_all_their_data() {
         let attribute = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
         let request = json!({"resourceSpans": [{
             "resource": {"attributes": [attribute("service.name", "shop"), attribute("host.name", "web-1")]},
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_gives_what_json_gives() {
+    fn protobuf_and_json_yield_the_same_events() {
         // A root span: ids, name, kind, times.
         let mut span = b"\x0a\x02\xab\xcd\x12\x01\x07\x2a\x03buy\x30\x03".to_vec();
         span.extend(b"\x39");

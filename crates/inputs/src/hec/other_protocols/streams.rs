@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Events;
 use super::metric::Metric;
-use super::protobuf::{Kind, Schema, many, one};
+use super::protobuf::{Kind, Schema, repeated, single};
 use crate::hec::envelope::Envelope;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -13,21 +13,22 @@ const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 /// Labels used as host if there is no label `host`.
 const HOST_LABELS: [&str; 2] = ["hostname", "instance"];
 
-static LABEL: Schema = Schema(&[one(1, "name", Kind::Text), one(2, "value", Kind::Text)]);
-static TIME: Schema = Schema(&[one(1, "seconds", Kind::Signed), one(2, "nanos", Kind::Signed)]);
+static LABEL: Schema = Schema(&[single(1, "name", Kind::Text), single(2, "value", Kind::Text)]);
+static TIME: Schema = Schema(&[single(1, "seconds", Kind::Signed), single(2, "nanos", Kind::Signed)]);
 static ENTRY: Schema = Schema(&[
-    one(1, "timestamp", Kind::Message(&TIME)),
-    one(2, "line", Kind::Text),
-    many(3, "structuredMetadata", Kind::Message(&LABEL)),
+    single(1, "timestamp", Kind::Message(&TIME)),
+    single(2, "line", Kind::Text),
+    repeated(3, "structuredMetadata", Kind::Message(&LABEL)),
 ]);
-static STREAM: Schema = Schema(&[one(1, "labels", Kind::Text), many(2, "entries", Kind::Message(&ENTRY))]);
+static STREAM: Schema = Schema(&[single(1, "labels", Kind::Text), repeated(2, "entries", Kind::Message(&ENTRY))]);
 /// Schema of a Loki push request.
-pub(super) static PUSH: Schema = Schema(&[many(1, "streams", Kind::Message(&STREAM))]);
+pub(super) static PUSH: Schema = Schema(&[repeated(1, "streams", Kind::Message(&STREAM))]);
 
-static SAMPLE: Schema = Schema(&[one(1, "value", Kind::Double), one(2, "timestamp", Kind::Signed)]);
-static SERIES: Schema = Schema(&[many(1, "labels", Kind::Message(&LABEL)), many(2, "samples", Kind::Message(&SAMPLE))]);
+static SAMPLE: Schema = Schema(&[single(1, "value", Kind::Double), single(2, "timestamp", Kind::Signed)]);
+static SERIES: Schema =
+    Schema(&[repeated(1, "labels", Kind::Message(&LABEL)), repeated(2, "samples", Kind::Message(&SAMPLE))]);
 /// Schema of a Prometheus remote write request.
-pub(super) static WRITE: Schema = Schema(&[many(1, "timeseries", Kind::Message(&SERIES))]);
+pub(super) static WRITE: Schema = Schema(&[repeated(1, "timeseries", Kind::Message(&SERIES))]);
 
 /// Adds the events of a push request; `None` if it is invalid.
 pub(super) fn push(request: &Value, events: &mut Events) -> Option<()> {
@@ -140,7 +141,7 @@ mod tests {
     use super::{Events, labels_of, push, write};
 
     #[test]
-    fn both_forms_of_a_push_give_the_same_events() {
+    fn json_and_protobuf_pushes_yield_the_same_events() {
         let line = "a \"line\"";
         let new = json!({"streams": [{
             "stream": {"job": "x", "host": "h", "index": "i"},
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_cut_as_they_are_quoted() {
+    fn quoted_labels_are_parsed() {
         let labels = labels_of(r#"{a="x, y=\"z\"", b = "}"}"#).unwrap();
         let reported: Vec<String> = labels.iter().map(|(name, value)| format!("{name}:{value}")).collect();
         assert_eq!(reported, ["a:x, y=\"z\"", "b:}"]);
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_label_host_is_the_host_wherever_it_stands_beside_instance() {
+    fn host_label_takes_precedence_over_instance() {
         for names in [["instance", "host"], ["host", "instance"], ["hostname", "host"]] {
             let label = |name: &str| json!({"name": name, "value": format!("of-{name}")});
             let labels = [json!({"name": "__name__", "value": "up"}), label(names[0]), label(names[1])];

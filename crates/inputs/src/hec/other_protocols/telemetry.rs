@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::Events;
 use super::metric::Metric;
-use super::protobuf::{Kind, Schema, many, one};
+use super::protobuf::{Kind, Schema, repeated, single};
 use crate::hec::envelope::Envelope;
 
 /// Attributes that set metadata; all others are indexed fields.
-const PLACES: [(&str, MetadataTarget); 6] = [
+const METADATA_ATTRIBUTES: [(&str, MetadataTarget); 6] = [
     ("com.splunk.index", MetadataTarget::Index),
     ("com.splunk.source", MetadataTarget::Source),
     ("com.splunk.sourcetype", MetadataTarget::Sourcetype),
@@ -32,74 +32,76 @@ enum MetadataTarget {
 }
 
 static ANY: Schema = Schema(&[
-    one(1, "stringValue", Kind::Text),
-    one(2, "boolValue", Kind::Bool),
-    one(3, "intValue", Kind::Signed),
-    one(4, "doubleValue", Kind::Double),
-    one(5, "arrayValue", Kind::Message(&ARRAY)),
-    one(6, "kvlistValue", Kind::Message(&PAIRS)),
-    one(7, "bytesValue", Kind::Bytes),
+    single(1, "stringValue", Kind::Text),
+    single(2, "boolValue", Kind::Bool),
+    single(3, "intValue", Kind::Signed),
+    single(4, "doubleValue", Kind::Double),
+    single(5, "arrayValue", Kind::Message(&ARRAY)),
+    single(6, "kvlistValue", Kind::Message(&PAIRS)),
+    single(7, "bytesValue", Kind::Bytes),
 ]);
-static ARRAY: Schema = Schema(&[many(1, "values", Kind::Message(&ANY))]);
-static PAIRS: Schema = Schema(&[many(1, "values", Kind::Message(&PAIR))]);
+static ARRAY: Schema = Schema(&[repeated(1, "values", Kind::Message(&ANY))]);
+static PAIRS: Schema = Schema(&[repeated(1, "values", Kind::Message(&PAIR))]);
 /// Schema of an attribute.
-pub(super) static PAIR: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY))]);
-pub(super) static RESOURCE: Schema = Schema(&[many(1, "attributes", Kind::Message(&PAIR))]);
+pub(super) static PAIR: Schema = Schema(&[single(1, "key", Kind::Text), single(2, "value", Kind::Message(&ANY))]);
+pub(super) static RESOURCE: Schema = Schema(&[repeated(1, "attributes", Kind::Message(&PAIR))]);
 static RECORD: Schema = Schema(&[
-    one(1, "timeUnixNano", Kind::Fixed),
-    one(2, "severityNumber", Kind::Signed),
-    one(3, "severityText", Kind::Text),
-    one(5, "body", Kind::Message(&ANY)),
-    many(6, "attributes", Kind::Message(&PAIR)),
-    one(9, "traceId", Kind::Bytes),
-    one(10, "spanId", Kind::Bytes),
-    one(11, "observedTimeUnixNano", Kind::Fixed),
-    one(12, "eventName", Kind::Text),
+    single(1, "timeUnixNano", Kind::Fixed),
+    single(2, "severityNumber", Kind::Signed),
+    single(3, "severityText", Kind::Text),
+    single(5, "body", Kind::Message(&ANY)),
+    repeated(6, "attributes", Kind::Message(&PAIR)),
+    single(9, "traceId", Kind::Bytes),
+    single(10, "spanId", Kind::Bytes),
+    single(11, "observedTimeUnixNano", Kind::Fixed),
+    single(12, "eventName", Kind::Text),
 ]);
-static SCOPE_LOGS: Schema = Schema(&[many(2, "logRecords", Kind::Message(&RECORD))]);
+static SCOPE_LOGS: Schema = Schema(&[repeated(2, "logRecords", Kind::Message(&RECORD))]);
 static RESOURCE_LOGS: Schema =
-    Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeLogs", Kind::Message(&SCOPE_LOGS))]);
+    Schema(&[single(1, "resource", Kind::Message(&RESOURCE)), repeated(2, "scopeLogs", Kind::Message(&SCOPE_LOGS))]);
 /// Schema of a request with logs.
-pub(super) static LOGS: Schema = Schema(&[many(1, "resourceLogs", Kind::Message(&RESOURCE_LOGS))]);
+pub(super) static LOGS: Schema = Schema(&[repeated(1, "resourceLogs", Kind::Message(&RESOURCE_LOGS))]);
 
-static QUANTILE: Schema = Schema(&[one(1, "quantile", Kind::Double), one(2, "value", Kind::Double)]);
+static QUANTILE: Schema = Schema(&[single(1, "quantile", Kind::Double), single(2, "value", Kind::Double)]);
 static POINT: Schema = Schema(&[
-    one(3, "timeUnixNano", Kind::Fixed),
-    one(4, "asDouble", Kind::Double),
-    one(6, "asInt", Kind::SignedFixed),
-    many(7, "attributes", Kind::Message(&PAIR)),
+    single(3, "timeUnixNano", Kind::Fixed),
+    single(4, "asDouble", Kind::Double),
+    single(6, "asInt", Kind::SignedFixed),
+    repeated(7, "attributes", Kind::Message(&PAIR)),
 ]);
 static HISTOGRAM_POINT: Schema = Schema(&[
-    one(3, "timeUnixNano", Kind::Fixed),
-    one(4, "count", Kind::Fixed),
-    one(5, "sum", Kind::Double),
-    many(6, "bucketCounts", Kind::Fixed),
-    many(7, "explicitBounds", Kind::Double),
-    many(9, "attributes", Kind::Message(&PAIR)),
+    single(3, "timeUnixNano", Kind::Fixed),
+    single(4, "count", Kind::Fixed),
+    single(5, "sum", Kind::Double),
+    repeated(6, "bucketCounts", Kind::Fixed),
+    repeated(7, "explicitBounds", Kind::Double),
+    repeated(9, "attributes", Kind::Message(&PAIR)),
 ]);
 static SUMMARY_POINT: Schema = Schema(&[
-    one(3, "timeUnixNano", Kind::Fixed),
-    one(4, "count", Kind::Fixed),
-    one(5, "sum", Kind::Double),
-    many(6, "quantileValues", Kind::Message(&QUANTILE)),
-    many(7, "attributes", Kind::Message(&PAIR)),
+    single(3, "timeUnixNano", Kind::Fixed),
+    single(4, "count", Kind::Fixed),
+    single(5, "sum", Kind::Double),
+    repeated(6, "quantileValues", Kind::Message(&QUANTILE)),
+    repeated(7, "attributes", Kind::Message(&PAIR)),
 ]);
-static POINTS: Schema = Schema(&[many(1, "dataPoints", Kind::Message(&POINT))]);
-static HISTOGRAM: Schema = Schema(&[many(1, "dataPoints", Kind::Message(&HISTOGRAM_POINT))]);
-static SUMMARY: Schema = Schema(&[many(1, "dataPoints", Kind::Message(&SUMMARY_POINT))]);
+static POINTS: Schema = Schema(&[repeated(1, "dataPoints", Kind::Message(&POINT))]);
+static HISTOGRAM: Schema = Schema(&[repeated(1, "dataPoints", Kind::Message(&HISTOGRAM_POINT))]);
+static SUMMARY: Schema = Schema(&[repeated(1, "dataPoints", Kind::Message(&SUMMARY_POINT))]);
 static METRIC: Schema = Schema(&[
-    one(1, "name", Kind::Text),
-    one(3, "unit", Kind::Text),
-    one(5, "gauge", Kind::Message(&POINTS)),
-    one(7, "sum", Kind::Message(&POINTS)),
-    one(9, "histogram", Kind::Message(&HISTOGRAM)),
-    one(11, "summary", Kind::Message(&SUMMARY)),
+    single(1, "name", Kind::Text),
+    single(3, "unit", Kind::Text),
+    single(5, "gauge", Kind::Message(&POINTS)),
+    single(7, "sum", Kind::Message(&POINTS)),
+    single(9, "histogram", Kind::Message(&HISTOGRAM)),
+    single(11, "summary", Kind::Message(&SUMMARY)),
 ]);
-static SCOPE_METRICS: Schema = Schema(&[many(2, "metrics", Kind::Message(&METRIC))]);
-static RESOURCE_METRICS: Schema =
-    Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeMetrics", Kind::Message(&SCOPE_METRICS))]);
+static SCOPE_METRICS: Schema = Schema(&[repeated(2, "metrics", Kind::Message(&METRIC))]);
+static RESOURCE_METRICS: Schema = Schema(&[
+    single(1, "resource", Kind::Message(&RESOURCE)),
+    repeated(2, "scopeMetrics", Kind::Message(&SCOPE_METRICS)),
+]);
 /// Schema of a request with metrics.
-pub(super) static METRICS: Schema = Schema(&[many(1, "resourceMetrics", Kind::Message(&RESOURCE_METRICS))]);
+pub(super) static METRICS: Schema = Schema(&[repeated(1, "resourceMetrics", Kind::Message(&RESOURCE_METRICS))]);
 
 /// Adds the events of a logs request.
 pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
@@ -109,7 +111,7 @@ pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
             let mut event = Envelope::default();
             add_attributes(&mut event, resource);
             add_attributes(&mut event, list(record, "attributes"));
-            event.raw = text_of(&plain(&record["body"]));
+            event.raw = text_of(&unwrap_value(&record["body"]));
             let time = nanos(&record["timeUnixNano"]).or_else(|| nanos(&record["observedTimeUnixNano"]));
             event.time = time;
             let named = [("severityText", "severity_text"), ("traceId", "trace_id"), ("spanId", "span_id")];
@@ -194,9 +196,9 @@ fn event_of(
 /// Applies attributes to an event as metadata or indexed fields.
 pub(super) fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
     for attribute in attributes {
-        let (Some(key), value) = (attribute["key"].as_str(), plain(&attribute["value"])) else { continue };
+        let (Some(key), value) = (attribute["key"].as_str(), unwrap_value(&attribute["value"])) else { continue };
         let text = text_of(&value);
-        let place = PLACES.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
+        let place = METADATA_ATTRIBUTES.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
         match place {
             Some(MetadataTarget::Index) => event.index = Some(text),
             Some(MetadataTarget::Source) => event.source = Some(text),
@@ -224,15 +226,15 @@ pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 
 /// Attributes as an object.
 pub(super) fn object(pairs: &[Value]) -> Map<String, Value> {
-    let pair = |pair: &Value| Some((pair["key"].as_str()?.to_owned(), plain(&pair["value"])));
+    let pair = |pair: &Value| Some((pair["key"].as_str()?.to_owned(), unwrap_value(&pair["value"])));
     pairs.iter().filter_map(pair).collect()
 }
 
 /// A value without OTLP's type wrapper.
-fn plain(value: &Value) -> Value {
+fn unwrap_value(value: &Value) -> Value {
     let Some((kind, inner)) = value.as_object().and_then(|object| object.iter().next()) else { return Value::Null };
     match kind.as_str() {
-        "arrayValue" => Value::Array(list(inner, "values").iter().map(plain).collect()),
+        "arrayValue" => Value::Array(list(inner, "values").iter().map(unwrap_value).collect()),
         "kvlistValue" => Value::Object(object(list(inner, "values"))),
         // In OTLP's JSON, 64-bit integers are strings.
         "intValue" => {

@@ -29,7 +29,7 @@ fn forwarder_by(offers_packets: bool, layers: Layers) -> Forwarder {
     }))
 }
 
-fn told(batches: &[EventBatch]) -> Vec<String> {
+fn describe_events(batches: &[EventBatch]) -> Vec<String> {
     let mut rows = Vec::new();
     for batch in batches {
         for row in 0..batch.len() {
@@ -72,7 +72,7 @@ fn version_2_sends_events_and_pieces() {
         "main 10.0.0.9 /b generic_single_line 1795168801000000000 second 2026-11-20T10:00:01Z env=test",
         "main 10.0.0.9 /b generic_single_line 1795168802000000000 last 2026-11-20T10:00:02Z env=test",
     ];
-    assert_eq!((told(&batches).as_slice(), ids.len()), (&expected.map(str::to_owned)[..], 0));
+    assert_eq!((describe_events(&batches).as_slice(), ids.len()), (&expected.map(str::to_owned)[..], 0));
     assert!(forwarder.take_answer().is_empty(), "version 2 has no handshake");
 }
 
@@ -89,18 +89,18 @@ fn shaken(offers_packets: bool) -> Forwarder {
 }
 
 #[test]
-fn ids_wait_for_the_end_of_their_event() {
+fn ids_are_acknowledged_after_their_event_is_complete() {
     let mut forwarder = shaken(true);
     forwarder.push(&packets());
     forwarder.push(b"\xfc\x03\x04\x05\x00\x05Nov 2\xfc\x03\x04\x06\x00\x0e0 10:00:00 gat\xfc\x03\x04\x07\x00\x00");
     assert_eq!(forwarder.advance(NOW, 0), Ok(false));
     let (batches, ids) = forwarder.take_batches();
-    assert_eq!((told(&batches).len(), ids), (2, vec![1, 3, 7]), "every line is an event");
-    forwarder.settle(false, super::QUIET_NS - 1);
+    assert_eq!((describe_events(&batches).len(), ids), (2, vec![1, 3, 7]), "every line is an event");
+    forwarder.flush_silent(false, super::QUIET_NS - 1);
     assert!(forwarder.take_batches().0.is_empty() && forwarder.is_open());
-    forwarder.settle(false, super::QUIET_NS);
+    forwarder.flush_silent(false, super::QUIET_NS);
     let (batches, ids) = forwarder.take_batches();
-    assert_eq!((told(&batches).len(), ids, forwarder.is_open()), (1, vec![5, 6], false));
+    assert_eq!((describe_events(&batches).len(), ids, forwarder.is_open()), (1, vec![5, 6], false));
     assert_eq!(batches[0].raw(0), b"Nov 20 10:00:00 gat");
 }
 
@@ -113,11 +113,11 @@ fn whole_events_keep_their_time_and_channels_are_cloned() {
     assert_eq!(forwarder.advance(NOW, 0), Ok(false));
     let (batches, ids) = forwarder.take_batches();
     let expected = ["main h /b st 1795225170250000000 a\nb\nc k=v".to_owned()];
-    assert_eq!((told(&batches).as_slice(), ids), (&expected[..], vec![9]));
+    assert_eq!((describe_events(&batches).as_slice(), ids), (&expected[..], vec![9]));
 }
 
 #[test]
-fn rulesets_work_on_whole_events_and_other_rules_do_not() {
+fn only_rulesets_apply_to_whole_events() {
     let props = "[st]\nRULESET-a = mask, away\nTRANSFORMS-a = drop_all\nSEDCMD-a = s/two/three/\n";
     let transforms = "[mask]\nREGEX = card=\\d+\nDEST_KEY = _raw\nFORMAT = card=xxx\n\
                       [away]\nREGEX = audit\nDEST_KEY = _MetaData:Index\nFORMAT = audit\n\
@@ -141,11 +141,11 @@ fn rulesets_work_on_whole_events_and_other_rules_do_not() {
         "main 10.0.0.9 s2s st 1795225170000000000 card=xxx k=v",
         "audit 10.0.0.9 s2s st 1795225170000000000 audit of two k=v",
     ];
-    assert_eq!(told(&batches), expected);
+    assert_eq!(describe_events(&batches), expected);
 }
 
 #[test]
-fn channels_are_counted() {
+fn number_of_channels_is_limited() {
     let open = |number: u8| [&b"\xfe"[..], &[number], &[0; 5]].concat();
     let mut twice = shaken(true);
     twice.push(&[open(1), open(1)].concat());
@@ -161,15 +161,15 @@ fn channels_are_counted() {
 }
 
 #[test]
-fn without_packets_frames_go_on() {
+fn frames_continue_if_packets_are_not_offered() {
     let mut forwarder = shaken(false);
     forwarder.push(&frame_of(&[("_raw", "x"), ("_time", "1795225170")]));
     assert_eq!(forwarder.advance(NOW, 0), Ok(false));
-    assert_eq!(told(&forwarder.take_batches().0).len(), 1);
+    assert_eq!(describe_events(&forwarder.take_batches().0).len(), 1);
 }
 
 #[test]
-fn times_without_a_zone_are_of_the_forwarders() {
+fn times_without_zone_use_the_forwarders_zone() {
     let mut forwarder = shaken(true);
     let zone = b"### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY3600 NW 43 45 54\n$\n";
     forwarder.push(&[b"\xff", &[u8::try_from(zone.len()).unwrap()][..], zone].concat());
@@ -177,7 +177,7 @@ fn times_without_a_zone_are_of_the_forwarders() {
     let text = b"2026-11-20 10:00:00 up\n";
     forwarder.push(&[b"\xfc\x01\x00\x00", &[u8::try_from(text.len()).unwrap()][..], text].concat());
     assert_eq!(forwarder.advance(NOW, 0), Ok(false));
-    forwarder.settle(true, 0);
+    forwarder.flush_silent(true, 0);
     let (batches, _) = forwarder.take_batches();
-    assert_eq!(told(&batches), ["main h /a st 1795165200000000000 2026-11-20 10:00:00 up"]);
+    assert_eq!(describe_events(&batches), ["main h /a st 1795165200000000000 2026-11-20 10:00:00 up"]);
 }

@@ -56,7 +56,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn pairs_come_out_as_they_went_in() {
+fn pairs_round_trip() {
     let frame = frame_of(&[("_raw", "text"), ("MetaData:Host", "host::h"), ("_done", "_done")]);
     let messages = decoded(&[&greeting("v3"), &frame, &[0; 8], &frame], false).unwrap();
     let pairs = [("_raw", "text"), ("MetaData:Host", "host::h"), ("_done", "_done")];
@@ -66,7 +66,7 @@ fn pairs_come_out_as_they_went_in() {
 }
 
 #[test]
-fn packets_of_a_public_client_are_read() {
+fn packets_of_a_public_client_are_decoded() {
     let messages = decoded(&[&greeting("v3"), &packets()], true).unwrap();
     let [_, Message::Zone(_), Message::OpenChannel { like: None, number: 3, slots }, one, Message::Event(two)] =
         &messages[..]
@@ -108,7 +108,7 @@ fn compressed_streams_are_unpacked() {
 }
 
 #[test]
-fn what_is_too_long_or_unknown_is_refused_before_it_is_kept() {
+fn oversized_and_unknown_messages_are_refused_before_buffering() {
     assert_eq!(decoded(&[b"GET / HTTP/1.1\r\n"], false), Err(S2sError::Greeting));
     assert_eq!(decoded(&[&greeting("v9")], false), Err(S2sError::Greeting));
     for frame in [&b"\xff\xff\xff\xff"[..], b"\x00\x00\x00\x04\xff\xff\xff\xff"] {
@@ -125,7 +125,7 @@ fn what_is_too_long_or_unknown_is_refused_before_it_is_kept() {
 }
 
 #[test]
-fn acknowledged_neighbours_share_a_packet() {
+fn consecutive_acknowledgments_share_a_packet() {
     for (ids, bytes) in [
         (&[][..], &b""[..]),
         (&[5], b"\xfb\x05"),
@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn messages_do_not_depend_on_how_bytes_are_cut(
+    fn messages_are_independent_of_chunking(
         cuts in prop::collection::vec(1_usize..60, 0..60),
         is_packed in any::<bool>(),
     ) {
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_streams_end_in_errors_and_hold_little(
+    fn damaged_streams_cause_errors_and_bounded_memory(
         changes in prop::collection::vec((0_usize..2_000, any::<u8>()), 1..12),
         cut in 0_usize..2_000,
         has_packets in any::<bool>(),

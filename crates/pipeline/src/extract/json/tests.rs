@@ -30,14 +30,14 @@ fn paths_join_keys_and_mark_arrays() {
 }
 
 #[test]
-fn strings_lose_their_escapes() {
+fn strings_are_unescaped() {
     assert_eq!(flat(r#"{"k\"\u00e9":"a\\b\/\n\t\r\b\f\u0041\uD83D\uDE00 é"}"#), ["k\"é=a\\b/\n\t\r\u{8}\u{c}A😀 é"]);
     assert_eq!(flat(r#"{"a":"\ud83dx\udc00\ud83d\u0041"}"#), ["a=\u{fffd}x\u{fffd}\u{fffd}A"]);
     assert_eq!(flat("{\"a\":\"raw\tline\nbreak\"}"), ["a=raw\tline\nbreak"]);
 }
 
 #[test]
-fn broken_text_keeps_what_came_before() {
+fn broken_text_yields_the_fields_before_the_error() {
     let (whole, found) = fields(r#"{"a":1,"b":{"c":"x","d":"cut o"#);
     assert!(!whole);
     assert_eq!(found, [("a".to_owned(), "1".to_owned()), ("b.c".to_owned(), "x".to_owned())]);
@@ -76,7 +76,7 @@ fn broken_text_keeps_what_came_before() {
 }
 
 #[test]
-fn nesting_has_a_bound() {
+fn nesting_is_limited() {
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     assert!(fields(&nested(NESTING_MAX)).0);
     assert!(!fields(&nested(NESTING_MAX + 1)).0);
@@ -132,7 +132,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn finds_what_a_parser_finds(value in any_value()) {
+    fn finds_the_same_fields_as_a_parser(value in any_value()) {
         let mut expected = Vec::new();
         collect("", &value, &mut expected);
         for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_text_yields_a_beginning(value in any_value(), cut in any::<prop::sample::Index>()) {
+    fn truncated_text_yields_its_first_fields(value in any_value(), cut in any::<prop::sample::Index>()) {
         let mut all = Vec::new();
         collect("", &value, &mut all);
         let text = value.to_string();
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn accepts_what_a_parser_accepts(text in "[\\[\\]{}:,\"\\\\u0-9a-fn.eE+ -]{0,24}") {
+    fn accepts_the_same_texts_as_a_parser(text in "[\\[\\]{}:,\"\\\\u0-9a-fn.eE+ -]{0,24}") {
         let strict = serde_json::from_str::<Value>(&text);
         let (whole, _) = fields(&text);
         if strict.is_ok() {

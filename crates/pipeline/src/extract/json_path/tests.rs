@@ -12,7 +12,7 @@ fn get(path: &str) -> Vec<Cow<'static, str>> {
 }
 
 #[test]
-fn members_and_elements() {
+fn members_and_elements_are_found() {
     assert_eq!(get("a.b"), ["x\ny"]);
     assert_eq!(get("a.t"), ["true"]);
     assert_eq!(get("l{}.c"), ["1", "[2, 3]", r#"{"e" : 4}"#]);
@@ -25,7 +25,7 @@ fn members_and_elements() {
 }
 
 #[test]
-fn nothing_there() {
+fn missing_paths_yield_nothing() {
     for path in ["", ".", "a.", "a..b", "b", "a.b.c", "l.c", "l{9}.c", "a{}", "l{x}.c", "l{", "l{}x", "{}", "a.{}"] {
         assert_eq!(get(path), Vec::<Cow<str>>::new(), "{path}");
     }
@@ -34,14 +34,14 @@ fn nothing_there() {
 }
 
 #[test]
-fn objects_come_whole_and_keys_may_repeat() {
+fn objects_are_returned_as_text_and_keys_may_repeat() {
     assert_eq!(get("a"), [r#"{"b": "x\ny", "n": null, "t": true}"#]);
     assert_eq!(json_get(r#"{"a":1,"a":2}"#, "a"), ["1", "2"]);
     assert_eq!(json_get(r#"{"\u0061":1}"#, "a"), ["1"]);
 }
 
 #[test]
-fn broken_text_keeps_what_came_before() {
+fn broken_text_yields_the_values_before_the_error() {
     assert_eq!(json_get(r#"{"a":[{"b":1},{"b":2},{"b"#, "a{}.b"), ["1", "2"]);
 }
 
@@ -59,7 +59,7 @@ fn any_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn every_path_of_the_fields_gives_their_values(text in any_text()) {
+    fn field_paths_return_the_field_values(text in any_text()) {
         let mut fields: Vec<(String, String)> = Vec::new();
         prop_assert!(json_fields(&text, &mut |path, value| fields.push((path.to_owned(), value.into_owned()))));
         for (path, _) in &fields {
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_and_path(text in "[\\[\\]{}:,\"a\\\\1 é]{0,30}", path in "[a.{}01é]{0,8}") {
+    fn arbitrary_texts_and_paths_do_not_panic(text in "[\\[\\]{}:,\"a\\\\1 é]{0,30}", path in "[a.{}01é]{0,8}") {
         json_get(&text, &path);
     }
 }

@@ -17,7 +17,7 @@ fn escaped(text: &str) -> Vec<(&str, Cow<'_, str>)> {
 }
 
 #[test]
-fn pairs_between_separators() {
+fn pairs_are_split_at_separators() {
     assert_eq!(
         pairs("a=1 b=2,c=3;d=4|e=5&f=6\tg=7\nh=8"),
         [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5"), ("f", "6"), ("g", "7"), ("h", "8"),]
@@ -39,13 +39,13 @@ fn quoted_values_keep_their_separators() {
 }
 
 #[test]
-fn a_quote_that_nothing_closes_is_dropped() {
+fn unclosed_quotes_are_dropped() {
     assert_eq!(pairs("a=\"x y b=2"), [("a", "x"), ("b", "2")]);
     assert_eq!(pairs("a=\""), []);
 }
 
 #[test]
-fn brackets_around_a_pair_are_no_part_of_its_value() {
+fn brackets_around_a_pair_are_excluded_from_its_value() {
     assert_eq!(
         pairs("(took=999) [user=eva] {id=a(b)} 'mode=fast' call=f(x)) <n=1> e=() f=) g='x' h=[[1]] i=)x("),
         [
@@ -65,7 +65,7 @@ fn brackets_around_a_pair_are_no_part_of_its_value() {
 }
 
 #[test]
-fn query_strings_in_a_request() {
+fn query_string_parameters_are_extracted() {
     let text = r#"10.0.0.1 "GET /cart.do?action=view&id=EST-6 HTTP/1.1" 200 "-""#;
     assert_eq!(pairs(text), [("action", "view"), ("id", "EST-6")]);
 }
@@ -80,7 +80,7 @@ fn keys_begin_with_a_letter() {
 }
 
 #[test]
-fn what_is_no_pair() {
+fn invalid_pairs_are_ignored() {
     assert_eq!(pairs("a==b a!=b a<=b a>=b = =x a= b x= y"), []);
     assert_eq!(pairs("a = 1"), []);
     assert_eq!(pairs("token=YWJj== n=1"), [("token", "YWJj=="), ("n", "1")]);
@@ -90,7 +90,7 @@ fn what_is_no_pair() {
 }
 
 #[test]
-fn escaped_quotes() {
+fn escaped_quotes_are_unescaped() {
     let found = escaped(r#"a="say \"hi\" \\ \n" b=x\"y c="plain""#);
     let found: Vec<_> = found.iter().map(|(key, value)| (*key, value.as_ref())).collect();
     assert_eq!(found, [("a", r#"say "hi" \ \n"#), ("b", r"x\"), ("c", "plain")]);
@@ -98,7 +98,7 @@ fn escaped_quotes() {
 }
 
 #[test]
-fn keys_as_field_names() {
+fn keys_become_valid_field_names() {
     assert_eq!(clean_key("a.b_c"), "a.b_c");
     assert_eq!(clean_key("long-name"), "long_name");
 }

@@ -436,7 +436,7 @@ fn text_with(literals: &[String], values: &[&str]) -> String {
 fn value_in_text(text: &str, escaped: bool) -> Option<String> {
     let mut value: Option<String> = None;
     let mut take = |key: &str, found: &str| {
-        if value.is_none() && beside_own(&clean_key(key)) == "f" {
+        if value.is_none() && extracted_name(&clean_key(key)) == "f" {
             value = Some(found.to_owned());
         }
     };

@@ -19,15 +19,15 @@ fn not_once(world: &World, files: usize) -> Vec<usize> {
 }
 
 #[test]
-fn files_that_are_removed_before_their_turn_comes_are_read() {
+fn files_removed_while_queued_are_read() {
     for settings in SETTINGS {
         let mut world = World::new(settings);
-        world.look();
+        world.scan_and_read();
         for at in 0..100 {
             world.append(&format!("{at}.log"), &line(at));
         }
         // All files are found, some are read, and all are removed.
-        world.watcher.walk_all();
+        world.watcher.scan_all();
         for _ in 0..20 {
             world.worker.step(0, Duration::ZERO).unwrap();
         }
@@ -39,20 +39,20 @@ fn files_that_are_removed_before_their_turn_comes_are_read() {
 }
 
 #[test]
-fn a_file_that_is_found_empty_and_removed_when_it_is_written_is_read() {
+fn files_found_empty_and_removed_after_writing_are_read() {
     for looks in [true, false] {
         let mut world = World::new("");
-        world.look();
+        world.scan_and_read();
         for at in 0..100 {
             world.append(&format!("{at}.log"), "");
         }
-        world.watcher.walk_all();
+        world.watcher.scan_all();
         while world.worker.step(0, Duration::ZERO).unwrap() {}
         for at in 0..100 {
             world.append(&format!("{at}.log"), &line(at));
         }
         if looks {
-            world.watcher.walk_all();
+            world.watcher.scan_all();
         }
         (0..100).for_each(|at| std::fs::remove_file(world.path(&format!("{at}.log"))).unwrap());
         world.wait(8.0);
@@ -61,13 +61,13 @@ fn a_file_that_is_found_empty_and_removed_when_it_is_written_is_read() {
 }
 
 #[test]
-fn half_a_line_of_a_removed_file_is_read_though_others_take_its_place() {
+fn incomplete_lines_of_removed_files_are_read() {
     for settings in SETTINGS {
         let mut world = World::new(settings);
-        world.look();
+        world.scan_and_read();
         for at in 0..100 {
             world.append(&format!("{at}.log"), line(at).trim_end());
-            world.watcher.walk_all();
+            world.watcher.scan_all();
             std::fs::remove_file(world.path(&format!("{at}.log"))).unwrap();
             world.worker.step(0, Duration::ZERO).unwrap();
         }
@@ -77,7 +77,7 @@ fn half_a_line_of_a_removed_file_is_read_though_others_take_its_place() {
 }
 
 #[test]
-fn more_growing_files_than_may_be_open_are_read_once() {
+fn growing_files_beyond_the_open_limit_are_read_once() {
     for settings in SETTINGS {
         let mut world = World::new(settings);
         let mut written = 0;
@@ -86,7 +86,7 @@ fn more_growing_files_than_may_be_open_are_read_once() {
                 world.append(&format!("{file}.log"), &line(written));
                 written += 1;
             }
-            world.look();
+            world.scan_and_read();
         }
         world.wait(12.0);
         assert_eq!(not_once(&world, written), Vec::<usize>::new(), "{settings:?}");
@@ -94,26 +94,26 @@ fn more_growing_files_than_may_be_open_are_read_once() {
 }
 
 #[test]
-fn a_file_that_is_known_by_another_name_is_held_too() {
+fn files_known_by_another_name_are_also_held_open() {
     let mut world = World::new("");
     world.append("a.log", "one\n");
     world.wait(5.0);
     // For the monitor, a rename looks the same as a removal followed by reuse of the inode.
     world.rename("a.log", "b.log");
     world.append("b.log", "two\n");
-    world.watcher.walk_all();
+    world.watcher.scan_all();
     std::fs::remove_file(world.path("b.log")).unwrap();
     world.wait(5.0);
     world.assert_events(&["one", "two"]);
 }
 
 #[test]
-fn a_new_file_that_is_renamed_before_its_turn_comes_is_read_under_its_new_name_or_none() {
+fn files_renamed_while_queued_are_read_under_the_new_name_or_none() {
     for (to, source) in [("b.log", "b.log"), ("elsewhere", "a.log")] {
         let mut world = World::new("");
-        world.look();
+        world.scan_and_read();
         world.append("a.log", "one\n");
-        world.watcher.walk_all();
+        world.watcher.scan_all();
         world.rename("a.log", to);
         world.worker.step(0, Duration::ZERO).unwrap();
         assert_eq!(world.events().len(), 0, "the file is searched for");

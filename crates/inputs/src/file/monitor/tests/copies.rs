@@ -6,7 +6,7 @@ use quarry_event::EventBatch;
 
 use super::World;
 use crate::file::fingerprint::{HEAD_BYTES, tail_hash};
-use crate::file::identity::{Next, Start};
+use crate::file::identity::{ReadPlan, StartPosition};
 use crate::file::open::Handle;
 use crate::file::{Rotation, milestones};
 use crate::{FileIdentity, FilePosition, Sink};
@@ -23,7 +23,7 @@ impl World {
             offset: bytes as u64,
             tail_hash: tail_hash(&text[..bytes]),
             path: path.display().to_string(),
-            milestones: milestones::of_plain(&handle, bytes as u64).unwrap(),
+            milestones: milestones::compute_for_plain(&handle, bytes as u64).unwrap(),
         };
         self.sink.0.lock().unwrap().accept(EventBatch::default(), Some(position)).unwrap();
     }
@@ -43,19 +43,20 @@ fn not_once(world: &World, expected: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_is_known_by_what_it_had_when_it_was_opened() {
+fn files_are_identified_by_their_content_at_opening() {
     for opened_with in [0, 100, 255] {
         let mut world = World::new("");
         world.append("a.log", &lines("a", 0, 50));
-        world.look();
+        world.scan_and_read();
         let text = lines("a", 0, 4);
         world.append("a.log.1", &text[..opened_with]);
         let path = world.path("a.log.1");
         let handle = Handle::open(&path).unwrap().unwrap();
         world.append("a.log.1", &text[opened_with..]);
         let options = (false, Rotation::Awaited);
-        let start = Start::find(&handle, &path, &path.display().to_string(), "main", options, &mut world.sink).unwrap();
-        let is_read = start.next == Next::Read && opened_with == 0;
+        let start =
+            StartPosition::find(&handle, &path, &path.display().to_string(), "main", options, &mut world.sink).unwrap();
+        let is_read = start.next == ReadPlan::Read && opened_with == 0;
         assert_eq!((start.identity.head.len(), is_read), (opened_with, false), "{:?}", start.next);
     }
 }
@@ -69,9 +70,9 @@ fn a_copy_that_is_read_before_its_origin_is_found_is_read_once() {
             let text = lines("a", 0, 300);
             world.append("b.log", &text);
             world.append("a.log", &text[..9_000]);
-            world.look();
+            world.scan_and_read();
             world.append("a.log", &text[9_000..20_000]);
-            world.look();
+            world.scan_and_read();
             if restarts {
                 world.restart();
             }
@@ -88,7 +89,7 @@ fn a_copy_that_is_read_before_its_origin_is_found_is_read_once() {
 }
 
 #[test]
-fn files_with_the_same_long_heading_are_files_of_their_own() {
+fn files_with_the_same_long_header_are_distinguished() {
     let heading = lines("the heading", 0, 50);
     for restarts in [false, true] {
         let mut world = World::new("");
@@ -107,7 +108,7 @@ fn files_with_the_same_long_heading_are_files_of_their_own() {
 }
 
 #[test]
-fn a_file_that_was_read_is_read_on_though_one_with_the_same_heading_is_emptied() {
+fn truncating_a_file_with_the_same_header_does_not_affect_others() {
     let heading = lines("the heading", 0, 50);
     let mut world = World::new("");
     let (of_a, of_b, late) = (lines("a", 0, 100), lines("b", 0, 10), lines("b", 10, 12));
@@ -121,7 +122,7 @@ fn a_file_that_was_read_is_read_on_though_one_with_the_same_heading_is_emptied()
 }
 
 #[test]
-fn a_copy_that_is_ahead_of_its_origin_waits_as_long_as_that_is_read_on() {
+fn copies_ahead_of_their_origin_wait_while_it_is_read() {
     let mut world = World::over("monitor", "a*", "");
     let text = lines("a", 0, 200);
     // Another reader reads the origin.

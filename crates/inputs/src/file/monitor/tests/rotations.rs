@@ -42,31 +42,31 @@ const WAYS: &[(&str, Way)] = &[
         log.rotated += 1;
         let to = format!("a.log-2026112{}", log.rotated);
         log.world.rename("a.log", &to);
-        log.look();
+        log.scan_and_read();
         log.line_in(&to);
     }),
     ("copy and empty", |log| {
         let to = log.next_name();
         log.world.copy("a.log", &to);
-        log.look();
+        log.scan_and_read();
         log.world.empty("a.log");
     }),
     ("copy slowly and empty", |log| {
         let to = log.next_name();
-        log.copy_slowly(&to, 20, |log| log.look());
+        log.copy_slowly(&to, 20, |log| log.scan_and_read());
         log.world.empty("a.log");
     }),
     ("copy slowly while the log grows, and empty", |log| {
         let to = log.next_name();
         log.copy_slowly(&to, 20, |log| {
             log.line();
-            log.look();
+            log.scan_and_read();
         });
         log.world.empty("a.log");
     }),
     ("copy byte by byte at first", |log| {
         let to = log.next_name();
-        log.copy_slowly(&to, 400, |log| log.look());
+        log.copy_slowly(&to, 400, |log| log.scan_and_read());
         log.world.empty("a.log");
     }),
     ("copy with stalls", |log| {
@@ -74,7 +74,7 @@ const WAYS: &[(&str, Way)] = &[
         let copy = log.world.path(&to);
         // A copy that stalls before it can be recognised is treated as a new file.
         log.copy_slowly(&to, 3, |log| match copy.metadata().unwrap().len() {
-            0..256 => log.look(),
+            0..256 => log.scan_and_read(),
             _ => log.world.wait(7.0),
         });
         log.world.empty("a.log");
@@ -82,7 +82,7 @@ const WAYS: &[(&str, Way)] = &[
     ("copy with restarts", |log| {
         let to = log.next_name();
         log.copy_slowly(&to, 3, |log| {
-            log.look();
+            log.scan_and_read();
             log.world.restart();
         });
         log.world.empty("a.log");
@@ -98,19 +98,19 @@ const WAYS: &[(&str, Way)] = &[
     }),
     ("copy, go on at once, empty", |log| {
         (0..60).for_each(|_| log.line());
-        log.world.look();
+        log.world.scan_and_read();
         let to = log.next_name();
         log.world.copy("a.log", &to);
         log.line();
-        log.world.look();
+        log.world.scan_and_read();
         log.world.empty("a.log");
-        log.look();
+        log.scan_and_read();
     }),
     ("copy slowly, go on, empty while nobody looks", |log| {
         (0..60).for_each(|_| log.line());
-        log.world.look();
+        log.world.scan_and_read();
         let to = log.next_name();
-        log.copy_slowly(&to, 20, |log| log.look());
+        log.copy_slowly(&to, 20, |log| log.scan_and_read());
         log.line();
         // An event that may continue is not stored yet.
         log.world.wait(2.0);
@@ -120,7 +120,7 @@ const WAYS: &[(&str, Way)] = &[
     }),
     ("copy with a stall, go on, empty", |log| {
         (0..60).for_each(|_| log.line());
-        log.world.look();
+        log.world.scan_and_read();
         let to = log.next_name();
         log.copy_part(&to, 0..3_000);
         log.world.wait(7.0);
@@ -129,7 +129,7 @@ const WAYS: &[(&str, Way)] = &[
         // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
-        log.look();
+        log.scan_and_read();
     }),
     ("copy that was read at first, go on, empty", |log| {
         (0..60).for_each(|_| log.line());
@@ -137,13 +137,13 @@ const WAYS: &[(&str, Way)] = &[
         let to = log.next_name();
         log.copy_part(&to, 0..3_000);
         log.note_read(&to);
-        log.look();
+        log.scan_and_read();
         log.copy_part(&to, 3_000..u64::MAX);
         log.line();
         // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
-        log.look();
+        log.scan_and_read();
     }),
     ("copy that was read until shortly before its end, look at it, go on, empty", |log| {
         (0..60).for_each(|_| log.line());
@@ -151,17 +151,17 @@ const WAYS: &[(&str, Way)] = &[
         let to = log.next_name();
         log.copy_part(&to, 0..4_500);
         log.note_read(&to);
-        log.world.look();
+        log.world.scan_and_read();
         log.copy_part(&to, 4_500..u64::MAX);
         log.line();
         // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
-        log.look();
+        log.scan_and_read();
     }),
     ("copy where nobody looks, go on, empty, move the copy here", |log| {
         (0..60).for_each(|_| log.line());
-        log.world.look();
+        log.world.scan_and_read();
         log.world.copy("a.log", "copied");
         log.line();
         // An event that may continue is not stored yet.
@@ -169,16 +169,16 @@ const WAYS: &[(&str, Way)] = &[
         log.world.empty("a.log");
         log.world.restart();
         log.line();
-        log.look();
+        log.scan_and_read();
         let to = log.next_name();
         log.world.rename("copied", &to);
     }),
     ("copy where nobody looks, go on, empty, compress the copy", |log| {
         (0..60).for_each(|_| log.line());
-        log.world.look();
+        log.world.scan_and_read();
         log.world.copy("a.log", "copied");
         log.line();
-        log.world.look();
+        log.world.scan_and_read();
         log.world.empty("a.log");
         let to = log.next_name();
         log.world.rename("copied", &to);
@@ -188,20 +188,20 @@ const WAYS: &[(&str, Way)] = &[
         let to = log.next_name();
         log.world.copy("a.log", &to);
         log.world.empty("a.log");
-        log.look();
-        log.compress(&to, 7, |log| log.look());
+        log.scan_and_read();
+        log.compress(&to, 7, |log| log.scan_and_read());
     }),
     ("rename, compress later", |log| {
         let to = log.next_name();
         log.world.rename("a.log", &to);
         log.line();
         log.world.wait(5.0);
-        log.compress(&to, 7, |log| log.look());
+        log.compress(&to, 7, |log| log.scan_and_read());
     }),
     ("rename, compress slowly", |log| {
         let to = log.next_name();
         log.world.rename("a.log", &to);
-        log.look();
+        log.scan_and_read();
         log.compress(&to, 4, |log| log.world.wait(5.0));
     }),
     ("replace by a longer file", |log| {
@@ -221,9 +221,9 @@ const WAYS: &[(&str, Way)] = &[
     ("a second name", |log| {
         let to = log.next_name();
         std::fs::hard_link(log.world.path("a.log"), log.world.path(&to)).unwrap();
-        log.look();
+        log.scan_and_read();
         log.line_in(&to);
-        log.look();
+        log.scan_and_read();
         std::fs::remove_file(log.world.path("a.log")).unwrap();
     }),
     ("overwrite before removing", |log| {
@@ -234,10 +234,10 @@ const WAYS: &[(&str, Way)] = &[
         let noise: Vec<u8> = (0..4_096u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         file.write_all_at(&noise, 0).unwrap();
         log.world.touch(&file);
-        log.look();
+        log.scan_and_read();
         file.write_all_at(&[0; 4_096], 0).unwrap();
         log.world.touch(&file);
-        log.look();
+        log.scan_and_read();
         std::fs::remove_file(log.world.path(&to)).unwrap();
     }),
 ];
@@ -252,9 +252,9 @@ impl Log {
         format!("a.log.{}", self.rotated)
     }
 
-    fn look(&mut self) {
+    fn scan_and_read(&mut self) {
         if self.looks {
-            self.world.look();
+            self.world.scan_and_read();
         }
     }
 
@@ -344,7 +344,7 @@ impl Log {
 const SETTINGS: [&str; 3] = ["", "sourcetype = blocks\n", "sourcetype =\n"];
 
 #[test]
-fn every_line_is_stored_once_however_a_log_is_rotated() {
+fn every_line_is_stored_once_for_any_rotation() {
     let mut faults = Vec::new();
     for (name, way) in WAYS {
         for settings in SETTINGS {
@@ -355,7 +355,7 @@ fn every_line_is_stored_once_however_a_log_is_rotated() {
                         log.line();
                     }
                     // No reader could find data that is truncated before it is read.
-                    log.world.look();
+                    log.world.scan_and_read();
                     way(&mut log);
                     if restarts {
                         log.world.wait(1.0);
@@ -372,7 +372,7 @@ fn every_line_is_stored_once_however_a_log_is_rotated() {
 
 /// A program without append mode whose file was truncated continues at its old offset, which leaves a hole.
 #[test]
-fn a_hole_before_the_text_is_no_part_of_it() {
+fn leading_holes_are_skipped() {
     for settings in SETTINGS {
         for looks in [true, false] {
             let mut log = Log::new(settings, looks);
@@ -383,16 +383,16 @@ fn a_hole_before_the_text_is_no_part_of_it() {
                     writer.write_all(format!("{text}\n").as_bytes()).unwrap();
                     log.expected.push(text);
                     log.world.touch(&writer);
-                    log.look();
+                    log.scan_and_read();
                 }
-                log.world.look();
+                log.world.scan_and_read();
                 let to = log.next_name();
                 match round % 2 {
                     0 => log.world.copy("a.log", &to),
-                    _ => log.copy_slowly(&to, 5, Log::look),
+                    _ => log.copy_slowly(&to, 5, Log::scan_and_read),
                 }
                 OpenOptions::new().write(true).open(log.world.path("a.log")).unwrap().set_len(0).unwrap();
-                log.look();
+                log.scan_and_read();
             }
             assert!(writer.stream_position().unwrap() > 2_000);
             assert_eq!(log.fault(&format!("{settings:?} looks {looks}")), None);
@@ -401,17 +401,17 @@ fn a_hole_before_the_text_is_no_part_of_it() {
 }
 
 #[test]
-fn a_file_that_begins_like_another_is_new_as_soon_as_it_goes_on_in_another_way() {
+fn files_with_equal_start_are_new_once_they_diverge() {
     let header = format!("#fields {}\n", "x".repeat(400));
     let mut world = World::new("");
     world.append("a.log", &header);
     world.append("a.log", "one\ntwo\n");
     world.wait(5.0);
     world.append("b.log", &header);
-    world.look();
+    world.scan_and_read();
     assert_eq!(world.events().len(), 3, "so far it is a copy of what was read");
     world.append("b.log", "three\n");
-    world.look();
+    world.scan_and_read();
     assert_eq!(world.events()[3..], [header.trim_end(), "three"]);
     world.restart();
     world.wait(5.0);
@@ -419,7 +419,7 @@ fn a_file_that_begins_like_another_is_new_as_soon_as_it_goes_on_in_another_way()
 }
 
 #[test]
-fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_again() {
+fn files_rewritten_between_open_and_read_are_reopened() {
     let world = World::new("");
     world.append("a.log", "what it held when it was opened\n");
     let path = world.path("a.log");
@@ -443,18 +443,18 @@ fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_aga
         scope: "main",
         follow_tail: false,
         rotation: Rotation::Settled,
-        may_be_begun_copy: false,
+        check_partial_copy: false,
     };
     let (props, mut sink) = (PropsResolver::new(&Layers::new([])), world.sink.clone());
     let opened = Tail::open(&path, &options, &props, &mut sink).unwrap();
     let OpenOutcome::Tail(mut tail) = opened else { panic!("it has something to read") };
     std::fs::write(&path, "what it holds when it is read\n").unwrap();
     let read = tail.read(world.clock.now_ns(), 1_000, &mut [0; 1_000], &mut sink).unwrap();
-    assert_eq!((read, tail.is_waiting(), world.events().len()), (ReadOutcome::Shrunk, false, 0));
+    assert_eq!((read, tail.has_undelivered(), world.events().len()), (ReadOutcome::Shrunk, false, 0));
 }
 
 #[test]
-fn the_kernel_reports_changes_behind_a_link_even_after_rotation() {
+fn changes_of_link_targets_are_notified_even_after_rotation() {
     let elsewhere = tempfile::tempdir().unwrap();
     let (pods, real) = (elsewhere.path().join("pods"), elsewhere.path().join("real"));
     [&pods, &real].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
@@ -463,7 +463,7 @@ fn the_kernel_reports_changes_behind_a_link_even_after_rotation() {
     std::fs::write(real.join("0-json.log"), "one\n").unwrap();
     std::os::unix::fs::symlink("../real/0-json.log", pods.join("0.log")).unwrap();
     std::os::unix::fs::symlink(pods.join("0.log"), world.path("web.log")).unwrap();
-    world.look();
+    world.scan_and_read();
     world.assert_events(&["one"]);
     // From here on, the monitor relies on notifications.
     let listen = |world: &mut World, events: usize| {
@@ -471,7 +471,7 @@ fn the_kernel_reports_changes_behind_a_link_even_after_rotation() {
             if world.events().len() >= events {
                 return;
             }
-            world.watcher.listen(Duration::from_secs(1));
+            world.watcher.process_notifications(Duration::from_secs(1));
             while world.worker.step(0, Duration::ZERO).unwrap() {}
         }
     };
@@ -488,13 +488,13 @@ fn the_kernel_reports_changes_behind_a_link_even_after_rotation() {
 }
 
 #[test]
-fn a_link_that_leads_to_another_file_gives_both() {
+fn redirected_links_yield_both_files() {
     let mut world = World::over("monitor", "current", "");
     for (name, text) in [("1", "one\n"), ("2", "two\n")] {
         world.append(name, text);
         std::os::unix::fs::symlink(world.path(name), world.path("next")).unwrap();
         world.rename("next", "current");
-        world.look();
+        world.scan_and_read();
     }
     world.append("1", "late\n");
     world.append("2", "three\n");

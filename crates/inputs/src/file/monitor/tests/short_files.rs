@@ -91,7 +91,7 @@ impl Logs {
                 self.append(*file, &format!("half{at} "));
                 self.open[*file].push_str(&format!("half{at} "));
             }
-            Step::Look => self.world.look(),
+            Step::Look => self.world.scan_and_read(),
             Step::Restart => self.world.restart(),
             Step::Wait if self.is_calm() => self.world.wait(4.0),
             Step::Rename { file } if self.is_whole(*file) => {
@@ -134,14 +134,14 @@ fn run(header: &'static str, steps: &[Step]) -> (Vec<String>, Vec<String>, usize
 }
 
 #[test]
-fn a_copy_of_a_log_that_is_not_read_yet_waits_for_it() {
+fn copies_of_unread_logs_wait_for_the_original() {
     let mut world = World::new("");
     world.append("b.log", "first\nsecond\n");
-    world.look();
+    world.scan_and_read();
     world.append("b.log", "third\n");
     world.copy("b.log", "a.log");
     // The copy is scanned first, while its origin has the same content.
-    world.look();
+    world.scan_and_read();
     world.wait(2.0);
     world.assert_events(&["first", "second", "third"]);
     world.empty("b.log");
@@ -152,7 +152,7 @@ fn a_copy_of_a_log_that_is_not_read_yet_waits_for_it() {
 }
 
 #[test]
-fn a_copy_of_a_log_that_nobody_reads_any_more_is_read_after_a_while() {
+fn copies_of_abandoned_logs_are_read_after_a_wait() {
     let mut world = World::over("monitor", "a*", "");
     let stanza = world.stanza.clone();
     world.stanza = stanza.replace("/a*", "/b*");
@@ -170,7 +170,7 @@ fn a_copy_of_a_log_that_nobody_reads_any_more_is_read_after_a_while() {
 }
 
 #[test]
-fn short_logs_that_begin_alike_are_files_of_their_own() {
+fn short_logs_with_equal_start_are_distinguished() {
     let mut world = World::new("");
     world.append("a.log", "start\n");
     world.append("b.log", "start\n");
@@ -199,7 +199,7 @@ proptest! {
 
     /// The same if all files begin with the same line.
     #[test]
-    fn a_first_line_that_all_have_does_no_harm(steps in prop::collection::vec(any_step(), 1..40)) {
+    fn common_first_lines_do_not_confuse_files(steps in prop::collection::vec(any_step(), 1..40)) {
         let (mut events, expected, headers) = run("same", &steps);
         let before = events.len();
         events.retain(|event| event != "same");

@@ -17,19 +17,19 @@ fn drip(settings: &str, line: impl Fn(usize) -> String, lines: usize, holds: imp
             world.append("a.log", &line(tick));
             unseen.push_back(tick);
         }
-        world.look();
+        world.scan_and_read();
         let events = world.events();
         while unseen.front().is_some_and(|line| events.iter().any(|event| holds(event, *line))) {
             longest = longest.max(tick - unseen.pop_front().unwrap());
         }
-        world.clock.advance_ns(super::NANOSECONDS / 10);
+        world.clock.advance_ns(super::NANOS_PER_SEC / 10);
     }
     assert!(unseen.is_empty(), "{settings}: {unseen:?} of {lines} are missing");
     longest as f64 / 10.0
 }
 
 #[test]
-fn a_line_is_found_within_a_second_however_the_file_grows() {
+fn lines_are_delivered_within_a_second_for_any_growth() {
     let plain = |at: usize| format!("line {at} of a log that drips\n");
     let dated = |at: usize| format!("2026-11-20 10:00:{:02} INFO line {at}.\n", at % 60);
     let holds =
@@ -45,7 +45,7 @@ fn a_line_is_found_within_a_second_however_the_file_grows() {
 }
 
 #[test]
-fn what_keeps_growing_is_an_event_after_a_while() {
+fn growing_events_are_completed_after_a_timeout() {
     let holds = |event: &str, at: usize| event.contains(&format!(" {at}\n")) || event.ends_with(&format!(" {at}"));
     let longest = drip(MERGED, |at| format!(" more {at}\n"), 200, holds);
     assert!((4.0..6.0).contains(&longest), "{longest}");
@@ -55,19 +55,19 @@ fn what_keeps_growing_is_an_event_after_a_while() {
 }
 
 #[test]
-fn what_was_read_is_stored_when_the_file_is_emptied_within_a_second() {
+fn data_read_before_a_truncation_within_a_second_is_stored() {
     for settings in ["", GUESSED, MERGED] {
         for is_written_anew in [false, true] {
             let mut world = World::new(settings);
             for round in 0..6 {
                 world.append("a.log", &format!("#round {round} one\n#round {round} two\n"));
-                world.look();
+                world.scan_and_read();
                 world.empty("a.log");
                 if is_written_anew {
                     // Longer than before, so that the size does not reveal the truncation.
                     world.append("a.log", &format!("#round {round} {}\n", "x".repeat(300)));
                 }
-                world.look();
+                world.scan_and_read();
             }
             world.wait(5.0);
             let mut events = world.events();
@@ -81,18 +81,18 @@ fn what_was_read_is_stored_when_the_file_is_emptied_within_a_second() {
 }
 
 #[test]
-fn what_was_read_is_stored_when_the_file_is_emptied_while_it_is_looked_at() {
+fn data_read_before_a_truncation_during_lookup_is_stored() {
     for is_read_before in [true, false] {
         let mut world = World::new(MERGED);
         world.append("a.log", "#one\n more\n#two\n more\n");
-        world.look();
+        world.scan_and_read();
         world.assert_events(&["#one\n more"]);
         if !is_read_before {
             world.restart();
         }
         world.append("a.log", " unread\n");
         world.empty_when_looked_up("a.log");
-        world.look();
+        world.scan_and_read();
         world.append("a.log", "#three\n");
         world.wait(5.0);
         let expected =
@@ -103,11 +103,11 @@ fn what_was_read_is_stored_when_the_file_is_emptied_while_it_is_looked_at() {
 }
 
 #[test]
-fn a_line_that_is_cut_in_half_comes_whole_from_a_copy() {
+fn truncated_lines_are_completed_from_a_copy() {
     for is_copied in [true, false] {
         let mut world = World::new("");
         world.append("a.log", "one\ntw");
-        world.look();
+        world.scan_and_read();
         if is_copied {
             world.append("a.log", "o and a half\n");
             world.copy("a.log", "a.log.1");
@@ -122,11 +122,11 @@ fn a_line_that_is_cut_in_half_comes_whole_from_a_copy() {
 }
 
 #[test]
-fn what_a_copy_gave_is_not_given_again_by_the_file_that_was_emptied() {
+fn lines_read_from_a_copy_are_not_repeated_by_the_original() {
     for settings in ["", GUESSED, MERGED] {
         let mut world = World::new(settings);
         world.append("b.log", "#first\n#second\n");
-        world.look();
+        world.scan_and_read();
         world.copy("b.log", "a.log");
         world.empty("b.log");
         world.append("b.log", "#third\n");
