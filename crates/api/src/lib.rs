@@ -12,16 +12,16 @@ mod caller;
 mod collector_tokens;
 mod compression;
 mod endpoint;
+mod in_process_requests;
 mod listed_entries;
-mod local_requests;
 mod message;
 mod node;
 mod oneshot_searches;
 mod outlet;
 mod parameter_types;
 mod parameters;
+mod search_slots;
 mod state;
-mod turns;
 mod uploads;
 mod wire;
 
@@ -35,15 +35,15 @@ use axum::response::Response;
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::row::{Access, EndpointRow, RequestBody};
 pub use endpoint::table::ENDPOINTS;
+pub use in_process_requests::{InProcessAnswer, answer_in_process};
 pub use listed_entries::{listed_entries, listed_paths};
-pub use local_requests::{InProcessAnswer, answer_in_process};
 pub use node::{
     AddFile, CollectorToken, DiskActivity, DiskSpace, ModularInput, ModularInputArgument, Node, NodeCondition,
     PreviewFile, PreviewText, ReceivedText, SearchLimits, TokenChange, TokenError,
 };
 pub use outlet::ANSWERS_MAX;
+pub use search_slots::SEARCHES_WAITING_MAX;
 pub use state::ApiState;
-pub use turns::SEARCHES_WAITING_MAX;
 pub use uploads::FOLDER as UPLOADS_FOLDER;
 
 /// Maximum size of a request's body, to protect memory.

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-use crate::turns::{SlotPermit, SlotPool, SlotPurpose};
+use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 
 /// Maximum answers in progress, including stalled ones. Each has a thread and some pages of events.
 pub const ANSWERS_MAX: usize = 256;

@@ -15,7 +15,7 @@ use crate::message::ApiError;
 use crate::node::Node;
 use crate::oneshot_searches::RunningOneshots;
 use crate::outlet::{ANSWERS_MAX, AnswerPermit, AnswerPermits};
-use crate::turns::{SlotPermit, SlotPool, SlotPurpose};
+use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 use crate::uploads::Uploads;
 
 /// Maximum concurrent requests that work with documents; others wait. Each may hold an answer in memory.

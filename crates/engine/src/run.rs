@@ -8,7 +8,7 @@ mod bounds;
 mod chain;
 mod cost_meters;
 pub(crate) mod deletion;
-mod handover;
+mod map_reduce;
 pub(crate) mod preview;
 mod row_steps;
 

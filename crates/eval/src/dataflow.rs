@@ -6,7 +6,7 @@
 //!
 //! Not here: sorting ([`crate::rows::sort_rows`]), grouping ([`crate::aggregate`]).
 
-mod byte_gate;
+mod byte_semaphore;
 mod pool;
 
 use std::fmt::{self, Debug, Formatter};
@@ -17,7 +17,7 @@ use datafusion_execution::SpillFile;
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
-pub use self::byte_gate::{BytePermit, ByteSemaphore};
+pub use self::byte_semaphore::{BytePermit, ByteSemaphore};
 use self::pool::PeakTrackingPool;
 use crate::EngineError;
 

@@ -11,13 +11,13 @@
 mod call;
 mod condition;
 mod crypto;
-pub mod figures;
 mod json;
 pub mod json_tree;
 mod math;
 mod multivalue;
 mod network;
 mod printf;
+pub mod significant_figures;
 mod statistics;
 pub mod table;
 mod text;

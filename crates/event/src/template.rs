@@ -8,7 +8,7 @@
 //!
 //! Not here: splitting texts and storing columns (bucket); mapping fields to variables (scan).
 
-mod bytes_set;
+mod byte_set;
 mod number;
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ::bytes::Bytes;
 
-pub use bytes_set::ByteSet;
+pub use byte_set::ByteSet;
 pub use number::{NumberFormat, TimeLayout};
 
 /// Number of the text column.

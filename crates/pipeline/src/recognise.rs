@@ -10,10 +10,10 @@
 
 mod clock;
 mod epoch;
-mod internet;
 mod json_key;
 mod names;
 mod numeric_date;
+mod rfc3339;
 
 use std::sync::Arc;
 
@@ -257,7 +257,7 @@ impl Recogniser {
     fn stamp_at_number(&self, text: &[u8], at: usize, run: usize, leads: bool) -> Option<Stamp> {
         match run {
             1 | 2 => self.short_number(text, at, run),
-            4 => internet::stamp_at(text, at).or_else(|| self.year_first(text, at)),
+            4 => rfc3339::stamp_at(text, at).or_else(|| self.year_first(text, at)),
             6 => self.compact_short_year(text, at),
             8 | 14 => self.compact(text, at, run),
             10 | 13 | 16 | 19 => self.epoch(text, at, run, leads),

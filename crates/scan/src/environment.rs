@@ -9,14 +9,14 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
 use quarry_store::Snapshot;
 
-use crate::demands::PushedPredicates;
 use crate::derive::{DerivationRequest, Derivations, DerivedNames, Tables};
 use crate::event_scan::{EventScan, ScanProgress};
 use crate::fields::{FieldRules, Projection, ShownFields};
 use crate::filter::{EventFilter, Origins};
 use crate::labels::LabelSource;
 use crate::plan::{FieldSource, Scan};
-use crate::rexes::PushedCommands;
+use crate::pushed_commands::PushedCommands;
+use crate::pushed_predicates::PushedPredicates;
 use crate::row_selector::RowSelector;
 use crate::summary::{SummaryReader, SummaryStore};
 use crate::template_pages::{SlabCache, TemplateFactsCache};

@@ -22,7 +22,6 @@ use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::number::u32_of;
 use quarry_store::{PageInfo, SearchReads, Segment, Snapshot, StoreError};
 
-use crate::demands::PushedPredicates;
 use crate::derive::{Derivations, FieldStrategy};
 use crate::event_fields;
 use crate::fields::{self, FieldRules, Projection, ShownFields, text_buffer};
@@ -30,7 +29,8 @@ use crate::filter::EventFilter;
 use crate::page::{CandidateRows, PageRef};
 use crate::partial_states::WindowPart;
 use crate::plan::FirstRows;
-use crate::rexes::PushedCommands;
+use crate::pushed_commands::PushedCommands;
+use crate::pushed_predicates::PushedPredicates;
 use crate::row_selector::{PositionedRows, RowSelector};
 use crate::summary::SummaryReader;
 use crate::template_pages::{LazyFieldColumns, SlabCache, TemplateRows};

@@ -9,7 +9,6 @@
 //! bucket).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod demands;
 mod derive;
 mod environment;
 mod event_fields;
@@ -22,8 +21,9 @@ mod page;
 mod page_merge;
 mod partial_states;
 pub mod plan;
+mod pushed_commands;
+mod pushed_predicates;
 mod remote_segments;
-mod rexes;
 mod row_selector;
 mod slices;
 mod sourcetype_renames;
@@ -44,7 +44,7 @@ pub use page_merge::OrderedRows;
 pub use partial_states::preview::Previewer;
 pub use partial_states::work::{WindowCommands, fold_windows};
 pub use partial_states::{PartialStates, PlanStates};
-pub use rexes::to_extraction;
+pub use pushed_commands::to_extraction;
 pub use slices::Window;
 pub use sourcetype_renames::with_renamed_sourcetypes;
 pub use top_k::TOP_ROWS_MAX;

@@ -13,8 +13,8 @@ use jiff::tz::TimeZone;
 use quarry_stdx::SharedClock;
 
 use crate::ResultTable;
+use crate::job_recorder::copy_texts;
 use crate::jobs::{ROUND_BYTES_MAX, Rounds, pause_after};
-use crate::keeper::copy_texts;
 use crate::real_time::RealTimeWindow;
 use crate::service::{SearchError, SearchParams, SearchService};
 

@@ -20,7 +20,7 @@ use quarry_spl::macros::Expansion;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 use quarry_store::{Follower, IndexSelector};
 
-use crate::keeper::{JobFacts, JobRecorder, ResultCollector};
+use crate::job_recorder::{JobFacts, JobRecorder, ResultCollector};
 use crate::pending_rows::PendingRows;
 use crate::result_pages::{SENT_BYTES, rows_memory_bytes};
 use crate::summaries::ModelSummaries;

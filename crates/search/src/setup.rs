@@ -16,7 +16,7 @@ use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{NodeFiles, SharedClock, log};
 
 use crate::dispatch::{JOBS_FOLDER, JobStore};
-use crate::keeper::JobRecorder;
+use crate::job_recorder::JobRecorder;
 use crate::node_facts::NodeFacts;
 use crate::rest_connection::RestConnection;
 use crate::service::{SearchService, SearchServiceParts};

@@ -19,7 +19,7 @@ use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, CompareOp, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
 use quarry_spl::macros::Macro;
-use quarry_spl::needs::Dependencies;
+use quarry_spl::dependencies::Dependencies;
 use quarry_stdx::Fault;
 use quarry_store::{BucketListing, IndexSelector, MemoryStore, Snapshot, StoreError};
 use serde_json::json;

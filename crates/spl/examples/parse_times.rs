@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use quarry_spl::analyse::required_fields;
-use quarry_spl::needs::Dependencies;
+use quarry_spl::dependencies::Dependencies;
 use quarry_spl::parse_with_unknown_macros;
 
 /// Number of runs of each search; the fastest counts.

@@ -10,14 +10,14 @@ pub mod ast;
 pub mod capabilities;
 mod check;
 pub mod commands;
+pub mod dependencies;
 mod diagnostic;
 pub mod editing;
+mod foreign_words;
 pub mod functions;
 mod lints;
 pub mod macros;
 mod missing_pipe;
-pub mod needs;
-mod other_languages;
 mod parse;
 mod spl_text;
 

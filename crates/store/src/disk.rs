@@ -1,7 +1,7 @@
 //! The file-system abstraction of the log, so that tests can simulate a failing disk.
 //!
 //! Large writes use direct I/O where possible, that is, for parts that are whole blocks of the file and are aligned in
-//! memory like in the file (see `wal::gather`). Other parts, and file systems without direct I/O, use normal writes.
+//! memory like in the file (see `wal::write_buffer`). Other parts, and file systems without direct I/O, use normal writes.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::wal::gather::BLOCK_BYTES;
+use crate::wal::write_buffer::BLOCK_BYTES;
 
 /// File system to which the log is written.
 pub trait Disk: Debug + Send + Sync {
@@ -147,7 +147,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::wal::gather::WriteBuffer;
+    use crate::wal::write_buffer::WriteBuffer;
 
     #[test]
     fn direct_and_buffered_writes_produce_one_file() {

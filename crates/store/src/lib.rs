@@ -20,7 +20,7 @@ mod disk;
 mod emptying;
 mod error;
 mod expected_log;
-mod follow;
+mod followers;
 mod gaps;
 mod hot_slabs;
 mod index_rows;
@@ -62,7 +62,7 @@ pub use compaction::{CompactionReport, Merge};
 pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
-pub use follow::{FOLLOWED_BYTES_MAX, FOLLOWERS_MAX, FollowedEvents, Follower};
+pub use followers::{FOLLOWED_BYTES_MAX, FOLLOWERS_MAX, FollowedEvents, Follower};
 pub use inventory::{BucketCopies, BucketListing, IndexStats, ListingState, RemoteStats, Verdict};
 pub use memory::MemoryStore;
 pub use options::{

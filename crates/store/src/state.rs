@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
-use crate::follow::Followers;
+use crate::followers::Followers;
 use crate::gaps::Gaps;
 use crate::hot_slabs::{HotKey, HotSegment, HotSlabs, SpareMemory};
 use crate::live_buckets::LiveBuckets;

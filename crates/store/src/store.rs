@@ -16,7 +16,7 @@ use quarry_stdx::SharedClock;
 
 use crate::data_dir::DirLock;
 use crate::disk::{Disk, LocalDisk};
-use crate::follow::Follower;
+use crate::followers::Follower;
 use crate::log_files::LogFiles;
 use crate::log_thread::LogThread;
 use crate::new_indexes::NewIndexes;

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 /// Maximum time between two events, in milliseconds.

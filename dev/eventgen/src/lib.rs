@@ -8,15 +8,15 @@
 //!
 //! Not here: Splunk's eventgen.conf, and sending data.
 
-mod chance;
 pub mod irregular_logs;
+mod random;
 pub mod repeats;
 pub mod shapes;
 mod sources;
 
 use std::io::{self, Write};
 
-use chance::Chance;
+use random::Chance;
 
 /// Incident of the generated day; every file contains part of its traces.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@
 
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::chance::Chance;
+use crate::random::Chance;
 
 /// Minimum length of a replaced number; shorter numbers are counts or measurements.
 const ID_BYTES_MIN: usize = 4;

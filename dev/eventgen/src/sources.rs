@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::{INCIDENT, LogFile, Moment};
 
 const PAGES: &[&str] = &[

@@ -11,7 +11,7 @@ pub(crate) fn run() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     crate::tidy::run(false)?;
     crate::layers::run()?;
-    crate::circles::run(false)?;
+    crate::import_cycles::run(false)?;
     deny()?;
     quarry_s3world::install();
     cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;

@@ -11,9 +11,9 @@
 
 mod bench;
 mod ci;
-mod circles;
 mod commands;
 mod counts;
+mod import_cycles;
 mod layers;
 mod python;
 mod quick;
@@ -36,8 +36,10 @@ fn main() -> ExitCode {
     let task = arguments.first().map(String::as_str).unwrap_or("");
     let outcome = match task {
         "ci" => ci::run(),
-        "circle" => circles::show(arguments.get(1).map_or("engine", String::as_str)),
-        "layers" => layers::run().and_then(|()| circles::run(arguments.iter().any(|argument| argument == "--update"))),
+        "circle" => import_cycles::show(arguments.get(1).map_or("engine", String::as_str)),
+        "layers" => {
+            layers::run().and_then(|()| import_cycles::run(arguments.iter().any(|argument| argument == "--update")))
+        }
         "tidy" => tidy::run(arguments.iter().any(|argument| argument == "--update")),
         "bench" => bench::run(&arguments[1..]),
         "quick" => quick::run(&arguments[1..]),

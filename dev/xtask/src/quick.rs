@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let changed = changed_crates(&changed_files(base)?);
     run_timed("format", || cargo(&["fmt", "--all", "--check"]))?;
     run_timed("tidy", || crate::tidy::run(false))?;
-    run_timed("layers", || crate::layers::run().and_then(|()| crate::circles::run(false)))?;
+    run_timed("layers", || crate::layers::run().and_then(|()| crate::import_cycles::run(false)))?;
     if changed.is_empty() {
         println!("no crate changed since {base}");
         return Ok(());

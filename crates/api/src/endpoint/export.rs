@@ -29,7 +29,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::outlet::Outlet;
 use crate::parameters::Parameters;
-use crate::turns::SlotPurpose;
+use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, export_row};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

@@ -40,7 +40,7 @@ use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
-use crate::turns::{SlotPool, SlotPurpose};
+use crate::search_slots::{SlotPool, SlotPurpose};
 
 /// Paths of the collection after the root.
 pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];

@@ -25,7 +25,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::outlet::{ClientGone, Outlet};
 use crate::parameters::Parameters;
-use crate::turns::{SlotPermit, SlotPool, SlotPurpose};
+use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 use crate::wire::{OutputMode, ResultsHead, export_preview_row, export_row};
 
 /// The capability that real-time searches require.

@@ -19,7 +19,7 @@ use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
-use crate::turns::SlotPurpose;
+use crate::search_slots::SlotPurpose;
 
 /// A request with the search service that answers it.
 pub(super) struct SearchCall {

@@ -34,7 +34,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::outlet::{Chunks, ClientGone, Outlet};
 use crate::parameters::Parameters;
-use crate::turns::SlotPurpose;
+use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
 /// Default number of rows of a oneshot answer, as in Splunk.

@@ -9,12 +9,12 @@
 //!
 //! Not here: which objects should exist, and local copies.
 
+mod checksums;
 mod endpoints;
 mod hedge;
 mod requests;
 mod retry;
 mod settings;
-mod sums;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -32,9 +32,9 @@ use quarry_bucket::{ReadAt, ReadError};
 use quarry_stdx::SharedClock;
 use tokio::runtime::{Builder, Runtime};
 
+pub(crate) use self::checksums::BLOCK_BYTES;
+use self::checksums::{BlockChecksums, Footer};
 use self::requests::{Part, Requests};
-pub(crate) use self::sums::BLOCK_BYTES;
-use self::sums::{BlockChecksums, Footer};
 use self::traffic::count;
 use crate::{BlobError, BlobStore, ListedObject};
 
@@ -207,7 +207,7 @@ impl S3Store {
 }
 
 fn with_trailer(bytes: &[u8]) -> Bytes {
-    let trailer = sums::trailer(bytes);
+    let trailer = checksums::trailer(bytes);
     let mut object = BytesMut::with_capacity(bytes.len() + trailer.len());
     object.extend_from_slice(bytes);
     object.extend_from_slice(&trailer);

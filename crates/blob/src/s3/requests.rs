@@ -16,10 +16,10 @@ use quarry_stdx::SharedClock;
 use tokio::sync::Semaphore;
 use tokio::time;
 
+use super::checksums::FOOTER_BYTES;
 use super::endpoints::{Endpoints, Outcome};
 use super::hedge::{self, Hedge};
 use super::retry::{self, Budget};
-use super::sums::FOOTER_BYTES;
 use super::traffic::{Counters, count};
 use crate::{BlobError, ListedObject, S3Settings, name};
 

@@ -14,9 +14,9 @@ pub mod bench;
 mod builder;
 mod classes;
 mod dictionary;
-mod kinds;
 mod objects;
 mod outline;
+mod sourcetype_splitters;
 mod splitter;
 mod traits;
 mod trial;
@@ -89,7 +89,7 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
         return None;
     }
     // First attempt: each sourcetype is split in its own way.
-    if let Some((of_metas, cutters)) = kinds::learn_kinds(events)
+    if let Some((of_metas, cutters)) = sourcetype_splitters::learn_kinds(events)
         && let Some(slab) = split_texts(events, SlabBuilder::with_kinds(cutters), &of_metas, is_worthwhile)
     {
         return Some(slab);

@@ -10,7 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, rows_in_m
 use quarry_spl::ast::{AnomalousValueCommand, AnomalyAction};
 
 use super::Execute;
-use super::field_facts::{FieldProfile, select_fields, shown_names};
+use super::field_profile::{FieldProfile, select_fields, shown_names};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 

@@ -15,7 +15,7 @@ pub(crate) mod conditions;
 mod delimiter;
 pub(crate) mod empty_columns;
 mod extracted_fields;
-mod field_facts;
+mod field_profile;
 mod field_texts;
 mod measurements;
 pub(crate) mod models;

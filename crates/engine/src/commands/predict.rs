@@ -219,7 +219,7 @@ fn deviations_containing(percent: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 10.0_f64);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        match 2.0 * super::field_facts::normal_cdf(middle) - 1.0 < percent / 100.0 {
+        match 2.0 * super::field_profile::normal_cdf(middle) - 1.0 < percent / 100.0 {
             true => low = middle,
             false => high = middle,
         }

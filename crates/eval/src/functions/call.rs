@@ -10,8 +10,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::Format;
 use quarry_spl::functions::{EvalFunction, ResultType, Volatility};
 
-use super::figures::Figures;
 use super::network::Network;
+use super::significant_figures::Figures;
 use super::table::EvalTable;
 use crate::EngineError;
 use crate::pattern::{LikePattern, Regex, Replacement};

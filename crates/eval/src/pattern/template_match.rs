@@ -17,8 +17,8 @@ mod assertion;
 mod attempts;
 mod decision;
 mod dependence;
-mod known_plans;
 mod memo;
+mod plan_cache;
 mod tail;
 
 use std::str::Utf8Error;
@@ -32,7 +32,7 @@ use regex_syntax::hir::{Look, LookSet};
 
 use super::{Captures, Regex};
 use attempts::Attempt;
-use known_plans::{PlanCache, TemplateReader};
+use plan_cache::{PlanCache, TemplateReader};
 
 pub use decision::{Decision, ValueTest};
 pub use dependence::{GroupDependence, GroupPlaces};

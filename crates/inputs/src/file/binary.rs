@@ -9,8 +9,8 @@ use std::fmt;
 use quarry_conf::PropsResolver;
 use quarry_pipeline::{SAMPLE_BYTES, SourceInfo};
 
+use super::compression::{UnsupportedFormat, unsupported_format};
 use super::open::Handle;
-use super::packing::{UnsupportedFormat, unsupported_format};
 
 /// Text has at most one control character per this many bytes.
 const BYTES_PER_CONTROL_CHAR: usize = 20;

@@ -1,6 +1,7 @@
 //! Files: finding, decompressing, recognising, reading once, watching.
 
 mod binary;
+mod compression;
 mod expand;
 mod fingerprint;
 mod gzip;
@@ -9,7 +10,6 @@ pub(crate) mod milestones;
 mod monitor;
 mod oneshot;
 mod open;
-mod packing;
 mod reader;
 mod recent;
 mod report;
@@ -21,12 +21,12 @@ mod tests;
 mod zip;
 
 pub use binary::{SkipReason, content_skip_reason};
+pub use compression::Compression;
 pub use expand::{expand, expand_each};
 pub use fingerprint::HEAD_BYTES;
 pub use milestones::MILESTONES_MAX;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
 pub use oneshot::{AddProgress, NoProgress, OneshotOptions, Progress, absolute_text, add_file};
 pub use open::{OpenFile, sample_lines};
-pub use packing::Compression;
 pub use report::{FileReport, ShrunkFile};
 pub use rotation::Rotation;

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use quarry_pipeline::SAMPLE_BYTES;
 
+use super::compression::{Compression, DETECTION_BYTES};
 use super::gzip::rejoin;
-use super::packing::{Compression, DETECTION_BYTES};
 use super::siblings::sibling_lines;
 use super::stream::{NO_CONSUMER, Stream};
 use super::zip::unzip;

@@ -14,8 +14,8 @@ use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
 use quarry_stdx::number::usize_of;
 
+use super::compression::{Compression, truncated_error};
 use super::open::{OffsetReader, READ_CHUNK_BYTES};
-use super::packing::{Compression, truncated_error};
 
 /// Size of the end record, and maximum size of the comment after it.
 const END_BYTES: usize = 22;

@@ -9,13 +9,13 @@
 
 mod ack_numbers;
 mod answer;
-mod answer_note;
 mod body;
 mod channels;
 mod decoding_pool;
 mod envelope;
 mod other_protocols;
 mod receive;
+mod response_hook;
 mod retries;
 #[cfg(test)]
 mod tests;
@@ -40,8 +40,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{EventStore, SinkError};
 pub use ack_numbers::AckNumbers;
-pub use answer_note::ResponseHook;
 pub(crate) use envelope::seconds;
+pub use response_hook::ResponseHook;
 
 use answer::{Answer, AnswerBody, Code};
 use body::{BodyError, Budget, BudgetedBody, MemoryReservation};
@@ -114,7 +114,7 @@ impl Collector {
 
     /// Routes of OTLP over gRPC, which has its own port.
     pub fn grpc_router(self: Arc<Collector>) -> Router {
-        other_protocols::calls::router().with_state(self)
+        other_protocols::grpc::router().with_state(self)
     }
 
     /// Routes of the collector's endpoints.

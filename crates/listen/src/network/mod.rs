@@ -1,6 +1,6 @@
 //! Ports for text and forwarders' data: sockets, TLS, limits, logging.
 //!
-//! A connection must hold a turn ([`turns::ReadSlots`]) to read, extract events and append; the number of turns is bounded.
+//! A connection must hold a turn ([`read_slots::ReadSlots`]) to read, extract events and append; the number of turns is bounded.
 //! While the store is busy, no connection is read, so that senders wait.
 //!
 //! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, what it has
@@ -11,9 +11,9 @@
 mod forwarders;
 mod limits;
 mod names;
+mod read_slots;
 mod senders;
 mod tcp;
-mod turns;
 mod udp;
 
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ use crate::tls;
 use limits::Limits;
 pub use limits::raise_open_files;
 use names::Names;
+use read_slots::ReadSlots;
 use senders::Senders;
-use turns::ReadSlots;
 
 /// Time that shutdown waits for connections.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::limits::{ConnectionPermit, Limits};
-use super::turns::ReadBuffers;
+use super::read_slots::ReadBuffers;
 use super::{Port, Stanzas, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now};

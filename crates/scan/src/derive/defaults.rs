@@ -20,7 +20,7 @@ use quarry_eval::rows;
 use quarry_event::{Metadata, Page, TimeNs};
 use quarry_pipeline::{WrittenTime, WrittenTimes};
 
-use super::needs::RequestedFields;
+use super::requested_fields::RequestedFields;
 use crate::sourcetype_renames::ORIGINAL_SOURCETYPE_FIELD;
 
 /// Maximum length of `punct` in characters.

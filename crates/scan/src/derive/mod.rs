@@ -15,8 +15,8 @@
 pub(crate) mod column_rules;
 mod defaults;
 mod names;
-mod needs;
 mod plan;
+mod requested_fields;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -41,8 +41,8 @@ use self::column_rules::{ComputedFields, apply_plans_by_row};
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
 pub(crate) use self::names::{DerivedNames, RuleFieldNames, Scope};
-use self::needs::RequestedFields;
 use self::plan::{Plan, with_column};
+use self::requested_fields::RequestedFields;
 pub(crate) use self::tables::Tables;
 use super::fields::Projection;
 use super::filter::EventFilter;

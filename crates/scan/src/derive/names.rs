@@ -9,7 +9,7 @@ use quarry_conf::{PropsResolver, ReportRule, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
 
 use super::defaults::is_default_field;
-use super::needs::RequestedFields;
+use super::requested_fields::RequestedFields;
 use super::tables::Tables;
 use crate::fields::reports::{output_names, splits_at_breakers};
 

@@ -15,7 +15,7 @@ use quarry_spl::analyse::expr_fields;
 use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
-use super::needs::RequestedFields;
+use super::requested_fields::RequestedFields;
 use super::tables::{Tables, command_of};
 use crate::event_fields::is_intrinsic_field;
 use crate::fields::reports::{output_names, reads_only_event_text};

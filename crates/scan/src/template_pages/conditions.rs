@@ -22,10 +22,10 @@ use self::field_test::FieldTest;
 use self::metadata_test::MetadataTest;
 pub(crate) use self::required_words::RequiredWords;
 use self::required_words::{CompiledWords, Runs};
+use super::by_value::ByValue;
 use super::outcome::{NO, Outcome, UNDECIDED, YES};
 use super::page::PageReader;
 use super::slab::Slab;
-use super::verdicts::ByValue;
 use super::words::Word;
 use crate::event_fields::{is_index_time_column, is_intrinsic_field};
 

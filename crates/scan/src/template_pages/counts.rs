@@ -17,12 +17,12 @@ use quarry_event::PageColumns;
 use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
+use super::by_value::ByValue;
 use super::columns::{ValuePositions, typed_column};
 use super::field_locations::FieldLocations;
 use super::outcome::{NO, UNDECIDED, YES};
 use super::page::PageReader;
 use super::slab::Slab;
-use super::verdicts::ByValue;
 use crate::event_fields::is_intrinsic_field;
 use crate::fields::Projection;
 

@@ -10,6 +10,8 @@
 //!
 //! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 
+mod ambiguous_rows;
+mod by_value;
 mod cells;
 mod column_codes;
 mod columnless_fields;
@@ -19,7 +21,6 @@ mod counts;
 mod cursors;
 mod decider;
 mod derived_fields;
-mod doubts;
 mod edges;
 mod extracts;
 mod facts;
@@ -37,16 +38,15 @@ mod outcome;
 mod page;
 mod pattern_cost;
 mod planned_template;
+mod predicate_filter;
 mod reports;
 mod rex;
 mod roots;
-mod row_demands;
 mod row_values;
 mod slab;
 mod template_index;
 mod text_lengths;
 mod value_location;
-mod verdicts;
 mod words;
 
 use std::sync::Arc;
@@ -65,8 +65,8 @@ use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use self::ambiguous_rows::ambiguous_rows;
 pub(crate) use self::conditions::{Conditions, RequiredWords};
-use self::doubts::ambiguous_rows;
 pub(crate) use self::facts::TemplateFactsCache;
 use self::field_locations::FieldLocations;
 use self::groups::{add_extracts, read_groups, with_commands, with_extracts};

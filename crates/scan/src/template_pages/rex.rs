@@ -5,7 +5,7 @@
 //! of the codes that it reads, and each row costs a lookup of its codes. If the plan for a row's template gives no
 //! answer, the row's text must be read.
 //!
-//! Not here: the choice of commands to push down ([`crate::rexes`]); locations of fields of the same name
+//! Not here: the choice of commands to push down ([`crate::pushed_commands`]); locations of fields of the same name
 //! ([`super::fields`]).
 
 mod answer_table;
@@ -37,7 +37,7 @@ use super::pattern_cost::PatternCost;
 use super::roots::{RequestedKeys, Roots, reads_on_columns};
 use super::slab::Slab;
 use crate::fields::Extract;
-use crate::rexes::PushedRex;
+use crate::pushed_commands::PushedRex;
 
 /// Number of slabs whose plans a reader caches.
 const CACHED_SLABS_MAX: usize = 2;

@@ -17,6 +17,7 @@ use quarry_event::{Metadata, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use super::by_value::ByValue;
 use super::columns;
 use super::conditions::FieldPlan;
 use super::derived_fields::DerivedField;
@@ -30,7 +31,6 @@ use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
 use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
-use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use crate::derive::column_rules::ComputedFields;
 use crate::event_fields::is_intrinsic_field;

@@ -24,12 +24,12 @@ use quarry_store::Segment;
 
 use self::finder::Finder;
 use self::spans::TemplateSpan;
+use super::by_value::ByValue;
 use super::edges::{EdgeContext, Edges};
 use super::facts::{Bounds, WordFacts, byte_set};
 use super::outcome::{NO, Outcome, UNDECIDED, YES};
 use super::page::PageReader;
 use super::template_index::{EdgeUse, TemplateIndex, VariableUse};
-use super::verdicts::ByValue;
 
 /// A byte that no pattern contains and that is not a breaker.
 const FOREIGN_BYTE: u8 = 0xff;

@@ -10,7 +10,7 @@ use quarry_stdx::{ErrorKind, HasKind};
 use serde_json::{Value, json};
 
 use super::{FACTS, JobStore, RESULTS, is_sid, remove, remove_result};
-use crate::keeper::{JobFacts, JobRecorder};
+use crate::job_recorder::{JobFacts, JobRecorder};
 
 /// File with the request of a job.
 pub(super) const RECORD: &str = "job.json";

@@ -32,7 +32,7 @@ use quarry_event::time::{NS_PER_SEC, period_seconds};
 use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Value, json};
 
-use crate::keeper::{CollectedBytes, JobFacts, JobRecorder};
+use crate::job_recorder::{CollectedBytes, JobFacts, JobRecorder};
 pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 

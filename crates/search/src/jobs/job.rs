@@ -27,7 +27,7 @@ use super::timeline::Timeline;
 use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::answer_hints::AnswerWatch;
 use crate::dispatch::JobStore;
-use crate::keeper::JobFacts;
+use crate::job_recorder::JobFacts;
 use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams};
 use crate::table::ResultTable;

@@ -19,7 +19,7 @@ use quarry_event::TimeNs;
 use super::counts::Counts;
 use super::job::{JobFailure, SearchJob};
 use super::timeline::Timeline;
-use crate::keeper::copy_texts;
+use crate::job_recorder::copy_texts;
 use crate::real_time::RealTimeWindow;
 use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
 

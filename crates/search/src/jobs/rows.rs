@@ -20,7 +20,7 @@ use jiff::tz::TimeZone;
 use quarry_engine::split_by_bytes;
 
 use crate::ResultTable;
-use crate::keeper::copy_texts;
+use crate::job_recorder::copy_texts;
 use crate::service::SearchError;
 
 /// Size in bytes at which buffered rows are written as a part.

@@ -47,7 +47,7 @@ mod s3_bench;
 mod sent_files;
 mod server;
 mod shared_files;
-mod silence;
+mod silent_mistakes;
 mod support;
 mod tokens;
 mod what_works;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{LearnOption, ModelName, Stage};
+use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Options of other algorithms than the model's are refused when the model is read.

@@ -65,7 +65,7 @@ impl Syntax for EvalCommand {
             assignments.push(parser.assignment()?);
             if !parser.eat(',') && !parser.at_end() {
                 let before = parser.text[..parser.pos].trim_end();
-                let hint = match (crate::other_languages::after_expression(parser.rest()), parser.peek()) {
+                let hint = match (crate::foreign_words::after_expression(parser.rest()), parser.peek()) {
                     (Some(hint), _) => hint,
                     (None, Some('"')) => "join texts with `.`",
                     _ if before.ends_with("if") => "write if(condition, yes, no)",

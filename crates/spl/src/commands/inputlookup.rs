@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, required_fields};
 use crate::ast::{Pipeline, SearchExpr, Span, Stage};
+use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `max=`.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
+use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 const OPTIONS: OptionNames =

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, InnerSearchText, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
+use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Dependencies;
 use crate::parse::{MAX_SUBSEARCH_DEPTH, OptionNames, ParseResult, Parser, UNKNOWN_COMMAND, check_commands};
 
 /// Default of `maxsearches=`.

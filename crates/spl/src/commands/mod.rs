@@ -18,8 +18,8 @@ mod unsupported_commands;
 
 use crate::analyse::{FieldNeeds, TIME, matches_pattern};
 use crate::ast::*;
+use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Dependencies;
 use crate::parse::{ParseResult, Parser};
 
 pub use info::{CommandInfo, Group, Kind};

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
+use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Dependencies;
 use crate::parse::{ParseResult, Parser};
 
 /// `savedsearch`.

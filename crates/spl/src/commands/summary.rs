@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{ModelName, Stage};
-use crate::needs::Dependencies;
+use crate::dependencies::Dependencies;
 use crate::parse::{ParseResult, Parser};
 
 /// `summary`.

@@ -12,8 +12,8 @@ use crate::ast::{
     Aggregate, AggregateArg, DataModelName, Pipeline, SearchExpr, SeriesOptions, Span, Stage, StatsFunction,
     TimeModifiers,
 };
+use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser, has_inner_time, quoted_len};
 
 /// The ignored options have no effect: all buckets are read in full detail, wherever they are stored.

@@ -217,7 +217,7 @@ impl Parser<'_> {
             return Err(fault.with_hint(format!("write it after the name, as in {name}95(field)")));
         }
         let remark = Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span);
-        if let Some(hint) = crate::other_languages::aggregate(name) {
+        if let Some(hint) = crate::foreign_words::aggregate(name) {
             return Err(remark.with_hint(hint));
         }
         let before = self.text[..span.start].trim_end();
@@ -232,7 +232,7 @@ impl Parser<'_> {
         let by = (last != command).then_some("by");
         let known = STATS_FUNCTIONS.iter().map(|function| function.help.name).chain(by);
         let remark = self.suggest(remark, name, known);
-        Err(match (&remark.hint, crate::other_languages::near_aggregate(name)) {
+        Err(match (&remark.hint, crate::foreign_words::near_aggregate(name)) {
             (Some(_), _) => remark,
             (None, Some(hint)) => remark.with_hint(hint),
             (None, None) if self.rest().trim_start().starts_with('(') => remark.with_hint(

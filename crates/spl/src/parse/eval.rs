@@ -118,7 +118,7 @@ impl Parser<'_> {
         if !self.at_end() {
             let remark =
                 Diagnostic::error(format!("unexpected {} after the expression", self.found_text()), self.here());
-            if let Some(hint) = crate::other_languages::after_expression(self.rest()) {
+            if let Some(hint) = crate::foreign_words::after_expression(self.rest()) {
                 return Err(remark.with_hint(hint));
             }
             return Err(match self.peek() {
@@ -394,7 +394,7 @@ impl Parser<'_> {
                 let known = EVAL_FUNCTIONS.iter().map(|function| function.help.name);
                 let remark = Diagnostic::error(format!("unknown function `{name}`"), name_span);
                 let method = name.rsplit_once('.').map_or(name.as_str(), |(_, method)| method);
-                self.report(if let Some(hint) = crate::other_languages::function(method) {
+                self.report(if let Some(hint) = crate::foreign_words::function(method) {
                     remark.with_hint(hint)
                 } else if stats_function(&name).is_some() {
                     remark.with_hint(format!(
@@ -402,7 +402,7 @@ impl Parser<'_> {
                     ))
                 } else {
                     let remark = self.suggest(remark, &name, known);
-                    match (&remark.hint, crate::other_languages::near_function(method)) {
+                    match (&remark.hint, crate::foreign_words::near_function(method)) {
                         (None, Some(hint)) => remark.with_hint(hint),
                         _ => remark,
                     }
@@ -436,7 +436,7 @@ impl Parser<'_> {
             }
         }
         self.expect(')', "after the arguments").map_err(|remark| {
-            match crate::other_languages::after_expression(self.rest()) {
+            match crate::foreign_words::after_expression(self.rest()) {
                 Some(hint) => remark.with_hint(hint),
                 None => remark,
             }

@@ -296,7 +296,7 @@ impl Parser<'_> {
         let remark = if let Some(reason) = unsupported_hint(name) {
             let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
-        } else if let Some(hint) = crate::other_languages::command(name) {
+        } else if let Some(hint) = crate::foreign_words::command(name) {
             let count =
                 self.rest().split_whitespace().next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
             let hint = count.map_or_else(|| hint.to_owned(), |count| hint.replace("head 10", &format!("head {count}")));

@@ -4,12 +4,12 @@
 //! open files, and reopens the object after eviction. For that reason, objects of a retired bucket are deleted only
 //! when no search holds the bucket any more ([`SealedBucket`] is reference-counted).
 
-mod cut;
 mod fault;
 mod live_rows;
-mod lookup_ahead;
+mod lookup_prefetch;
 mod row;
 mod segment;
+mod slab_part;
 
 use std::fmt;
 use std::ops::Range;
@@ -31,11 +31,11 @@ use crate::remote::copies::{Copies, ObjectKind, OpenObject, Remotes};
 use crate::sync::lock;
 use crate::{PageInfo, StoreError, StoreOptions};
 
-pub(crate) use self::cut::{SlabPart, split_rows};
 use self::fault::Faults;
 pub(crate) use self::live_rows::RemainingRows;
 pub(crate) use self::row::{LiveRow, Origins};
 pub(crate) use self::segment::SealedSegment;
+pub(crate) use self::slab_part::{SlabPart, split_rows};
 
 /// Size in bytes up to which a remote term filter is read whole, because reading single cells would take as long.
 const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;

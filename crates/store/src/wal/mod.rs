@@ -5,12 +5,12 @@
 //!
 //! Not here: the choice of a record's bucket (`log_thread`), deletion of segments (`log_files`).
 
-pub(crate) mod gather;
 pub(crate) mod mark;
 pub(crate) mod read;
 pub(crate) mod record;
 pub(crate) mod salvage;
 pub(crate) mod write;
+pub(crate) mod write_buffer;
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
-use crate::wal::gather::WriteBuffer;
+use crate::wal::write_buffer::WriteBuffer;
 use crate::wal::{HEADER_BYTES, header, segment_path};
 
 /// The end of the log being written.

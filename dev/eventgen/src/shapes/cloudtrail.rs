@@ -9,7 +9,7 @@ use super::draw::{
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 const SOURCES: &[&str] = &["s3", "ec2", "iam", "sts", "kms", "lambda", "dynamodb", "sqs", "logs", "rds", "ecs", "sns"];

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::chance::Chance;
 use crate::irregular_logs::vocabulary;
+use crate::random::Chance;
 
 /// Words for the names of services, users, tables and files.
 const NAME_WORDS: &[&str] = &[

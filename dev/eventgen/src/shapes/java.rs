@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, between, happens, hex, magnitude, noun, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 const METHODS: &[&str] =

@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, uuid};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 const KEYS: &[&str] =

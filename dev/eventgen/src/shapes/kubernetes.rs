@@ -7,7 +7,7 @@ use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, servic
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 const OPTIONAL: &[&str] =

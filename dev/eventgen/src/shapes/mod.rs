@@ -33,7 +33,7 @@ use std::io;
 use std::path::Path;
 
 pub use self::queries::Query;
-use crate::chance::Chance;
+use crate::random::Chance;
 
 /// Type of a column of the parsed table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

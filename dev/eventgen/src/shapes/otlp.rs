@@ -8,7 +8,7 @@ use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, 
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 const PROPS: &str = r#"[bench:otlp]

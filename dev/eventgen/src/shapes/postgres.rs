@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 /// Pattern of a cell, which is quoted with doubled inner quotes, or not quoted.

@@ -6,7 +6,7 @@
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 use crate::repeats::format_time;
 
 const BASE: &str = "index=main | rex \"The (?<component>[a-z-]+) could not reach (?<peer>[a-z-]+) after (?<attempts>\\d+) attempts\" | rex \"in (?<place>[a-z]+)\\. \" | rex \"ticket (?<ticket>[0-9a-f]{10})\" | rex \"order (?<number>\\d+) \"";

@@ -11,7 +11,7 @@ use super::kubernetes::Kubernetes;
 use super::nginx::Nginx;
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, LogFile, Samples, Shape, Value};
-use crate::chance::Chance;
+use crate::random::Chance;
 
 /// Generator of this shape.
 pub(super) struct SourcetypeMix {

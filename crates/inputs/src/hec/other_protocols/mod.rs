@@ -8,9 +8,9 @@
 //! Not here: the query interfaces of these systems.
 
 mod bulk;
-pub(super) mod calls;
 pub(super) mod collectd;
 mod documents;
+pub(super) mod grpc;
 mod metric;
 mod protobuf;
 mod spans;
@@ -157,7 +157,7 @@ fn plain_response(outcome: Result<(), BodyError>, good: StatusCode) -> Response 
 /// Answers an OTLP request in its own encoding; an empty body means success.
 fn telemetry_response(outcome: Result<(), BodyError>, form: BodyEncoding) -> Response {
     match (outcome, form) {
-        (Err(error), form) => calls::http_refusal(error, form),
+        (Err(error), form) => grpc::http_refusal(error, form),
         (Ok(()), BodyEncoding::Json) => answer::json(StatusCode::OK, &json!({})),
         (Ok(()), _) => {
             let kind = HeaderValue::from_static("application/x-protobuf");

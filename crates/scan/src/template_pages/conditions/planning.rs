@@ -14,11 +14,11 @@ use quarry_spl::ast::CompareOp;
 
 use super::field_plan::{ColumnPlan, FieldPlan};
 use super::field_test::FieldTest;
+use crate::template_pages::by_value::ByValue;
 use crate::template_pages::columns::number_texts;
 use crate::template_pages::outcome::{NO, UNDECIDED, YES};
 use crate::template_pages::slab::Slab;
 use crate::template_pages::value_location::ValueLocation;
-use crate::template_pages::verdicts::ByValue;
 
 impl FieldTest {
     /// Evaluation of the test in a slab.

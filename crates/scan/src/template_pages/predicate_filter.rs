@@ -4,7 +4,7 @@
 //! only in rows that meet the condition. Patterns that read the fewest free texts come first. Rows whose text must be
 //! read are left to the commands.
 //!
-//! Not here: the demands themselves ([`crate::demands`]); evaluating a pattern ([`super::rex`]).
+//! Not here: the demands themselves ([`crate::pushed_predicates`]); evaluating a pattern ([`super::rex`]).
 
 use arrow::array::ArrayRef;
 use quarry_eval::EngineError;
@@ -15,10 +15,10 @@ use super::groups::Groups;
 use super::page::{PageReader, Rows};
 use super::rex::RexReader;
 use super::{EventScan, PageRef, RARE_ROWS_MAX, SlabFieldColumns};
-use crate::demands::PushedPredicate;
 use crate::derive::is_default_field;
 use crate::event_fields::is_intrinsic_field;
 use crate::page::CandidateRows;
+use crate::pushed_predicates::PushedPredicate;
 
 impl EventScan {
     /// Drops matching rows of a page that lack the terms of the demands, and adds their number to `left`. The few

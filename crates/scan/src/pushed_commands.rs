@@ -22,8 +22,8 @@ use quarry_store::Segment;
 
 use super::fields::Projection;
 use super::template_pages::RexReader;
-use crate::demands::ValueSource;
 use crate::plan::{Extraction, ExtractionKind, TextValue};
+use crate::pushed_predicates::ValueSource;
 use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_not_from_text};
 use crate::text_values::{char_counts, match_flags};
 
