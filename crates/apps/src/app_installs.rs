@@ -20,8 +20,8 @@ use crate::local_apps::{LocalApp, check_new_name};
 use crate::objects::{ObjectError, Objects};
 use crate::tar_reader::{TarError, TarKind, TarReader};
 
-/// Folder below `etc/apps` in which an archive is unpacked. It has one more level, so that nodes that share files do not
-/// take it for an app.
+/// Folder below `etc/apps` in which an archive is unpacked. It has one more level, so that nodes that share files do
+/// not take it for an app.
 const UNFINISHED: &str = ".installing/app";
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];

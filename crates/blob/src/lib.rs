@@ -1,10 +1,10 @@
 //! Object stores: immutable named objects, stored completely or not at all.
 //!
 //! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`DirectoryStore`] keeps objects as
-//! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite tests them all.
+//! files, [`MemoryBlobStore`] in a map, [`S3Store`] on a remote store; one conformance suite tests them all.
 //!
-//! [`Encrypted`] encrypts the objects of another store before they are stored. [`BlockCache`] caches parts of remote
-//! objects on the local disk.
+//! [`EncryptedStore`] encrypts the objects of another store before they are stored. [`BlockCache`] caches parts of
+//! remote objects on the local disk.
 //!
 //! Not here: the meaning of the bytes, and the record of objects that should exist (the catalog).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -252,7 +252,7 @@ impl Catalog {
         self.remove_buckets(&[number])
     }
 
-    /// Like [`Catalog::forget`] for several buckets at once.
+    /// Like [`Catalog::remove_bucket`] for several buckets at once.
     pub fn remove_buckets(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.write(|act| {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=

@@ -42,8 +42,8 @@ pub struct LivePages<'a> {
 }
 
 impl Catalog {
-    /// Reads the live buckets of an index, ascending by number. Each row is verified against its checksum; a missing row
-    /// is not noticed.
+    /// Reads the live buckets of an index, ascending by number. Each row is verified against its checksum; a missing
+    /// row is not noticed.
     pub fn read_live(&self, index: &str) -> LivePages<'_> {
         LivePages { catalog: self, index: index.to_owned(), most: PAGE_BUCKETS_MAX, last: BEFORE_ALL }
     }

@@ -2,7 +2,8 @@
 //!
 //! The SQL of the domain methods is the common subset of SQLite and PostgreSQL: parameters are `?1`, `?2`, …, all
 //! numbers are 64-bit integers, rows are replaced by [`upsert`], and a word that one of the databases reserves is
-//! quoted. A backend implements [`Transaction`]; [`Act`] adds typed rows and collects the changes of digests.
+//! quoted. A backend implements [`Transaction`]; [`CatalogTransaction`] adds typed rows and collects the changes of
+//! digests.
 //!
 //! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`, `crate::postgresql`).
 

@@ -3,8 +3,8 @@
 //! All commands of a search are checked before the first event is read, including those of its subsearches, of saved
 //! searches and of the texts of `map` and `foreach` ([`Runner::permit_all`]). Each command is checked again when its
 //! steps are built, because commands may result from data: values substituted by `map`, subsearch results, or a
-//! program that requires commands before it. Indexes that the user may not search appear empty ([`restrict_source`]), as in
-//! Splunk. The capability of a command is in its row of `quarry_spl::commands`.
+//! program that requires commands before it. Indexes that the user may not search appear empty ([`restrict_source`]),
+//! as in Splunk. The capability of a command is in its row of `quarry_spl::commands`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

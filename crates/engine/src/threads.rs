@@ -5,8 +5,8 @@
 //! libraries (glibc bug 19951) may touch a detached thread's memory after it has ended, which happens in practice at
 //! thousands of short searches per second.
 //!
-//! A panic in a search becomes an error of that search ([`quarry_eval::panics::catch_panic`]); if the result merely ended,
-//! it would look complete.
+//! A panic in a search becomes an error of that search ([`quarry_eval::panics::catch_panic`]); if the result merely
+//! ended, it would look complete.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};

@@ -217,7 +217,7 @@ fn format_events(lines: Vec<String>, source: &str, host: &str, now: TimeNs, zone
     batch
 }
 
-/// Writes the errors and warnings of the process to `_internal` as they are logged ([`log::keep`]).
+/// Writes the errors and warnings of the process to `_internal` as they are logged ([`log::start_recording`]).
 pub async fn write_log(node: Arc<Ingest>, data_dir: PathBuf) {
     loop {
         tokio::time::sleep(LOG_INTERVAL).await;

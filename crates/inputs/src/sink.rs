@@ -116,7 +116,7 @@ pub trait EventStore: Send + Sync {
     fn begin_request(&self, key: u128) -> SentRequest {
         SentRequest { key, id: 0 }
     }
-    /// Stores a part of a request begun with [`EventStore::sent_request`]. A part that was stored before, but never
+    /// Stores a part of a request begun with [`EventStore::begin_request`]. A part that was stored before, but never
     /// answered, is not stored again.
     fn append_sent(&self, batch: EventBatch, _request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
         self.append(batch)

@@ -1,7 +1,8 @@
 //! Decoding of character sets other than UTF-8, line by line.
 //!
 //! A line of input is decoded as a whole, so that reading can resume at any line. Undecodable bytes are written as
-//! `\xHH`, as with UTF-8. Subsequent stages count bytes of decoded text; [`Decoding::input_offset`] maps back to the input.
+//! `\xHH`, as with UTF-8. Subsequent stages count bytes of decoded text; [`TextDecoder::input_offset`] maps back to the
+//! input.
 //!
 //! Not here: character sets in which a line feed is not a single byte or UTF-16 unit; UTF-8, which needs no decoding.
 

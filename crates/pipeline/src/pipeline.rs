@@ -427,7 +427,7 @@ impl Pipeline {
     }
 
     /// The fault in the settings of the guessed sourcetype, whose data was then read as plain lines; or the first
-    /// fault that a [`Pipeline::tolerant`] pipeline ignored.
+    /// fault that a [`Pipeline::new_lenient`] pipeline ignored.
     pub fn settings_error(&self) -> Option<&PipelineError> {
         self.problem.as_ref()
     }

@@ -4,8 +4,8 @@
 //! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
 //! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many are
 //! requested at once. While workers read one segment, the first page of each following segment is read and discarded;
-//! the store keeps the blocks that it fetched for that page ([`Segment::read_ahead`]). Threads for either are started when
-//! a request is first waited for ([`with_helpers`]); before that, everything needed was cached.
+//! the store keeps the blocks that it fetched for that page ([`Segment::prefetch_pages`]). Threads for either are
+//! started when a request is first waited for ([`with_helpers`]); before that, everything needed was cached.
 //!
 //! Not here: which blocks are fetched together with a page (bucket).
 

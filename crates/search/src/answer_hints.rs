@@ -127,8 +127,8 @@ impl ProbeLimit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the last small search has ended, and stops the current one after [`PROBE_TIME_MAX`] or once `is_over` is
-    /// true.
+    /// Waits until the last small search has ended, and stops the current one after [`PROBE_TIME_MAX`] or once
+    /// `is_over` is true.
     fn enforce_deadline(&self, is_over: &(dyn Fn() -> bool + Sync)) {
         let mut left = PROBE_TIME_MAX;
         let mut state = self.lock();

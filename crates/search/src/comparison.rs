@@ -18,7 +18,8 @@ use crate::table::Row;
 pub const VALUES_MAX: usize = 100;
 /// Maximum number of differences returned.
 pub const DIFFERENCES_MAX: usize = 200;
-/// A field is left out if the number of its distinct values exceeds both [`ALWAYS_COMPARED_MAX`] and this share of its events.
+/// A field is left out if the number of its distinct values exceeds both [`ALWAYS_COMPARED_MAX`] and this share of its
+/// events.
 const DISTINCT_SHARE_MAX: f64 = 0.5;
 /// A field with at most this many distinct values is always compared.
 const ALWAYS_COMPARED_MAX: f64 = 20.0;

@@ -1,9 +1,9 @@
 //! Search services of a server's namespaces, each created on first use and cached.
 //!
 //! All services share the store, clock, stored results, memory and threads of the service without a namespace.
-//! Knowledge of apps and the user is read when the service is created. After [`Namespaces::mark_conf_changed`], a service is
-//! created anew at its next use, while running searches keep theirs. Beyond the limit, the least recently used service
-//! is dropped.
+//! Knowledge of apps and the user is read when the service is created. After [`Namespaces::mark_conf_changed`], a
+//! service is created anew at its next use, while running searches keep theirs. Beyond the limit, the least recently
+//! used service is dropped.
 //!
 //! Because of read permissions in metadata, a namespace may need several services: one for each group of users with the
 //! same permissions ([`Reader`]). Usually one is enough. A user never gets a service that contains objects which this

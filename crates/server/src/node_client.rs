@@ -1,5 +1,5 @@
-//! REST requests for objects: to the server that has the data directory open, to another node, or, if no server runs, to a
-//! node opened in this process.
+//! REST requests for objects: to the server that has the data directory open, to another node, or, if no server runs,
+//! to a node opened in this process.
 //!
 //! All three have the same endpoints, so validation, permissions and file locations are implemented once. Not here:
 //! searches, whose rows are streamed ([`crate::search`]).

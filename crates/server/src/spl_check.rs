@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 
-use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
 use quarry_spl::dependencies::Dependencies;
+use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
 use quarry_spl::{ParsedSearch, Severity};
 use quarry_stdx::Fault;
 use serde_json::{Value, json};

@@ -7,8 +7,8 @@ const REQUESTED_LIMIT_MAX: u64 = 65_536;
 /// Assumed when the system reports no limit.
 const DEFAULT_LIMIT: usize = 1_024;
 
-/// Raises the soft limit to [`REQUESTED`], or to the hard limit if that is lower. Shells start programs with a soft limit
-/// of 1,024, too low for a server. Child processes get limits of their own.
+/// Raises the soft limit to [`REQUESTED_LIMIT_MAX`], or to the hard limit if that is lower. Shells start programs with
+/// a soft limit of 1,024, too low for a server. Child processes get limits of their own.
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(REQUESTED_LIMIT_MAX).min(REQUESTED_LIMIT_MAX);

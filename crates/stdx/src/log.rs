@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Maximum number of recent messages; the oldest are dropped first.
 const RECENT_MESSAGES_MAX: usize = 1_000;
 
-/// Recent messages; `None` until [`keep`] is called.
+/// Recent messages; `None` until [`start_recording`] is called.
 static RECENT_MESSAGES: Mutex<Option<VecDeque<RecentMessage>>> = Mutex::new(None);
 
 /// A kept message.

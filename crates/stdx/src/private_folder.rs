@@ -3,8 +3,8 @@
 //!
 //! The process's umask ([`set_private_umask`]) covers every new file, whichever crate or library creates it: logs,
 //! buckets, the catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is
-//! walked once ([`close`]). The top folder is changed last, so a private top folder means that the walk is complete.
-//! Files the owner wrote below `etc` keep their modes; the private top folder protects them.
+//! walked once ([`make_private`]). The top folder is changed last, so a private top folder means that the walk is
+//! complete. Files the owner wrote below `etc` keep their modes; the private top folder protects them.
 
 use std::ffi::OsString;
 use std::fs::{Metadata, Permissions};

@@ -1,9 +1,9 @@
 //! A bounded LRU cache.
 //!
 //! A scan of more data than the cache holds would evict every entry before its next use (LRU's worst case). A
-//! [`ScanCache`] therefore has two parts. The first part, once full, admits only every [`REFUSED`]th new value (bimodal
-//! insertion), so that most of its entries stay. The second part keeps the most recent refused values, so that a value
-//! that is read again soon is found.
+//! [`ScanCache`] therefore has two parts. The first part, once full, admits only every [`ADMISSION_INTERVAL`]th new
+//! value (bimodal insertion), so that most of its entries stay. The second part keeps the most recent refused values,
+//! so that a value that is read again soon is found.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

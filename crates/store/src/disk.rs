@@ -1,7 +1,8 @@
 //! The file-system abstraction of the log, so that tests can simulate a failing disk.
 //!
 //! Large writes use direct I/O where possible, that is, for parts that are whole blocks of the file and are aligned in
-//! memory like in the file (see `wal::write_buffer`). Other parts, and file systems without direct I/O, use normal writes.
+//! memory like in the file (see `wal::write_buffer`). Other parts, and file systems without direct I/O, use normal
+//! writes.
 
 use std::fmt::Debug;
 use std::fs::{self, File};

@@ -1,9 +1,9 @@
 //! Rows of buckets that stay in the catalog until something needs them.
 //!
-//! After a start, a store with many buckets has only the sums of its largest indexes in memory ([`Away`]). Whoever needs
-//! the buckets of an index takes the state by [`Shared::state_with`], which reads their rows. An index whose rows are
-//! not in memory does not change: whoever changes it needs its rows, and nobody else has the catalog open for writing.
-//! A search therefore finds either the rows of an index, or sums that say whether it needs them.
+//! After a start, a store with many buckets has only the sums of its largest indexes in memory ([`Away`]). Whoever
+//! needs the buckets of an index takes the state by [`Shared::state_with`], which reads their rows. An index whose rows
+//! are not in memory does not change: whoever changes it needs its rows, and nobody else has the catalog open for
+//! writing. A search therefore finds either the rows of an index, or sums that say whether it needs them.
 //!
 //! Not here: which rows stay in the catalog (`live_buckets::loading`).
 
@@ -20,7 +20,8 @@ use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
 use crate::sync::lock;
 
-/// Number of rounds of retention in which nothing needs the rows of an index until they leave memory: an hour of a server.
+/// Number of rounds of retention in which nothing needs the rows of an index until they leave memory: an hour of a
+/// server.
 pub(crate) const IDLE_ROUNDS: u32 = 60;
 
 impl Shared {
@@ -56,8 +57,8 @@ impl Shared {
         Ok(())
     }
 
-    /// While there are more rows in memory than a start would keep, drops those of indexes that nothing has needed for this
-    /// many calls.
+    /// While there are more rows in memory than a start would keep, drops those of indexes that nothing has needed for
+    /// this many calls.
     pub(crate) fn put_away(&self, idle_rounds: u32) {
         let idle = {
             let state = self.state();

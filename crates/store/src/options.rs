@@ -80,8 +80,8 @@ pub struct StoreOptions {
     pub compaction: CompactionOptions,
     /// Indexes with a stanza in indexes.conf, which are unlimited.
     pub configured_indexes: BTreeSet<String>,
-    /// Number of buckets of which a start keeps the rows in memory. If there are more, those of the largest indexes are read
-    /// when something needs them.
+    /// Number of buckets of which a start keeps the rows in memory. If there are more, those of the largest indexes are
+    /// read when something needs them.
     pub rows_at_start: usize,
     /// Remote volumes; `None` for none.
     pub remote: Option<Arc<RemoteOptions>>,

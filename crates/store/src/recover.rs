@@ -43,7 +43,7 @@ pub(crate) struct RecoveryResult {
     pub(crate) sent: Vec<UnansweredPart>,
 }
 
-/// Reads catalog and log. With [`Repair::Cut`], truncates torn tails and replaces damaged segments.
+/// Reads catalog and log. With [`Repair::Truncate`], truncates torn tails and replaces damaged segments.
 pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair) -> Result<RecoveryResult, StoreError> {
     let mut replay = Replay::new(options, catalog)?;
     let folder = data_dir::log(&options.dir);
@@ -88,7 +88,7 @@ struct ReadLog {
     missing: Vec<(Damage, PathBuf)>,
 }
 
-/// Replays the segments. With [`Repair::Cut`], truncates torn tails.
+/// Replays the segments. With [`Repair::Truncate`], truncates torn tails.
 fn read_log(log: &ExpectedLog, folder: &Path, replay: &mut Replay, repair: Repair) -> Result<ReadLog, StoreError> {
     let mut read_log = ReadLog::default();
     for (at, expected) in log.segments.iter().enumerate() {

@@ -337,8 +337,8 @@ impl Shared {
     }
 }
 
-/// Chooses the buckets of an index that are too old, and the oldest while it is too large. Returns whether its newest bucket
-/// alone is too large.
+/// Chooses the buckets of an index that are too old, and the oldest while it is too large. Returns whether its newest
+/// bucket alone is too large.
 fn choose_expired(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Vec<ChosenBucket>) -> bool {
     let limit = now.saturating_sub(rule.max_age_ns());
     let totals = live.totals_of(&rule.index);

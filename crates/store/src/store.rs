@@ -236,7 +236,7 @@ impl Store {
         self.shared.sent.begin_request(key)
     }
 
-    /// Like [`Store::append_to_set`] for a part of a [`Store::sent_request`]. A part that was stored but not answered
+    /// Like [`Store::append_to_set`] for a part of a [`Store::begin_request`]. A part that was stored but not answered
     /// before a crash is not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();

@@ -1,7 +1,8 @@
 //! Test support for remote storage: an S3 server, and a proxy that injects faults.
 //!
-//! [`Gateway`] starts versitygw, or MinIO, on a directory that is removed when the value is dropped. [`FaultProxy`] sits between a
-//! client and the server; its faults are determined by a seed and the request, so that a seed can be replayed.
+//! [`Gateway`] starts versitygw, or MinIO, on a directory that is removed when the value is dropped. [`FaultProxy`]
+//! sits between a client and the server; its faults are determined by a seed and the request, so that a seed can be
+//! replayed.
 //!
 //! Not here: the reaction of a client.
 #![allow(

@@ -2,8 +2,8 @@
 //! under their scheme, and `all` lists every input.
 //!
 //! A new or changed stanza is validated and written, and the running inputs follow it; an answer says if they cannot.
-//! An input over TCP that is restricted to a host is called `HOST:PORT`, so that a port may have one for each of several
-//! hosts. Not here: tokens of the HTTP Event Collector ([`super::collector_tokens`]), and files added once
+//! An input over TCP that is restricted to a host is called `HOST:PORT`, so that a port may have one for each of
+//! several hosts. Not here: tokens of the HTTP Event Collector ([`super::collector_tokens`]), and files added once
 //! ([`super::oneshot`]).
 
 use std::borrow::Cow;

@@ -1,8 +1,8 @@
 //! Settings that every saved search has over REST, whether its stanza sets them or not, and `actions`.
 //!
-//! Clients read these members without asking whether they exist. `actions` is the list of the actions whose `action.NAME`
-//! is on: it is derived when a saved search is shown, and sets those when it is written. Not here: what the settings do
-//! ([`super::saved_searches`]).
+//! Clients read these members without asking whether they exist. `actions` is the list of the actions whose
+//! `action.NAME` is on: it is derived when a saved search is shown, and sets those when it is written. Not here: what
+//! the settings do ([`super::saved_searches`]).
 
 use std::collections::BTreeMap;
 

@@ -151,8 +151,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Fails for a missing app, because writing into it must not create it, and for a disabled one, whose objects cannot
-    /// be seen; its own settings can be changed, which is how it is enabled.
+    /// Fails for a missing app, because writing into it must not create it, and for a disabled one, whose objects
+    /// cannot be seen; its own settings can be changed, which is how it is enabled.
     pub(super) fn check_app(&self, app: &str, conf: &str) -> Result<(), ObjectError> {
         if conf != crate::local_apps::CONF && is_disabled(&self.data_dir().join("etc/apps").join(app)) {
             return Err(ObjectError::Invalid(format!("the app {app} is disabled: enable it to change its objects")));

@@ -10,8 +10,8 @@
 //! sums         8 bytes for each block of 8 KiB: XXH3-64 of the block, seeded with its number
 //! footer       "QRYSUMS1", N as u64, 8192 as u64, XXH3-64 of the sums and of the footer so far
 //! ```
-//! Numbers are little-endian. The seed detects blocks that were swapped. Older objects have blocks of 16 KiB; their footer
-//! says so.
+//! Numbers are little-endian. The seed detects blocks that were swapped. Older objects have blocks of 16 KiB; their
+//! footer says so.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

@@ -2,7 +2,7 @@
 //!
 //! The store uses only puts, range gets, listings and deletes of immutable objects, so that it works with any S3
 //! implementation; it does not depend on conditional puts or consistent listings. Each object carries checksums of its
-//! blocks ([`sums`]); puts carry a SHA-256 that the server verifies.
+//! blocks ([`checksums`]); puts carry a SHA-256 that the server verifies.
 //!
 //! Calls block: requests run concurrently on two dedicated threads while the caller waits. [`endpoints`] chooses
 //! servers; [`retry`] and [`hedge`] decide when a request is repeated.
@@ -43,8 +43,8 @@ pub use self::traffic::S3Traffic;
 
 /// Threads of the runtime.
 const RUNTIME_THREADS: usize = 2;
-/// Bytes read from an object's end when it is opened without a hint; enough for the checksums of 50 MB and a part of the
-/// object.
+/// Bytes read from an object's end when it is opened without a hint; enough for the checksums of 50 MB and a part of
+/// the object.
 const TAIL_BYTES: u64 = 64 << 10;
 /// Minimum bytes read from an object's end: its footer, some checksums, and the last two blocks.
 const END_BYTES_MIN: u64 = 3 * BLOCK_BYTES;

@@ -2,8 +2,9 @@
 //!
 //! Only the values of these rows are read from each column ([`super::random_access`]). A value is found by counting the
 //! templates before it. In a shared dictionary, only the values of these rows are looked up, because each look-up may
-//! be a cache miss; only the runs with these values are read, all at once. Results are kept with the page, because several columns of the same rows are usually requested. The
-//! reverse look-up finds the rows of values from their positions.
+//! be a cache miss; only the runs with these values are read, all at once. Results are kept with the page, because
+//! several columns of the same rows are usually requested. The reverse look-up finds the rows of values from their
+//! positions.
 
 use std::sync::Arc;
 
@@ -71,8 +72,8 @@ impl TemplatePage {
         Ok(Texts { bytes: out.into(), ends })
     }
 
-    /// The values of a column in those of `rows` that have one; `rows` ascends. If there are more than [`POINT_READ_ROWS_MAX`]
-    /// rows, or the column was read completely before, the whole column is returned.
+    /// The values of a column in those of `rows` that have one; `rows` ascends. If there are more than
+    /// [`POINT_READ_ROWS_MAX`] rows, or the column was read completely before, the whole column is returned.
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();
         let Some(facts) = columns.layout.template_set.columns.get(column as usize) else {

@@ -20,8 +20,8 @@ use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
 /// Writes the columns of a slab; `times` holds the `_time` of each event. Returns the content of the column layout
-/// block. `None` if that is deferred: from [`FULL_EFFORT_LEVEL_MIN`] on, columns that may share a bucket-wide dictionary are
-/// written after the last slab, and so is the layout of their slab.
+/// block. `None` if that is deferred: from [`FULL_EFFORT_LEVEL_MIN`] on, columns that may share a bucket-wide
+/// dictionary are written after the last slab, and so is the layout of their slab.
 pub(crate) fn write_columns(
     template_slab: &TemplateSlab,
     times: &[i64],

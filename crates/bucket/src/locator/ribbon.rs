@@ -1,10 +1,10 @@
 //! A retrieval table (ribbon): returns the number stored with a key, and an arbitrary number for any other key.
 //!
 //! Keys are not stored. Each row of the table is a number of a few bits. A key stands for an equation: the XOR of
-//! certain rows is the key's number. Coefficients, derived from the key, select these rows among the [`EQUATION_ROWS`] rows
-//! from the key's start. Because the rows of an equation are this close together, all equations are solved row by row
-//! in one pass, and the table needs hardly more rows than keys, as in ribbon filters. The bits of all rows are stored
-//! plane by plane, so that a lookup reads one window of each plane.
+//! certain rows is the key's number. Coefficients, derived from the key, select these rows among the [`EQUATION_ROWS`]
+//! rows from the key's start. Because the rows of an equation are this close together, all equations are solved row by
+//! row in one pass, and the table needs hardly more rows than keys, as in ribbon filters. The bits of all rows are
+//! stored plane by plane, so that a lookup reads one window of each plane.
 //!
 //! Not here: which keys and numbers are stored, and the layout of tables in blocks (`super`).
 
@@ -12,7 +12,8 @@ use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Number of rows that an equation spans.
 const EQUATION_ROWS: u32 = u128::BITS;
-/// Number of keys per spare row. Spare rows are added to one row per key and [`EQUATION_ROWS`] rows for the last equations.
+/// Number of keys per spare row. Spare rows are added to one row per key and [`EQUATION_ROWS`] rows for the last
+/// equations.
 const KEYS_PER_SPARE_ROW: usize = 80;
 /// Number of seeds tried before the number of rows is increased.
 const SEEDS_PER_SIZE: u8 = 4;

@@ -8,9 +8,9 @@
 //!
 //! After each run of optional members, one more variable holds members that are new or in a different order.
 //!
-//! Schemas are learned from a sample of the slab ([`learn_schemas`]). A schema applies to texts with the same order of members
-//! and the same blanks between them; all other texts are split the usual way. A nested object is part of the schema if
-//! one of its members is always present, because the position of this member determines where commas are.
+//! Schemas are learned from a sample of the slab ([`learn_schemas`]). A schema applies to texts with the same order of
+//! members and the same blanks between them; all other texts are split the usual way. A nested object is part of the
+//! schema if one of its members is always present, because the position of this member determines where commas are.
 //!
 //! Not here: JSON fields (scan); validation, as a schema only looks for the ends of keys and values.
 

@@ -14,7 +14,8 @@ use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Codes below this one stand for a single page, whose number is the code.
 const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
-/// Number of pages of the shortest and of the longest list. Code `LIST_BASE + n - LIST_PAGES_MIN` is followed by `n` pages.
+/// Number of pages of the shortest and of the longest list. Code `LIST_BASE + n - LIST_PAGES_MIN` is followed by `n`
+/// pages.
 const LIST_PAGES_MIN: u32 = 2;
 const LIST_PAGES_MAX: u32 = 7;
 /// Code followed by one bit per page of the slab.

@@ -56,7 +56,8 @@ struct PendingTerm {
 #[derive(Debug)]
 pub(crate) struct TermTable {
     namespace: Namespace,
-    /// Upper half of the hash and position in `entries` plus one; [`EMPTY_SLOT`] if free. Open addressing, at most 2/3 full.
+    /// Upper half of the hash and position in `entries` plus one; [`EMPTY_SLOT`] if free. Open addressing, at most 2/3
+    /// full.
     slots: Vec<u64>,
     entries: Vec<Entry>,
     arena: Vec<u8>,

@@ -2,8 +2,9 @@
 //!
 //! `delete` must follow a search of events and commands that process one event at a time, and be written in the
 //! search itself, because only there does a row identify its event ([`crate::plan::Planner::plan_search`]). Pages are
-//! read as text, and each row carries its position through the commands in a column ([`POSITION_COLUMN`]). Nothing is deleted
-//! before all events are read; then everything is deleted at once. A search that is stopped earlier deletes nothing.
+//! read as text, and each row carries its position through the commands in a column ([`POSITION_COLUMN`]). Nothing is
+//! deleted before all events are read; then everything is deleted at once. A search that is stopped earlier deletes
+//! nothing.
 //!
 //! Not here: hiding events from later searches (store), the capability (`permitted`).
 

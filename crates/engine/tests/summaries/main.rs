@@ -337,8 +337,8 @@ fn deletions_during_a_search_apply_from_the_next_search() {
         summarise(&world, &with, ALL);
         for text in texts.iter().flat_map(|text| [(*text).to_owned(), only(text)]) {
             let before = run_search(&with, &world, &text, None);
-            // Events are deleted during a read of a summary or of events, because some searches read no summaries. Events
-            // already deleted are not deleted again.
+            // Events are deleted during a read of a summary or of events, because some searches read no summaries.
+            // Events already deleted are not deleted again.
             for reads in [&summaries.interruption, &*world.interruption] {
                 let (store, doomed) = (Arc::clone(&world.store), deletion_of_every(&world.store, "main", 5));
                 reads.set(at, move || drop(store.delete(&doomed).unwrap()));

@@ -1,8 +1,8 @@
 //! Spilled partial states, merged partition by partition.
 //!
-//! A batch of states is partitioned by a hash of its group keys into [`PARTITIONS`] partitions, which are kept in memory or
-//! in a file ([`RowBuffer`]). All states of a group are in one partition, so each partition is merged by a folder of its
-//! own, one at a time. A partition that does not fit is spilled again with another hash.
+//! A batch of states is partitioned by a hash of its group keys into [`PARTITIONS`] partitions, which are kept in
+//! memory or in a file ([`RowBuffer`]). All states of a group are in one partition, so each partition is merged by a
+//! folder of its own, one at a time. A partition that does not fit is spilled again with another hash.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Distinct values of a field, independent of its columns' types.
 //!
 //! A value is identified by its text, but numbers, addresses and decimals that a column stores as integers are kept as
-//! integers; the text is made only for output. A text in one of these forms is also stored as an integer ([`ValueForm`]),
-//! so that equal values match. Dictionary codes are translated once per dictionary.
+//! integers; the text is made only for output. A text in one of these forms is also stored as an integer
+//! ([`ValueForm`]), so that equal values match. Dictionary codes are translated once per dictionary.
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::template::NumberFormat;

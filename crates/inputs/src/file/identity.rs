@@ -59,7 +59,7 @@ pub(crate) struct StartPosition {
 /// Part of a file that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPlan {
-    /// Everything after [`Start::offset`].
+    /// Everything after [`StartPosition::to_offset`].
     Read,
     /// Nothing: the file has been read to its end.
     AtEnd,
@@ -92,9 +92,9 @@ enum KnownPosition {
     At(MatchedPosition),
     /// The file is new.
     Nothing,
-    /// Like [`Next::Undecided`]; the position belongs to the other file.
+    /// Like [`ReadPlan::Undecided`]; the position belongs to the other file.
     Undecided(FilePosition),
-    /// Like [`Next::Copied`]; `own` is the position of the copy itself, if any.
+    /// Like [`ReadPlan::FinishedCopy`]; `own` is the position of the copy itself, if any.
     Copied { own: Option<MatchedPosition>, origin: String, end: u64, tail_hash: u64 },
 }
 

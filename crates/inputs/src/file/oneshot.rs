@@ -96,7 +96,7 @@ impl Progress for NoProgress {
 }
 
 /// Adds the file at `path`, `-` for standard input. Its events are durable when [`Sink::flush`] returns. If only a part
-/// of the file can be read, the error is [`InputError::Partly`].
+/// of the file can be read, the error is [`InputError::PartiallyRead`].
 pub fn add_file(
     path: &Path,
     options: &OneshotOptions,
@@ -335,7 +335,8 @@ pub(crate) fn take_samples(handle: &Handle, path: &Path, pipeline: &mut Pipeline
     Ok(())
 }
 
-/// State for reading from the middle of a file, derived from its start; `was_growing` as in [`Pipeline::resume_hint_from_head`].
+/// State for reading from the middle of a file, derived from its start; `was_growing` as in
+/// [`Pipeline::resume_hint_from_head`].
 pub(crate) fn hint(
     handle: &Handle,
     path: &Path,

@@ -46,8 +46,8 @@ impl RecentBytes {
         self.bytes.shrink_to(2 * self.bytes.len().max(SPARE_BYTES));
     }
 
-    /// The bytes kept before `offset`, which is the end or a safe offset that no later call of [`Recent::push`] has
-    /// passed.
+    /// The bytes kept before `offset`, which is the end or a safe offset that no later call of
+    /// [`RecentBytes::push_value`] has passed.
     pub(crate) fn bytes_before(&self, offset: u64) -> &[u8] {
         let behind = usize_of(self.end - offset);
         &self.bytes[..self.bytes.len().saturating_sub(behind)]

@@ -2,7 +2,7 @@
 //!
 //! A body is counted as it arrives and as it is decompressed. The data decoded from it may be many times larger: an
 //! empty JSON object takes two bytes of text, and labels sent once may apply to thousands of events. Decoded data has a
-//! [`Share`] of a second budget, reserved before the memory is allocated.
+//! [`MemoryReservation`] of a second budget, reserved before the memory is allocated.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const DECOMPRESS_STEP_BYTES: usize = 256 << 10;
 pub(crate) struct MinimumRate {
     /// Longest pause.
     pub(crate) pause: Duration,
-    /// Period in which [`Pace::bytes`] bytes, or the end of the body, must arrive.
+    /// Period in which [`MinimumRate::memory_bytes`] bytes, or the end of the body, must arrive.
     pub(crate) window: Duration,
     /// Minimum bytes per period.
     pub(crate) bytes: usize,
@@ -121,7 +121,7 @@ impl MemoryReservation {
         MemoryReservation { units: Arc::clone(&budget.made_units), taken: None, taken_bytes: 0, left: 0, refusal: None }
     }
 
-    /// Reserves bytes; `None` if that is impossible, and [`Share::refusal`] then returns the reason.
+    /// Reserves bytes; `None` if that is impossible, and [`MemoryReservation::refusal`] then returns the reason.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Option<()> {
         if let Some(left) = self.left.checked_sub(bytes) {
             self.left = left;

@@ -16,6 +16,13 @@ mod proxy_headers;
 mod refused_head;
 mod request_body;
 mod slow_reader;
+/// Tells the handlers of a request from where it comes.
+fn add_origin(request: &mut hyper::Request<Incoming>, peer: SocketAddr, address: SocketAddr) {
+    let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    request.extensions_mut().insert(origin);
+}
+
 #[cfg(test)]
 mod tests;
 mod unbounded_body;
@@ -361,23 +368,20 @@ impl Shared {
     {
         let waiter = Arc::new(waiter);
         let (router, counted) = (self.router.clone(), Arc::clone(&waiter));
-        let (address, Bounds { pace, left_wait, head_bytes, .. }) = (self.address, self.bounds);
+        let (address, Bounds { pace, left_wait, .. }) = (self.address, self.bounds);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let at_work = ActiveRequest::new(&counted);
-            let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
-            request.extensions_mut().insert(ConnectInfo(peer));
-            request.extensions_mut().insert(origin);
+            add_origin(&mut request, peer, address);
             let unread = Unread::default();
             let is_first_version = request.version() <= Version::HTTP_11;
             let left = is_first_version.then(|| UnreadBody::new(unread.clone(), request.headers(), left_wait));
             let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, unread, pace))));
             let notes = notes.clone();
             async move {
-                let answer = answered.await?;
-                let mut answer = match left {
-                    Some(left) => left.finish(answer).await,
-                    None => answer,
-                };
+                let mut answer = answered.await?;
+                if let Some(left) = left {
+                    answer = left.finish(answer).await;
+                }
                 if let Some(note) = answer.extensions_mut().remove::<ResponseHook>() {
                     notes.add(note);
                 }
@@ -385,9 +389,7 @@ impl Shared {
             }
         });
         let builder = self.builder();
-        let outgoing = PacedWriter::new(Lingering::new(io, self.bounds.linger), pace);
-        let io = TokioIo::new(UnboundedBody::new(RefusedHead::new(outgoing, head_bytes), head_bytes));
-        let mut serving = pin!(builder.serve_connection(io, service));
+        let mut serving = pin!(builder.serve_connection(TokioIo::new(self.filtered(io)), service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
         let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);
         let mut stopping = presence.stopping.clone();
@@ -424,6 +426,16 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// The connection with the limits on heads, bodies without a length, slow clients and unread answers.
+    fn filtered<Io: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        io: Io,
+    ) -> UnboundedBody<RefusedHead<PacedWriter<Lingering<Io>>>> {
+        let Bounds { pace, head_bytes, linger, .. } = self.bounds;
+        let outgoing = PacedWriter::new(Lingering::new(io, linger), pace);
+        UnboundedBody::new(RefusedHead::new(outgoing, head_bytes), head_bytes)
     }
 
     fn builder(&self) -> auto::Builder<TokioExecutor> {

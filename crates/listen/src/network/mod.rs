@@ -1,10 +1,10 @@
 //! Ports for text and forwarders' data: sockets, TLS, limits, logging.
 //!
-//! A connection must hold a turn ([`read_slots::ReadSlots`]) to read, extract events and append; the number of turns is bounded.
-//! While the store is busy, no connection is read, so that senders wait.
+//! A connection must hold a turn ([`read_slots::ReadSlots`]) to read, extract events and append; the number of turns is
+//! bounded. While the store is busy, no connection is read, so that senders wait.
 //!
-//! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, what it has
-//! received is stored, and it is opened again; the others and their connections stay.
+//! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, what it
+//! has received is stored, and it is opened again; the others and their connections stay.
 //!
 //! Not here: decoding received bytes (`quarry_inputs::network`), the HTTP Event Collector.
 
@@ -147,8 +147,8 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// Closes the sockets whose stanzas have changed or are gone, and opens those of new and changed stanzas. Returns the
-    /// faults of stanzas that could not be opened.
+    /// Closes the sockets whose stanzas have changed or are gone, and opens those of new and changed stanzas. Returns
+    /// the faults of stanzas that could not be opened.
     pub async fn apply(&mut self, node: &Arc<InputSettings>, stores: Stores<'_>) -> Vec<String> {
         let faults = self.follow(node, stores).await;
         let of_open = self.open.iter().flat_map(|open| open.faults.iter());
@@ -256,8 +256,8 @@ impl Listeners {
     }
 }
 
-/// The sockets that inputs.conf describes, and the faults of stanzas without a socket. Stanzas of one address share a socket; each with
-/// a system-assigned port number has its own.
+/// The sockets that inputs.conf describes, and the faults of stanzas without a socket. Stanzas of one address share a
+/// socket; each with a system-assigned port number has its own.
 fn configured_sockets(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<SocketConfig>, Vec<ListenError>) {
     let mut settings = NetworkInputSettings::new(&node.layers);
     let tokens: Option<Arc<[String]>> = settings.forwarder_tokens.take().map(Into::into);

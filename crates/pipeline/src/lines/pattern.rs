@@ -1,7 +1,7 @@
 //! Lines separated by a pattern.
 //!
-//! Incomplete text waits in a window. A match counts only once [`FOLLOWING_BYTES_MIN`] follow it, because more text could
-//! change the match; lines therefore do not depend on the division of the stream into chunks. (If a pattern looks
+//! Incomplete text waits in a window. A match counts only once [`FOLLOWING_BYTES_MIN`] follow it, because more text
+//! could change the match; lines therefore do not depend on the division of the stream into chunks. (If a pattern looks
 //! further ahead than that, lines may depend on it.) While no break is found, the window is searched again only after
 //! it has doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
 

@@ -1,7 +1,7 @@
 //! Custom search commands of apps: finding their programs (commands.conf, the app's bin folder) and starting them.
 //!
-//! [`running_program`] drives programs of the chunked protocol, [`protocol_v1`] those with `chunked = false` and the programs of
-//! `script`. Alert actions are in [`crate::alert_actions`].
+//! [`running_program`] drives programs of the chunked protocol, [`protocol_v1`] those with `chunked = false` and the
+//! programs of `script`. Alert actions are in [`crate::alert_actions`].
 
 mod protocol_v1;
 mod running_program;

@@ -69,7 +69,8 @@ pub(crate) struct Derivations {
     strategies: Mutex<Vec<(Arc<dyn Segment>, FieldStrategy)>>,
 }
 
-/// Maximum number of segments whose [`FieldStrategy`] is cached. Segments are read one after the other, so a few suffice.
+/// Maximum number of segments whose [`FieldStrategy`] is cached. Segments are read one after the other, so a few
+/// suffice.
 const CACHED_SEGMENTS_MAX: usize = 64;
 
 /// Plans by metadata; sources with equal rules share one.

@@ -19,7 +19,8 @@ use super::page::PageReader;
 
 /// Minimum rows of a page for which searching all of its values pays off.
 const PAGE_ROWS_MIN: usize = 256;
-/// Number of searched rows after which a literal that excluded less than one in [`USEFUL_EXCLUSION_DIVISOR`] of them is abandoned.
+/// Number of searched rows after which a literal that excluded less than one in [`USEFUL_EXCLUSION_DIVISOR`] of them is
+/// abandoned.
 const SAMPLE_ROWS: u32 = 1024;
 const USEFUL_EXCLUSION_DIVISOR: u32 = 16;
 /// Number of values that a search passes one by one before it skips ahead.

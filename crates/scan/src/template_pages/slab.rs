@@ -515,18 +515,16 @@ fn locate_fields(
         let doubts = if is_open { doubts } else { Vec::new() };
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
         let columns = patterned.is_empty().then(|| value_columns(template_set, templates, &places, &doubts));
-        let (key_end, derived) = (KeyEnd::of(name), derived.take());
-        let repeating = repeatable_columns(&places);
         FieldLocations {
-            locations: places,
             column,
-            repeatable_columns: repeating,
+            repeatable_columns: repeatable_columns(&places),
+            locations: places,
             by_text,
             ambiguous_columns: doubts,
-            key_end,
+            key_end: KeyEnd::of(name),
             patterned,
             columns,
-            derived,
+            derived: derived.take(),
         }
     });
     named.collect()

@@ -20,7 +20,7 @@ mod unseen_fields;
 
 use quarry_spl::Diagnostic;
 use quarry_spl::analyse::{ReadField, named_fields, negated_fields, required_values};
-use quarry_spl::ast::Stage;
+use quarry_spl::ast::{Span, Stage};
 
 use self::probe::{BoundedProbes, DynProbes};
 
@@ -62,10 +62,8 @@ fn missing_data_notes(
     let commands = &parsed.pipeline.commands;
     // A warning about a command already covers the fields it reads.
     let is_explained = |field: &ReadField| {
-        parsed
-            .diagnostics
-            .iter()
-            .any(|remark| field.stage.start <= remark.span.start && remark.span.end <= field.stage.end)
+        let covers = |place: Span| field.stage.start <= place.start && place.end <= field.stage.end;
+        parsed.diagnostics.iter().any(|remark| covers(remark.span))
     };
     let mut read = named_fields(commands);
     read.retain(|field| !is_explained(field));

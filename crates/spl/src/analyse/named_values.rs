@@ -25,8 +25,8 @@ pub fn required_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s Search
     found
 }
 
-/// The words and phrases that the leading search requires in the text of each event, in groups: an event must contain at
-/// least one of each group. A group is a single word or the alternatives of an OR that has no other conditions.
+/// The words and phrases that the leading search requires in the text of each event, in groups: an event must contain
+/// at least one of each group. A group is a single word or the alternatives of an OR that has no other conditions.
 pub fn required_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');

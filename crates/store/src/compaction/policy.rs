@@ -21,7 +21,8 @@ use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 
-/// Buckets that are looked at in one go, while appends wait; many more than merge at once, so that each go gets further.
+/// Buckets that are looked at in one go, while appends wait; many more than merge at once, so that each go gets
+/// further.
 const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 
 /// Minimum number of inputs of a merge on request.
@@ -40,7 +41,8 @@ pub(crate) enum Request {
 }
 
 /// The next buckets to merge, in order of arrival; none if there is nothing to do. Only places where buckets have come,
-/// gone or changed since they were last examined are looked at, and if there are many, only some of them: [`is_left`].
+/// gone or changed since they were last examined are looked at, and if there are many, only some of them:
+/// [`has_unexamined`].
 pub(crate) fn choose(
     state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
@@ -86,9 +88,9 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at most as
-    /// many buckets earlier as merge at once. Where the groups begin may differ from an examination of the whole index, which
-    /// finds other merges of the same kind.
+    /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at
+    /// most as many buckets earlier as merge at once. Where the groups begin may differ from an examination of the
+    /// whole index, which finds other merges of the same kind.
     fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found before and not done is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
@@ -120,8 +122,8 @@ impl<'a> Examination<'a> {
         self.state.sealed.place_before(self.index, place, most)
     }
 
-    /// Looks at the buckets from `begin` on until the group at `through`, and those at the unexamined places after it, have
-    /// ended. Places that are far away are left.
+    /// Looks at the buckets from `begin` on until the group at `through`, and those at the unexamined places after it,
+    /// have ended. Places that are far away are left.
     fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
         let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);

@@ -2,7 +2,7 @@
 //!
 //! A slab's rows are contiguous and append-only ([`SlabRows`]). A lock protects them, which a writer holds while it
 //! adds a batch, and a search while it copies a page. A snapshot remembers the number of rows at its creation and never
-//! reads more. A batch can therefore first be copied to the end of the rows ([`Copying`]) and then be published.
+//! reads more. A batch can therefore first be copied to the end of the rows ([`PendingCopy`]) and then be published.
 //!
 //! Not here: the choice of a batch's slab, and when slabs are closed.
 

@@ -75,8 +75,8 @@ impl Loading {
         self.rows_max = self.rows_max.max(self.rows.saturating_mul(2));
     }
 
-    /// The buckets, none of which has been examined for merges, and the names of the indexes that must be in memory, but are
-    /// not.
+    /// The buckets, none of which has been examined for merges, and the names of the indexes that must be in memory,
+    /// but are not.
     pub(crate) fn into_live(self) -> (LiveBuckets, Vec<Arc<str>>) {
         let (mut live, mut missing) = (LiveBuckets::default(), Vec::new());
         let mut all = Vec::with_capacity(self.rows);

@@ -1,8 +1,8 @@
 //! The live buckets of a store, with sums and sets over them, so that no step has to look at all buckets.
 //!
-//! A store may have a million buckets, and appends and searches wait for the lock of its state. Totals are therefore kept
-//! as sums, and sets of bucket numbers find the buckets for one purpose: those of a time range, the oldest ones, those
-//! with deleted events, those whose local copy may be evicted.
+//! A store may have a million buckets, and appends and searches wait for the lock of its state. Totals are therefore
+//! kept as sums, and sets of bucket numbers find the buckets for one purpose: those of a time range, the oldest ones,
+//! those with deleted events, those whose local copy may be evicted.
 //!
 //! The rows of large indexes may still be in the catalog; of those, only the sums are here ([`Away`]).
 //!

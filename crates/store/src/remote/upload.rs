@@ -77,8 +77,8 @@ fn needs_upload(bucket: &SealedBucket) -> bool {
     !bucket.row.thawed && !bucket.copies.remote().is_some_and(|copy| is_told(&copy))
 }
 
-/// Whether a step of the store looks for the bucket without naming its index: because it is thawed, has deleted events, or
-/// its copies are to be changed.
+/// Whether a step of the store looks for the bucket without naming its index: because it is thawed, has deleted events,
+/// or its copies are to be changed.
 pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
     let copies = &bucket.copies;
     bucket.row.thawed

@@ -344,7 +344,7 @@ impl OutlineSplitter<'_, '_> {
         }
     }
 
-    /// Like [`Cutter::process_chunks`], for one chunk that may be the key of a pair or continue after a comma.
+    /// Like [`OutlineSplitter::process_chunks`], for one chunk that may be the key of a pair or continue after a comma.
     #[inline(never)]
     fn process_chunk(&mut self, at: usize) -> usize {
         let (end, pair) = self.line.read_chunk(at);

@@ -79,8 +79,8 @@ pub struct ValueTest {
     state: Option<(LazyStateID, usize)>,
 }
 
-/// The automaton's verdict about a match.
-enum Progress {
+/// The automaton's verdict about a match after a step.
+enum StepResult {
     Open(LazyStateID),
     Match,
     Dead,
@@ -105,9 +105,9 @@ impl ValueTest {
                 planner.steps = 0;
                 let start = planner.start_state(self.behind).ok()?;
                 match step_bytes(planner, start, &self.before)? {
-                    Progress::Match => return Some(true),
-                    Progress::Dead => return Some(false),
-                    Progress::Open(state) => {
+                    StepResult::Match => return Some(true),
+                    StepResult::Dead => return Some(false),
+                    StepResult::Open(state) => {
                         self.state = Some((state, planner.cache_clears));
                         state
                     }
@@ -118,9 +118,9 @@ impl ValueTest {
         let mut state = state;
         for bytes in [value, &self.after] {
             match step_bytes(planner, state, bytes)? {
-                Progress::Match => return Some(true),
-                Progress::Dead => return Some(false),
-                Progress::Open(next) => state = next,
+                StepResult::Match => return Some(true),
+                StepResult::Dead => return Some(false),
+                StepResult::Open(next) => state = next,
             }
         }
         planner.matches_at_end(state).ok()
@@ -128,15 +128,15 @@ impl ValueTest {
 }
 
 /// Steps over bytes until it is decided whether there is a match.
-fn step_bytes(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Option<Progress> {
+fn step_bytes(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Option<StepResult> {
     for byte in bytes {
         state = planner.next(state, *byte).ok()?;
         if state.is_match() {
-            return Some(Progress::Match);
+            return Some(StepResult::Match);
         }
         if state.is_dead() {
-            return Some(Progress::Dead);
+            return Some(StepResult::Dead);
         }
     }
-    Some(Progress::Open(state))
+    Some(StepResult::Open(state))
 }

@@ -16,6 +16,8 @@
 //! If there are too many configurations, threads or steps, or an assertion cannot be evaluated, the analysis has no
 //! result.
 
+mod outcome;
+
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
 
+use self::outcome::{deciding_variables, dependence_of, group_dependence_of};
 use super::assertion::{ByteAfter, ByteBefore, Undecidable, classify_before, holds};
 use super::{Decision, FlatPart, Planner, TemplatePosition, TemplateReader, Window, intersection, is_inside_character};
 
@@ -720,78 +723,6 @@ impl Configuration {
     }
 }
 
-/// Derives the dependence of the requested groups from the final configurations.
-fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize], groups: usize) -> Dependence {
-    let mut read = deciding.clone();
-    let mut add = |part| {
-        if !read.contains(&part) {
-            read.push(part);
-        }
-    };
-    let mut places: Vec<Option<GroupPlaces>> = Vec::new();
-    for one in finals {
-        let Some(registers) = &one.matched else {
-            places.push(None);
-            continue;
-        };
-        let mut found: Option<GroupPlaces> = Some(vec![None; groups]);
-        for (at, group) in wanted.iter().enumerate() {
-            let start = if *group == 0 { registers[0] } else { registers[1 + at * 2] };
-            let (Some(start), Some(end)) = (start, registers[2 + at * 2]) else { continue };
-            let (first, last) = (part_of(start, false), part_of(end, true));
-            (first..last).for_each(&mut add);
-            match (start, end) {
-                (Position::Fixed(start), Position::Fixed(end)) => {
-                    if let Some(place) = found.as_mut().and_then(|found| found.get_mut(*group)) {
-                        *place = Some((start, end));
-                    }
-                }
-                _ => found = None,
-            }
-        }
-        places.push(found);
-    }
-    let same =
-        places.first().cloned().flatten().filter(|first| places.iter().all(|other| other.as_ref() == Some(first)));
-    read.sort_unstable();
-    let of_matches = || {
-        let mut matches = finals.iter().zip(&places).filter(|(one, _)| one.matched.is_some()).map(|(_, place)| place);
-        let first = matches.next()?.clone()?;
-        matches.all(|other| other.as_ref() == Some(&first)).then_some(first)
-    };
-    let decision = if same.is_some() { None } else { of_matches().map(|places| (places, deciding)) };
-    Dependence { groups: same, read, decision, apart: None }
-}
-
-/// The parts on which the match depends, and those on which each single group depends.
-fn group_dependence_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> GroupDependence {
-    let is_match = |one: &Configuration| Verdict::Answer(usize::from(one.matched.is_some()));
-    let matched = deciding_parts(layers, finals.iter().map(is_match).collect());
-    let mut groups = Vec::with_capacity(wanted.len());
-    for (at, group) in wanted.iter().enumerate() {
-        let of_match = |one: &Configuration| {
-            let registers = one.matched.as_ref()?;
-            let start = if *group == 0 { registers[0] } else { registers[1 + at * 2] };
-            Some((start, registers[2 + at * 2]))
-        };
-        let answers: Vec<_> = finals.iter().map(of_match).collect();
-        let verdicts = answers.iter().map(|answer| match answer {
-            Some(_) => Verdict::Answer(answers.iter().position(|known| known == answer).unwrap_or_default()),
-            None => Verdict::Nothing,
-        });
-        let mut parts = deciding_parts(layers, verdicts.collect());
-        for answer in answers.iter().flatten() {
-            if let (Some(start), Some(end)) = *answer {
-                parts.extend(part_of(start, false)..part_of(end, true));
-            }
-        }
-        parts.sort_unstable();
-        parts.dedup();
-        groups.push(parts);
-    }
-    GroupDependence { matched, groups }
-}
-
 /// Splits a window's variables into those whose values are read, and those with fillers.
 fn split_by_dependence(
     template: &TemplateReader<'_>,
@@ -811,17 +742,6 @@ fn split_by_dependence(
     (read, fillers)
 }
 
-/// The first part after a position, or the part in which it is.
-fn part_of(position: Position, is_end: bool) -> usize {
-    match position {
-        Position::Fixed(place) if is_end && place.offset > 0 => place.part + 1,
-        Position::Fixed(place) => place.part,
-        Position::Within(part, _) if is_end => part + 1,
-        Position::Within(part, _) => part,
-        Position::Here => 0,
-    }
-}
-
 fn pairs<'c>(all: &'c [Configuration], bytes: &'c [u8]) -> impl Iterator<Item = (&'c Configuration, u8)> {
     all.iter().flat_map(move |one| bytes.iter().map(move |byte| (one, *byte)))
 }
@@ -833,50 +753,6 @@ fn intern(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Und
     }
     all.push(one);
     if all.len() > CONFIGURATIONS_MAX { Err(Undecidable) } else { Ok(all.len() - 1) }
-}
-
-/// The variables at which configurations with different results (a match with its groups, or no match) diverge.
-fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
-    let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
-    let answers: Vec<_> = finals.iter().map(wanted).collect();
-    let first_of = |answer| answers.iter().position(|known| known == answer).map_or(Verdict::Open, Verdict::Answer);
-    deciding_parts(layers, answers.iter().map(first_of).collect())
-}
-
-/// Result of the texts that pass through a configuration, if it is determined there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// The result of these texts does not matter.
-    Nothing,
-    /// All these texts have this result.
-    Answer(usize),
-    /// The result depends on later values.
-    Open,
-}
-
-/// The variables at which configurations with different answers diverge; `behind` has the verdicts about the
-/// configurations of the last layer.
-fn deciding_parts(layers: &[Layer], mut behind: Vec<Verdict>) -> Vec<usize> {
-    let mut deciding = Vec::new();
-    for Layer { variable, next } in layers.iter().rev() {
-        let only = |numbers: &Vec<usize>| {
-            let all = numbers.iter().map(|number| behind.get(*number).copied().unwrap_or(Verdict::Open));
-            let verdict = all.reduce(|one, other| match (one, other) {
-                (Verdict::Nothing, verdict) | (verdict, Verdict::Nothing) => verdict,
-                (one, other) if one == other => one,
-                _ => Verdict::Open,
-            });
-            verdict.unwrap_or(Verdict::Open)
-        };
-        let before: Vec<Verdict> = next.iter().map(only).collect();
-        let parts = next.iter().zip(&before).any(|(numbers, verdict)| numbers.len() != 1 && *verdict == Verdict::Open);
-        if let Some(variable) = variable.filter(|_| parts) {
-            deciding.push(variable);
-        }
-        behind = before;
-    }
-    deciding.reverse();
-    deciding
 }
 
 /// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters.

@@ -1,8 +1,8 @@
 //! Watched files: `[monitor://]` and `[batch://]` of inputs.conf.
 //!
-//! One thread finds files ([`Monitor::watch`]), workers read files with new data ([`Monitor::work`]), and the roster of
-//! files connects both. Only the sink knows how far a file has been read, so a crash cannot invalidate any state here:
-//! each file, when opened, looks up its position.
+//! One thread finds files ([`Monitor::watch`]), workers read files with new data ([`Monitor::run_worker`]), and the
+//! roster of files connects both. Only the sink knows how far a file has been read, so a crash cannot invalidate any
+//! state here: each file, when opened, looks up its position.
 //!
 //! Not here: threads, stores, parsing inputs.conf.
 
