@@ -16,13 +16,6 @@ mod proxy_headers;
 mod refused_head;
 mod request_body;
 mod slow_reader;
-/// Tells the handlers of a request from where it comes.
-fn add_origin(request: &mut hyper::Request<Incoming>, peer: SocketAddr, address: SocketAddr) {
-    let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
-    request.extensions_mut().insert(ConnectInfo(peer));
-    request.extensions_mut().insert(origin);
-}
-
 #[cfg(test)]
 mod tests;
 mod unbounded_body;
@@ -38,7 +31,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::Version;
+use axum::http::{Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -378,10 +371,7 @@ impl Shared {
             let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, unread, pace))));
             let notes = notes.clone();
             async move {
-                let mut answer = answered.await?;
-                if let Some(left) = left {
-                    answer = left.finish(answer).await;
-                }
+                let mut answer = finish_body(left, answered.await?).await;
                 if let Some(note) = answer.extensions_mut().remove::<ResponseHook>() {
                     notes.add(note);
                 }
@@ -452,5 +442,20 @@ impl Shared {
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT);
         builder
+    }
+}
+
+/// Tells the handlers of a request from where it comes.
+fn add_origin(request: &mut hyper::Request<Incoming>, peer: SocketAddr, address: IpAddr) {
+    let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    request.extensions_mut().insert(origin);
+}
+
+/// The answer, once the rest of the request's body has been read as far as [`UnreadBody`] demands.
+async fn finish_body(left: Option<UnreadBody>, answer: Response<Body>) -> Response<Body> {
+    match left {
+        Some(left) => left.finish(answer).await,
+        None => answer,
     }
 }
