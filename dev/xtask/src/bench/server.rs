@@ -136,6 +136,12 @@ impl Connection<'_> {
         self.ask("POST", "/services/collector/raw", token, lines).map(drop)
     }
 
+    /// Seals the events of an index; returns when they are in a bucket.
+    pub(super) fn roll_hot_buckets(&mut self, index: &str) -> Result<(), String> {
+        let path = format!("/services/data/indexes/{index}/roll-hot-buckets");
+        self.ask("POST", &path, &self.server.token, b"").map(drop)
+    }
+
     fn ask(&mut self, method: &str, path: &str, token: &str, body: &[u8]) -> Result<String, String> {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: q\r\nAuthorization: Splunk {token}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",

@@ -61,8 +61,9 @@ impl Load<'_> {
             (beside.and_then(|outcome| outcome), added)
         });
         let (beside, beside_s) = (beside?, added?);
+        // Searches during indexing are compared with searches after it, when no event waits for its seal.
+        server.connect()?.roll_hot_buckets("main")?;
         drop(server);
-        // Searches during indexing are compared with searches after it, when no slab waits for its seal.
         ingest::compact(self.data)?;
         let server = Server::start(self.data)?;
         let after = latencies(&server, self.queries, ROUNDS_ALONE)?;
