@@ -59,7 +59,7 @@ pub(crate) struct StartPosition {
 /// Part of a file that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPlan {
-    /// Everything after [`StartPosition::to_offset`].
+    /// Everything after [`StartPosition::offset`].
     Read,
     /// Nothing: the file has been read to its end.
     AtEnd,
@@ -94,7 +94,7 @@ enum KnownPosition {
     Nothing,
     /// Like [`ReadPlan::Undecided`]; the position belongs to the other file.
     Undecided(FilePosition),
-    /// Like [`ReadPlan::FinishedCopy`]; `own` is the position of the copy itself, if any.
+    /// Like [`ReadPlan::Copied`]; `own` is the position of the copy itself, if any.
     Copied { own: Option<MatchedPosition>, origin: String, end: u64, tail_hash: u64 },
 }
 

@@ -47,7 +47,7 @@ impl RecentBytes {
     }
 
     /// The bytes kept before `offset`, which is the end or a safe offset that no later call of
-    /// [`RecentBytes::push_value`] has passed.
+    /// [`RecentBytes::push`] has passed.
     pub(crate) fn bytes_before(&self, offset: u64) -> &[u8] {
         let behind = usize_of(self.end - offset);
         &self.bytes[..self.bytes.len().saturating_sub(behind)]

@@ -38,7 +38,7 @@ const DECOMPRESS_STEP_BYTES: usize = 256 << 10;
 pub(crate) struct MinimumRate {
     /// Longest pause.
     pub(crate) pause: Duration,
-    /// Period in which [`MinimumRate::memory_bytes`] bytes, or the end of the body, must arrive.
+    /// Period in which [`MinimumRate::bytes`] bytes, or the end of the body, must arrive.
     pub(crate) window: Duration,
     /// Minimum bytes per period.
     pub(crate) bytes: usize,

@@ -5,7 +5,7 @@
 //! name followed by that sign cannot have the key. A field is therefore in doubt only in rows with a value that
 //! contains these bytes; only the text of those rows must be read.
 //!
-//! Not here: keys in a template's literals ([`super::fields`]); rows in doubt ([`super::ambiguous_rows`]).
+//! Not here: keys in a template's literals ([`super::fields`]); rows in doubt ([`mod@super::ambiguous_rows`]).
 
 use memchr::memmem;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
