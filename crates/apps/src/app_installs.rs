@@ -77,7 +77,7 @@ impl Objects {
             if is_new {
                 fs::rename(&unfinished.app, &folder).map_err(|error| failed(&folder, &error))?;
             } else if install.is_update {
-                keep_changes(&folder, &unfinished.app).map_err(|error| failed(&folder, &error))?;
+                copy_local_changes(&folder, &unfinished.app).map_err(|error| failed(&folder, &error))?;
                 renameat_with(CWD, &unfinished.app, CWD, &folder, RenameFlags::EXCHANGE)
                     .map_err(|error| failed(&folder, &error.into()))?;
             } else {
@@ -140,7 +140,7 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
         TarError::Read(error) => invalid(&error.to_string()),
         TarError::Damaged(reason) => invalid(&reason),
     };
-    let mut tar = TarReader::new(plain(archive).map_err(|error| invalid(&error.to_string()))?);
+    let mut tar = TarReader::new(open_decompressed(archive).map_err(|error| invalid(&error.to_string()))?);
     let (mut app, mut entries, mut bytes) = (None::<String>, 0, 0u64);
     while let Some(member) = tar.next().map_err(refused)? {
         (entries, bytes) = (entries + 1, bytes.saturating_add(member.bytes));
@@ -148,7 +148,7 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
             let most = APP_BYTES_MAX >> 20;
             return Err(invalid(&format!("it has more than {ENTRIES_MAX} files or {most} MB, the maximum of an app")));
         }
-        let parts = parts_of(&member.name).map_err(refused)?;
+        let parts = checked_components(&member.name).map_err(refused)?;
         let Some((first, inside)) = parts.split_first() else { continue };
         if parts.iter().any(|part| part.starts_with(APPLE_ATTRIBUTES)) {
             continue;
@@ -179,7 +179,7 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
 }
 
 /// The archive without its compression.
-fn plain(archive: &Path) -> io::Result<Box<dyn Read>> {
+fn open_decompressed(archive: &Path) -> io::Result<Box<dyn Read>> {
     let mut file = File::open(archive)?;
     let mut start = Vec::new();
     file.by_ref().take(GZIP.len() as u64).read_to_end(&mut start)?;
@@ -188,7 +188,7 @@ fn plain(archive: &Path) -> io::Result<Box<dyn Read>> {
 }
 
 /// The names in an entry's path; fails for a path that is refused.
-fn parts_of(name: &str) -> Result<Vec<&str>, TarError> {
+fn checked_components(name: &str) -> Result<Vec<&str>, TarError> {
     let refused = |reason: String| Err(TarError::Damaged(reason));
     let mut parts = Vec::new();
     for part in Path::new(name).components() {
@@ -219,7 +219,7 @@ fn create(path: &Path, is_executable: bool) -> io::Result<File> {
 }
 
 /// Adds to a new version of an app what was changed on this node. The old version keeps its files.
-fn keep_changes(old: &Path, new: &Path) -> io::Result<()> {
+fn copy_local_changes(old: &Path, new: &Path) -> io::Result<()> {
     for own in ["local", "metadata/local.meta"] {
         let (from, to) = (old.join(own), new.join(own));
         let removed = if to.is_dir() { fs::remove_dir_all(&to) } else { fs::remove_file(&to) };

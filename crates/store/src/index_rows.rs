@@ -1,9 +1,9 @@
 //! Rows of buckets that stay in the catalog until something needs them.
 //!
-//! After a start, a store with many buckets has only the sums of its largest indexes in memory ([`Away`]). Whoever
-//! needs the buckets of an index takes the state by [`Shared::state_with`], which reads their rows. An index whose rows
-//! are not in memory does not change: whoever changes it needs its rows, and nobody else has the catalog open for
-//! writing. A search therefore finds either the rows of an index, or sums that say whether it needs them.
+//! After a start, a store with many buckets has only the sums of its largest indexes in memory ([`UnloadedIndex`]).
+//! Whoever needs the buckets of an index takes the state by [`Shared::state_with`], which reads their rows. An index
+//! whose rows are not in memory does not change: whoever changes it needs its rows, and nobody else has the catalog
+//! open for writing. A search therefore finds either the rows of an index, or sums that say whether it needs them.
 //!
 //! Not here: which rows stay in the catalog (`live_buckets::loading`).
 
@@ -14,7 +14,7 @@ use quarry_catalog::Catalog;
 
 use crate::StoreError;
 use crate::deletion::RowSet;
-use crate::live_buckets::{Away, LiveBuckets, Loading};
+use crate::live_buckets::{LiveBuckets, Loading, UnloadedIndex};
 use crate::remote::is_in_motion;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
@@ -26,12 +26,15 @@ pub(crate) const IDLE_ROUNDS: u32 = 60;
 
 impl Shared {
     /// The state, with the rows of all indexes in memory that `wanted` selects by name and sums.
-    pub(crate) fn state_with(&self, wanted: impl Fn(&str, &Away) -> bool) -> Result<MutexGuard<'_, State>, StoreError> {
+    pub(crate) fn state_with(
+        &self,
+        wanted: impl Fn(&str, &UnloadedIndex) -> bool,
+    ) -> Result<MutexGuard<'_, State>, StoreError> {
         loop {
             let state = self.state();
-            let Some(index) = state.sealed.find_away(&wanted).cloned() else { return Ok(state) };
+            let Some(index) = state.sealed.find_unloaded(&wanted).cloned() else { return Ok(state) };
             drop(state);
-            self.bring(&index)?;
+            self.load_rows(&index)?;
         }
     }
 
@@ -46,12 +49,12 @@ impl Shared {
     }
 
     /// Reads the rows of an index. Appends and searches of other indexes go on meanwhile.
-    fn bring(&self, index: &Arc<str>) -> Result<(), StoreError> {
-        let _turn = lock(&self.bringing);
-        // Another thread may have brought them while this one waited.
-        let Some(away) = self.state().sealed.away(index) else { return Ok(()) };
-        let read = read_index(&self.catalog, index, &away, &mut BTreeMap::new())?;
-        self.state().sealed.bring(index, read);
+    fn load_rows(&self, index: &Arc<str>) -> Result<(), StoreError> {
+        let _turn = lock(&self.rows_loading);
+        // Another thread may have loaded them while this one waited.
+        let Some(unloaded) = self.state().sealed.unloaded(index) else { return Ok(()) };
+        let read = read_index(&self.catalog, index, &unloaded, &mut BTreeMap::new())?;
+        self.state().sealed.load(index, read);
         // There may be something to compact now.
         self.seal_done.notify_all();
         Ok(())
@@ -59,20 +62,20 @@ impl Shared {
 
     /// While there are more rows in memory than a start would keep, drops those of indexes that nothing has needed for
     /// this many calls.
-    pub(crate) fn put_away(&self, idle_rounds: u32) {
+    pub(crate) fn unload_idle(&self, idle_rounds: u32) {
         let idle = {
             let state = self.state();
             if state.sealed.rows() <= self.options.rows_at_start {
                 return;
             }
-            state.sealed.idle(idle_rounds, self.options.compaction.has_background_merges())
+            state.sealed.idle_indexes(idle_rounds, self.options.compaction.has_background_merges())
         };
         if idle.is_empty() {
             return;
         }
         // Under these locks, nobody changes a bucket without holding it, and nobody reads rows.
         let _commit = lock(&self.commit);
-        let Ok(_turn) = self.bringing.try_lock() else { return };
+        let Ok(_turn) = self.rows_loading.try_lock() else { return };
         // If it is unknown whether a commit succeeded, the sums in memory may not be those of the catalog.
         if self.catalog.has_failed() {
             return;
@@ -92,14 +95,14 @@ impl Shared {
             if state.compaction_requests > 0 {
                 return;
             }
-            let left = state.sealed.put_away(&index, |bucket| self.may_leave(bucket));
+            let left = state.sealed.unload(&index, |bucket| self.may_unload(bucket));
             drop(state);
             drop(left);
         }
     }
 
     /// Whether nothing holds a bucket, and nothing looks for it without naming its index.
-    fn may_leave(&self, bucket: &Arc<SealedBucket>) -> bool {
+    fn may_unload(&self, bucket: &Arc<SealedBucket>) -> bool {
         let is_held = !SealedBucket::is_free(bucket) || Arc::strong_count(&bucket.copies) > 1;
         !is_held && !is_in_motion(bucket, self.options.remote.is_some())
     }
@@ -109,10 +112,10 @@ impl Shared {
 pub(crate) fn read_index(
     catalog: &Catalog,
     index: &str,
-    away: &Away,
+    unloaded: &UnloadedIndex,
     deletions: &mut BTreeMap<u64, RowSet>,
 ) -> Result<LiveBuckets, StoreError> {
-    let (mut loading, mut sums) = (Loading::new(usize::MAX), Away::default());
+    let (mut loading, mut sums) = (Loading::new(usize::MAX), UnloadedIndex::default());
     let mut pages = catalog.read_live(index);
     while let Some(page) = pages.next_page()? {
         for row in page {
@@ -125,7 +128,7 @@ pub(crate) fn read_index(
             loading.add(bucket, false);
         }
     }
-    if sums != *away {
+    if sums != *unloaded {
         let reason = format!("its rows of index {index} have changed since the start; run `quarry bucket verify`");
         return Err(StoreError::Corrupt { bucket: "catalog".to_owned(), reason });
     }

@@ -259,9 +259,9 @@ fn load_live_buckets(
         removed = load_deletions(catalog)?;
     }
     for index in missing {
-        let away = state.sealed.away(&index).unwrap_or_default();
-        let read = read_index(catalog, &index, &away, &mut removed)?;
-        state.sealed.bring(&index, read);
+        let unloaded = state.sealed.unloaded(&index).unwrap_or_default();
+        let read = read_index(catalog, &index, &unloaded, &mut removed)?;
+        state.sealed.load(&index, read);
     }
     Ok(sealed_beyond)
 }

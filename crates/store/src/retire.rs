@@ -15,7 +15,7 @@ use quarry_stdx::Fault;
 use crate::day_clock::{LARGE_GAIN_NS, TRUSTED_TIME_SETTING};
 use crate::emptying::SETTING_PREFIX as EMPTYING;
 use crate::index_rows::IDLE_ROUNDS;
-use crate::live_buckets::{Away, LiveBuckets, Totals};
+use crate::live_buckets::{LiveBuckets, Totals, UnloadedIndex};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -50,9 +50,9 @@ impl RetentionRule {
     }
 
     /// Whether some bucket of an index may be too old, or the index is too large.
-    fn may_concern(&self, away: &Away, now: TimeNs) -> bool {
-        let Totals { stored_bytes, thawed_bytes, .. } = away.totals;
-        away.first_end < now.saturating_sub(self.max_age_ns())
+    fn may_concern(&self, unloaded: &UnloadedIndex, now: TimeNs) -> bool {
+        let Totals { stored_bytes, thawed_bytes, .. } = unloaded.totals;
+        unloaded.first_end < now.saturating_sub(self.max_age_ns())
             || self.max_stored_bytes.is_some_and(|most| stored_bytes.saturating_sub(thawed_bytes) > most)
     }
 
@@ -118,7 +118,7 @@ impl Store {
         }
         let removed = self.shared.retire_with(rules, archive)?;
         self.shared.delete_retired();
-        self.shared.put_away(IDLE_ROUNDS);
+        self.shared.unload_idle(IDLE_ROUNDS);
         Ok(removed)
     }
 }
@@ -200,8 +200,9 @@ impl Shared {
     /// Buckets that are too old, and the oldest of indexes that are too large, by number.
     fn expired(&self, rules: &[RetentionRule], now: i64) -> Result<Vec<ChosenBucket>, StoreError> {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
-        let state =
-            self.state_with(|index, away| rules.iter().any(|rule| rule.index == index && rule.may_concern(away, now)))?;
+        let state = self.state_with(|index, unloaded| {
+            rules.iter().any(|rule| rule.index == index && rule.may_concern(unloaded, now))
+        })?;
         for rule in rules {
             if choose_expired(rule, &state.sealed, now, &mut chosen) {
                 too_large.insert(rule.index.clone());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hot_slabs::{HotSegment, SpareMemory};
-use crate::live_buckets::Away;
+use crate::live_buckets::UnloadedIndex;
 use crate::object_names::object_stem;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, Shared, State};
@@ -268,7 +268,7 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     }
     let is_stored = |row: &BucketRow| row.state == BucketState::Live && row.object_bytes > 0;
     assert!(rows.iter().all(is_stored), "objects are stored before their rows");
-    let is_sealed = |index: &str, _: &Away| rows.iter().any(|row| row.index == index);
+    let is_sealed = |index: &str, _: &UnloadedIndex| rows.iter().any(|row| row.index == index);
     // Read before the lock of commits, for which others wait. Under it, they stay in memory.
     drop(shared.state_with(is_sealed)?);
     let _commit = lock(&shared.commit);

@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     /// Held while local objects of a bucket with a remote copy are created or deleted.
     pub(crate) local_copies_lock: Mutex<()>,
     /// Held while rows of an index are read into the state.
-    pub(crate) bringing: Mutex<()>,
+    pub(crate) rows_loading: Mutex<()>,
     /// Held from the decision about a commit until the state reflects it.
     pub(crate) commit: Mutex<()>,
 }
@@ -170,7 +170,7 @@ impl Shared {
             compaction_wakeup: Condvar::new(),
             compacting: Mutex::new(()),
             local_copies_lock: Mutex::new(()),
-            bringing: Mutex::new(()),
+            rows_loading: Mutex::new(()),
             commit: Mutex::new(()),
         }
     }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Away, IndexBuckets, LiveBuckets};
+use super::{IndexBuckets, LiveBuckets, UnloadedIndex};
 use crate::sealed_buckets::SealedBucket;
 use crate::spans::Spans;
 
@@ -27,7 +27,7 @@ pub(crate) struct Loading {
 struct LoadingIndex {
     /// `None` if they are left in the catalog.
     buckets: Option<Vec<Arc<SealedBucket>>>,
-    sums: Away,
+    sums: UnloadedIndex,
     /// Whether one of the buckets is in motion.
     in_motion: bool,
 }
@@ -56,12 +56,12 @@ impl Loading {
             self.rows += 1;
         }
         if self.rows > self.rows_max {
-            self.leave_rows();
+            self.unload_largest();
         }
     }
 
     /// Leaves the rows of the largest indexes in the catalog, until half of the limit is free.
-    fn leave_rows(&mut self) {
+    fn unload_largest(&mut self) {
         let has_rows = |index: &&mut LoadingIndex| !index.in_motion && index.buckets.is_some();
         let mut largest: Vec<&mut LoadingIndex> = self.indexes.values_mut().filter(has_rows).collect();
         largest.sort_by_key(|index| Reverse(index.buckets.as_ref().map_or(0, Vec::len)));
@@ -85,7 +85,7 @@ impl Loading {
                 if index.in_motion {
                     missing.push(Arc::clone(&name));
                 }
-                live.away.insert(name, index.sums);
+                live.unloaded.insert(name, index.sums);
                 continue;
             };
             live.unexamined.add_all(&name);
@@ -161,7 +161,7 @@ mod tests {
         let (whole, _) = loaded(1_000, |_| false);
         for rows_max in [0, 1, 400, 700, 999] {
             let (mut live, missing) = loaded(rows_max, |_| false);
-            assert!(!live.away.is_empty() && live.buckets.len() <= rows_max, "{rows_max}: {}", live.buckets.len());
+            assert!(!live.unloaded.is_empty() && live.buckets.len() <= rows_max, "{rows_max}: {}", live.buckets.len());
             assert!(missing.is_empty());
             let sums = |live: &LiveBuckets| {
                 let mut totals: Vec<_> =
@@ -170,11 +170,11 @@ mod tests {
                 (totals, live.len(), live.copy_bytes())
             };
             assert_eq!(sums(&live), sums(&whole));
-            for (name, away) in std::mem::take(&mut live.away) {
+            for (name, unloaded) in std::mem::take(&mut live.unloaded) {
                 let of_index = || whole.of_index(&name);
-                assert_eq!(Some(away.first_end), whole.by_end(&name).next().map(|bucket| bucket.row.time_max));
-                assert_eq!(Some(away.last_origin), of_index().map(|it| it.origin_of(it.row.events)).max());
-                assert_eq!(away.totals.buckets, of_index().count() as u64);
+                assert_eq!(Some(unloaded.first_end), whole.by_end(&name).next().map(|bucket| bucket.row.time_max));
+                assert_eq!(Some(unloaded.last_origin), of_index().map(|it| it.origin_of(it.row.events)).max());
+                assert_eq!(unloaded.totals.buckets, of_index().count() as u64);
             }
         }
     }
@@ -185,7 +185,7 @@ mod tests {
         for (number, named) in [(1, false), (1_000, true)] {
             let (live, missing) = loaded(10, |bucket| bucket.row.number == number);
             let index = buckets().find(|bucket| bucket.row.number == number).map(|bucket| bucket.row.index).unwrap();
-            assert_eq!(live.away(&index).is_some(), named);
+            assert_eq!(live.unloaded(&index).is_some(), named);
             assert_eq!(missing, if named { vec![index.to_string()] } else { Vec::new() });
         }
     }

@@ -4,7 +4,7 @@
 //! kept as sums, and sets of bucket numbers find the buckets for one purpose: those of a time range, the oldest ones,
 //! those with deleted events, those whose local copy may be evicted.
 //!
-//! The rows of large indexes may still be in the catalog; of those, only the sums are here ([`Away`]).
+//! The rows of large indexes may still be in the catalog; of those, only the sums are here ([`UnloadedIndex`]).
 //!
 //! Not here: retention, merges and evictions themselves.
 
@@ -31,7 +31,7 @@ pub(crate) struct LiveBuckets {
     /// Live buckets by index; an index without buckets has no entry.
     indexes: BTreeMap<Arc<str>, IndexBuckets>,
     /// Indexes with buckets whose rows are not in memory.
-    away: BTreeMap<Arc<str>, Away>,
+    unloaded: BTreeMap<Arc<str>, UnloadedIndex>,
     /// Numbers of buckets with deleted events.
     with_deletions: BTreeSet<u64>,
     /// Numbers of thawed buckets.
@@ -123,7 +123,7 @@ impl Totals {
 
 /// Sums of an index whose rows are only in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Away {
+pub(crate) struct UnloadedIndex {
     pub(crate) totals: Totals,
     /// First and last time.
     pub(crate) times: (i64, i64),
@@ -137,14 +137,21 @@ pub(crate) struct Away {
     pub(crate) remote_bytes: u64,
 }
 
-impl Default for Away {
-    fn default() -> Away {
+impl Default for UnloadedIndex {
+    fn default() -> UnloadedIndex {
         let times = (i64::MAX, i64::MIN);
-        Away { totals: Totals::default(), times, first_end: i64::MAX, last_origin: 0, local_bytes: 0, remote_bytes: 0 }
+        UnloadedIndex {
+            totals: Totals::default(),
+            times,
+            first_end: i64::MAX,
+            last_origin: 0,
+            local_bytes: 0,
+            remote_bytes: 0,
+        }
     }
 }
 
-impl Away {
+impl UnloadedIndex {
     pub(crate) fn add(&mut self, bucket: &SealedBucket) {
         let (row, state) = (&bucket.row, bucket.copies.state());
         self.totals.add(bucket);
@@ -171,23 +178,23 @@ impl LiveBuckets {
 
     /// Number of buckets, including those whose rows are not in memory.
     pub(crate) fn len(&self) -> u64 {
-        self.buckets.len() as u64 + self.away.values().map(|away| away.totals.buckets).sum::<u64>()
+        self.buckets.len() as u64 + self.unloaded.values().map(|unloaded| unloaded.totals.buckets).sum::<u64>()
     }
 
     /// Sums of an index whose rows are not in memory.
-    pub(crate) fn away(&self, index: &str) -> Option<Away> {
-        self.away.get(index).copied()
+    pub(crate) fn unloaded(&self, index: &str) -> Option<UnloadedIndex> {
+        self.unloaded.get(index).copied()
     }
 
     /// The first index whose rows are not in memory and that `wanted` selects.
-    pub(crate) fn find_away(&self, wanted: impl Fn(&str, &Away) -> bool) -> Option<&Arc<str>> {
-        self.away.iter().find(|(index, away)| wanted(index, away)).map(|(index, _)| index)
+    pub(crate) fn find_unloaded(&self, wanted: impl Fn(&str, &UnloadedIndex) -> bool) -> Option<&Arc<str>> {
+        self.unloaded.iter().find(|(index, unloaded)| wanted(index, unloaded)).map(|(index, _)| index)
     }
 
     /// Adds the rows of an index that were not in memory.
-    pub(crate) fn bring(&mut self, index: &str, read: LiveBuckets) {
-        let LiveBuckets { mut buckets, indexes, away, mut with_deletions, mut thawed, mut copies, .. } = read;
-        assert!(self.away.remove(index).is_some() && away.is_empty(), "rows are brought once");
+    pub(crate) fn load(&mut self, index: &str, read: LiveBuckets) {
+        let LiveBuckets { mut buckets, indexes, unloaded, mut with_deletions, mut thawed, mut copies, .. } = read;
+        assert!(self.unloaded.remove(index).is_some() && unloaded.is_empty(), "rows are loaded once");
         assert!(indexes.keys().all(|name| **name == *index), "all rows are of one index");
         let count = self.buckets.len() + buckets.len();
         // Appending builds the map anew.
@@ -221,7 +228,7 @@ impl LiveBuckets {
 
     /// Counts that nothing needs the rows of indexes; returns those for which this is so for the `rounds`th time. With
     /// background merges, only those are returned whose merges are all examined.
-    pub(crate) fn idle(&self, rounds: u32, merges: bool) -> Vec<Arc<str>> {
+    pub(crate) fn idle_indexes(&self, rounds: u32, merges: bool) -> Vec<Arc<str>> {
         let mut idle = Vec::new();
         for (name, index) in &self.indexes {
             index.idle.set(index.idle.get().saturating_add(1));
@@ -233,7 +240,7 @@ impl LiveBuckets {
     }
 
     /// Keeps only the sums of an index, and returns its buckets, if `may_leave` holds for each of them.
-    pub(crate) fn put_away(
+    pub(crate) fn unload(
         &mut self,
         index: &Arc<str>,
         may_leave: impl Fn(&Arc<SealedBucket>) -> bool,
@@ -243,12 +250,12 @@ impl LiveBuckets {
         }
         let Some(IndexBuckets { by_arrival, .. }) = self.indexes.remove(index) else { return Vec::new() };
         let left: Vec<_> = by_arrival.iter().filter_map(|(_, number)| self.buckets.remove(number)).collect();
-        let mut sums = Away::default();
+        let mut sums = UnloadedIndex::default();
         for bucket in &left {
             sums.add(bucket);
             self.update_totals(bucket, bucket.copies.uncount(), Counted::default());
         }
-        self.away.insert(Arc::clone(index), sums);
+        self.unloaded.insert(Arc::clone(index), sums);
         left
     }
 
@@ -263,7 +270,7 @@ impl LiveBuckets {
         if let Some((index, _)) = self.indexes.get_key_value(&bucket.row.index) {
             bucket.row.index = Arc::clone(index);
         }
-        assert!(!self.away.contains_key(&bucket.row.index), "the rows of an index are in memory before it changes");
+        assert!(!self.unloaded.contains_key(&bucket.row.index), "the rows of an index are in memory before it changes");
         let (number, bucket) = (bucket.row.number, Arc::new(bucket));
         let index = self.indexes.entry(Arc::clone(&bucket.row.index)).or_default();
         let is_new = index.by_arrival.insert((bucket.first_origin(), number));
@@ -334,14 +341,14 @@ impl LiveBuckets {
 
     /// Names of the indexes with buckets.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.indexes.keys().chain(self.away.keys())
+        self.indexes.keys().chain(self.unloaded.keys())
     }
 
     /// Whether an event of an index came from a sealed bucket with a larger number.
     pub(crate) fn has_later(&self, index: &str, number: u64) -> bool {
         let is_later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
-        match self.away.get(index) {
-            Some(away) => away.last_origin > number,
+        match self.unloaded.get(index) {
+            Some(unloaded) => unloaded.last_origin > number,
             None => self.of_index(index).rev().any(is_later),
         }
     }
@@ -410,7 +417,7 @@ impl LiveBuckets {
     /// Sums of an index.
     pub(crate) fn totals_of(&self, index: &str) -> Totals {
         let in_memory = self.indexes.get(index).map(|it| it.totals);
-        in_memory.or_else(|| self.away.get(index).map(|away| away.totals)).unwrap_or_default()
+        in_memory.or_else(|| self.unloaded.get(index).map(|unloaded| unloaded.totals)).unwrap_or_default()
     }
 
     /// Every index with its sums and its first and last time.
@@ -419,7 +426,7 @@ impl LiveBuckets {
             let times = it.spans.bounds(|number| self.end_of(number))?;
             Some((index, it.totals, times))
         });
-        in_memory.chain(self.away.iter().map(|(index, away)| (index, away.totals, away.times)))
+        in_memory.chain(self.unloaded.iter().map(|(index, unloaded)| (index, unloaded.totals, unloaded.times)))
     }
 
     /// Updates the sums and sets after the copies of a bucket have changed.
@@ -460,7 +467,7 @@ impl LiveBuckets {
 
     /// Bytes of the local copies that may be evicted.
     pub(crate) fn evictable_bytes(&self) -> u64 {
-        self.away.values().fold(self.copies.evictable_bytes, |sum, away| sum.wrapping_add(away.local_bytes))
+        self.unloaded.values().fold(self.copies.evictable_bytes, |sum, unloaded| sum.wrapping_add(unloaded.local_bytes))
     }
 
     /// Buckets whose objects at their old place are to be deleted, by number.
@@ -471,8 +478,8 @@ impl LiveBuckets {
     /// Bytes of the local copies of uploaded buckets, and bytes of the buckets on volumes.
     pub(crate) fn copy_bytes(&self) -> (u64, u64) {
         let sums = (self.copies.local_bytes, self.copies.remote_bytes);
-        self.away.values().fold(sums, |(local, remote), away| {
-            (local.wrapping_add(away.local_bytes), remote.wrapping_add(away.remote_bytes))
+        self.unloaded.values().fold(sums, |(local, remote), unloaded| {
+            (local.wrapping_add(unloaded.local_bytes), remote.wrapping_add(unloaded.remote_bytes))
         })
     }
 }
@@ -494,7 +501,7 @@ mod tests {
                 totals.add(bucket);
                 *times = (times.0.min(bucket.row.time_min), times.1.max(bucket.row.time_max));
             }
-            assert!(self.away.keys().all(|index| !self.indexes.contains_key(index)));
+            assert!(self.unloaded.keys().all(|index| !self.indexes.contains_key(index)));
             let kept: BTreeMap<_, _> = self
                 .totals()
                 .filter(|(index, ..)| self.indexes.contains_key(*index))

@@ -35,7 +35,7 @@ impl Shared {
             room = room.min(bytes.saturating_sub(missing));
         }
         let mut copies: Vec<Arc<SealedBucket>> = match bytes > room {
-            true => self.state_with(|_, away| away.local_bytes > 0)?.sealed.evictable().cloned().collect(),
+            true => self.state_with(|_, unloaded| unloaded.local_bytes > 0)?.sealed.evictable().cloned().collect(),
             false => Vec::new(),
         };
         copies.sort_by_cached_key(|bucket| {

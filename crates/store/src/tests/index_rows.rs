@@ -28,9 +28,14 @@ fn filled(dir: &std::path::Path) -> StoreOptions {
 }
 
 /// Names of the indexes whose rows are not in memory.
-fn away(store: &Store) -> Vec<String> {
+fn unloaded(store: &Store) -> Vec<String> {
     let state = store.shared.state();
-    state.sealed.indexes().filter(|index| state.sealed.away(index).is_some()).map(|index| index.to_string()).collect()
+    state
+        .sealed
+        .indexes()
+        .filter(|index| state.sealed.unloaded(index).is_some())
+        .map(|index| index.to_string())
+        .collect()
 }
 
 fn of(store: &Store, index: &str, range: &TimeRange) -> Vec<String> {
@@ -46,24 +51,24 @@ fn rows_are_read_when_a_search_needs_them() {
     let dir = tempdir().unwrap();
     let options = filled(dir.path());
     let read = Store::open(StoreOptions { rows_at_start: 100, ..options.clone() }, ManualClock::shared(0)).unwrap();
-    assert_eq!(away(&read), [""; 0]);
+    assert_eq!(unloaded(&read), [""; 0]);
     let stats = read.stats();
     drop(read);
     let store = open(&options);
-    assert_eq!((away(&store), store.stats()), (vec!["far".to_owned()], stats.clone()));
+    assert_eq!((unloaded(&store), store.stats()), (vec!["far".to_owned()], stats.clone()));
     assert_eq!(of(&store, "near", &TimeRange::ALL), expected("near", 0..EVENTS));
     let later = TimeRange { earliest: Some(4 * EVENTS as i64), latest: None };
     assert_eq!(of(&store, "far", &later), [""; 0]);
     let rules = [rule("far", u64::MAX, Some(u64::MAX)), rule("near", u64::MAX, None)];
     assert_eq!(store.run_retention(&rules, &|_| Ok(())).unwrap().too_old, [""; 0]);
-    assert_eq!(away(&store), ["far"], "nothing needed the rows so far");
+    assert_eq!(unloaded(&store), ["far"], "nothing needed the rows so far");
     let last = TimeRange { earliest: Some(4 * EVENTS as i64 - 1), latest: None };
     assert_eq!(of(&store, "far", &last), expected("far", 0..4 * EVENTS)[3 * EVENTS as usize..]);
-    assert_eq!((away(&store), store.stats()), (vec![], stats));
+    assert_eq!((unloaded(&store), store.stats()), (vec![], stats));
     assert_eq!(of(&store, "far", &TimeRange::ALL), expected("far", 0..4 * EVENTS));
     drop(store);
     let store = Store::open_read_only(options, ManualClock::shared(0)).unwrap();
-    assert_eq!(away(&store), ["far"]);
+    assert_eq!(unloaded(&store), ["far"]);
     assert_eq!(of(&store, "far", &TimeRange::ALL), expected("far", 0..4 * EVENTS));
 }
 
@@ -93,7 +98,7 @@ fn no_step_overlooks_rows_in_the_catalog() {
             let dir = tempdir().unwrap();
             let options = StoreOptions { rows_at_start, ..filled(dir.path()) };
             let store = open(&options);
-            assert_eq!(away(&store).is_empty(), rows_at_start == 100);
+            assert_eq!(unloaded(&store).is_empty(), rows_at_start == 100);
             let done = step(&store);
             let found = (done, store.stats(), store.buckets(), texts(&all(&store)));
             drop(store);
@@ -114,7 +119,7 @@ fn a_search_finds_each_event_once_while_rows_are_read() {
     let mut stored = 0;
     for round in 0..8 {
         let store = open(&options);
-        assert_eq!(away(&store).is_empty(), round == 0);
+        assert_eq!(unloaded(&store).is_empty(), round == 0);
         let (appended, done) = (AtomicU64::new(stored), AtomicBool::new(false));
         let search = |index: &str| {
             while !done.load(Ordering::SeqCst) {
@@ -141,7 +146,7 @@ fn a_search_finds_each_event_once_while_rows_are_read() {
             }));
             threads.push(scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
-                    store.shared.put_away(0);
+                    store.shared.unload_idle(0);
                     std::thread::yield_now();
                 }
             }));
@@ -174,8 +179,8 @@ fn rows_that_nothing_needs_leave_memory_again() {
     let store = open(&options);
     let search = || store.snapshot(&IndexSelector::new(["far"]), &TimeRange::ALL);
     let put_away = |rounds| {
-        store.shared.put_away(rounds);
-        away(&store)
+        store.shared.unload_idle(rounds);
+        unloaded(&store)
     };
     let stats = store.stats();
     let found = search();

@@ -82,7 +82,7 @@ pub(crate) fn expected(index: &str, numbers: std::ops::Range<u64>) -> Vec<String
 }
 
 pub(crate) fn all(store: &Store) -> Snapshot {
-    store.shared.put_away(0);
+    store.shared.unload_idle(0);
     store.shared.state().sealed.check_sums();
     store.snapshot(&IndexSelector::all(), &TimeRange::ALL)
 }
