@@ -101,27 +101,18 @@ pub(crate) type ReleaseMemory<'l> = &'l mut dyn FnMut();
 pub(crate) type Chunks = mpsc::Receiver<Chunk>;
 
 impl Outlet {
-    /// An outlet to `user`; `turn` is the slot held while the search works, if any.
+    /// An outlet to `user`; `permit` is the slot held while the search works, if any.
     pub(crate) fn new(
-        turns: &Arc<SlotPool>,
+        slots: &Arc<SlotPool>,
         user: &str,
-        turn: Option<SlotPermit>,
+        permit: Option<SlotPermit>,
         place: AnswerPermit,
     ) -> (Outlet, Chunks) {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
-        let (turns, user) = (Arc::clone(turns), user.to_owned());
+        let (slots, user) = (Arc::clone(slots), user.to_owned());
         let patience = OutletTimeouts { stall_after: STALL_AFTER, stall_max: STALL_TIMEOUT };
         (
-            Outlet {
-                sender,
-                text: String::new(),
-                has_sent: false,
-                slot: turn,
-                slots: turns,
-                user,
-                patience,
-                permit: place,
-            },
+            Outlet { sender, text: String::new(), has_sent: false, slot: permit, slots, user, patience, permit: place },
             chunks,
         )
     }
@@ -199,7 +190,7 @@ impl Outlet {
         room.map_err(|_| ClientGone)?.map_err(|_| ClientGone)?.send(chunk);
         if had_turn {
             self.slot = tokio::select! {
-                turn = self.slots.acquire(&self.user, SlotPurpose::Stream) => Some(turn.map_err(|_| ClientGone)?),
+                permit = self.slots.acquire(&self.user, SlotPurpose::Stream) => Some(permit.map_err(|_| ClientGone)?),
                 () = self.sender.closed() => return Err(ClientGone),
             };
         }
@@ -211,18 +202,18 @@ impl Outlet {
 mod tests {
     use super::*;
 
-    async fn outlet(turns: &Arc<SlotPool>, patience: OutletTimeouts) -> (Outlet, Chunks) {
-        outlet_with_permits(&AnswerPermits::for_server(), turns, patience).await
+    async fn outlet(slots: &Arc<SlotPool>, patience: OutletTimeouts) -> (Outlet, Chunks) {
+        outlet_with_permits(&AnswerPermits::for_server(), slots, patience).await
     }
 
     async fn outlet_with_permits(
         places: &AnswerPermits,
-        turns: &Arc<SlotPool>,
+        slots: &Arc<SlotPool>,
         patience: OutletTimeouts,
     ) -> (Outlet, Chunks) {
-        let turn = turns.acquire("eva", SlotPurpose::Stream).await.unwrap();
+        let permit = slots.acquire("eva", SlotPurpose::Stream).await.unwrap();
         let place = places.try_acquire().unwrap();
-        let (outlet, chunks) = Outlet::new(turns, "eva", Some(turn), place);
+        let (outlet, chunks) = Outlet::new(slots, "eva", Some(permit), place);
         (Outlet { patience, ..outlet }, chunks)
     }
 
@@ -231,14 +222,14 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn stalled_clients_hold_two_chunks_and_no_slot_until_they_read() {
-        let turns = SlotPool::for_server(64);
-        let (mut outlet, mut chunks) = outlet(&turns, OutletTimeouts { stall_after: SHORT, stall_max: LONG }).await;
+        let slots = SlotPool::for_server(64);
+        let (mut outlet, mut chunks) = outlet(&slots, OutletTimeouts { stall_after: SHORT, stall_max: LONG }).await;
         let rows = 10 * CHUNK_BYTES;
         let writing = tokio::task::spawn_blocking(move || {
             let written = (0..rows).try_for_each(|_| outlet.write(|text| text.push('x'), &mut || {}));
             written.and_then(|()| outlet.flush(&mut || {}))
         });
-        while chunks.len() < CHUNKS_MAX || !turns.is_idle() {
+        while chunks.len() < CHUNKS_MAX || !slots.is_idle() {
             tokio::task::yield_now().await;
         }
         let mut read = 0;
@@ -248,27 +239,27 @@ mod tests {
             read += chunk.len();
         }
         assert_eq!((read, writing.await.unwrap()), (rows, Ok(())));
-        assert!(turns.is_idle());
+        assert!(slots.is_idle());
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn clients_that_stop_reading_or_disconnect_are_dropped() {
-        let turns = SlotPool::for_server(64);
+        let slots = SlotPool::for_server(64);
         for leaves in [false, true] {
             let stall_max = if leaves { LONG } else { SHORT };
-            let (mut outlet, chunks) = outlet(&turns, OutletTimeouts { stall_after: SHORT, stall_max }).await;
+            let (mut outlet, chunks) = outlet(&slots, OutletTimeouts { stall_after: SHORT, stall_max }).await;
             let chunks = (!leaves).then_some(chunks);
             let row = |text: &mut String| text.push_str(&"x".repeat(CHUNK_BYTES));
             let write = move || (0..10).try_for_each(|_| outlet.write(row, &mut || {}));
             assert_eq!(tokio::task::spawn_blocking(write).await.unwrap(), Err(ClientGone));
             drop(chunks);
         }
-        assert!(turns.is_idle());
+        assert!(slots.is_idle());
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn long_rows_are_split_and_stalled_answers_share_a_memory_limit() {
-        let turns = SlotPool::for_server(64);
+        let slots = SlotPool::for_server(64);
         let row_bytes = 10 * CHUNK_BYTES;
         // Room for one row.
         let places = AnswerPermits::new(2, STALLED_ANSWER_BYTES + 2 * row_bytes);
@@ -281,11 +272,11 @@ mod tests {
             (writing, chunks)
         };
         let patience = OutletTimeouts { stall_after: SHORT, stall_max: LONG };
-        let (first, mut chunks) = begin(outlet_with_permits(&places, &turns, patience).await);
-        while !turns.is_idle() {
+        let (first, mut chunks) = begin(outlet_with_permits(&places, &slots, patience).await);
+        while !slots.is_idle() {
             tokio::task::yield_now().await;
         }
-        let (second, _chunks) = begin(outlet_with_permits(&places, &turns, patience).await);
+        let (second, _chunks) = begin(outlet_with_permits(&places, &slots, patience).await);
         assert_eq!(second.await.unwrap(), (Err(ClientGone), 1));
         let mut read = 0;
         while let Some(chunk) = chunks.recv().await {

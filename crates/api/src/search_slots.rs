@@ -161,8 +161,8 @@ impl SlotPool {
                 let text = format!("{of_user} searches of user {user} wait for a slot, the maximum: try again");
                 return Err(ApiError::too_many(text));
             }
-            let (turn, waiting) = oneshot::channel();
-            queue.waiting.push_back((user.to_owned(), purpose, turn));
+            let (permit, waiting) = oneshot::channel();
+            queue.waiting.push_back((user.to_owned(), purpose, permit));
             waiting
         };
         waiting.await.map_err(|_| ApiError::internal("the server is about to stop".to_owned()))
@@ -173,34 +173,34 @@ impl SlotPermit {
     /// Reclassifies a search with many rows as a stream. If the user has too many streams, the search gives up its slot
     /// and waits; `release_memory` is called before. Blocks.
     pub(crate) fn grow(mut self, release_memory: impl FnOnce()) -> Option<SlotPermit> {
-        let turns = Arc::clone(&self.pool);
+        let slots = Arc::clone(&self.pool);
         let waiting = {
-            let mut queue = turns.lock();
-            if self.purpose == SlotPurpose::Stream || queue.convert_to_stream(&self.user, &turns.bounds) {
+            let mut queue = slots.lock();
+            if self.purpose == SlotPurpose::Stream || queue.convert_to_stream(&self.user, &slots.bounds) {
                 self.purpose = SlotPurpose::Stream;
                 return Some(self);
             }
-            if queue.large_waiting >= turns.bounds.large_waiting {
+            if queue.large_waiting >= slots.bounds.large_waiting {
                 return Some(self);
             }
             queue.large_waiting += 1;
-            let (turn, waiting) = oneshot::channel();
-            queue.waiting.push_back((self.user.clone(), SlotPurpose::Stream, turn));
+            let (permit, waiting) = oneshot::channel();
+            queue.waiting.push_back((self.user.clone(), SlotPurpose::Stream, permit));
             waiting
         };
         release_memory();
         // The next in the queue gets the slot, which may be this search.
         drop(self);
-        let turn = waiting.blocking_recv();
-        turns.lock().large_waiting -= 1;
+        let permit = waiting.blocking_recv();
+        slots.lock().large_waiting -= 1;
         // The queue drops no waiter, so a slot always arrives.
-        turn.ok()
+        permit.ok()
     }
 }
 
 impl SearchSlot for SlotPermit {
     fn grow(self: Box<Self>, release_memory: &mut dyn FnMut()) -> Option<Box<dyn SearchSlot>> {
-        SlotPermit::grow(*self, release_memory).map(|turn| Box::new(turn) as Box<dyn SearchSlot>)
+        SlotPermit::grow(*self, release_memory).map(|permit| Box::new(permit) as Box<dyn SearchSlot>)
     }
 }
 
@@ -281,54 +281,54 @@ mod tests {
 
     #[tokio::test]
     async fn roles_limit_the_concurrent_searches_of_a_user() {
-        let turns = SlotPool::for_server(64);
-        assert_eq!((turns.bounds.of_user, turns.bounds.streams_of_user, turns.searches_max()), (48, 32, 64));
-        turns.set_quota("eva", Some(3));
+        let slots = SlotPool::for_server(64);
+        assert_eq!((slots.bounds.of_user, slots.bounds.streams_of_user, slots.searches_max()), (48, 32, 64));
+        slots.set_quota("eva", Some(3));
         let streams = [
-            turns.acquire("eva", SlotPurpose::Stream).await.unwrap(),
-            turns.acquire("eva", SlotPurpose::Stream).await.unwrap(),
+            slots.acquire("eva", SlotPurpose::Stream).await.unwrap(),
+            slots.acquire("eva", SlotPurpose::Stream).await.unwrap(),
         ];
-        let search = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
-        let waiting = Arc::clone(&turns);
+        let search = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
+        let waiting = Arc::clone(&slots);
         let fourth = tokio::spawn(async move { waiting.acquire("eva", SlotPurpose::Search).await });
-        while turns.lock().waiting.is_empty() {
+        while slots.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        let others: Vec<SlotPermit> = futures_of(&turns, "tom", 40).await;
-        assert_eq!(turns.lock().running, 43, "tom has no quota, and eva has hers");
+        let others: Vec<SlotPermit> = futures_of(&slots, "tom", 40).await;
+        assert_eq!(slots.lock().running, 43, "tom has no quota, and eva has hers");
         drop(search);
         let fourth = fourth.await.unwrap().unwrap();
-        turns.set_quota("eva", None);
-        turns.set_quota("ann", Some(1));
-        turns.remove_user("ann");
-        assert!(turns.lock().quotas.is_empty());
-        let fifth = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
+        slots.set_quota("eva", None);
+        slots.set_quota("ann", Some(1));
+        slots.remove_user("ann");
+        assert!(slots.lock().quotas.is_empty());
+        let fifth = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
         drop((streams, fourth, fifth, others));
-        assert!(turns.is_idle());
+        assert!(slots.is_idle());
     }
 
-    async fn futures_of(turns: &Arc<SlotPool>, user: &str, count: usize) -> Vec<SlotPermit> {
+    async fn futures_of(slots: &Arc<SlotPool>, user: &str, count: usize) -> Vec<SlotPermit> {
         let mut taken = Vec::new();
         for _ in 0..count {
-            taken.push(turns.acquire(user, SlotPurpose::Search).await.unwrap());
+            taken.push(slots.acquire(user, SlotPurpose::Search).await.unwrap());
         }
         taken
     }
 
     #[tokio::test]
     async fn users_cannot_fill_the_queue_alone() {
-        let turns = SlotPool::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 4, large_waiting: 0 });
-        let held = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
+        let slots = SlotPool::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 4, large_waiting: 0 });
+        let held = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
         let spawn = |user: &'static str| {
-            let turns = Arc::clone(&turns);
-            tokio::spawn(async move { turns.acquire(user, SlotPurpose::Search).await.map(drop) })
+            let slots = Arc::clone(&slots);
+            tokio::spawn(async move { slots.acquire(user, SlotPurpose::Search).await.map(drop) })
         };
         let floods: Vec<_> = (0..3).map(|_| spawn("eva")).collect();
-        while turns.lock().waiting.len() < 2 {
+        while slots.lock().waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         let tom = spawn("tom");
-        while turns.lock().waiting.len() < 3 {
+        while slots.lock().waiting.len() < 3 {
             tokio::task::yield_now().await;
         }
         drop(held);
@@ -341,27 +341,27 @@ mod tests {
 
     #[tokio::test]
     async fn slots_are_granted_in_order_and_shared_between_users() {
-        let turns = SlotPool::new(Bounds { all: 3, of_user: 2, streams_of_user: 2, waiting: 3, large_waiting: 0 });
-        let first = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
-        let second = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
+        let slots = SlotPool::new(Bounds { all: 3, of_user: 2, streams_of_user: 2, waiting: 3, large_waiting: 0 });
+        let first = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
+        let second = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
         let spawn = |user: &'static str| {
-            let turns = Arc::clone(&turns);
-            tokio::spawn(async move { turns.acquire(user, SlotPurpose::Search).await })
+            let slots = Arc::clone(&slots);
+            tokio::spawn(async move { slots.acquire(user, SlotPurpose::Search).await })
         };
         let third = spawn("eva");
-        while turns.lock().waiting.is_empty() {
+        while slots.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        let other = turns.acquire("tom", SlotPurpose::Search).await.unwrap();
-        assert_eq!(turns.lock().running, 3, "another user does not wait");
+        let other = slots.acquire("tom", SlotPurpose::Search).await.unwrap();
+        assert_eq!(slots.lock().running, 3, "another user does not wait");
         let gone = spawn("ann");
-        while turns.lock().waiting.len() < 2 {
+        while slots.lock().waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         gone.abort();
         assert!(gone.await.is_err());
         let fourth = spawn("ann");
-        while turns.lock().waiting.len() < 3 {
+        while slots.lock().waiting.len() < 3 {
             tokio::task::yield_now().await;
         }
         drop(other);
@@ -370,44 +370,44 @@ mod tests {
         drop(first);
         let third = third.await.unwrap().unwrap();
         drop((second, third, fourth));
-        let queue = turns.lock();
+        let queue = slots.lock();
         assert_eq!((queue.running, queue.of_user.len(), queue.waiting.len()), (0, 0, 0));
     }
 
     #[tokio::test]
     async fn waiting_searches_are_bounded() {
-        let turns = SlotPool::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 0, large_waiting: 0 });
-        let held = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
-        assert!(turns.acquire("tom", SlotPurpose::Search).await.is_err());
+        let slots = SlotPool::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 0, large_waiting: 0 });
+        let held = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
+        assert!(slots.acquire("tom", SlotPurpose::Search).await.is_err());
         drop(held);
-        assert!(turns.acquire("tom", SlotPurpose::Search).await.is_ok());
+        assert!(slots.acquire("tom", SlotPurpose::Search).await.is_ok());
     }
 
     #[tokio::test]
     async fn streams_leave_slots_to_other_searches_of_their_user() {
-        let turns = SlotPool::new(Bounds { all: 8, of_user: 4, streams_of_user: 2, waiting: 8, large_waiting: 0 });
-        let first = turns.acquire("eva", SlotPurpose::Stream).await.unwrap();
-        let second = turns.acquire("eva", SlotPurpose::Stream).await.unwrap();
-        let waiting = Arc::clone(&turns);
+        let slots = SlotPool::new(Bounds { all: 8, of_user: 4, streams_of_user: 2, waiting: 8, large_waiting: 0 });
+        let first = slots.acquire("eva", SlotPurpose::Stream).await.unwrap();
+        let second = slots.acquire("eva", SlotPurpose::Stream).await.unwrap();
+        let waiting = Arc::clone(&slots);
         let third = tokio::spawn(async move { waiting.acquire("eva", SlotPurpose::Stream).await });
-        while turns.lock().waiting.is_empty() {
+        while slots.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        let search = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
+        let search = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
         drop(search);
-        assert_eq!(turns.lock().waiting.len(), 1, "a slot of a search is not given to a stream beyond the limit");
+        assert_eq!(slots.lock().waiting.len(), 1, "a slot of a search is not given to a stream beyond the limit");
         drop(first);
         let third = third.await.unwrap().unwrap();
         drop((second, third));
-        assert!(turns.is_idle() && turns.lock().of_user.is_empty());
+        assert!(slots.is_idle() && slots.lock().of_user.is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn large_searches_yield_their_slots_and_waiting_ones_are_bounded() {
-        let turns = SlotPool::new(Bounds { all: 8, of_user: 3, streams_of_user: 1, waiting: 0, large_waiting: 1 });
+        let slots = SlotPool::new(Bounds { all: 8, of_user: 3, streams_of_user: 1, waiting: 0, large_waiting: 1 });
         let mut searches = Vec::new();
         for _ in 0..3 {
-            searches.push(turns.acquire("eva", SlotPurpose::Search).await.unwrap());
+            searches.push(slots.acquire("eva", SlotPurpose::Search).await.unwrap());
         }
         let never = || panic!("it does not wait");
         let first = searches.pop().unwrap().grow(never).unwrap();
@@ -416,17 +416,17 @@ mod tests {
         let (told, hears) = std::sync::mpsc::channel();
         let waiting = tokio::task::spawn_blocking(move || second.grow(move || told.send(()).unwrap()));
         hears.recv().unwrap();
-        while turns.lock().running > 2 {
+        while slots.lock().running > 2 {
             tokio::task::yield_now().await;
         }
         let third = third.grow(never).unwrap();
         assert_eq!(third.purpose, SlotPurpose::Search, "the queue is full, so it continues without a slot");
-        let other = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
+        let other = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
         drop(first);
         let second = waiting.await.unwrap().unwrap();
         assert_eq!(second.purpose, SlotPurpose::Stream);
         drop((second, third, other));
-        let queue = turns.lock();
+        let queue = slots.lock();
         assert_eq!((queue.running, queue.of_user.len(), queue.large_waiting), (0, 0, 0));
     }
 }

@@ -43,11 +43,11 @@ pub struct ApiState {
     /// Search slots.
     pub(crate) slots: Arc<SlotPool>,
     /// Slots of real-time searches.
-    pub(crate) real_time_turns: Arc<SlotPool>,
+    pub(crate) real_time_slots: Arc<SlotPool>,
     /// Documents of collections.
     pub(crate) collections: Arc<Collections>,
     /// Permits of requests that work with documents.
-    pub(crate) document_turns: Arc<Semaphore>,
+    pub(crate) document_permits: Arc<Semaphore>,
     /// Permits of large bodies of documents.
     pub(crate) document_bodies: Arc<Semaphore>,
     /// Files sent with requests.
@@ -76,9 +76,9 @@ impl ApiState {
             streams: Streams::default(),
             oneshots: Arc::default(),
             slots: SlotPool::for_server(searches_max),
-            real_time_turns: SlotPool::for_server(real_time_max),
+            real_time_slots: SlotPool::for_server(real_time_max),
             collections,
-            document_turns: Arc::new(Semaphore::new(DOCUMENT_PERMITS)),
+            document_permits: Arc::new(Semaphore::new(DOCUMENT_PERMITS)),
             document_bodies: Arc::new(Semaphore::new(DOCUMENT_BODIES)),
             uploads,
             answers: AnswerPermits::for_server(),
@@ -92,12 +92,12 @@ impl ApiState {
 
     /// Maximum concurrent real-time searches.
     pub fn real_time_max(&self) -> usize {
-        self.real_time_turns.searches_max()
+        self.real_time_slots.searches_max()
     }
 
     /// Ends real-time searches when the server stops; otherwise it would wait for their clients until a timeout.
     pub fn end_real_time(&self) {
-        self.real_time_turns.request_end();
+        self.real_time_slots.request_end();
     }
 
     /// Waits for a slot for a caller's search.

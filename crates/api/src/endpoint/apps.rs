@@ -204,17 +204,22 @@ async fn show(
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    let is_set = |name: &str| parameters.get(name).and_then(parse_flag).unwrap_or_default();
-    if is_set("filename") {
+    if is_set(&parameters, "filename")? {
         let archive = parameters.required("name")?.into();
         let name = parameters.get("explicit_appname").filter(|name| !name.is_empty()).map(str::to_owned);
-        let install = AppInstall { archive, name, is_update: is_set("update") };
+        let install = AppInstall { archive, name, is_update: is_set(&parameters, "update")? };
         return install_app(&state, &caller, &parameters, install).await;
     }
     let (name, members) = (parameters.required("name")?.to_owned(), members_of(&parameters));
     let make = move |objects: &Objects, viewer: &Permissions| objects.create_app(&name, &members, viewer);
     let made = change(&state, &caller, CONF, make).await?;
     Ok((StatusCode::CREATED, answer(&made, &caller, &parameters)).into_response())
+}
+
+/// A flag that is not set by default; the type of a parameter named like this differs between endpoints.
+fn is_set(parameters: &Parameters, name: &str) -> Result<bool, ApiError> {
+    let Some(text) = parameters.get(name) else { return Ok(false) };
+    parse_flag(text).ok_or_else(|| ApiError::bad_request(format!("{name}={text}: give 1 or 0")))
 }
 
 async fn install_app(

@@ -144,14 +144,14 @@ async fn with_target<T: Send + 'static>(
     is_change: bool,
     work: impl FnOnce(&Target) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let _turn = acquire_permit(&state.document_turns).await?;
+    let _turn = acquire_permit(&state.document_permits).await?;
     let (state, caller) = (state.clone(), caller.clone());
     run_blocking(move || work(&target(&state, &parts, &caller, is_change)?)).await?
 }
 
-async fn acquire_permit(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
-    let turn = Arc::clone(turns).acquire_owned().await;
-    turn.map_err(|error| ApiError::internal(format!("no slot for a request for documents: {error}")))
+async fn acquire_permit(slots: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+    let permit = Arc::clone(slots).acquire_owned().await;
+    permit.map_err(|error| ApiError::internal(format!("no slot for a request for documents: {error}")))
 }
 
 fn target(

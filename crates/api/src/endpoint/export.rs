@@ -74,14 +74,14 @@ async fn export(
     let has_hints = wants_hints(&parameters) && mode.has_messages() && params.shape.sample <= 1;
     let searched = Arc::clone(&service);
     let answer_place = state.acquire_answer_permit()?;
-    let turn = state.acquire_slot(&caller, SlotPurpose::Stream).await?;
+    let permit = state.acquire_slot(&caller, SlotPurpose::Stream).await?;
     // Rows are produced only when they can be sent, so that none accumulate for a slow client.
     let running = run_blocking(move || service.start_on_reader_thread(params)).await?;
     let running = running.map_err(|error| ApiError::from_search_error(&text, error))?;
     let sid = running.id().to_owned();
     let attendance = DisconnectGuard::of(&running);
     let bound = TimeBound::of(&caller, &attendance);
-    let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, Some(turn), answer_place);
+    let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, Some(permit), answer_place);
     let watch = has_hints.then(|| {
         let (permissions, range) = (Arc::clone(&caller.permissions), running.range());
         let search = AnsweredSearch { service: searched, text: text.clone(), range, zone: zone.clone(), permissions };

@@ -239,12 +239,12 @@ pub(super) async fn start_job(
     let started = started.map_err(|error| refusal(&text, error))?;
     let sid = started.job().sid().to_owned();
     let limits = &caller.permissions.limits;
-    let (turns, quota) = match started.job().is_real_time() {
-        true => (&state.real_time_turns, limits.real_time_jobs),
+    let (slots, quota) = match started.job().is_real_time() {
+        true => (&state.real_time_slots, limits.real_time_jobs),
         false => (&state.slots, limits.jobs),
     };
-    turns.set_quota(&caller.identity.user, quota);
-    let running = tokio::spawn(run(Arc::clone(turns), caller.identity.user.clone(), started));
+    slots.set_quota(&caller.identity.user, quota);
+    let running = tokio::spawn(run(Arc::clone(slots), caller.identity.user.clone(), started));
     if is_waited_for {
         running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;
     }
@@ -304,10 +304,10 @@ fn parse_priority(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
 }
 
 /// Runs a job when it gets a slot.
-async fn run(turns: Arc<SlotPool>, user: String, started: StartedJob) {
-    let turn = turns.acquire(&user, SlotPurpose::Search).await;
-    let work = tokio::task::spawn_blocking(move || match turn {
-        Ok(turn) => started.run(Some(Box::new(turn))),
+async fn run(slots: Arc<SlotPool>, user: String, started: StartedJob) {
+    let permit = slots.acquire(&user, SlotPurpose::Search).await;
+    let work = tokio::task::spawn_blocking(move || match permit {
+        Ok(permit) => started.run(Some(Box::new(permit))),
         Err(error) => started.refuse(error.text()),
     });
     // Errors are recorded in the job.
@@ -315,13 +315,13 @@ async fn run(turns: Arc<SlotPool>, user: String, started: StartedJob) {
 }
 
 /// Resumes a paused job as soon as there is a slot.
-fn resume(turns: Arc<SlotPool>, job: Arc<SearchJob>) {
+fn resume(slots: Arc<SlotPool>, job: Arc<SearchJob>) {
     if !job.resume_unless_begun() {
         return;
     }
     tokio::spawn(async move {
-        match turns.acquire(job.user(), SlotPurpose::Search).await {
-            Ok(turn) => job.resume(Some(Box::new(turn))),
+        match slots.acquire(job.user(), SlotPurpose::Search).await {
+            Ok(permit) => job.resume(Some(Box::new(permit))),
             Err(error) => log::warning(format!("job {} stays paused: {}", job.sid(), error.text())),
         }
     });
@@ -402,8 +402,8 @@ async fn control(
     let job = find_job(&state, &caller, &parts).await?;
     let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
     let priority = parse_priority(&parameters)?;
-    let turns = if job.is_real_time() { &state.real_time_turns } else { &state.slots };
-    let (jobs, turns) = (Arc::clone(&state.jobs), Arc::clone(turns));
+    let slots = if job.is_real_time() { &state.real_time_slots } else { &state.slots };
+    let (jobs, slots) = (Arc::clone(&state.jobs), Arc::clone(slots));
     let text = run_blocking(move || -> Result<&str, ApiError> {
         let missing = |name: &str| ApiError::bad_request(format!("action={action} needs the parameter {name}"));
         Ok(match action.as_str() {
@@ -412,7 +412,7 @@ async fn control(
                 "Search job paused."
             }
             "unpause" => {
-                resume(turns, job);
+                resume(slots, job);
                 "Search job continued."
             }
             "finalize" => {

@@ -49,7 +49,7 @@ pub(super) fn parse_window(
              roles has"
         )));
     }
-    if window.is_some() && state.real_time_turns.searches_max() == 0 {
+    if window.is_some() && state.real_time_slots.searches_max() == 0 {
         return Err(ApiError::forbidden("real-time searches are switched off (limits.conf max_rt_search_multiplier)"));
     }
     Ok(window)
@@ -78,8 +78,8 @@ pub(super) fn reject_window(
 /// Waits for a slot for a caller's real-time search.
 pub(super) async fn acquire_real_time_slot(state: &ApiState, caller: &Caller) -> Result<SlotPermit, ApiError> {
     let user = &caller.identity.user;
-    state.real_time_turns.set_quota(user, caller.permissions.limits.real_time_jobs);
-    state.real_time_turns.acquire(user, SlotPurpose::Search).await
+    state.real_time_slots.set_quota(user, caller.permissions.limits.real_time_jobs);
+    state.real_time_slots.acquire(user, SlotPurpose::Search).await
 }
 
 /// Data that an export sends.
@@ -104,7 +104,7 @@ pub(super) async fn export_real_time(
     }
     let text = params.text.clone();
     let answer_place = state.acquire_answer_permit()?;
-    let turn = acquire_real_time_slot(state, caller).await?;
+    let permit = acquire_real_time_slot(state, caller).await?;
     let exported = run_blocking(move || export_source(service, params, &window, is_backfilled)).await?;
     let exported = exported.map_err(|error| ApiError::from_search_error(&text, error))?;
     match &exported {
@@ -119,11 +119,11 @@ pub(super) async fn export_real_time(
         Some(_) => {}
     }
     let user = &caller.identity.user;
-    let (mut outlet, chunks) = Outlet::new(&state.real_time_turns, user, Some(turn), answer_place);
-    let turns = Arc::clone(&state.real_time_turns);
+    let (mut outlet, chunks) = Outlet::new(&state.real_time_slots, user, Some(permit), answer_place);
+    let slots = Arc::clone(&state.real_time_slots);
     tokio::task::spawn_blocking(move || match exported {
-        Some(ExportSource::Events(events)) => send(&events, mode, &turns, &mut outlet),
-        Some(ExportSource::Report(report)) => send_report(report, mode, &turns, &mut outlet),
+        Some(ExportSource::Events(events)) => send(&events, mode, &slots, &mut outlet),
+        Some(ExportSource::Report(report)) => send_report(report, mode, &slots, &mut outlet),
         None => {}
     });
     let headers = [(header::CONTENT_TYPE, mode.content_type())];
@@ -150,8 +150,8 @@ fn export_source(
 }
 
 /// Sends a report each time it has changed.
-fn send_report(mut report: LiveReport, mode: OutputMode, turns: &SlotPool, outlet: &mut Outlet) {
-    while !outlet.is_closed() && !turns.is_ending() {
+fn send_report(mut report: LiveReport, mode: OutputMode, slots: &SlotPool, outlet: &mut Outlet) {
+    while !outlet.is_closed() && !slots.is_ending() {
         let sent = match report.next(POLL_INTERVAL) {
             Ok(None) => Ok(()),
             Ok(Some(found)) => send_preview(&found, mode, outlet),
@@ -201,9 +201,9 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
 }
 
 /// Sends events as they arrive.
-fn send(events: &NewEvents, mode: OutputMode, turns: &SlotPool, outlet: &mut Outlet) {
+fn send(events: &NewEvents, mode: OutputMode, slots: &SlotPool, outlet: &mut Outlet) {
     let mut offset = 0;
-    while !outlet.is_closed() && !turns.is_ending() {
+    while !outlet.is_closed() && !slots.is_ending() {
         let sent = match events.next(POLL_INTERVAL) {
             Ok(found) => send_rows(&found, mode, &mut offset, outlet),
             Err(error) => {

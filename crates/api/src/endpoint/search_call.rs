@@ -96,10 +96,10 @@ impl SearchCall {
         text: &str,
         work: impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = self.state.acquire_slot(&self.caller, SlotPurpose::Search).await?;
+        let permit = self.state.acquire_slot(&self.caller, SlotPurpose::Search).await?;
         let in_turn = move |service: &SearchService| {
             let found = work(service);
-            drop(turn);
+            drop(permit);
             found
         };
         self.analyse(text, in_turn).await
@@ -113,12 +113,12 @@ impl SearchCall {
         works: [impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static; 2],
     ) -> Result<(T, T), ApiError> {
         // The slot is held until both have ended, even if one fails or the client disconnects earlier.
-        let turn = Arc::new(self.state.acquire_slot(&self.caller, SlotPurpose::Search).await?);
+        let permit = Arc::new(self.state.acquire_slot(&self.caller, SlotPurpose::Search).await?);
         let [first, second] = works.map(|work| {
-            let turn = Arc::clone(&turn);
+            let permit = Arc::clone(&permit);
             let in_turn = move |service: &SearchService| {
                 let found = work(service);
-                drop(turn);
+                drop(permit);
                 found
             };
             self.analyse(text, in_turn)

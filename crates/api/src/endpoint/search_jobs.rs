@@ -275,7 +275,7 @@ pub(super) async fn respond_with_rows(
     let mode = shown.mode;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
-    let turn = state.acquire_slot(&caller, SlotPurpose::Search).await?;
+    let permit = state.acquire_slot(&caller, SlotPurpose::Search).await?;
     let attendance = DisconnectGuard::default();
     let attended = Arc::clone(&attendance.search);
     let bound = TimeBound::of(&caller, &attendance);
@@ -287,9 +287,9 @@ pub(super) async fn respond_with_rows(
         let mut running = service.start_on_reader_thread(params)?;
         register_search(&attended, &running);
         let _named = id.and_then(|id| named.add(&user, &id, running.stopper()));
-        let mut turn = Some(turn);
+        let mut permit = Some(permit);
         let rows = running.collect_rows_to_send(&zone, |running| {
-            turn = turn.take().and_then(|turn| turn.grow(|| release_memory(running)));
+            permit = permit.take().and_then(|permit| permit.grow(|| release_memory(running)));
         })?;
         let mut hints = Vec::new();
         if has_hints && !running.is_partial() && rows.is_small() && !running.has_reached_row_limit() {
@@ -297,7 +297,7 @@ pub(super) async fn respond_with_rows(
             let search = AnsweredSearch { service, text: searched, range, zone, permissions };
             hints = hints_on(&rows, AnswerWatch::new(search, running.is_events()))?;
         }
-        drop(turn);
+        drop(permit);
         Ok::<_, SearchError>((rows, running, hints))
     });
     let (rows, running, hints) = collected.await?.map_err(|error| ApiError::from_search_error(&text, error))?;

@@ -118,8 +118,9 @@ async fn with_collection<T: Send + 'static>(
     name: &'static str,
     work: impl FnOnce(&Collection) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let turn = state.document_turns.clone().acquire_owned().await;
-    let _turn = turn.map_err(|error| ApiError::internal(format!("no permit for a request for documents: {error}")))?;
+    let permit = state.document_permits.clone().acquire_owned().await;
+    let _turn =
+        permit.map_err(|error| ApiError::internal(format!("no permit for a request for documents: {error}")))?;
     let collections = state.collections.clone();
     run_blocking(move || {
         let collection = collections.get(APP, name)?;
