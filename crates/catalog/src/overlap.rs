@@ -7,7 +7,7 @@
 //! there are few classes and thus few descents into the B-tree, yet the spans in a class differ little in length.
 //!
 //! The class is not a column but an expression that both databases evaluate, so it cannot contradict the times in its
-//! row (docs/decisions/0073-buckets-by-time.md).
+//! row (docs/decisions/0073-finding-buckets-by-time.md).
 
 use std::fmt::Write;
 use std::sync::LazyLock;

@@ -5,7 +5,7 @@
 //! is fitted to the matrix; its result is plain data ([`Body`]). [`wire`] serializes the model as text with a version
 //! and a checksum and validates it when it is read, so that reading any file yields either an error or a usable model.
 //!
-//! Algorithms are implemented here, not taken from a library (docs/decisions/0034-learned-models.md). Everything is
+//! Algorithms are implemented here, not taken from a library (docs/decisions/0034-machine-learning.md). Everything is
 //! deterministic: random numbers come from a seed argument. Long loops poll [`StopCheck`].
 //!
 //! Not here: files, clocks, threads, reading rows; [`Values`] is the interface to the caller.
