@@ -43,6 +43,7 @@ mod reports;
 mod rex;
 mod roots;
 mod row_values;
+mod segments;
 mod slab;
 mod template_index;
 mod text_lengths;
