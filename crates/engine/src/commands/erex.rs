@@ -61,7 +61,7 @@ impl BlockingTable for Erex {
 }
 
 impl Erex {
-    /// Name of the group: the field name, if it is a valid group name.
+    /// Name of the group: the field name, with `_` in place of characters that a group name cannot contain.
     fn group_name(&self) -> String {
         let letters = self.0.output.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
         let name: String = letters.collect();

@@ -84,7 +84,8 @@ fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<V
     Ok((!entries.is_empty()).then_some(entries))
 }
 
-/// Whether an entry matches `search=`: `name=value` with wildcards, or a text anywhere.
+/// Whether an entry matches `search=`: it must match every word, either `name=value` with wildcards or a text that
+/// occurs in any value.
 fn matches_search(entry: &NodeEntry, wanted: &str) -> bool {
     wanted.split_whitespace().all(|word| match word.split_once('=') {
         Some((name, value)) => {

@@ -165,7 +165,7 @@ impl TimeChart {
     }
 }
 
-/// Sets `_time` to the start of its span.
+/// Sets `_time` to the start of the span that contains it.
 struct SpanStarts {
     spans: TimeSpans,
     keeps_times: bool,

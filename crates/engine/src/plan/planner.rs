@@ -1,8 +1,8 @@
 //! Planner: from a pipeline to its plan.
 //!
-//! The first command determines the source of rows. Commands that expand to a search over events (`tstats`,
-//! `metadata`, `datamodel`, `from`, `savedsearch`, `delete`) are replaced by that search here; later stages of
-//! planning do not see them. Subsearches in conditions are run here, unless the plan is only explained.
+//! The first command determines the source of rows. Commands that expand to a search over events (`tstats`, `metadata`,
+//! `datamodel`, `from`, `savedsearch`) are replaced by that search here; later stages of planning do not see them.
+//! Subsearches in conditions are run here, unless the plan is only explained.
 
 use std::collections::BTreeSet;
 

@@ -151,7 +151,7 @@ fn like_regex(pattern: &str) -> Option<String> {
             '_' => Err('_'),
             '\\' => match rest.next() {
                 Some(plain @ ('%' | '_' | '\\')) => Ok(plain),
-                // A literal backslash.
+                // A backslash that escapes nothing.
                 _ => return None,
             },
             plain => Ok(plain),

@@ -53,7 +53,7 @@ impl Runner {
         let indexes = IndexSelector::new(deleting.scan.indexes.clone());
         self.source.seal(&indexes).map_err(|fault| EngineError::at(fault.with_context("delete"), deleting.span))?;
         let mut scan = self.event_scan(&deleting.scan, &context)?;
-        // Events that arrived since then are not included.
+        // Only sealed segments are kept; events that arrived after the sealing are not deleted.
         scan.snapshot.segments.retain(|segment| segment.stored().is_some());
         let allowed = IndexSelector::new(context.permissions.delete_indexes.iter().cloned());
         let (mut deletion, mut counts) = (Deletion::default(), BTreeMap::<String, Counts>::new());
