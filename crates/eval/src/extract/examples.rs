@@ -1,8 +1,7 @@
 //! Regular expressions learnt from examples: texts in which a value is marked.
 //!
-//! The text before the values anchors the pattern. It is kept as short as possible, provided that the pattern finds
-//! every example where it is marked and no counterexample. The characters of the values determine the pattern of the
-//! group.
+//! The text before the values anchors the pattern. It is kept as short as possible, provided that the pattern finds the
+//! value of every example and no counterexample. The characters of the values determine the pattern of the group.
 
 use crate::pattern::Regex;
 

@@ -106,7 +106,7 @@ fn extract<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Valu
     }
 }
 
-/// All values of the path as a multivalue.
+/// All values of the path in a JSON or XML text, as a multivalue.
 fn spath<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if let (Some(text), Some(path)) = (args.first().and_then(Value::text), args.get(1).and_then(Value::text))
         && is_xml(&text)

@@ -62,7 +62,7 @@ enum DictionaryResults {
     Results(Arc<Vec<IndexedColumn>>),
 }
 
-/// Whether numbers are also evaluated by distinct value.
+/// Whether integers are also evaluated by distinct value, as addresses and decimals always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberHandling {
     /// No; integers have faster methods.

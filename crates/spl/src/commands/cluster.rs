@@ -27,7 +27,7 @@ pub struct ClusterCommand {
     pub label_field: String,
     /// `field=_raw`: field with the text.
     pub field: String,
-    /// `labelonly=f`: keeps every row and adds a label.
+    /// `labelonly=f`: whether every row is kept, rather than one row of each cluster.
     pub label_only: bool,
     /// `match=termlist`: similarity measure.
     pub matching: ClusterMatch,

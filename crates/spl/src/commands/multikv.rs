@@ -17,7 +17,7 @@ const OPTIONS: OptionNames = OptionNames {
 /// `multikv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MultiKvCommand {
-    /// `copyattrs=t`: rows keep the fields of their event.
+    /// `copyattrs=t`: whether rows keep the fields of their event.
     pub copies_fields: bool,
     /// `fields`: columns that become fields; if empty, all.
     pub fields: Vec<String>,

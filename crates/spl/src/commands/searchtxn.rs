@@ -26,7 +26,7 @@ pub struct SearchTxnCommand {
     /// `use_disjunct=t`: whether an event is selected if it shares one value with a matching event; otherwise all
     /// fields must be equal.
     pub any: bool,
-    /// `eventsonly=f`: returns the events instead of the transactions.
+    /// `eventsonly=f`: whether the events are returned instead of the transactions.
     pub events_only: bool,
     /// Condition on the transactions.
     pub condition: SearchCommand,

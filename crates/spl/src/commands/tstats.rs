@@ -45,7 +45,7 @@ pub struct TstatsCommand {
     pub time: TimeModifiers,
     /// `by`.
     pub by: Vec<TstatsSplit>,
-    /// `prestats=f`: leaves the aggregates to the next reporting command.
+    /// `prestats=f`: whether the aggregates are left to the next reporting command.
     pub prestats: bool,
     /// `append=f`: whether rows are added to the previous ones.
     pub append: bool,

@@ -164,7 +164,7 @@ impl<'t> Parser<'t> {
         self.rest().chars().nth(1)
     }
 
-    /// Position of the next character, or of the last if none is left.
+    /// Position of the next character; an empty span at the end of the command.
     pub(crate) fn here(&self) -> Span {
         let length = self.peek().map_or(0, char::len_utf8);
         Span { start: self.pos, end: self.pos + length }

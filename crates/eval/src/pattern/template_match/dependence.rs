@@ -45,7 +45,7 @@ const PLANNER_STEPS_MAX: usize = 4_000_000;
 const LENGTH_MAX: u32 = 256;
 /// Maximum number of cached windows.
 const CACHED_WINDOWS_MAX: usize = 8_192;
-/// Maximum number of cached [`OutcomeCache`].
+/// Maximum number of entries of an [`OutcomeCache`].
 const CACHED_OUTCOMES_MAX: usize = 2_048;
 
 /// Start and end of each group in the template; `None` for a group that does not take part in the match or is not
