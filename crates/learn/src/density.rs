@@ -128,7 +128,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
 const DEFAULT_THRESHOLD: f64 = 0.01;
 
 impl Density {
-    /// The density at a value; `None` if all probability is concentrated at that value.
+    /// The density at a value; `None` if all probability is concentrated at a single value.
     pub(crate) fn at(&self, value: f64) -> Option<f64> {
         match self {
             Density::Norm { deviation, .. } if *deviation == 0.0 => None,

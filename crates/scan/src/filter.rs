@@ -537,7 +537,8 @@ pub fn has_keywords(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Index name patterns in the expression; `None` if it names no index.
+/// Index name patterns in the expression; `None` if it names no index. A part of a disjunction that names none stands
+/// for `defaults`.
 pub fn index_patterns(expr: &SearchExpr, defaults: &[String]) -> Option<Vec<String>> {
     match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value }

@@ -88,7 +88,7 @@ fn normalize_counts(counts: &[u32], total: usize) -> Vec<u32> {
     frequencies
 }
 
-/// Encodes the symbols in reverse order.
+/// Encodes symbols, which are given in reverse order.
 fn encode_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: &[u32], out: &mut Vec<u8>) {
     let starts = cumulative_starts(frequencies);
     let mut states = [STATE_MIN; STATES];

@@ -266,8 +266,8 @@ fn skip_blanks(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The members of the object at `at`, and its end. Blanks may only occur between keys, values and commas; no schema
-/// applies to other objects.
+/// The members of the object at `at`, and its end. Blanks may only follow keys, colons and commas; no schema applies to
+/// other objects.
 fn members_of(text: &[u8], at: usize) -> Option<(Vec<MemberRange>, usize)> {
     let mut members = Vec::new();
     let mut at = at + 1;

@@ -99,8 +99,8 @@ impl FieldTemplate {
     }
 }
 
-/// Whether a transform reads only the event text, as `EXTRACT-` does, so that the templates of a slab can give the
-/// positions of its fields ([`crate::template_pages`]). All other transforms run on text.
+/// Whether the templates of a slab can give the positions of a transform's fields ([`crate::template_pages`]), as they
+/// do for `EXTRACT-` patterns. All other transforms run on text.
 pub(crate) fn reads_only_event_text(rule: &ReportRule) -> bool {
     let is_planned = match &rule.cut {
         ExtractionMethod::Delimited { inner, names, .. } => inner.is_none() && !names.is_empty(),

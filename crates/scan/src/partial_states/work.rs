@@ -69,7 +69,7 @@ pub fn fold_windows(
 /// The window states made by this search.
 struct PartCollector {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
-    /// Bytes of all cached parts of the plan, including these.
+    /// Bytes of the cached parts that this search uses, and of the new ones.
     bytes: AtomicUsize,
     bytes_max: usize,
     part_bytes_max: usize,

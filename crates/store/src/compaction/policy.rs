@@ -28,7 +28,7 @@ const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 /// Minimum number of inputs of a merge on request.
 const INPUTS_MIN: usize = 2;
 
-/// A bucket is rewritten in the background if at least one of this many of its events is deleted.
+/// A bucket is rewritten in the background if at least one in this many of its events is deleted.
 const REWRITE_DIVISOR: u64 = 4;
 
 /// The origin of a merge request.
@@ -89,8 +89,8 @@ struct Examination<'a> {
 
 impl<'a> Examination<'a> {
     /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at
-    /// most as many buckets earlier as merge at once. Where the groups begin may differ from an examination of the
-    /// whole index, which finds other merges of the same kind.
+    /// most as many buckets earlier as merge at once. A group may begin at another bucket than in an examination of the
+    /// whole index, so that other merges of the same kind are found.
     fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found before and not done is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
@@ -498,12 +498,12 @@ mod tests {
         state.add_sealed(SealedBucket::new(row(3_001, 20)));
         let (merged, few) = choose(&mut state);
         assert!(merged == 0 && few <= 11, "{few}");
-        // Two places far from each other, and what was there need not have been merged.
+        // Two places far from each other, where buckets are removed without a merge.
         [1_000, 2_000, 2_001].into_iter().for_each(|number| state.sealed.remove(number));
         state.add_sealed(SealedBucket::new(row(3_002, 20)));
         let (merged, few) = choose(&mut state);
         assert!(merged == 0 && few <= 50, "{few}");
-        // Small ones in place of large ones merge.
+        // Small buckets in place of large ones are merged.
         for number in 500..506 {
             state.sealed.remove(number);
             state.add_sealed(SealedBucket::new(row(number, 5)));

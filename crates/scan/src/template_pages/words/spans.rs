@@ -48,13 +48,13 @@ enum SpanPart {
     Value { column: u32, cut: CutEnd },
 }
 
-/// The end of a part that is cut off.
+/// Text that is cut off one end of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CutEnd {
     Nothing,
-    /// Everything but the last bytes of the part, of which there are this many.
+    /// The start of the part; this many bytes remain at its end.
     Start(usize),
-    /// Everything but the first bytes of the part, of which there are this many.
+    /// The end of the part; this many bytes remain at its start.
     End(usize),
 }
 
