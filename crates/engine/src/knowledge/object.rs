@@ -313,7 +313,7 @@ impl ModelObject {
     }
 
     /// The search of the object: its condition and the commands after it, which provide the calculated fields in
-    /// `wanted` and apply `filter` (names already [`ModelObject::resolve_names`]).
+    /// `wanted` and apply `filter`, whose names [`ModelObject::resolve_names`] has already resolved.
     pub(crate) fn search(
         &self,
         filter: &SearchExpr,
