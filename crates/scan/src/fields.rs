@@ -697,7 +697,7 @@ impl<'a> FieldExtractor<'a> {
         });
     }
 
-    /// Index of a field; `None` if it is not requested.
+    /// Index of a field; `None` if it is not extracted: not requested, a metadata field, or beyond [`PAGE_FIELDS_MAX`].
     fn field_index(&mut self, name: &str) -> Option<usize> {
         if self.names_only && self.values.len() <= LINEAR_SEARCH_NAMES_MAX {
             return self.values.iter().position(|(known, _)| known == name);

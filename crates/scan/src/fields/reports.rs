@@ -288,8 +288,8 @@ impl Report {
     }
 }
 
-/// The pattern of a transform whose fields are groups of the first match in the event text. Fields composed of two
-/// groups, and names that occur twice, are left out.
+/// The pattern of a transform whose fields are groups of the first match in the event text. Fields that are not exactly
+/// one group, and names that occur twice, are left out.
 fn to_extract(rule: &ReportRule, cut: &ReportMethod) -> Option<Extract> {
     let ReportMethod::Pattern { regex, pairs, repeats: false } = cut else { return None };
     if rule.source != "_raw" || rule.adds_values {

@@ -198,7 +198,7 @@ impl<'a> Sample<'a> {
         match self.template.parts.first()? {
             TemplatePart::Literal(literal) => {
                 let text = std::str::from_utf8(literal).ok()?.trim_start();
-                // If the text so far is blank, the next part decides.
+                // After a blank literal, the answer depends on the next part.
                 text.chars().next().map(|first| first == '{')
             }
             TemplatePart::Variable(column) => {

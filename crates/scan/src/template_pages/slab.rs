@@ -569,7 +569,8 @@ fn repeatable_columns(places: &[ValueLocation]) -> Vec<u32> {
     columns
 }
 
-/// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction.
+/// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction. With
+/// `joins`, a field found twice is read from the text.
 fn apply_reports(
     reports: &[ReportPlanner<'_>],
     template: &PlannedTemplate<'_>,

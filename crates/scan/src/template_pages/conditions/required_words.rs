@@ -161,7 +161,8 @@ impl Conditions {
             {
                 break;
             }
-            // An address in four columns is found with the phrase itself.
+            // A run that spans several columns, such as an address in four of them, is left to the test of the phrase
+            // itself.
             if page.slab.word_plan(*run, &self.words[*run])?.reads_spans() {
                 continue;
             }
