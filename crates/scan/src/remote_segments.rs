@@ -184,7 +184,8 @@ impl<'a> SegmentPrefetch<'a> {
 
     /// Whether a worker waits for a request.
     fn wait_for_network(&self) -> bool {
-        // Includes segments that workers read now and a few earlier ones, because a bucket has several.
+        // Includes the segments that workers are reading and a few earlier ones, because requests are counted per
+        // bucket, which has several segments.
         let reached = self.lock().run;
         let begun = self.pages.partition_point(|(run, _)| *run <= reached);
         let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
@@ -261,9 +262,9 @@ impl EventScan {
         drop(catch_panic("a segment was prefetched", || self.prefetch_page(page, false, &context)));
     }
 
-    /// Prefetches the newest page of a segment that has few, unless that was done for another segment. Meanwhile, the
-    /// other segments are still queried: where the term dictionary lacks the token, its lookup takes another round
-    /// trip.
+    /// Prefetches the newest of a segment's pages if these are few, unless that was done for another segment. The other
+    /// segments may still be queried at that time, because where the term dictionary lacks the token, its lookup takes
+    /// another round trip.
     fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
         if let Some(newest) = newest_of_few(pages, is_begun) {
             newest.segment.prefetch_pages(page_set(pages), self.reads_all_pages());

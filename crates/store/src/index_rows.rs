@@ -47,7 +47,7 @@ impl Shared {
         self.state_with(|_, _| true)
     }
 
-    /// Reads the rows of an index. Appends and searches of other indexes go on meanwhile.
+    /// Reads the rows of an index. Appends, and searches of other indexes, do not wait for this.
     fn load_rows(&self, index: &Arc<str>) -> Result<(), StoreError> {
         let _turn = lock(&self.rows_loading);
         // Another thread may have loaded them while this one waited.

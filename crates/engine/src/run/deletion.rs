@@ -6,7 +6,7 @@
 //! deleted before all events are read; then everything is deleted at once. A search that is stopped earlier deletes
 //! nothing.
 //!
-//! Not here: hiding events from later searches (store), the capability (`permitted`).
+//! Not here: hiding events from later searches (store), the required capability (`crate::permissions`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -21,8 +21,8 @@ use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 
-/// Buckets that are looked at in one go, while appends wait; many more than merge at once, so that each go gets
-/// further.
+/// Maximum number of buckets examined at a time, while appends wait; many more than one merge takes, so that every
+/// examination makes progress.
 const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 
 /// Minimum number of inputs of a merge on request.
@@ -88,9 +88,9 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at
-    /// most as many buckets earlier as merge at once. A group may begin at another bucket than in an examination of the
-    /// whole index, so that other merges of the same kind are found.
+    /// The first merge at an unexamined place. A change can make only a merge of neighbouring buckets due, which begins
+    /// at most as many buckets earlier as one merge takes. Groups may begin at other buckets than in an examination of
+    /// the whole index, so that other merges of the same kind are found.
     fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found before and not done is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
@@ -122,8 +122,8 @@ impl<'a> Examination<'a> {
         self.state.sealed.place_before(self.index, place, most)
     }
 
-    /// Looks at the buckets from `begin` on until the group at `through`, and those at the unexamined places after it,
-    /// have ended. Places that are far away are left.
+    /// Examines the buckets from `begin` on, up to the end of the group at `through` and of the groups at nearby
+    /// unexamined places after it. Places farther away are left for another call.
     fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
         let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);
