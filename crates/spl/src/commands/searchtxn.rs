@@ -21,7 +21,7 @@ pub struct SearchTxnCommand {
     pub kind: String,
     /// Position of the stanza's name in the text.
     pub span: Span,
-    /// `max_terms=1000`: maximum number of events whose values select further events.
+    /// `max_terms=1000`: maximum number of different combinations of values that select further events.
     pub terms_max: usize,
     /// `use_disjunct=t`: whether an event is selected if it shares one value with a matching event; otherwise all
     /// fields must be equal.

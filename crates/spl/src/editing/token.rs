@@ -86,7 +86,7 @@ pub struct Token {
     pub command: Option<Span>,
 }
 
-/// Words that separate arguments.
+/// Words that separate arguments or join conditions.
 const KEYWORDS: [&str; 20] = [
     "against",
     "and",

@@ -1,6 +1,6 @@
 //! The parser's cursor in the text, and the smallest units: blanks, words, quotes, names, lists.
 //!
-//! Every reader leaves the cursor unchanged when it returns `None`. Errors are [`Diagnostic`]s passed up with `?` to
+//! A reader that returns `None` has skipped at most blanks and commas. Errors are [`Diagnostic`]s passed up with `?` to
 //! the current command, which is then dropped; lesser errors are recorded, and parsing continues.
 
 use std::collections::BTreeSet;
