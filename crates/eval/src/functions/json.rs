@@ -1,4 +1,5 @@
-//! Functions on JSON texts. They return null for invalid JSON and for a path that matches nothing.
+//! Functions on JSON texts. Except for tests and conversions, they return null for invalid JSON; so does extraction by
+//! a path that matches nothing.
 
 use std::borrow::Cow;
 
@@ -52,7 +53,7 @@ fn document(args: &[Value<'_>]) -> Option<Json> {
     Json::parse(&args.first()?.text()?)
 }
 
-/// Converts a value to JSON: numbers and conditions keep their type, JSON texts are nested.
+/// Converts a value to JSON: numbers and conditions keep their type, texts of JSON objects and arrays are nested.
 fn to_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,

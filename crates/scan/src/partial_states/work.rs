@@ -27,8 +27,8 @@ pub struct WindowCommands<'a> {
     pub summary_commands: &'a [MakeRowCommand],
 }
 
-/// Folds the windows of a scan, newest first; returns the workers' folders. While they run, `previewer` can request
-/// copies of their states.
+/// Folds the windows of a scan, newest first; returns the workers' folders. While the workers run, `previewer` can
+/// request copies of their states.
 pub fn fold_windows(
     scan: &EventScan,
     windows: &[Window],

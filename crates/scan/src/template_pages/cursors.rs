@@ -1,4 +1,4 @@
-//! Codes of single rows of a page, for readers that visit rows in ascending order and columns in any order.
+//! Values of single rows of a page, for readers that visit rows in ascending order and columns in any order.
 //!
 //! A cursor moves forward with the rows, so that a sparse column need not be searched for each row; moving back costs a
 //! search. Not here: reading columns ([`super::page`]).
