@@ -268,8 +268,7 @@ impl EventScan {
         self.read_as(page, false, context, &mut 0)
     }
 
-    /// Like [`EventScan::read`], but with dictionary-coded columns as in `rows`, and without `_time` unless it is
-    /// requested.
+    /// Like [`EventScan::read`], but with dictionary-coded columns, and without `_time` unless it is requested.
     pub fn read_coded(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         self.read_page(page, true, context, &mut 0)
     }

@@ -219,7 +219,7 @@ impl<'a> SegmentPrefetch<'a> {
         self.pages.get(at).map(|page| (at, page))
     }
 
-    /// Waits until the segment is among the next ones; true if no worker has reached it yet.
+    /// Waits until the segment is among the next ones; true if no worker has passed it yet.
     fn wait_until_due(&self, at: usize, run: usize) -> bool {
         let too_early = |reached: &mut WorkerProgress| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);

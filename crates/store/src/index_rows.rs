@@ -24,7 +24,7 @@ use crate::sync::lock;
 pub(crate) const IDLE_ROUNDS: u32 = 60;
 
 impl Shared {
-    /// The state, with the rows of all indexes in memory that `wanted` selects by name and sums.
+    /// The state, once the rows of all indexes that `wanted` selects by name and sums are in memory.
     pub(crate) fn state_with(
         &self,
         wanted: impl Fn(&str, &UnloadedIndex) -> bool,

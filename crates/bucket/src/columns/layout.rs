@@ -139,7 +139,7 @@ impl Layout {
         Ok(blocks)
     }
 
-    /// Blocks in the column layout block other than the shared ones.
+    /// Blocks that the column layout block lists, except the shared ones.
     pub(crate) fn blocks(&self) -> Vec<BlockRef> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {

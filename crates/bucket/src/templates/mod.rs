@@ -113,8 +113,8 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
         .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], is_worthwhile) } else { None })
 }
 
-/// Whether the number of whole-text templates is still acceptable. Only called early, while little is lost by starting
-/// over.
+/// Whether the number of whole-text templates is still acceptable. Always true after the first pages, when starting
+/// over would lose much.
 fn has_few_templates(builder: &SlabBuilder) -> bool {
     let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else {
         return false;

@@ -85,7 +85,7 @@ impl LiteralBytes {
         LiteralBytes { head: first_eight_bytes(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
     }
 
-    /// Whether `text` continues with these bytes at `at`; `head` is [`first_eight_bytes`] the text from there.
+    /// Whether `text` continues with these bytes at `at`; `head` is [`first_eight_bytes`] of the text from there.
     #[inline]
     fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
         (self.head ^ head) & self.mask == 0

@@ -310,7 +310,7 @@ fn xml_line(names: &[String], readers: &[ColumnReader], row: usize) -> String {
     line
 }
 
-/// Escapes XML text; characters not allowed in XML 1.0 become U+FFFD.
+/// Escapes XML text; control characters other than tabs and line breaks become U+FFFD.
 fn push_escaped(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {

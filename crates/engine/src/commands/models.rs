@@ -205,7 +205,7 @@ impl Iterator for PredictedRows {
     }
 }
 
-/// Appends an answer to a column.
+/// Appends a predicted value to a column.
 pub(super) fn push_value(column: &mut ColumnBuilder, answer: &OutputValue) {
     match answer {
         OutputValue::Null => column.push_null(),

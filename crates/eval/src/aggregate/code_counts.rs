@@ -192,7 +192,7 @@ impl CountArray {
     }
 }
 
-/// The range of integers for which every array of counts contains only short integers.
+/// The range of the integers; `None` if an array of counts that covers it could contain long integers.
 fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
     let room = INTEGERS_MAX as i64;
     let (low, high) = short_range(integers)?;

@@ -249,7 +249,7 @@ impl Report {
         }
     }
 
-    /// Whether the transform produces one of these fields, as far as its names are known in advance.
+    /// Whether the transform may produce one of these fields.
     pub(super) fn produces_any(&self, names: &[String]) -> bool {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }

@@ -96,7 +96,7 @@ pub(super) fn template_locations(
     told.collect()
 }
 
-/// Whether texts of the template may be parsed as JSON, where a field can have several values.
+/// Whether texts of the template may be parsed as JSON, XML or a table, where a field can have several values.
 pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: AutoExtraction) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,

@@ -574,7 +574,7 @@ impl EventScan {
         })
     }
 
-    /// Whether the time range covers the whole page.
+    /// Whether the time range covers the whole page, and arrival times are not restricted.
     pub(super) fn covers_page(&self, page: &PageRef) -> bool {
         self.index_range == TimeRange::ALL
             && self.range.contains(page.info.time_min)

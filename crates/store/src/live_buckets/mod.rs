@@ -259,7 +259,7 @@ impl LiveBuckets {
         left
     }
 
-    /// The buckets by number whose rows are in memory, for lists and for actions on each of them.
+    /// The buckets whose rows are in memory, by number, for lists and for actions on each of them.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.buckets.values()
     }
