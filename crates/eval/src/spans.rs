@@ -19,7 +19,7 @@ use crate::EngineError;
 use crate::context::CommandContext;
 use crate::rows::{self, ColumnBuilder, ColumnReader};
 
-/// Default number of spans of timechart and bin.
+/// Default maximum number of spans of timechart and bin.
 pub const SPANS_MAX: usize = 100;
 /// The usual spans, ascending.
 const USUAL_SPANS: [(u64, SpanUnit); 11] = [

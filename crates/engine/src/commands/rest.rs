@@ -15,7 +15,7 @@ use crate::knowledge::list_names;
 use crate::lowering::SearchEnvironment;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
 
-/// Maximum number of entries of an endpoint.
+/// Maximum number of entries if `count=` sets no other.
 const ENTRIES_MAX: usize = 100_000;
 
 impl Execute for RestCommand {

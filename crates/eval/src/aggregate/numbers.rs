@@ -232,7 +232,7 @@ impl Numbers {
 /// The scales of doubles. Neighbours usually share one, so the previous row's is tried first.
 fn scales_of(values: &Float64Array) -> Scales {
     const UNITS: [f64; SCALES_TRIED_MAX] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-    /// A decimal with this many digits is recovered exactly from its double.
+    /// Decimals of fewer units than this are recovered exactly from their doubles.
     const UNITS_MAX: f64 = 1e15;
     let mut last = 0;
     let scales = values.iter().map(|value| {
