@@ -254,7 +254,7 @@ fn lowest_density_ranges(start: f64, step: f64, heights: &[f64], area: f64) -> V
 }
 
 impl Range {
-    /// Whether the range contains a value; the bounds of tails are excluded.
+    /// Whether the range contains a value; its bounds are excluded.
     pub(crate) fn contains(&self, value: f64) -> bool {
         value > self.low && value < self.high
     }

@@ -399,7 +399,7 @@ impl CreatedFields {
     }
 }
 
-/// Whether a name or pattern matches a field; `*` alone does not select internal fields.
+/// Whether a name or pattern matches a field; only patterns that begin with `_` match internal fields.
 fn matches_field(pattern: &str, name: &str) -> bool {
     matches_pattern(pattern, name) && (pattern.starts_with('_') || !name.starts_with('_'))
 }

@@ -249,7 +249,7 @@ impl Lexer<'_> {
     }
 
     /// Whether a stage's first word is a command. After a pipe it always is; elsewhere only `search` is one, and in
-    /// brackets any command.
+    /// brackets any command, unless a comparison operator follows.
     fn begins_command(&self, word: &str, length: usize) -> bool {
         let stage = self.stage();
         let after = self.rest()[length..].trim_start();
