@@ -432,7 +432,7 @@ impl Engine {
         Ok((expansion, parsed, spans))
     }
 
-    /// The search as written: with macros expanded, its tree, and the mapping of positions to the original text.
+    /// The text of the search with macros expanded, its tree, and the mapping of positions to the original text.
     fn parse_request(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
         if let Some(pipeline) = &request.pipeline {
             let expansion = Expansion { text: request.text.clone(), ..Expansion::default() };

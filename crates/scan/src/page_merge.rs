@@ -226,7 +226,7 @@ impl OrderedRows {
         }
     }
 
-    /// Takes rows that no unopened page can precede, up to the limits of a batch.
+    /// Takes rows that no unopened page can precede, up to the bytes of a batch.
     fn emit_ready_rows(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
         let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
         let going = |page: &OpenPage| {

@@ -120,7 +120,7 @@ impl EventScan {
     }
 }
 
-/// Assigns the pages of a segment to its windows, keeping windows that are read or cached.
+/// Assigns the pages of a segment to its windows, keeping the windows with pages to read or with a key in the cache.
 fn assign_pages(
     mut of_segment: Vec<Window>,
     segment: &Arc<dyn Segment>,

@@ -94,7 +94,8 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches the chunks of some columns in these pages with a single read.
+    /// Fetches the chunks of some columns in these pages with a single read, except those of columns whose chunks are
+    /// far apart.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,

@@ -68,7 +68,7 @@ impl Erex {
         if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
     }
 
-    /// Occurrences of the examples as whole values in the first rows.
+    /// In each of the first rows, the first occurrence of each example that is not part of a longer word.
     fn occurrences(&self, all: &RecordBatch) -> Vec<Example> {
         let (reader, mut scratch) = (rows::reader(all, &self.0.field), String::new());
         let mut found = Vec::new();

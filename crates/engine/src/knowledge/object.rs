@@ -89,8 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root object, or the root object with whose name the
-    /// `mentioned` names begin.
+    /// The object `name` of a model; without a name, the only root object, or the only root object with whose name one
+    /// of the `mentioned` names begins.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,

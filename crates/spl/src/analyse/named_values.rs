@@ -36,7 +36,7 @@ pub fn required_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
 }
 
 /// Positions of the words, phrases and comparisons that the leading search requires of each event, and whether these
-/// are all of its conditions: no `IN`, `OR`, `NOT` or subsearch.
+/// are all of its conditions: no `IN`, `OR`, `NOT`, `TERM`, `CASE` or subsearch.
 pub fn required_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
         return (Vec::new(), false);

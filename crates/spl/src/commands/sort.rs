@@ -106,7 +106,8 @@ fn is_direction(name: &str) -> bool {
 }
 
 impl Parser<'_> {
-    /// Parses sort keys up to the end of the command; also returns whether a trailing `desc` reverses the order.
+    /// Parses sort keys up to an option or the end of the command; also returns whether a trailing `d` or `desc`
+    /// reverses the order.
     ///
     /// A sign joined to a field applies to that field; a separate sign applies to the fields after it.
     pub(crate) fn sort_keys(&mut self, command: &str) -> ParseResult<(Vec<SortKey>, bool)> {

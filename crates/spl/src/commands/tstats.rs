@@ -238,7 +238,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Position of the word BY that ends a condition, or the end of the command.
+    /// Position of the word BY, or of the option, that ends a condition; otherwise the end of the command.
     fn split_clause(&self, options: &[&str]) -> usize {
         let bytes = self.text.as_bytes();
         let (mut at, mut open) = (self.pos, 0usize);

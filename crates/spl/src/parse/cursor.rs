@@ -301,7 +301,7 @@ impl<'t> Parser<'t> {
         Some(Word { text: inner[..length].to_owned(), quoted: true, span: Span { start, end: self.pos } })
     }
 
-    /// Reads a field name in a list: quoted, or up to a blank or comma outside parentheses.
+    /// Reads a field name in a list: quoted, or up to a blank, comma, bracket, `|` or quote outside parentheses.
     pub(crate) fn field_word(&mut self) -> Option<Word> {
         let place = self.pos;
         self.skip_blank();

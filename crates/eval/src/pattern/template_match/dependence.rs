@@ -755,7 +755,7 @@ fn intern(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Und
     if all.len() > CONFIGURATIONS_MAX { Err(Undecidable) } else { Ok(all.len() - 1) }
 }
 
-/// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters.
+/// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters, or would be too long.
 fn filler(traits: &ValueTraits) -> Option<Box<str>> {
     if let Some(values) = &traits.value_set {
         return values.first().cloned();
