@@ -84,7 +84,7 @@ impl Acl {
         Acl { sharing, readers, writers: Vec::new(), can_write: false, can_remove: false, can_share: false }
     }
 
-    /// Permissions of a private entity, or one for administrators.
+    /// Permissions of an entity that only its owner may read, such as a job or a session.
     pub(crate) fn for_user(owner: &str, can_write: bool) -> Acl {
         let only = vec![owner.to_owned()];
         let (readers, writers) = (only.clone(), only);

@@ -66,7 +66,7 @@ pub struct ModularInput {
     pub app: String,
     /// Display name.
     pub title: String,
-    /// Events or data that it reads, for users.
+    /// Description of the data that it reads, for users.
     pub description: String,
     /// Whether its program writes XML rather than text.
     pub is_xml: bool,

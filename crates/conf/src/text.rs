@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::warning::{ConfWarning, Problem, truncate};
 
-/// Name of the stanza whose settings every stanza of its file inherits.
+/// Name of the stanza whose settings every stanza of its conf inherits.
 pub const DEFAULT_STANZA: &str = "default";
 
 /// A parsed file.

@@ -95,7 +95,7 @@ impl HasKind for AppendError {
     }
 }
 
-/// Promise that appended events will become durable.
+/// Pending result of an append.
 pub trait Receipt: Send {
     /// True if [`Receipt::wait`] would return at once.
     fn is_done(&self) -> bool;

@@ -34,8 +34,8 @@ const EVENTS: [(usize, usize, Lines); 5] = [
     (160, 1 << 20, Lines::Single),
     (160, 1 << 20, Lines::Merged),
 ];
-/// Every second client that stalls first reads the beginning of its answer: this many bytes of an export or of another
-/// answer.
+/// Every second client that stalls first reads the beginning of its answer: [`READ_BYTES`] of an export, or
+/// [`READ_BYTES_OF_ANSWER`] of another answer.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
 const READ_BYTES_OF_ANSWER: u64 = 2 << 20;

@@ -264,7 +264,8 @@ impl RowPresentation {
     }
 }
 
-/// Answers with the rows of a search. While it runs, the client can end it by the ID that it has chosen for it.
+/// Answers with the rows of a search. While the search runs, the client can end it by the ID that the client has
+/// chosen.
 pub(super) async fn respond_with_rows(
     state: ApiState,
     service: Arc<SearchService>,

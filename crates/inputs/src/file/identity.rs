@@ -218,8 +218,8 @@ impl Search<'_> {
         KnownPosition::Copied { own, origin, end: reached.offset, tail_hash: reached.tail_hash }
     }
 
-    /// True if a file of this length is a copy of a longer file that is gone and had this position: the copy matches
-    /// every milestone of the position up to its own length.
+    /// True if a file of this length is a copy of the longer file for which `position` was recorded, and that file has
+    /// since been removed or emptied. The copy must match every milestone of the position up to its own length.
     fn is_copy_of_emptied(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
         let reached = milestones::reached_count(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };

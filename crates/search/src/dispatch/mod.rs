@@ -260,7 +260,7 @@ impl JobStore {
         std::fs::create_dir(self.folder.join(sid))
     }
 
-    /// Writes results in memory to files.
+    /// Writes the results that are held in memory to files.
     fn flush_cached(&self) {
         for job in self.recent.iter().flat_map(RecentJobs::take_all).filter(|job| self.is_current(&job.facts)) {
             let has_folder = self.folder.join(&job.sid).is_dir() || self.create_folder(&job.sid).is_ok();

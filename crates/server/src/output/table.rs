@@ -116,7 +116,7 @@ impl TableParts {
     }
 }
 
-/// Formats the fields of an event whose text was removed as `name=value`.
+/// Formats as `name=value` the fields of an event whose text was removed.
 fn format_pairs(row: Row<'_>) -> String {
     let mut text = String::new();
     for (name, cell) in row.cells().filter(|(name, cell)| is_pair(name, cell)) {

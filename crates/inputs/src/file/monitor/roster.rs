@@ -249,7 +249,7 @@ impl Roster {
         None
     }
 
-    /// Begins a scan; a file not seen again by [`Roster::end_scan`] is treated as removed.
+    /// Begins a scan; a file not seen again before [`Roster::end_scan`] is treated as removed.
     pub(crate) fn begin_scan(&self) {
         let mut inner = self.lock();
         inner.round = inner.round.wrapping_add(1);
@@ -293,7 +293,7 @@ impl Roster {
         self.changed.notify_all();
     }
 
-    /// Whether monitoring ends.
+    /// True once monitoring is to end.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().is_over
     }

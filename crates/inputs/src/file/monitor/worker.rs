@@ -432,8 +432,8 @@ impl<'a> Worker<'a> {
         Some(session)
     }
 
-    /// Closes a file at the limit of open files, preferably the longest quiet one without buffered data. Buffered data
-    /// is handed over; the file's next turn resumes there.
+    /// Closes a file if the limit of open files is reached, preferably the longest quiet one without buffered data.
+    /// Buffered data is handed over first; the file's next turn resumes after it.
     fn close_for_limit(&mut self) -> Result<(), InputError> {
         if self.open.len() < self.monitor.options.open_max {
             return Ok(());
@@ -452,7 +452,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Hands over buffered data of an open file: also incomplete events if the file cannot be opened again.
+    /// Hands over the buffered data of an open file, including incomplete events if the file no longer has its name and
+    /// so cannot be opened again.
     fn flush_early(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.open.get(&job.number).is_some_and(|session| session.tail.has_undelivered()) {
             return Ok(());

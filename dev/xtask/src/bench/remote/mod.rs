@@ -32,8 +32,8 @@ const LATENCY_MS: u64 = 20;
 /// Limited bandwidth of the store for one search; lower than the rate that client, proxy and server reach on one
 /// machine.
 const LIMIT_BYTES_PER_SECOND: u64 = 20_000_000;
-/// Searches for rare events. The goals: at most three times as slow as on local data plus four sequential requests, and
-/// at most this share of the data read.
+/// Searches for rare events. The goals: at most [`RARE_TIMES_MAX`] times the time on local data plus [`ROUND_TRIPS`]
+/// sequential requests, and at most [`RARE_SHARE_MAX`] percent of the stored bytes read.
 const RARE: [&str; 4] = ["Q3 every1k", "Q4 every100k dc", "Q5 needle", BY_ID];
 /// The search for an id that one line has.
 const BY_ID: &str = "one id";
