@@ -23,7 +23,7 @@ pub fn read(data_dir: &Path) -> Layers {
     Layers::new(sources(data_dir))
 }
 
-/// Read permissions in the metadata of all apps.
+/// Read permissions in the metadata of all enabled apps.
 pub fn read_readership(data_dir: &Path) -> Readership {
     let access = |folder: PathBuf| (app_name(&folder), access_of(&folder));
     Readership::new(enabled_apps(data_dir).into_iter().map(access))

@@ -38,7 +38,7 @@ pub fn is_disabled(app: &Path) -> bool {
     state.is_some_and(|state| state == "disabled")
 }
 
-/// Folders of enabled apps in order of precedence: all by name, or those of a view in its order.
+/// Folders of enabled apps: all of them by name, or those of a view in its order of precedence.
 pub fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
     let apps = data_dir.join("etc/apps");
     match view {
@@ -60,7 +60,7 @@ pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, 
     apps.into_iter().find(|app| has_stanza(app, conf, name))
 }
 
-/// The folders of all such apps, in order of precedence.
+/// Like [`app_folder`], but the folders of all such apps, in the order of [`app_folders`].
 pub fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
     let mut apps = visible_apps(data_dir, name, seen);
     apps.retain(|app| has_stanza(app, conf, name));

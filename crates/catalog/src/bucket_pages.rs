@@ -7,10 +7,10 @@ use crate::{BucketRow, Catalog, CatalogError};
 
 /// Buckets of a page.
 const PAGE_BUCKETS_MAX: u32 = 4_096;
-/// Before the first number as it is stored, whatever damage has done to it.
+/// Smaller than every stored number, even a damaged one.
 const BEFORE_ALL: u64 = i64::MIN.cast_unsigned();
 
-/// The buckets of a catalog that nothing changes meanwhile.
+/// All buckets of a catalog, read page by page; the catalog must not change meanwhile.
 #[derive(Debug)]
 pub struct BucketPages<'a> {
     catalog: &'a Catalog,
@@ -30,7 +30,7 @@ impl Catalog {
     }
 }
 
-/// The live buckets of an index that nothing changes meanwhile.
+/// The live buckets of an index, read page by page; they must not change meanwhile.
 #[derive(Debug)]
 pub struct LivePages<'a> {
     catalog: &'a Catalog,

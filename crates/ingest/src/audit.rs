@@ -120,7 +120,7 @@ fn strip_quotes(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Quotes and escapes a text for `KV_MODE = auto_escaped`.
+/// Escapes the content of a quoted value for `KV_MODE = auto_escaped`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -214,7 +214,7 @@ impl Pipeline {
     }
 
     /// Like [`Pipeline::new`], for a source that cannot wait until its settings are corrected: unusable settings are
-    /// ignored, and [`Pipeline::problem`] reports the first of them.
+    /// ignored, and [`Pipeline::settings_error`] reports the first of them.
     pub fn new_lenient(
         info: SourceInfo,
         props: &PropsResolver,

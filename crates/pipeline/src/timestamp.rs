@@ -29,8 +29,8 @@ use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliase
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 /// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
 const DEFAULT_LOOKAHEAD: usize = 128;
-/// Minimum lead of the usual form over other forms, in lines, for which that form is searched for if another yields no
-/// acceptable time.
+/// Minimum lead, in lines, of the most frequent form over the others. With this lead, a time in that form is searched
+/// for if a time in another form is not acceptable.
 const MAJORITY_VOTES_MIN: u32 = 3;
 
 /// Maximum bytes that are read ahead at a time to find the order of dates.

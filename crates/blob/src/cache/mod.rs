@@ -39,7 +39,7 @@ const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
 const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
 /// Maximum open files.
 const FILES_MAX: usize = 512;
-/// Maximum gap between two runs of missing blocks; a smaller gap is fetched too, to save a request.
+/// Maximum number of blocks between two missing blocks that are fetched with them, to save a request.
 const GAP_BLOCKS: u64 = 2;
 /// Bytes written between two checks of the disk's free space.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
@@ -465,7 +465,7 @@ impl CachedObject {
         if let Some(source) = &*source {
             return Ok(Arc::clone(source));
         }
-        // A search that sees its requests grow knows that it waits for one.
+        // Counted before the request, because a change of the count shows that the search waits for a volume.
         reads::add_to_current(ReadStats { requests: 1, ..ReadStats::default() });
         let start = self.cache.clock.elapsed_ns();
         let opened = (self.source.open)().map_err(|error| failed(error.to_string()))?;

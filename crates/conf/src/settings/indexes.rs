@@ -298,7 +298,8 @@ fn default_of(name: &str) -> u64 {
     row.and_then(|row| row.default.parse().ok()).unwrap_or(0)
 }
 
-/// Reports settings that contradict each other, at the line of the one that takes precedence.
+/// Reports lower bounds that exceed their upper bounds, at the line of the stanza's own lower bound or else of its own
+/// upper bound.
 pub(crate) fn check_merged(conf: &MergedConf, warnings: &mut Vec<ConfWarning>) {
     let inherited = |key: &str| conf.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
     for stanza in conf.stanzas() {

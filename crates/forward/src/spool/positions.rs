@@ -108,7 +108,7 @@ impl Positions {
         Some(positions)
     }
 
-    /// Reads the list from a file; empty if there is none.
+    /// Reads the list from a file; empty if there is none, `None` if it is damaged.
     pub(super) fn read(path: &Path) -> std::io::Result<Option<Positions>> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Positions::from_bytes(&bytes)),

@@ -269,8 +269,8 @@ impl Shared {
         None
     }
 
-    /// Answers a client that the port has no room, unless too many are being refused. A TLS connection is closed
-    /// without an answer.
+    /// Answers a client that the port has no room, unless too many are being refused. On a port with TLS, the
+    /// connection is closed without an answer.
     fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);
         if self.security.has_handshakes() {

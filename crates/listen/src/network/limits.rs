@@ -35,7 +35,7 @@ pub(crate) struct Limits {
     pub(crate) dropped: AtomicU64,
     /// Events accepted by the store that it failed to write.
     pub(crate) lost: AtomicU64,
-    /// Events of forwarders for a missing index.
+    /// Events of forwarders that were dropped because their index is missing or does not accept them.
     pub(crate) without_index: AtomicU64,
     /// Duplicate batches of forwarders.
     pub(crate) repeated: AtomicU64,

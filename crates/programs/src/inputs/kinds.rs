@@ -54,7 +54,7 @@ impl ModularInputKinds {
         ModularInputKinds { home, cache: Mutex::default() }
     }
 
-    /// All kinds by scheme. Queries the programs that were not queried before.
+    /// All kinds by scheme. Queries the programs that are new or have changed.
     pub fn list(&self) -> Vec<ModularInputKind> {
         let apps = enabled_apps(&self.home).into_iter();
         let mut schemes: Vec<String> = apps.flat_map(|app| declared_schemes(&app)).collect();
