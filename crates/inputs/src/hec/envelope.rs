@@ -234,7 +234,7 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
     Ok(fields)
 }
 
-/// Exact time from the seconds since the epoch, given as a number or a string.
+/// Time from the seconds since the epoch, given as a number or a string.
 fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
     let text = match value.get_type() {
         JsonType::Null => return Ok(None),

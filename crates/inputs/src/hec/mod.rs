@@ -343,7 +343,7 @@ async fn collect(
     let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
     let pool = Arc::clone(&collector.decoding_pool);
-    // A request that waits for an earlier attempt must not occupy a pool thread that this attempt may need.
+    // A request that waits for an earlier attempt must not occupy a pool thread that the earlier attempt may need.
     let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {

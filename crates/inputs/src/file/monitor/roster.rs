@@ -67,7 +67,7 @@ struct Entry {
 /// Queues of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
-    /// Seen for the first time.
+    /// Seen for the first time, or scheduled again.
     Backlog,
     Changed,
 }
@@ -143,7 +143,7 @@ impl Roster {
     }
 
     /// Records the current state of a file; returns false at the limit of known files. If `is_old` is set, a new file
-    /// is ignored. `held` keeps a new or renamed file open until it is read.
+    /// is recorded but not read. `held` keeps a new or renamed file open until it is read.
     pub(crate) fn update(
         &self,
         path: &Path,

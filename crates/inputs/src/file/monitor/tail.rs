@@ -64,7 +64,7 @@ pub(crate) enum OpenOutcome {
     Compressed,
     /// The file may be a copy of another that has not been read to its end.
     Undecided {
-        /// Offset up to which the other file was read, if known.
+        /// Offset up to which the other file was read; 0 if unknown.
         origin_offset: u64,
     },
     /// A copy of a file that was read up to the same offset, so nothing needs to be read.
@@ -100,7 +100,7 @@ pub(crate) struct Tail {
     pub(crate) counted: ReadCounts,
 }
 
-/// Counts of the events and lines handed over.
+/// Counts of the bytes read and of the events handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadCounts {
     pub(crate) bytes: u64,
@@ -214,7 +214,7 @@ impl Tail {
     }
 
     /// Determines the position at which reading resumes from the sink's positions and the file's content. Called before
-    /// each batch is handed over, because since the last read the file may have been rewritten or a copy of it read.
+    /// each turn of the file, because since the last one the file may have been rewritten or a copy of it read.
     pub(crate) fn resume_position(
         &mut self,
         path: &Path,
@@ -309,7 +309,7 @@ impl Tail {
         self.pause(sink)
     }
 
-    /// Whether the bytes before the current offset are unchanged.
+    /// Whether the last bytes before the current offset are unchanged.
     fn is_unchanged(&self) -> bool {
         let read = self.recent.bytes_before(self.fed);
         let read = &read[read.len().saturating_sub(TAIL_BYTES)..];
