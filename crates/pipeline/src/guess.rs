@@ -53,7 +53,7 @@ const HEAD_LINES: usize = 5;
 struct VendorFormat {
     shape: Shape,
     sourcetype: &'static str,
-    /// Minimum percentage of lines that match; the other lines continue previous ones.
+    /// Minimum percentage of matching lines among those that may start an event.
     percent: usize,
     /// Whether the format has delimited columns, whose quoted values may contain line feeds.
     is_columns: bool,

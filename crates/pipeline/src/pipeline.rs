@@ -432,7 +432,7 @@ impl Pipeline {
         self.problem.as_ref()
     }
 
-    /// Reason why an event did not go to the index named by a rule.
+    /// Reason why an event did not go to the index named by a rule or by a line of the source.
     pub fn refused_index(&self) -> Option<&str> {
         self.running().and_then(|running| running.assembler.refused_index())
     }
