@@ -114,7 +114,7 @@ fn io_fault(path: &Path, error: std::io::Error) -> Fault {
     Fault::io(path.display().to_string(), error)
 }
 
-/// The last part of a path, as the name of a file here.
+/// The last part of a path, as a file name that is valid on this machine.
 fn file_name(path: &str) -> String {
     let last = path.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_odd = |letter: char| letter.is_control() || letter == '/';

@@ -43,7 +43,7 @@ const COUNT_DEFAULT: usize = 100;
 /// Names in paths that mean all users and no user.
 const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
 
-/// Parameters that select the events searched.
+/// Parameters of a search besides its text.
 pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "earliest_time",
     "latest_time",
