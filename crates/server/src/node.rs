@@ -105,7 +105,7 @@ impl LocalNode {
         self.namespaces.service_of_apps(&Permissions::owner())
     }
 
-    /// Records a change of files that are shared with other nodes.
+    /// Applies a change that may concern any conf file, such as one made on another node.
     pub(crate) fn record_file_change(&self) {
         self.namespaces.mark_all_changed();
         self.summary_signal.notify_configuration_changed();

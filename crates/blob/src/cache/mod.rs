@@ -1,10 +1,10 @@
 //! Cache of remote objects' blocks on the local disk.
 //!
-//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB. Cached blocks
-//! are read and verified against their checksums. The others are fetched and stored: neighbouring blocks as one run,
-//! and all runs concurrently. Two readers never fetch the same block at the same time. Blocks live in files of up to 1
-//! MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]). No search depends
-//! on a cache file: a block that is missing or damaged is fetched, and a failed write is ignored.
+//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB. Cached blocks are
+//! read and verified against their checksums. The others are fetched and stored: neighbouring blocks as one run, and
+//! all runs concurrently. If several readers miss a block, one of them fetches it and the others wait. Blocks live in
+//! files of up to 1 MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]).
+//! No search depends on a cache file: a block that is missing or damaged is fetched, and a failed write is ignored.
 //!
 //! The files survive a restart. Not here: which objects exist, and complete local copies.
 

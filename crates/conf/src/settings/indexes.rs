@@ -215,7 +215,7 @@ impl<'a> IndexesConf<'a> {
     }
 }
 
-/// Names of the indexes that accept events.
+/// The index names of indexes.conf, for deciding which indexes accept events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexNames {
     /// Configured indexes; the value is whether the index is disabled.
@@ -255,7 +255,8 @@ impl IndexNames {
         self.configured.contains_key(index)
     }
 
-    /// Refuses an invalid index name, and an index that is disabled.
+    /// Refuses an invalid name, a disabled index, and an internal index without a stanza. A forwarder accepts every
+    /// valid name.
     pub fn check(&self, index: &str) -> Result<(), Fault> {
         check_index_name(index)?;
         match self.configured.get(index) {

@@ -178,7 +178,7 @@ struct ConnectionGuard {
 }
 
 impl HttpPort {
-    /// Serves connections until `stop` resolves, and then until running requests are answered.
+    /// Serves connections until `stop` resolves, and then answers the running requests, for a limited time.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let HttpPort { name, listener, security, router, bounds } = self;
         let places = Arc::new(Semaphore::new(bounds.connections));

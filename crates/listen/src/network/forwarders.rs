@@ -404,7 +404,7 @@ impl Session<'_> {
 }
 
 /// Fails with the reason if a forwarder may not write to an index. Without a token a forwarder is not authenticated, so
-/// it may not write to internal indexes unless the settings of the port allow them.
+/// it may write to internal indexes only if the settings of the port allow them all or name this one.
 fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {
