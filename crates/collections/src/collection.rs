@@ -26,7 +26,7 @@ use crate::field_path::FieldPath;
 use crate::find::{ALL, DocumentView, Find, StoredDocument};
 use crate::{CollectionError, Query, migration};
 
-/// Timeout of a statement when another process holds the file.
+/// Time for which a statement waits for a lock that another process holds.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Reader connections kept open.
 const IDLE_READERS_MAX: usize = 2;
@@ -273,7 +273,7 @@ impl Collection {
         self.path.is_file() || self.former_path.is_file()
     }
 
-    /// Reads in one transaction; `None` if there is no file.
+    /// Reads in one transaction; `None` if the collection was never written or has been removed.
     fn read<T>(
         &self,
         users: &[&str],
@@ -375,7 +375,7 @@ impl Collection {
         Ok(connection)
     }
 
-    /// Creates the tables of a new file and migrates older documents; returns whether there were any.
+    /// Creates the tables of a new file and migrates older documents; returns whether any were migrated.
     fn set_up(&self, connection: &mut Connection) -> Result<bool, Failure> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;

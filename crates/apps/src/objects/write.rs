@@ -116,7 +116,7 @@ impl Objects {
         self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))
     }
 
-    /// Removes a setting of a stanza unless it was shipped with an app or the program.
+    /// Removes the value that a setting of a stanza has in `local`; fails if it has none there.
     pub fn remove_setting(
         &self,
         conf: &str,

@@ -72,7 +72,7 @@ pub struct SpoolOptions {
     pub free_bytes_min: u64,
     /// Groups; the position is a group's number.
     pub groups: Vec<GroupOptions>,
-    /// Time to wait for room before events are dropped.
+    /// Time to wait for room before events are dropped; `None` waits without limit.
     pub drop_after: Option<Duration>,
     /// Clock.
     pub clock: SharedClock,

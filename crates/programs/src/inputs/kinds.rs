@@ -1,7 +1,7 @@
 //! The kinds of modular inputs that apps provide, as described by the apps' programs.
 //!
-//! A program is queried once (`--scheme`) and again when its file has changed. If the program does not answer, its kind
-//! is listed without settings.
+//! A program that has answered (`--scheme`) is queried again only when its file has changed. If the program does not
+//! answer, its kind is listed without settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
