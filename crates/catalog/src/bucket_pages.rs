@@ -5,7 +5,7 @@ use crate::digest::check_bucket_digest;
 use crate::transaction::{CatalogTransaction, StepResult};
 use crate::{BucketRow, Catalog, CatalogError};
 
-/// Buckets of a page.
+/// Maximum number of buckets of a page.
 const PAGE_BUCKETS_MAX: u32 = 4_096;
 /// Smaller than every stored number, even a damaged one.
 const BEFORE_ALL: u64 = i64::MIN.cast_unsigned();
@@ -14,7 +14,7 @@ const BEFORE_ALL: u64 = i64::MIN.cast_unsigned();
 #[derive(Debug)]
 pub struct BucketPages<'a> {
     catalog: &'a Catalog,
-    /// Buckets of a page.
+    /// Maximum number of buckets of a page.
     pub(crate) most: u32,
     /// Number of the last bucket that was read.
     last: u64,
@@ -35,7 +35,7 @@ impl Catalog {
 pub struct LivePages<'a> {
     catalog: &'a Catalog,
     index: String,
-    /// Buckets of a page.
+    /// Maximum number of buckets of a page.
     pub(crate) most: u32,
     /// Number of the last bucket that was read.
     last: u64,

@@ -217,8 +217,8 @@ impl EventTyping {
         plan
     }
 
-    /// Applies a plan to an event: returns the event and its copies, or nothing if it is dropped, and the reason if an
-    /// event is not in the index named by its rule.
+    /// Applies a plan to an event: returns the event and its copies without those that are dropped, and the reason if
+    /// an event is not in the index named by its rule.
     pub fn run(
         &self,
         plan: &TypingPlan,
