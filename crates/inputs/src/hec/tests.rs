@@ -115,7 +115,7 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
     answer
 }
 
-/// Queries the acknowledgments of these requests; also returns the hook to run when the answer is sent.
+/// Queries the acknowledgments of these requests; also returns the hook to run before the answer is sent.
 async fn query_acks(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<ResponseHook>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();
