@@ -9,7 +9,7 @@ use crate::options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX};
 const FIELD_BYTES_MAX: usize = 64 << 20;
 /// Maximum total size in bytes of the index, host, source and sourcetype of one metadata entry.
 const METADATA_BYTES_MAX: usize = 1 << 20;
-/// Maximum bytes of an index name.
+/// Maximum length of an index name in bytes.
 const INDEX_BYTES_MAX: usize = 2_048;
 
 /// Checks a batch against the limits and the invariants of `EventBatch`.
@@ -55,7 +55,7 @@ fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks that a batch with events of several indexes can be split.
+/// Checks the structure of a batch, so that a batch with events of several indexes can be split.
 pub(crate) fn check_rows(batch: &EventBatch) -> Result<(), StoreError> {
     batch.check().map_err(|fault| invariant_error(fault.to_string()))
 }

@@ -34,7 +34,7 @@ impl<K: Ord + Copy, V: Clone> ScanCache<K, V> {
         self.lasting.get(key).or_else(|| self.recent.get(key))
     }
 
-    /// Adds a value, unless its weight exceeds both parts of the cache.
+    /// Adds a value, unless it is too heavy for the part of the cache that would hold it.
     pub(crate) fn put(&self, key: K, value: V, weight: usize) {
         if !self.lasting.put(key, value.clone(), weight) {
             self.recent.put(key, value, weight);

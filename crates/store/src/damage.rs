@@ -104,7 +104,7 @@ pub(crate) fn create_placeholder(path: &Path, damage: &Damage) -> Result<(), Sto
     write().map_err(|error| StoreError::from_io("write", &note, &error))
 }
 
-/// Stores the description of a damaged segment for as long as its file exists.
+/// Stores the description of a damaged segment, which is reported as long as the segment's file exists.
 pub(crate) fn save_damage(catalog: &Catalog, damage: &Damage) -> Result<(), StoreError> {
     Ok(catalog.set_setting(&format!("{DAMAGE_PREFIX}{}", damage.bucket), &damage.reason)?)
 }

@@ -29,7 +29,7 @@ pub(crate) struct DayClock {
 }
 
 impl DayClock {
-    /// Trusts the clock unless it is far ahead of the last trusted time or of the newest bucket.
+    /// Trusts the clock unless it is far ahead of the last trusted time or, if none is saved, of the newest bucket.
     pub(crate) fn new(clock: &SharedClock, catalog: &Catalog) -> DayClock {
         let (now, at) = (clock.now_ns(), clock.elapsed_ns());
         let saved = catalog.setting(TRUSTED_TIME_SETTING).ok().flatten().and_then(|text| text.parse::<i64>().ok());

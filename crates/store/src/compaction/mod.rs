@@ -82,7 +82,7 @@ fn remaining_quiet_time(shared: &Shared, state: &State) -> Duration {
     quiet.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(0)))
 }
 
-/// Whether there is something to merge and nothing to seal, which has priority.
+/// Whether there are buckets to merge and no slab waits to be sealed. Sealing has priority.
 pub(crate) fn is_due(shared: &Shared, state: &mut State) -> bool {
     !is_sealing(state) && !choose(shared, state, Request::Background).is_empty()
 }
@@ -103,7 +103,8 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
     let not_compacted = std::mem::take(&mut state.not_compacted);
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
-        // A bucket that is only on its remote volume is rarely used, and would be fetched in small parts.
+        // Excludes buckets that are only on a remote volume: they are rarely used, and a merge would fetch them in
+        // small parts.
         let is_here = bucket.copies.is_local();
         is_here && !not_compacted.contains(&number) && shared.readers.faults.get(number).is_none()
     };
