@@ -1,7 +1,7 @@
 //! The existing log segments, and the rule for deleting them.
 //!
 //! A segment is deleted when it is complete, every bucket with records in it is sealed, and the catalog has its
-//! checkpoints. The newest segment is never deleted while the store is open.
+//! checkpoints. The segment that is being written is never deleted.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -215,7 +215,7 @@ impl Shared {
         Ok(chosen)
     }
 
-    /// Removes from `chosen` the buckets of indexes that would become empty and must wait for that.
+    /// Removes from `chosen` the buckets of indexes that would become empty before their delay has passed.
     fn keep_last_buckets(&self, chosen: &mut Vec<ChosenBucket>, rules: &[RetentionRule], now: i64) {
         // For each index, the number of buckets to be removed, and the number of the newest of them.
         let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
@@ -412,7 +412,7 @@ impl Shared {
         Some((since.parse().ok()?, newest.parse().ok()?))
     }
 
-    /// Reports each index once whose newest bucket alone exceeds the size limit and stays.
+    /// Reports, once for each index, that its newest bucket alone exceeds the size limit and stays.
     fn report_too_large(&self, indexes: BTreeSet<String>) {
         let mut emptying = lock(&self.emptying);
         for index in indexes.difference(&emptying.too_large) {

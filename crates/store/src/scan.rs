@@ -95,7 +95,7 @@ fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<
     numbers
 }
 
-/// The parts into which a slab with these pages is cut in a bucket that is split at rows `cuts`; `None` means the whole
+/// The parts of a slab with these pages if its bucket is split at rows `cuts`; a single `None` stands for the whole
 /// slab.
 fn slab_parts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<SlabPart>> {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return vec![None] };

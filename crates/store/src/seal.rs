@@ -1,9 +1,9 @@
 //! Sealing: a closed slab is written as a bucket object and verified before its log may be deleted.
 //!
-//! Order: `begin_seals` (records the objects' names), encode, decode and compare, put the objects, `commit_seals`, then
-//! one critical section that replaces slabs by buckets, then the log. After a crash, only whole steps are repeated or
-//! skipped. Small slabs are sealed together, because otherwise thousands of indexes with one event each would need as
-//! many waits for the disk.
+//! Order: `begin_seals` (records the objects' names), encode, decode and compare, put the objects, `commit_seals`,
+//! then one critical section that replaces slabs by buckets, then the deletion of log segments that are no longer
+//! needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because
+//! otherwise thousands of indexes with one event each would need as many waits for the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -190,7 +190,7 @@ fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failur
     Ok(encoded)
 }
 
-/// Puts the objects of buckets, each given with the index of its result. Returns the buckets that can be committed.
+/// Puts the objects of buckets, each given with its index in `outcomes`. Returns the buckets that can be committed.
 fn put(
     shared: &Shared,
     encoded: Vec<(usize, BucketRow, EncodedBucket)>,

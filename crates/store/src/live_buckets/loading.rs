@@ -1,8 +1,8 @@
 //! The live buckets of a store that starts, or of one index, while their rows are read from the catalog.
 //!
 //! If a store has many buckets, the rows of its largest indexes do not stay in memory: only their sums do, until
-//! something needs the rows ([`crate::index_rows`]). Sets are built at once, from lists: adding buckets to them one
-//! after the other takes longer, and leaves their nodes half empty.
+//! something needs the rows ([`crate::index_rows`]). Each set is built from a list in one step: adding buckets one
+//! after the other takes longer and leaves the nodes of the set half empty.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ struct LoadingIndex {
     /// `None` if they are left in the catalog.
     buckets: Option<Vec<Arc<SealedBucket>>>,
     sums: UnloadedIndex,
-    /// Whether one of the buckets is in motion.
+    /// Whether one of the buckets is in motion (`is_in_motion`).
     in_motion: bool,
 }
 
@@ -71,7 +71,8 @@ impl Loading {
             }
             self.rows -= index.buckets.take().map_or(0, |buckets| buckets.len());
         }
-        // The other indexes have buckets in motion; this is not tried again for every further row.
+        // All other indexes have buckets in motion. With a higher limit, this is not tried again for every further
+        // row.
         self.rows_max = self.rows_max.max(self.rows.saturating_mul(2));
     }
 

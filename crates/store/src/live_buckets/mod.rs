@@ -125,9 +125,9 @@ impl Totals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnloadedIndex {
     pub(crate) totals: Totals,
-    /// First and last time.
+    /// Smallest and largest `_time`.
     pub(crate) times: (i64, i64),
-    /// The earliest last time of a bucket.
+    /// Largest `_time` of the bucket that ends first.
     pub(crate) first_end: i64,
     /// The largest number among the sealed buckets from which events came.
     pub(crate) last_origin: u64,
@@ -239,7 +239,8 @@ impl LiveBuckets {
         idle
     }
 
-    /// Keeps only the sums of an index, and returns its buckets, if `may_leave` holds for each of them.
+    /// If `may_leave` holds for every bucket of an index, keeps only their sums and returns the buckets; otherwise
+    /// returns none.
     pub(crate) fn unload(
         &mut self,
         index: &Arc<str>,
@@ -376,7 +377,7 @@ impl LiveBuckets {
         earlier.and_then(|earlier| earlier.rev().nth(steps.saturating_sub(1))).map_or(0, |(first, _)| *first)
     }
 
-    /// Buckets of an index by last time and number.
+    /// Buckets of an index, ordered by their largest `_time`, then by number.
     pub(crate) fn by_end(&self, index: &str) -> impl Iterator<Item = &Arc<SealedBucket>> {
         let numbers = self.indexes.get(index).into_iter().flat_map(|it| it.spans.by_end(|number| self.end_of(number)));
         numbers.filter_map(|number| self.buckets.get(&number))

@@ -20,8 +20,7 @@ use crate::sealed_buckets::LiveRow;
 
 /// Version of the format; newer ones are refused.
 const VERSION: u64 = 1;
-/// Maximum size of a receipt in bytes: twice the space for the deleted events of the largest bucket, and more origins
-/// than such a bucket has.
+/// Maximum size of a receipt in bytes: room for twice the deleted events and for all origins of the largest bucket.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// Content of a receipt.

@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::wal::write_buffer::WriteBuffer;
 use crate::wal::{HEADER_BYTES, header, segment_path};
 
-/// The end of the log being written.
+/// Writer of the newest segment of the log.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     disk: Arc<dyn Disk>,
