@@ -93,8 +93,8 @@ impl LogFiles {
         self.disk.free_bytes(folder)
     }
 
-    /// Removes segments that are no longer needed, after `release_memory` has dropped them from the catalog; returns
-    /// errors.
+    /// Removes segments that are no longer needed, after `release_memory` has saved their checkpoints and removed
+    /// them from the catalog. Returns errors.
     pub(crate) fn remove_unneeded(
         &self,
         still_needed: &dyn Fn(u64) -> bool,

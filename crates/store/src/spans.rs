@@ -69,7 +69,7 @@ impl Spans {
                 let firsts = firsts.filter_map(|(class, buckets)| buckets.peek().map(|(first, _)| (*first, class)));
                 let unread = firsts.min();
                 if let Some(Reverse((end, number))) = read.peek().copied()
-                    // A bucket that is not read yet does not end before it begins.
+                    // Every unread bucket begins, and therefore ends, later.
                     && unread.is_none_or(|(first, _)| end < first)
                 {
                     read.pop();
@@ -81,7 +81,7 @@ impl Spans {
         })
     }
 
-    /// First and last time of all buckets; `end_of` returns the last time of one.
+    /// First and last time of all buckets; `end_of` returns the last time of a bucket by number.
     pub(crate) fn bounds(&self, end_of: impl Fn(u64) -> i64) -> Option<(i64, i64)> {
         let first = self.classes.values().filter_map(|buckets| buckets.first()).map(|(first, _)| *first).min()?;
         let mut last = first;

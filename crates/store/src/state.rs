@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<Readers>,
     pub(crate) log_files: LogFiles,
     pub(crate) report: Report,
-    /// The clock of retention.
+    /// The clock used for retention.
     pub(crate) day_clock: Mutex<DayClock>,
     /// Removals by retention that are delayed.
     pub(crate) emptying: Mutex<Emptying>,
@@ -189,7 +189,7 @@ impl Shared {
         self.log_damage.iter().for_each(|damage| self.report_message(format!("{}: {}", damage.bucket, damage.reason)));
     }
 
-    /// Removes unneeded log segments; failures are reported and retried at the next start.
+    /// Removes unneeded log segments; failures are reported and retried by the next call.
     pub(crate) fn release_log(&self) {
         // The catalog's entry is removed before the file, because a listed segment without a file counts as damage.
         let save = |segment: &LogSegment| {

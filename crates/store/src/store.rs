@@ -236,8 +236,8 @@ impl Store {
         self.shared.sent.begin_request(key)
     }
 
-    /// Like [`Store::append_to_set`] for a part of a [`Store::begin_request`]. A part that was stored but not answered
-    /// before a crash is not stored again.
+    /// Like [`Store::append_to_set`] for a part of a request that [`Store::begin_request`] began. A part that was
+    /// stored but not answered before a crash is not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
         let parts = if batch.has_single_index() {
