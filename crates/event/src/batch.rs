@@ -61,11 +61,11 @@ pub struct EventBatch {
     pub meta_index: MetadataIndex,
 }
 
-/// Number of metadata up to which a linear search is used; beyond that, [`MetadataIndex`] is used.
+/// Number of metadata entries up to which a linear search is used instead of a [`MetadataIndex`].
 const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
-/// Lookup table for a batch's metadata, built if there are many, because senders may set another host for each event.
-/// It is derived from the batch, so any two compare as equal.
+/// Lookup table for a batch with many metadata entries, because senders may set another host for each event. The
+/// table is derived from the batch, so any two tables compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct MetadataIndex {
     position: BTreeMap<Metadata, u32>,

@@ -254,7 +254,7 @@ fn is_json_number(text: &[u8]) -> bool {
 }
 
 impl ValueTraits {
-    /// Adds another value. `first` tells whether it is the first value.
+    /// Widens the bounds to include a value. `first` is true for the first value of the column.
     pub fn add(&mut self, value: &[u8], first: bool) {
         self.value_set = None;
         self.bytes.insert_all(value);

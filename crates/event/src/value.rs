@@ -28,12 +28,14 @@ pub enum Number {
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// A decimal in billionths, with more digits than a double: a time in nanoseconds whose unit is a second.
+    /// A number in billionths that has more digits than a double can hold, such as a time in seconds with
+    /// nanoseconds.
     Nanos(i64),
 }
 
 impl Number {
-    /// The value as a double; integers beyond 2^53 and times finer than a tenth of a microsecond are rounded.
+    /// The value as a double; integers beyond 2^53 are rounded, and times are rounded to about a quarter of a
+    /// microsecond.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,

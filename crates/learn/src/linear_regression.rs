@@ -28,12 +28,12 @@ pub struct Linear {
     pub(crate) intercept: f64,
 }
 
-/// Penalty term added to the squared errors.
+/// Penalty term of the objective function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Penalty {
     /// No penalty.
     None,
-    /// `alpha` times the sum of squared coefficients.
+    /// `alpha` times the sum of squared coefficients, added to the sum of squared errors.
     Ridge(f64),
     /// Elastic net: `alpha` times (`share` times the sum of absolute coefficients, plus half of `1 - share` times the
     /// sum of squared coefficients), added to half the mean squared error.

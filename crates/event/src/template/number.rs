@@ -405,7 +405,7 @@ fn two_digits(text: &[u8], at: usize) -> Option<i64> {
     parse_digits(&text[at..at + 2])
 }
 
-/// Midnight of a valid date.
+/// Midnight of a date, in nanoseconds since 1970; `None` if the date is invalid.
 fn midnight_ns(year: i64, month: i64, day: i64) -> Option<i64> {
     if !NANOSECOND_YEARS.contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
