@@ -170,8 +170,8 @@ pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
     values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
-/// The largest known unit that divides the distance of every value from `min`. It is factored out, because times are
-/// often whole milliseconds or seconds.
+/// The largest power of 1,000, up to 10^9, that divides the distance of every value from `min`. It is factored out,
+/// because times are often whole milliseconds or seconds.
 pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
     // A divisor known at compile time becomes a multiplication.
     fn divides_all<const UNIT: u64>(values: &[i64], min: i64) -> bool {

@@ -42,8 +42,8 @@ impl BucketReader {
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
 
-    /// Tests of the address columns for an IP address, which exclude more pages than its four tokens, as these occur in
-    /// nearly every page. `None` if some values of the field are not in address columns.
+    /// Tests of the address columns for an IP address. They exclude more pages than a search for its four tokens,
+    /// because these occur in nearly every page. `None` if some values of the field are not in address columns.
     pub(crate) fn address_tests(
         &self,
         asked: TokenScope<'_>,

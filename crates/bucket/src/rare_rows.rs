@@ -1,4 +1,5 @@
-//! Candidate rows of a page for a rare token or a prefix of one. There are usually few, as in a search for one id.
+//! Candidate rows of a page for a rare token or a prefix of one. Usually few rows are candidates, as in a search for
+//! one id.
 //!
 //! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
 //! columns; only the rows of the values that contain it can match. This costs a term dictionary page and a column or

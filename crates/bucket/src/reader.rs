@@ -27,7 +27,7 @@ use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::scan::TokenPattern;
 use crate::term_dictionary::{Namespace, field_term, truncate_term};
 
-/// Gap between blocks of a page up to which they are fetched in one read.
+/// Maximum gap between blocks of a page that are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
 /// Minimum length of tokens that count as equally rare.
 const LONG_TOKEN_BYTES_MIN: usize = 6;
@@ -196,7 +196,7 @@ impl BucketReader {
         self.source.request_count()
     }
 
-    /// Tells read-ahead that no more of this page will be read.
+    /// Tells read-ahead that this page will not be read any more.
     pub fn release_page(&self, page: usize) {
         if let Some(search) = self.source.read_ahead() {
             search.release_page(page);

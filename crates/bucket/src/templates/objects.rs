@@ -34,7 +34,7 @@ const SCHEMA_PERCENT_MIN: usize = 2;
 /// Maximum number of combinations of members and forms for which whole-text templates are good enough.
 const CHOICES_MAX: usize = 24;
 const SCHEMAS_MAX: usize = 4;
-/// Maximum number of members of a schema, and the maximum as a multiple of the members of an average text.
+/// Maximum number of members of a schema, in total and as a multiple of the members of an average text.
 const MEMBERS_MAX: usize = 256;
 const MEMBERS_PER_PRESENT_MAX: usize = 4;
 /// Maximum number of members of a nested object that is split.
@@ -329,7 +329,7 @@ struct Object {
     members: Vec<Member>,
     /// For each pair of members, the number of times that the first came immediately before the second.
     order: BTreeMap<(usize, usize), u32>,
-    /// Number of texts that have it.
+    /// Number of texts that have the object.
     seen: u32,
 }
 

@@ -45,7 +45,7 @@ const PLAIN_OCCURRENCE: u32 = u32::MAX;
 const MEMBER_OCCURRENCE_BASE: u32 = 1 << 30;
 /// First occurrence number for further members after a run of optional ones.
 const REST_OCCURRENCE_BASE: u32 = 1 << 31;
-/// Flag in the occurrence number for the column of a role's odd values.
+/// Flag in the occurrence number for the column of a role's irregular values.
 const IRREGULAR_OCCURRENCE_FLAG: u32 = 1 << 29;
 /// Depth of columns that are not split.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
@@ -67,8 +67,8 @@ pub(super) enum Splitter {
     Pair,
 }
 
-/// Whether all values so far can stand between JSON quotes, and whether all are JSON scalars. It cannot be derived from
-/// templates: `\\n12` may be a backslash and the word `n12`.
+/// Whether all values so far can stand between JSON quotes, and whether all are JSON scalars. These traits cannot be
+/// derived from templates: `\\n12` may be a backslash and the word `n12`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JsonTraits {
     string_contents: bool,
@@ -113,7 +113,7 @@ pub(super) struct TemplateColumn {
     pub(super) children: Vec<u32>,
     /// Template and column of plain texts.
     plain: Option<(u32, u32)>,
-    /// Plain texts.
+    /// Number of plain texts.
     pub(super) plain_values: usize,
     pub(super) json_traits: JsonTraits,
 }
@@ -589,7 +589,7 @@ fn variable_role(literal: &[u8]) -> &[u8] {
     &tail[first..]
 }
 
-/// Number of templates that a sample of values would have as words, counted up to a limit.
+/// Number of templates that a sample of values would have if split into words, counted up to a limit.
 pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
     let mut trie = Trie::new();
     let (mut filled, mut variables, mut count) = (Vec::new(), Vec::new(), 0);

@@ -48,7 +48,7 @@ enum Target {
 
 #[derive(Debug)]
 struct Edge {
-    /// First eight bytes of the literal, and a mask of the bytes that it has.
+    /// First eight bytes of the literal, and a mask of those that exist.
     head: u64,
     mask: u64,
     /// Last eight bytes of the literal, if it has that many.

@@ -43,9 +43,9 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator covers the tokens of a number column. It does not if the range is so small that most numbers occur
-/// in many pages, because their links would exclude hardly any page. Part of the format, because a reader searches the
-/// columns that a locator does not cover.
+/// Whether a locator covers the tokens of a number column. It does not if the range is so small that most numbers
+/// occur in many pages, because a lookup of such a number would exclude hardly any page. Part of the format, because
+/// a reader searches the columns that a locator does not cover.
 pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
@@ -208,7 +208,7 @@ impl NumberSet {
 #[derive(Debug)]
 pub(crate) struct TimeTokens {
     layout: TimeLayout,
-    /// Hours that occurred; the last one is the hour of the latest value.
+    /// Hours that occurred; the last one is the hour of the value added last.
     hours: Vec<i64>,
     /// Minute and second within the hour.
     seconds: Vec<bool>,

@@ -7,7 +7,8 @@
 //! one variable. The remaining literals are therefore few, and texts with the same literals share a template.
 //!
 //! An optional pair as a whole is a variable, which is empty in texts without the pair, like an optional member of a
-//! JSON object in [`super::objects`]. Codes rather than templates then tell which pairs a text has.
+//! JSON object in [`super::objects`]. The values of these variables, rather than the template, then show which pairs
+//! a text has.
 //!
 //! Anchors and keys are learned from a sample of the slab ([`learning`]). They determine how small a slab becomes; the
 //! texts are restored exactly in any case.
