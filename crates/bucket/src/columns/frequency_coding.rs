@@ -17,7 +17,7 @@ const STATE_MIN: u32 = 1 << 16;
 const STATES: usize = 4;
 /// Maximum number of upper bits that form a symbol.
 const SYMBOL_BITS_MAX: u32 = 8;
-/// For fewer values, the frequency table costs more than it saves.
+/// With fewer values, the frequency table costs more than it saves.
 const MIN_VALUES: usize = 256;
 /// Approximate bits of a frequency in the table.
 const FREQUENCY_BITS: f64 = 10.0;
@@ -159,7 +159,7 @@ fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as us
 pub(super) struct SkewedReader {
     slots: Box<[u32; SCALE as usize]>,
     states: [u32; STATES],
-    /// Two bytes each.
+    /// Words of two bytes each.
     words: Bytes,
     next_word: usize,
     symbols: Vec<u8>,

@@ -29,7 +29,7 @@ use crate::source::ObjectSource;
 
 /// Maximum bytes of one column that are fetched ahead together.
 const MAX_READ_AHEAD_BYTES: u64 = 8 << 20;
-/// Maximum bytes of an encoded dictionary besides its texts: two lengths per text and some headers.
+/// Maximum bytes of an encoded dictionary: its texts, two lengths per text, and headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
 
 /// Amount of values of a column that are about to be read.
@@ -244,7 +244,8 @@ impl SlabColumns {
         }
     }
 
-    /// The bucket-wide dictionary of a column's values, and their component; `None` if the values are stored directly.
+    /// The bucket-wide dictionary of a column's values, and the number of the component that they are in its entries;
+    /// `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(
         &self,
         source: &ObjectSource,
@@ -510,7 +511,8 @@ impl TemplatePage {
         place.map_malformed(self.decode(kind, &chunk, count, traits))
     }
 
-    /// The shared dictionary of a column's values and their component; `None` if the values are stored directly.
+    /// The shared dictionary of a column's values, and the number of the component that they are in its entries;
+    /// `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         self.columns.shared_dictionary(&self.source, column)
     }

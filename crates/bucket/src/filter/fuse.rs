@@ -27,9 +27,9 @@ const SORT_BITS: u32 = 11;
 pub(super) struct Fuse {
     /// Seed that keys are mixed with; 0 if they are used directly.
     pub(super) seed: u64,
-    /// Cells of a segment, a power of two.
+    /// Number of cells of a segment, a power of two.
     pub(super) segment_length: u32,
-    /// Cells of all segments but the last two together.
+    /// Number of cells of all segments except the last two.
     pub(super) front_length: u32,
     pub(super) cells: Box<[u8]>,
 }

@@ -18,7 +18,8 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
 /// Minimum number of values of a candidate column in a slab.
 const MIN_VALUES: usize = 4_096;
-/// Minimum bits of an entry in the range of a slab's values; shorter entries take no more space than their codes.
+/// Minimum number of bits that an entry needs for the range of a slab's values; shorter entries take no more space
+/// than codes.
 const MIN_ENTRY_BITS: u32 = 24;
 /// Number of values after which a candidate whose values rarely repeat is abandoned.
 const TRIAL_VALUES: usize = 32_768;
