@@ -297,7 +297,8 @@ impl Store {
     }
 
     /// Queues the events, with one part for each index. The checkpoint belongs to the last part, so that it never
-    /// covers events that are not stored. After a crash between two parts, the caller may append the first part again.
+    /// covers events that are not stored. After a crash between two parts, a caller that repeats the request stores
+    /// the earlier parts twice.
     fn enqueue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         if request.batch.has_single_index() {
             return self.enqueue(set, request, None, begun, None);
@@ -307,7 +308,7 @@ impl Store {
         let rows = batch.len();
         let mut parts = batch.split_by_index();
         assert_eq!(parts.iter().map(|part| part.len()).sum::<usize>(), rows, "each event is in one part");
-        // Either all parts are admitted or none.
+        // Every part is checked before the first one is queued.
         parts.iter().try_for_each(|part| self.admit(part))?;
         let last = parts.pop().unwrap_or_default();
         let before = parts

@@ -322,7 +322,8 @@ fn read_value_set(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<Arc<[Box
 }
 
 impl StoredColumn {
-    /// Stored bytes of the column's values and dictionary. A shared block is included if `counts` returns true for it.
+    /// Stored bytes of the column's values and dictionary. A shared dictionary, which several columns may use, is
+    /// included if `counts` returns true for its block.
     pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockRef) -> bool) -> u64 {
         let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
         let values = match &self.values {

@@ -94,8 +94,8 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches the chunks of some columns in these pages with a single read, except those of columns whose chunks are
-    /// far apart.
+    /// Fetches the chunks of some columns in these pages with a single read, except those of columns whose range
+    /// exceeds `MAX_READ_AHEAD_BYTES`.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,

@@ -40,9 +40,9 @@ pub(crate) enum Request {
     Explicit,
 }
 
-/// The next buckets to merge, in order of arrival; none if there is nothing to do. Examines only places where buckets
-/// were added, removed or changed since the last examination, and at most `EXAMINED_MAX` buckets. [`has_unexamined`]
-/// shows whether places remain.
+/// The next buckets to merge, in order of arrival, or one bucket to rewrite; none if there is nothing to do. Examines
+/// only places where buckets were added, removed or changed since the last examination, and at most `EXAMINED_MAX`
+/// buckets. [`has_unexamined`] shows whether places remain.
 pub(crate) fn choose(
     state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
