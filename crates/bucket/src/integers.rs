@@ -132,7 +132,8 @@ pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Re
     }
     let min = cursor.signed("integer minimum")?;
     let unit = cursor.varint("integer unit")?;
-    // Multiplying an arbitrary offset may wrap, but the offsets of encoded values cannot.
+    // Offsets are compared instead of values. A damaged offset times the unit may wrap to a wanted value; an encoded
+    // one cannot.
     let offset = |number: i64| {
         let distance = number.wrapping_sub(min) as u64;
         (unit != 0 && number >= min && distance.is_multiple_of(unit)).then(|| distance / unit)

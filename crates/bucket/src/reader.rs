@@ -144,7 +144,7 @@ impl TokenScope<'_> {
 }
 
 impl BucketReader {
-    /// Opens a bucket: reads and checks its directory, but no events.
+    /// Opens a bucket: reads and checks its directory and slab heads, but no events.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
         let source = ObjectSource::open(object)?;
         let trailer_at = BlockPosition::outside_slabs("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));

@@ -137,7 +137,7 @@ impl EventBatch {
             return vec![self];
         }
         let mut parts: Vec<EventBatch> = Vec::new();
-        // Batch, and row in that batch, for each metadata entry and then for each event.
+        // For each metadata entry that has occurred: the number of its part, and its code in that part.
         let mut places: Vec<Option<(usize, u32)>> = vec![None; self.metas.len()];
         let mut fields = self.fields.iter().peekable();
         for row in 0..self.len() {

@@ -222,7 +222,8 @@ impl Density {
     }
 }
 
-/// The steps with the smallest heights, up to this total area; adjacent steps are merged.
+/// The steps with the smallest areas, up to this total area, and the ranges outside of all steps; adjacent ranges are
+/// merged.
 fn lowest_density_ranges(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
     let areas: Vec<f64> = heights.windows(2).map(|pair| step * (pair[0] + pair[1]) / 2.0).collect();
     let mut order: Vec<usize> = (0..areas.len()).collect();

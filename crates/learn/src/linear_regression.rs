@@ -52,7 +52,7 @@ pub(crate) fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// Mean and spread of every column; the spread of a constant column is 0.
+/// Mean and standard deviation of every column; the deviation of a column that is constant except for rounding is 0.
 pub(crate) fn means_and_deviations(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
     let count = x.rows().max(1) as f64;
     let mut means = vec![0.0; x.width()];

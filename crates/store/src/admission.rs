@@ -18,7 +18,8 @@ pub(crate) fn check(batch: &EventBatch) -> Result<(), StoreError> {
     check_rules(batch)
 }
 
-/// Checks a batch against the invariants of `EventBatch`.
+/// Checks a batch against the invariants of `EventBatch`, and that all its events belong to one index with a name of
+/// valid length.
 pub(crate) fn check_rules(batch: &EventBatch) -> Result<(), StoreError> {
     check_rows(batch)?;
     if let Some(first) = batch.metas.first() {

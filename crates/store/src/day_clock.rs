@@ -44,7 +44,7 @@ impl DayClock {
         }
     }
 
-    /// The effective time, and, if not reported yet, by how much the wall clock is ahead of it.
+    /// The effective time, and, if not reported yet, by how much the wall clock is ahead of the expected time.
     pub(crate) fn now(&mut self, clock: &SharedClock) -> (i64, Option<i64>) {
         let (now, elapsed) = (clock.now_ns(), clock.elapsed_ns());
         let passed = elapsed.saturating_sub(self.at);

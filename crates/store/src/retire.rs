@@ -197,7 +197,7 @@ impl Shared {
         now
     }
 
-    /// Buckets that are too old, and the oldest of indexes that are too large, by number.
+    /// Buckets that are too old, and the oldest buckets of indexes that are too large, in order of number.
     fn expired(&self, rules: &[RetentionRule], now: i64) -> Result<Vec<ChosenBucket>, StoreError> {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
         let state = self.state_with(|index, unloaded| {
@@ -215,7 +215,8 @@ impl Shared {
         Ok(chosen)
     }
 
-    /// Removes from `chosen` the buckets of indexes that would become empty before their delay has passed.
+    /// Removes from `chosen` the buckets of indexes that would become empty before their delay has passed, and
+    /// buckets that were too old on arrival and must wait.
     fn keep_last_buckets(&self, chosen: &mut Vec<ChosenBucket>, rules: &[RetentionRule], now: i64) {
         // For each index, the number of buckets to be removed, and the number of the newest of them.
         let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();

@@ -168,7 +168,8 @@ pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option
     Some(())
 }
 
-/// Schemas for the texts of a slab, the most frequent first; none if whole-text templates suffice.
+/// Schemas for the texts of a slab, the most frequent first; none if whole-text templates suffice or few texts are
+/// objects.
 pub(super) fn learn_schemas(events: &EventBatch) -> Vec<Schema> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     let sample = (0..events.len()).step_by(step).map(|row| events.raw(row));
@@ -491,7 +492,8 @@ struct SchemaWriter<'l> {
 }
 
 impl SchemaWriter<'_> {
-    /// Adds the entries of an object; `None` if it has no fixed member, which determines where commas are.
+    /// Adds the entries of an object; `None` if it has no fixed member: the position of such a member determines
+    /// where commas are.
     fn put_object(&mut self, object: &Object) -> Option<()> {
         let members = object.ordered_members();
         let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;

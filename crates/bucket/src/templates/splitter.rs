@@ -589,7 +589,8 @@ fn variable_role(literal: &[u8]) -> &[u8] {
     &tail[first..]
 }
 
-/// Number of templates that a sample of values would have if split into words, counted up to a limit.
+/// Number of templates that a sample of values would have if split into words; `usize::MAX` if it exceeds `limit`, or
+/// if a value has too many variables.
 pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
     let mut trie = Trie::new();
     let (mut filled, mut variables, mut count) = (Vec::new(), Vec::new(), 0);

@@ -78,7 +78,7 @@ pub(crate) enum RareNumbers {
 }
 
 impl RareNumbers {
-    /// Prepares for a column with `values` numbers from `min` to `max`.
+    /// A collector, still empty, for a column with `values` numbers from `min` to `max`.
     pub(crate) fn new(format: NumberFormat, min: i64, max: i64, values: u64) -> RareNumbers {
         let top = min.unsigned_abs().max(max.unsigned_abs());
         match format {

@@ -197,7 +197,7 @@ fn straddles_edges(template: &Template, reaches: &[EdgeTraits]) -> bool {
     })
 }
 
-/// Fills the values of one column's straddling templates and adds their tokens, page by page.
+/// Rebuilds the values of one column and adds the tokens of those whose template is straddling, page by page.
 fn add_straddling_tokens(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {

@@ -131,7 +131,8 @@ impl Decimal {
         None
     }
 
-    /// The decimal as a number: an integer or a time if it fits, otherwise the nearest double.
+    /// The decimal as a number: an integer if it fits, a double if it has few digits, otherwise a time if it fits, or
+    /// the nearest double.
     pub fn to_number(self) -> Number {
         let Decimal { units, scale } = Decimal::new(self.units, self.scale);
         if scale == 0

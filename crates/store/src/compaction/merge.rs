@@ -297,8 +297,8 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let live = BucketRow { state: BucketState::Live, ..row.clone() };
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
-    // After an error it is unknown whether the transaction was committed: the objects stay, and the next start resolves
-    // it.
+    // After an error it is unknown whether the transaction was committed: the objects stay, and the next start
+    // deletes those that the catalog does not need.
     if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
         delete_output(shared, row);
         return Err(Failure::Permanent("the catalog does not have all of them as live".to_owned()));

@@ -52,7 +52,8 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Waits until there is something to merge and nothing to seal; returns `false` when the store closes.
+/// Waits until there is something to merge, no slab waits to be sealed, and none has been sealed for a while; returns
+/// `false` when the store closes.
 fn wait_for_work(shared: &Shared) -> bool {
     let mut state = shared.state();
     loop {
@@ -113,7 +114,8 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
     chosen
 }
 
-/// Runs one merge. A permanent failure is reported to the operator and not retried.
+/// Runs one merge and reports a failure to the operator. Buckets that are damaged or that failed permanently are not
+/// merged again.
 pub(crate) fn merge_and_report(
     shared: &Shared,
     inputs: Vec<Arc<SealedBucket>>,

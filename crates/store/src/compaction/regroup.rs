@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Texts of each slab, after checking that the other columns match them.
+    /// Host and text of each event by slab, after checking that the other columns match the texts.
     fn slabs(slabs: &[Slab]) -> Vec<Vec<String>> {
         let texts = |slab: &Slab| -> Vec<String> {
             let source = slab.source();

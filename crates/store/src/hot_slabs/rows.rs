@@ -112,7 +112,7 @@ impl SlabRows {
         PageFacts { info, codes }
     }
 
-    /// These rows as a page with the requested columns, without metadata.
+    /// These rows as a page with the requested columns; `metas` stays empty.
     pub(crate) fn page(&self, rows: Range<usize>, columns: PageColumns) -> Page {
         let events = &self.events;
         let mut out = Page {

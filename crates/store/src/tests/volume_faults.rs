@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// One life of the machine, which ends in the middle of some operation.
+    /// One life of the machine, which usually ends in the middle of some operation.
     fn live(&mut self) {
         let acts: OperationsLeft = Arc::new(AtomicU64::new(self.chance.below(OPERATIONS_MAX)));
         self.volumes.iter().for_each(|volume| *volume.acts.lock().unwrap() = acts.clone());

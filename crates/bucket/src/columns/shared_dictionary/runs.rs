@@ -171,7 +171,8 @@ impl DictionaryRuns {
         }
     }
 
-    /// The number of one component for this code, if it exists. Reads the run that has it unless it is in memory.
+    /// The number of one component for this code; `None` if either does not exist. Reads the run of the code unless
+    /// the run is in memory.
     pub(super) fn number(&self, source: &ObjectSource, component: u32, code: u32) -> Result<Option<i64>, BucketError> {
         let (number, at) = (code as usize / self.directory.run_entries, code as usize % self.directory.run_entries);
         let (Some(run), Some((component, shift))) =
