@@ -29,7 +29,7 @@ use crate::term_dictionary::{Namespace, field_term, truncate_term};
 
 /// Maximum gap between blocks of a page that are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
-/// Minimum length of tokens that count as equally rare.
+/// Length from which tokens count as equally rare.
 const LONG_TOKEN_BYTES_MIN: usize = 6;
 /// Maximum decoded bytes of an integer column of a page: 64 bits per value and a header.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;

@@ -14,9 +14,9 @@ use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_number
 
 /// Maximum number of rounds of coordinate descent.
 const ROUNDS_MAX: usize = 10_000;
-/// Change of a scaled coefficient below which the coefficient counts as converged.
+/// Change of the scaled coefficients, relative to the largest of them, up to which they count as converged.
 const CONVERGENCE_THRESHOLD: f64 = 1e-10;
-/// Ratio of spread to mean below which a column counts as constant.
+/// Ratio of standard deviation to mean up to which a column counts as constant.
 const CONSTANT_RATIO_MAX: f64 = 1e-10;
 
 /// `y = intercept + coefficients . x`.

@@ -25,7 +25,7 @@ const MIN_TEXTS: usize = 64;
 const MAX_TEXT_BYTES: usize = 64;
 /// Minimum number of texts per distinct rest.
 const TEXTS_PER_REST_MIN: usize = 8;
-/// Maximum number of hexadecimal digits of a value that fits in an i64.
+/// Number of hexadecimal digits that always fit in an i64.
 const HEX_DIGITS_MAX: usize = 15;
 const DECIMAL_DIGITS_MAX: usize = 18;
 

@@ -26,7 +26,8 @@ use super::variables::{Variable, VariableKind, split_event, split_words};
 /// Number of templates and of columns reserved for the plain texts of template columns; also the maximum number of
 /// template columns.
 const RESERVED_FOR_PLAIN: usize = 512;
-/// Maximum number of templates of a column: this many, plus one per `VALUES_PER_TEMPLATE` values.
+/// Maximum number of templates of a column: this many for each way in which its values are split, plus one per
+/// `VALUES_PER_TEMPLATE` values.
 const TEMPLATES_ALWAYS: usize = 256;
 const VALUES_PER_TEMPLATE: usize = 50;
 /// Number of values after which a column gives up learning templates if most of them were stored as plain texts.

@@ -17,9 +17,10 @@ use crate::term_dictionary::table::hash_token;
 pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
 /// Size of a range of numbers below which a bitmap is always used.
 const BITMAP_RANGE_ALWAYS: u64 = 1 << 16;
-/// For a larger range, a bitmap is used if it has at most this many bits per value ...
+/// Maximum bits per value of a bitmap for a range of at least `BITMAP_RANGE_ALWAYS`; if it would have more, no bitmap
+/// is used.
 const BITMAP_BITS_PER_VALUE: u64 = 8;
-/// ... and the range is smaller than this.
+/// Size of a range of numbers from which a bitmap is never used.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;
 
 /// A locator omits a number column with at least this many values per number of its range.
@@ -167,7 +168,7 @@ impl NumberSet {
         NumberSet { low, bits: vec![0; words as usize], least: 1, hex_digits: 0, suffix: 0 }
     }
 
-    /// Prepares for the magnitudes of numbers from `min` to `max`.
+    /// A set, still empty, for the magnitudes of numbers from `min` to `max`.
     fn for_magnitudes(min: i64, max: i64, values: u64) -> NumberSet {
         let (a, b) = (min.unsigned_abs(), max.unsigned_abs());
         let low = if min < 0 && max >= 0 { 0 } else { a.min(b) };

@@ -243,7 +243,7 @@ fn fuse_items(items: Vec<Item>) -> Vec<Item> {
     fused
 }
 
-/// Largest epoch that fits into [`TimeNs`].
+/// Largest epoch in seconds that fits into [`TimeNs`] with any fraction.
 const EPOCH_SECS_MAX: i64 = i64::MAX / NS_PER_SEC - 1;
 
 #[cfg(test)]

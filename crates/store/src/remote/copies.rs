@@ -24,7 +24,7 @@ const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
 /// The first read of a bucket object covers its end: one in this many of its bytes, which is about the share of the
 /// metadata of all slabs.
 const TAIL_DIVISOR: u64 = 200;
-/// Minimum size of that read: the bytes that a reader of a bucket fetches first.
+/// Minimum size of the first read of a bucket object: the bytes that a reader of a bucket fetches first.
 const OBJECT_END_BYTES: u64 = 64 << 10;
 /// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the
 /// object.
@@ -232,8 +232,9 @@ impl ObjectKind {
         }
     }
 
-    /// Number of bytes at the end of the object that are read when it is opened: the metadata of all slabs for a
-    /// bucket object, the parameters of all slabs for a filter, and the block checksums after them.
+    /// Estimated number of bytes at the end of the object that are needed when it is opened, and are therefore read
+    /// first: the metadata of all slabs for a bucket object, the parameters of all slabs for a filter, and the block
+    /// checksums after them.
     fn tail_bytes(self, row: &LiveRow) -> u64 {
         match self {
             ObjectKind::Object => {
