@@ -2,8 +2,8 @@
 //! one id.
 //!
 //! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
-//! columns; only the rows of the values that contain it can match. This costs a term dictionary page and a column or
-//! two, so it pays off when few pages are left.
+//! columns; only the rows of the values that contain it can match. Finding them costs a term dictionary page and a
+//! column or two, so it pays off when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};

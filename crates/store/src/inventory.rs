@@ -235,7 +235,7 @@ impl Store {
         }
     }
 
-    /// Damage of the catalog, if any.
+    /// Damage to the catalog, if any.
     fn verify_catalog(&self) -> Option<Verdict> {
         let error = self.shared.catalog.check().err()?;
         Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.into()) })

@@ -1,4 +1,4 @@
-//! Removal of buckets: expired by age or size, or replaced by a merge.
+//! Removal of buckets that have expired by age or size, or were replaced by a merge.
 //!
 //! A retired bucket is in no later snapshot. Its objects stay as long as a search holds the bucket. If the index
 //! archives its buckets, a bucket is archived first and removed only if that succeeded.

@@ -12,7 +12,7 @@ use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 impl Store {
     /// All stored segments of the selected indexes that may overlap `range`.
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
-        // Damage of the log concerns every search, because lost records may have belonged to any index and time.
+        // Damage to the log concerns every search, because lost records may have belonged to any index and time.
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let mut sealed: Vec<Arc<SealedBucket>> = {
             let wanted = |index: &str, unloaded: &UnloadedIndex| {

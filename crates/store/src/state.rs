@@ -184,7 +184,7 @@ impl Shared {
         self.report.add(self.clock.now_ns(), text);
     }
 
-    /// Reports damage of the log to the operator.
+    /// Reports damage to the log to the operator.
     pub(crate) fn report_log_damage(&self) {
         self.log_damage.iter().for_each(|damage| self.report_message(format!("{}: {}", damage.bucket, damage.reason)));
     }

@@ -2,7 +2,7 @@
 //! catalog knows about the bucket.
 //!
 //! The receipt is put last, so a bucket with a receipt is complete, and a lost catalog can be rebuilt from receipts
-//! ([`super::rebuild`]). A receipt names the merged buckets whose events the bucket contains, because their objects may
+//! ([`super::rebuild`]). A receipt also names the buckets that were merged into its bucket, because their objects may
 //! still exist. It contains the rows of deleted events, and its key contains their number; when more events are
 //! deleted, a new receipt replaces the old one.
 //!
