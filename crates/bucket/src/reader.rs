@@ -444,8 +444,8 @@ impl BucketReader {
     /// slab, as slice indexing does.
     pub fn dictionary(&self, slab: usize, column: u32) -> Result<Arc<Dictionary>, BucketError> {
         let Some(columns) = self.columns(slab)? else { return Ok(Arc::default()) };
-        // A search of few events fetches its page as a whole, with all dictionaries, so it needs no separate request
-        // for this one.
+        // A search of few events fetches its page as a whole, with all dictionaries, so this dictionary needs no
+        // separate request.
         if let Some(page) = self.source.read_ahead().and_then(|search| search.first_page_of_few()) {
             columns.fetch_page_for_search(&self.source, page)?;
         }

@@ -64,7 +64,7 @@ pub struct EventBatch {
 /// Number of metadata entries up to which a linear search is used instead of a [`MetadataIndex`].
 const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
-/// Lookup table for a batch with many metadata entries, because senders may set another host for each event. The
+/// Lookup table for a batch with many metadata entries, because senders may set a different host for each event. The
 /// table is derived from the batch, so any two tables compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct MetadataIndex {

@@ -193,8 +193,7 @@ pub struct ValueTraits {
     pub min_len: u32,
     /// Upper bound for the length of a value, in bytes.
     pub max_len: u32,
-    /// Whether each value is complete between the quotes of a JSON string ([`is_string_content`]); `false` means
-    /// unknown.
+    /// Whether each value can be the whole content of a JSON string ([`is_string_content`]); `false` means unknown.
     pub string_contents: bool,
     /// Whether each value is a single JSON scalar ([`is_json_scalar`]); `false` means unknown.
     pub json_scalars: bool,
@@ -202,7 +201,7 @@ pub struct ValueTraits {
     pub value_set: Option<Arc<[Box<str>]>>,
 }
 
-/// Whether a text is valid between the quotes of a JSON string: every quote is escaped, and every escape is valid and
+/// Whether a text can be the whole content of a JSON string: every quote is escaped, and every escape is valid and
 /// complete. Control characters and lone surrogates are accepted.
 pub fn is_string_content(text: &[u8]) -> bool {
     let mut at = 0;

@@ -155,7 +155,7 @@ pub struct ValueColumns {
     pub literals: bool,
 }
 
-/// Field columns without any knowledge: the values of a field may be anywhere.
+/// The answer if nothing is known about columns: the values of a field may be anywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyColumn;
 

@@ -88,7 +88,8 @@ impl NodeFiles {
 
     /// Begins a change. The methods below may only be called until the returned value is dropped.
     pub fn change(&self) -> Result<ChangingFiles, Fault> {
-        // The wait for other requests of this process counts too, so that queued requests do not add up their waits.
+        // The time spent waiting for other requests of this process counts towards the maximum wait, so that a queued
+        // request does not wait several times as long.
         let since = self.shared.as_ref().map(|shared| shared.now());
         let alone = lock_files();
         if let (Some(shared), Some(since)) = (&self.shared, since) {

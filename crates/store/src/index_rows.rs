@@ -51,7 +51,7 @@ impl Shared {
     /// Reads the rows of an index. Appends, and searches of other indexes, do not wait for this.
     fn load_rows(&self, index: &Arc<str>) -> Result<(), StoreError> {
         let _turn = lock(&self.rows_loading);
-        // Another thread may have loaded them while this one waited.
+        // Another thread may have loaded the rows while this one waited.
         let Some(unloaded) = self.state().sealed.unloaded(index) else { return Ok(()) };
         let read = read_index(&self.catalog, index, &unloaded, &mut BTreeMap::new())?;
         self.state().sealed.load(index, read);

@@ -107,8 +107,8 @@ pub(crate) struct State {
     pub(crate) not_compacted: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// Whether a compaction is in uninterruptible encoding. If the store stops meanwhile, the compaction changes
-    /// nothing afterwards.
+    /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, the
+    /// compaction changes nothing afterwards.
     pub(crate) compaction_encodes: bool,
     /// Error of the newest seal; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,

@@ -25,7 +25,7 @@ pub(crate) struct Loading {
 /// Buckets of one index that were read so far.
 #[derive(Debug, Default)]
 struct LoadingIndex {
-    /// `None` if they are left in the catalog.
+    /// The buckets; `None` if their rows are left in the catalog.
     buckets: Option<Vec<Arc<SealedBucket>>>,
     sums: UnloadedIndex,
     /// Whether one of the buckets is in motion (`is_in_motion`).
@@ -71,8 +71,8 @@ impl Loading {
             }
             self.rows -= index.buckets.take().map_or(0, |buckets| buckets.len());
         }
-        // All other indexes have buckets in motion. With a higher limit, this is not tried again for every further
-        // row.
+        // All other indexes have buckets in motion. The limit is raised, so that this function is not called again
+        // for every further row.
         self.rows_max = self.rows_max.max(self.rows.saturating_mul(2));
     }
 

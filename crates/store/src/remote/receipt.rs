@@ -31,7 +31,7 @@ pub(crate) struct Receipt<'a> {
     pub(crate) row: &'a LiveRow,
     pub(crate) origins: &'a [Origin],
     pub(crate) deleted: Option<&'a RowSet>,
-    /// Stems of the merged buckets whose events the bucket contains.
+    /// Stems of the buckets that were merged into the bucket.
     pub(crate) replaces: &'a [String],
 }
 

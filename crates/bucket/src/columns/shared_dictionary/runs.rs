@@ -127,7 +127,7 @@ pub(super) fn decode_whole(stored: &[u8], at: &SharedAt) -> Result<SharedDiction
     let mut entries = Vec::new();
     let mut rest = of_runs;
     for (number, run) in directory.runs.iter().enumerate() {
-        // The directory was accepted only because its runs fill these bytes.
+        // This cannot panic: the directory was accepted only because its runs fill exactly these bytes.
         let (run, after) = rest.split_at(run.stored_len as usize);
         directory.read_run(number, run, &mut entries)?;
         rest = after;
