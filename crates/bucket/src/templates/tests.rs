@@ -249,7 +249,7 @@ const LINES: [&str; 40] = [
 fn every_kind_of_log_line_round_trips() {
     let slab = template_slab_of(&batch(LINES));
     assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
-    // The lines are repeated often enough for every column to choose its kind, each time in a different order.
+    // The lines are repeated in a varying order, often enough for every column to choose its kind.
     let many = (0..30_000usize).map(|at| LINES[at * at / 7 % LINES.len()]);
     template_slab_of(&batch(many));
 }

@@ -9,7 +9,8 @@
 //! In the Common Event Format (CEF), a value extends to the next key, so that it may contain blanks.
 //!
 //! An optional pair as a whole is a variable, which is empty in texts without the pair, like an optional member of a
-//! JSON object in [`super::objects`]. Codes rather than templates then tell which pairs a text has.
+//! JSON object in [`super::objects`]. The values of these variables, rather than the template, then show which pairs
+//! a text has.
 //!
 //! Anchors and keys are learned from a sample of the slab ([`learning`]). They determine how small a slab becomes; the
 //! texts are restored exactly in any case.
@@ -457,7 +458,7 @@ impl OutlineSplitter<'_, '_> {
     }
 
     /// Adds variables for those pairs of a run that come in the order of the keys, from the blank before the first
-    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing.
+    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing or quoted differently.
     fn process_known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
