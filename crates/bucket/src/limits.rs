@@ -45,7 +45,7 @@ pub(crate) const MAX_TERM_BYTES: usize = 1_024;
 pub(crate) const MAX_TERM_DICTIONARY_PAGE_TERMS: usize = 4_096;
 /// Maximum bytes of one stream of a term dictionary page before compression. Follows from the two limits above.
 pub(crate) const MAX_TERM_DICTIONARY_STREAM_BYTES: usize = MAX_TERM_DICTIONARY_PAGE_TERMS * (MAX_TERM_BYTES + 16);
-/// Maximum number of terms in one slab's term dictionary, for each namespace: every other byte of text can end a term.
+/// Maximum number of terms in one slab's term dictionary, for each namespace; a text has fewer tokens than bytes.
 pub(crate) const MAX_TERM_DICTIONARY_TERMS: usize = MAX_SLAB_RAW_BYTES;
 /// Maximum number of shared posting lists of a term dictionary.
 pub(crate) const MAX_SHARED_MASKS: usize = 65_536;

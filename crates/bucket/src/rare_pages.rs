@@ -34,7 +34,7 @@ impl BucketReader {
 
     /// Whether a lookup in the term dictionary is useful. It is not if all columns with the field's values are rare,
     /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
-    /// pages, so the lookup is made first, because it is faster than reading columns.
+    /// pages, and looking them up is faster than reading columns.
     pub(crate) fn needs_dictionary_lookup(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;

@@ -120,7 +120,8 @@ impl BucketReader {
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
 
-    /// Rows of the values that pass the test of their column.
+    /// Rows of the values that pass the test of their column; `None` if these are more than `most` or cannot be
+    /// determined.
     fn rows_passing(
         &self,
         slab: usize,

@@ -61,7 +61,7 @@ pub struct EventBatch {
     pub meta_index: MetadataIndex,
 }
 
-/// Number of metadata up to which a linear search is used; beyond that, [`MetadataIndex`] are used.
+/// Number of metadata up to which a linear search is used; beyond that, [`MetadataIndex`] is used.
 const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
 /// Lookup table for a batch's metadata, built if there are many, because senders may set another host for each event.

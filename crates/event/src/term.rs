@@ -130,7 +130,8 @@ impl TermQuery {
     }
 }
 
-/// Drops repeated parts and keeps the order. Pairs are not compared, because a list may have thousands of values.
+/// Drops repeated parts and keeps the order. A set finds the repetitions: comparing all parts with each other would be
+/// slow for lists of thousands of values.
 fn remove_duplicates(mut parts: Vec<TermQuery>) -> Vec<TermQuery> {
     let mut seen = BTreeSet::new();
     let is_first: Vec<bool> = parts.iter().map(|part| seen.insert(part)).collect();

@@ -16,7 +16,7 @@ use crate::{LearnError, StopCheck, check_stop};
 
 /// Maximum number of trees of a forest.
 const TREES_MAX: usize = 500;
-/// Default maximum depth: far more than rows can need, but still a limit.
+/// Maximum depth of a tree, even if `max_depth` is greater.
 const DEPTH_MAX: usize = 1_000;
 /// Impurity below which a node counts as pure.
 const PURE_NODE_IMPURITY: f64 = 1e-12;

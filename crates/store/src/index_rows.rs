@@ -20,12 +20,11 @@ use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
 use crate::sync::lock;
 
-/// Number of rounds of retention in which nothing needs the rows of an index until they leave memory: an hour of a
-/// server.
+/// Number of retention rounds without use after which the rows of an index leave memory; on a server, an hour.
 pub(crate) const IDLE_ROUNDS: u32 = 60;
 
 impl Shared {
-    /// The state, with the rows of all indexes in memory that `wanted` selects by name and sums.
+    /// The state, once the rows of all indexes that `wanted` selects by name and sums are in memory.
     pub(crate) fn state_with(
         &self,
         wanted: impl Fn(&str, &UnloadedIndex) -> bool,
@@ -48,7 +47,7 @@ impl Shared {
         self.state_with(|_, _| true)
     }
 
-    /// Reads the rows of an index. Appends and searches of other indexes go on meanwhile.
+    /// Reads the rows of an index. Appends, and searches of other indexes, do not wait for this.
     fn load_rows(&self, index: &Arc<str>) -> Result<(), StoreError> {
         let _turn = lock(&self.rows_loading);
         // Another thread may have loaded them while this one waited.
@@ -89,7 +88,7 @@ impl Shared {
                 }
                 state.sealed.of_index(&index).filter(open).map(|bucket| bucket.row.number).collect()
             };
-            // An open bucket holds its copies. Read again, the bucket would have others.
+            // An open bucket shares `copies` with its row; a row read again from the catalog would have its own.
             open.into_iter().for_each(|number| self.readers.close(number));
             let mut state = self.state();
             if state.compaction_requests > 0 {

@@ -212,7 +212,7 @@ impl StoreOptions {
         if self.sealers == 0 { cores() } else { self.sealers }
     }
 
-    /// Maximum number of full slabs in memory, regardless of the number of pipeline sets.
+    /// Maximum memory of unsealed slabs, as a number of full slabs, regardless of the number of pipeline sets.
     pub(crate) fn unsealed_limit(&self) -> usize {
         if self.unsealed_slabs_max == 0 { self.sealer_threads() + 1 } else { self.unsealed_slabs_max }
     }

@@ -227,8 +227,8 @@ fn load_deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
-/// Adds all live buckets of the catalog, whose rows are verified with this. Nothing else changes the catalog meanwhile.
-/// Returns the numbers of those that were sealed beyond the position of their index.
+/// Adds all live buckets of the catalog; reading their rows verifies these. Nothing else changes the catalog at that
+/// time. Returns the numbers of those that were sealed beyond the position of their index.
 fn load_live_buckets(
     state: &mut State,
     catalog: &Catalog,

@@ -269,7 +269,8 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     let is_stored = |row: &BucketRow| row.state == BucketState::Live && row.object_bytes > 0;
     assert!(rows.iter().all(is_stored), "objects are stored before their rows");
     let is_sealed = |index: &str, _: &UnloadedIndex| rows.iter().any(|row| row.index == index);
-    // Read before the lock of commits, for which others wait. Under it, they stay in memory.
+    // The rows are read before the commit lock is taken, because other threads wait for that lock. While it is held,
+    // the rows stay in memory.
     drop(shared.state_with(is_sealed)?);
     let _commit = lock(&shared.commit);
     let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();

@@ -58,8 +58,8 @@ impl Spans {
         self.classes.iter().filter_map(of_class).flatten()
     }
 
-    /// Numbers of all buckets by last time, which `end_of` returns, and number. Whoever needs the first of them reads
-    /// little more than those.
+    /// Numbers of all buckets, ordered by last time, as given by `end_of`, and then by number. A caller that takes only
+    /// the first few reads little more than those.
     pub(crate) fn by_end<'a>(&'a self, end_of: impl Fn(u64) -> i64 + 'a) -> impl Iterator<Item = u64> + 'a {
         let mut classes: Vec<_> = self.classes.values().map(|buckets| buckets.iter().peekable()).collect();
         let mut read = BinaryHeap::new();

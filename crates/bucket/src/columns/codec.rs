@@ -20,7 +20,7 @@ pub(super) const CODES_PACKED: u8 = 1;
 pub(super) const CODES_PLANES: u8 = 2;
 pub(super) const CODES_SKEWED: u8 = 3;
 
-/// Modes up to `DELTA` are those of `crate::integers`; the modes of number chunks follow.
+/// Modes up to `MODE_DELTA` are those of `crate::integers`; the modes of number chunks follow.
 pub(super) const NUMBERS_TIME_OFFSET: u8 = MODE_DELTA + 1;
 pub(super) const NUMBERS_PLANES: u8 = MODE_DELTA + 2;
 pub(super) const NUMBERS_STEP_PLANES: u8 = MODE_DELTA + 3;

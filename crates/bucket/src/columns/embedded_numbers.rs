@@ -157,7 +157,7 @@ fn candidate_splits(texts: &[&[u8]]) -> Vec<NumberSplit> {
     cuts
 }
 
-/// The split texts; `None` if there are too many distinct rests.
+/// The split texts; `None` if a text cannot be split or there are too many distinct rests.
 fn split_all<'t>(texts: &[&'t [u8]], cut: NumberSplit) -> Option<Halves<'t>> {
     let mut halves =
         Halves { split: cut, numbers: Vec::with_capacity(texts.len()), rests: BTreeMap::new(), codes: Vec::new() };

@@ -1,8 +1,8 @@
 //! Entropy coding of number columns in which some values are frequent.
 //!
-//! The upper bits of each number are one of up to 256 symbols. They are coded by rANS (a range coder) with the
-//! frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are nearly random, are
-//! bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
+//! The upper bits of each number are one of up to 256 symbols. They are coded by rANS (range asymmetric numeral
+//! systems) with the frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are
+//! nearly random, are bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
 use bytes::Bytes;
 
@@ -88,7 +88,7 @@ fn normalize_counts(counts: &[u32], total: usize) -> Vec<u32> {
     frequencies
 }
 
-/// Encodes the symbols in reverse order.
+/// Encodes symbols, which are given in reverse order.
 fn encode_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: &[u32], out: &mut Vec<u8>) {
     let starts = cumulative_starts(frequencies);
     let mut states = [STATE_MIN; STATES];

@@ -27,7 +27,7 @@ use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
 
-/// Maximum bytes of one column that are fetched in one range.
+/// Maximum bytes of one column that are fetched ahead together.
 const MAX_READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Maximum bytes of an encoded dictionary besides its texts: two lengths per text and some headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
@@ -94,7 +94,8 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches the chunks of some columns in these pages with a single read.
+    /// Fetches the chunks of some columns in these pages with a single read, except those of columns whose chunks are
+    /// far apart.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,
@@ -257,7 +258,7 @@ impl SlabColumns {
         }
     }
 
-    /// Like [`SlabColumns::shared`], for reading a few values.
+    /// Like [`SlabColumns::shared_dictionary`], for reading a few values.
     pub(super) fn shared_for_few(
         &self,
         source: &ObjectSource,
@@ -302,7 +303,7 @@ impl SlabColumns {
     }
 }
 
-/// Adds the chunks of a column in these pages. The chunk of the first of `pages` is always included.
+/// Adds the ranges of a column's chunks in these pages, up to [`MAX_READ_AHEAD_BYTES`].
 fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range<u64>>) {
     let mut bytes = 0;
     for page in pages {

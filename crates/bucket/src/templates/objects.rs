@@ -85,7 +85,7 @@ impl LiteralBytes {
         LiteralBytes { head: first_eight_bytes(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
     }
 
-    /// Whether `text` continues with these bytes at `at`; `head` is [`first_eight_bytes`] the text from there.
+    /// Whether `text` continues with these bytes at `at`; `head` is [`first_eight_bytes`] of the text from there.
     #[inline]
     fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
         (self.head ^ head) & self.mask == 0
@@ -266,8 +266,8 @@ fn skip_blanks(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The members of the object at `at`, and its end. Blanks may only occur between keys, values and commas; no schema
-/// applies to other objects.
+/// The members of the object at `at`, and its end. Blanks may only follow keys, colons and commas; no schema applies to
+/// other objects.
 fn members_of(text: &[u8], at: usize) -> Option<(Vec<MemberRange>, usize)> {
     let mut members = Vec::new();
     let mut at = at + 1;

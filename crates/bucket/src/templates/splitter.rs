@@ -105,7 +105,7 @@ pub(super) struct SchemaTemplate {
 pub(super) struct TemplateColumn {
     /// Ways of splitting values; for whole events, one for each kind.
     learners: Vec<TemplateLearner>,
-    /// Index in `cutters` of the way for the current value.
+    /// Index in `learners` of the way for the current value.
     learner_index: usize,
     pub(super) templates: Vec<Template>,
     pub(super) codes: Vec<u32>,

@@ -286,8 +286,8 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
     RareTest::Numbers(NumberTest::Bits { shift: 4 * (digits - bytes.len()) as u32, bits })
 }
 
-/// The test for a column of times. A token of two digits occurs in nearly every page; a longer token is a day with its
-/// hour, or a fraction.
+/// The test for a column of times. Years and tokens of two digits occur in nearly every page; any other token is a day
+/// with its hour, or a fraction.
 fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {

@@ -177,7 +177,7 @@ impl TermTable {
         self.scratch = lowered;
     }
 
-    /// Adds a term unchanged.
+    /// Adds a term as it is, truncated if it is too long.
     pub(crate) fn add_term(&mut self, term: &[u8]) {
         let term = truncate_term(term);
         let pair = load_pair(term);

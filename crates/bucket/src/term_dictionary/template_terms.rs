@@ -159,7 +159,7 @@ impl EdgeTraits {
     }
 }
 
-/// Reach of each column. That of a template column follows from the columns of its variables, which come later.
+/// Edge traits of each column. Those of a template column follow from the columns of its variables, which come later.
 fn column_edge_traits(slab: &TemplateSlab) -> Vec<EdgeTraits> {
     let mut reaches = vec![EdgeTraits::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {

@@ -210,7 +210,7 @@ fn parse_eight_digits(word: u64) -> Option<i64> {
     if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    // Digits are combined to pairs, pairs to groups of four, and these to eight: each step multiplies the more
+    // Digits are combined into pairs, pairs into groups of four, and these into eight: each step multiplies the more
     // significant part and adds the other.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;

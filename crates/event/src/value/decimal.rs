@@ -93,7 +93,8 @@ impl Decimal {
         }
     }
 
-    /// The decimal in a text of digits with an optional sign and point; `None` for more than 38 digits.
+    /// The decimal in a text of digits with an optional minus sign and point; `None` for other texts and beyond 128
+    /// bits.
     pub fn of_text(text: &str) -> Option<Decimal> {
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));

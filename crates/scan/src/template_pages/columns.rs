@@ -33,7 +33,7 @@ use crate::fields::cells::append_undoubled;
 
 /// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
 const BULK_VALIDATION_DIVISOR: usize = 8;
-/// Number of rows up to which searching for a common column does not pay off.
+/// Minimum number of rows for which searching for a common column pays off.
 const COMMON_COLUMN_ROWS_MIN: usize = 64;
 
 /// A metadata field of a slab: its distinct texts, and the text of each metadata code.

@@ -1,13 +1,13 @@
 //! Automatic extraction on templates: each field is mapped to parts of the template, once per template instead of once
 //! per event.
 //!
-//! The real extraction runs on one text of the template, with a digit in place of each variable. The result applies to
-//! all events of the template if no value can change where keys and values begin and end; the proof uses the bytes
-//! that a column's values contain ([`ValueTraits`]). Templates for which it cannot be proven are extracted from text.
+//! The real extraction runs on one text of the template, with a placeholder for each variable. The result applies to
+//! all events of the template if no value can change where keys and values begin and end; the proof uses the bytes that
+//! a column's values contain ([`ValueTraits`]). Templates for which it cannot be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled
-//! like `rex` ([`super::groups`]). If a source's patterns extract a requested field from another field, all fields of
-//! the source are extracted from text.
+//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
+//! `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one reads what another
+//! extracts, all fields of the source are extracted from text (`AutoExtraction::by_pattern`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -96,7 +96,7 @@ pub(super) fn template_locations(
     told.collect()
 }
 
-/// Whether texts of the template may be parsed as JSON, where a field can have several values.
+/// Whether texts of the template may be parsed as JSON, XML or a table, where a field can have several values.
 pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: AutoExtraction) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
@@ -198,7 +198,7 @@ impl<'a> Sample<'a> {
         match self.template.parts.first()? {
             TemplatePart::Literal(literal) => {
                 let text = std::str::from_utf8(literal).ok()?.trim_start();
-                // If the text so far is blank, the next part decides.
+                // After a blank literal, the answer depends on the next part.
                 text.chars().next().map(|first| first == '{')
             }
             TemplatePart::Variable(column) => {

@@ -6,9 +6,8 @@
 //! escape; elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of
 //! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
-//! If nothing can be proven for a variable, only the fields concerned are affected: if a string may contain escapes
-//! that the template cannot resolve, its path is read from the text; if a key contains a variable, so are the paths
-//! that the key may form.
+//! If that cannot be proven for a variable, all fields of the template are read from the text. If only single fields
+//! are in doubt, only these are: fields with several values, and paths that a key with a variable may form.
 //!
 //! Not here: `key=value` ([`super::fields`]).
 

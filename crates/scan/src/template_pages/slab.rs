@@ -253,7 +253,7 @@ impl Slab {
         self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
     }
 
-    /// Location of a field before search-time rules; `None` for a field that is not read.
+    /// Location of a field as it is extracted, before aliases and calculations; `None` for a field that is not read.
     pub(super) fn stored_field(&self, name: &str) -> Option<&FieldLocations> {
         self.fields.get(name).map(Arc::as_ref)
     }
@@ -296,7 +296,7 @@ impl Slab {
         self.computed.as_deref()
     }
 
-    /// Fields that computed fields read.
+    /// Fields that computed fields read, and tested fields that patterns produce.
     pub(super) fn computed_inputs(&self) -> &[String] {
         &self.computed_of
     }
@@ -569,7 +569,8 @@ fn repeatable_columns(places: &[ValueLocation]) -> Vec<u32> {
     columns
 }
 
-/// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction.
+/// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction. With
+/// `joins`, a field found twice is read from the text.
 fn apply_reports(
     reports: &[ReportPlanner<'_>],
     template: &PlannedTemplate<'_>,

@@ -91,7 +91,7 @@ fn is_sealing(state: &State) -> bool {
     state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)))
 }
 
-/// Lets others have the state before an examination of many buckets goes on.
+/// Releases the state to other threads before the examination of many buckets continues.
 fn release_briefly<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
     drop(state);
     std::thread::yield_now();

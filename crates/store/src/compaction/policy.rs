@@ -21,14 +21,14 @@ use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 
-/// Buckets that are looked at in one go, while appends wait; many more than merge at once, so that each go gets
-/// further.
+/// Maximum number of buckets examined at a time, while appends wait; many more than one merge takes, so that every
+/// examination makes progress.
 const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 
 /// Minimum number of inputs of a merge on request.
 const INPUTS_MIN: usize = 2;
 
-/// A bucket is rewritten in the background if at least one of this many of its events is deleted.
+/// A bucket is rewritten in the background if at least one in this many of its events is deleted.
 const REWRITE_DIVISOR: u64 = 4;
 
 /// The origin of a merge request.
@@ -88,9 +88,9 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at
-    /// most as many buckets earlier as merge at once. Where the groups begin may differ from an examination of the
-    /// whole index, which finds other merges of the same kind.
+    /// The first merge at an unexamined place. A change can make only a merge of neighbouring buckets due, which begins
+    /// at most as many buckets earlier as one merge takes. Groups may begin at other buckets than in an examination of
+    /// the whole index, so that other merges of the same kind are found.
     fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found before and not done is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
@@ -122,8 +122,8 @@ impl<'a> Examination<'a> {
         self.state.sealed.place_before(self.index, place, most)
     }
 
-    /// Looks at the buckets from `begin` on until the group at `through`, and those at the unexamined places after it,
-    /// have ended. Places that are far away are left.
+    /// Examines the buckets from `begin` on, up to the end of the group at `through` and of the groups at nearby
+    /// unexamined places after it. Places farther away are left for another call.
     fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
         let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);
@@ -498,12 +498,12 @@ mod tests {
         state.add_sealed(SealedBucket::new(row(3_001, 20)));
         let (merged, few) = choose(&mut state);
         assert!(merged == 0 && few <= 11, "{few}");
-        // Two places far from each other, and what was there need not have been merged.
+        // Two places far from each other, where buckets are removed without a merge.
         [1_000, 2_000, 2_001].into_iter().for_each(|number| state.sealed.remove(number));
         state.add_sealed(SealedBucket::new(row(3_002, 20)));
         let (merged, few) = choose(&mut state);
         assert!(merged == 0 && few <= 50, "{few}");
-        // Small ones in place of large ones merge.
+        // Small buckets in place of large ones are merged.
         for number in 500..506 {
             state.sealed.remove(number);
             state.add_sealed(SealedBucket::new(row(number, 5)));

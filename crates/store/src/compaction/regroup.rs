@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// A page with the given texts; event times and index times are their lengths.
+    /// A page with the given texts; event times are their lengths, index times ten times as much.
     fn page(host: &str, texts: &[&str]) -> Page {
         let ends = texts.iter().scan(0, |end, text| {
             *end += text.len() as u32;

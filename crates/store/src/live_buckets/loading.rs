@@ -139,7 +139,7 @@ mod tests {
         (live, missing.into_iter().map(|index| index.to_string()).collect())
     }
 
-    /// Sets and sums, however they came about.
+    /// The sets and sums as text, to compare buckets that were loaded with buckets that were added.
     fn contents(live: &LiveBuckets) -> String {
         let numbers: Vec<u64> = live.buckets.keys().copied().collect();
         format!("{numbers:?} {:?} {:?} {:?} {:?}", live.indexes, live.with_deletions, live.thawed, live.copies)
@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn an_index_with_a_bucket_in_motion_is_named_if_its_rows_are_not_in_memory() {
-        // The rows of an index stay once it is known that one is in motion; later ones are named.
+        // The rows of an index stay in memory once one of its buckets is known to be in motion. If they were left in
+        // the catalog before, the index is named.
         for (number, named) in [(1, false), (1_000, true)] {
             let (live, missing) = loaded(10, |bucket| bucket.row.number == number);
             let index = buckets().find(|bucket| bucket.row.number == number).map(|bucket| bucket.row.index).unwrap();

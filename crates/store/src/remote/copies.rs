@@ -21,12 +21,13 @@ use crate::sync::lock;
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
-/// The first read of a bucket object covers its last bytes, one of this many. The metadata of all slabs is about this
-/// share of the object.
+/// The first read of a bucket object covers its end: one in this many of its bytes, which is about the share of the
+/// metadata of all slabs.
 const TAIL_DIVISOR: u64 = 200;
-/// Minimum of that: what a reader of a bucket fetches first.
+/// Minimum size of that read: the bytes that a reader of a bucket fetches first.
 const OBJECT_END_BYTES: u64 = 64 << 10;
-/// The block checksums behind an object, and the tags of an encrypted one, are each one of this many of its bytes.
+/// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the
+/// object.
 const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID_SETTING: &str = "store_id";

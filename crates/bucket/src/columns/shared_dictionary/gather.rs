@@ -117,8 +117,8 @@ impl SharedColumns {
         (!self.groups[at].is_abandoned).then_some(at)
     }
 
-    /// Adds a unit of a slab, after the slab's layout was passed to `wait`. `ordinary_bytes` is the unit's size in the
-    /// ordinary form.
+    /// Adds a unit of a slab, after the slab's layout was passed to [`SharedColumns::defer_layout`]. `ordinary_bytes`
+    /// is the unit's size in the ordinary form.
     pub(crate) fn add(
         &mut self,
         slab: usize,
@@ -183,7 +183,7 @@ impl SharedColumns {
         self.deferred_layouts.push((slab, layout));
     }
 
-    /// Writes every group. Returns the layouts of the waiting slabs, complete and ready to be written.
+    /// Writes every group. Returns the deferred layouts, complete and ready to be written.
     pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, Layout)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;

@@ -26,7 +26,7 @@ const MAX_RUN_ENTRIES: usize = 1 << 16;
 const MAX_RUN_BYTES: usize = MAX_RUN_ENTRIES * (MAX_ENTRY_BITS as usize / 8 + 8);
 /// Maximum bytes of a directory: a length per run, the form of the entries, and headers.
 const MAX_DIRECTORY_BYTES: usize = 5 * MAX_SHARED_ENTRIES + 1_024;
-/// If at least one in this many runs is in memory, the whole dictionary is worth reading.
+/// If more than one in this many runs is in memory, the whole dictionary is worth reading.
 const MANY_RUNS: usize = 4;
 
 /// Writes entries, which ascend, as runs and their directory.

@@ -426,7 +426,7 @@ impl OutlineSplitter<'_, '_> {
     }
 
     /// Adds variables for those pairs of a run that come in the order of the keys, from the blank before the first
-    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing.
+    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing or quoted differently.
     fn process_known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
