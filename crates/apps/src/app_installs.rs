@@ -2,7 +2,7 @@
 //!
 //! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and gets its
 //! place by one rename. A node that is killed meanwhile has the app as it was before. An update replaces the whole app
-//! but `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
+//! except `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
 //!
 //! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
 

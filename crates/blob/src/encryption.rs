@@ -12,7 +12,9 @@
 //! key id       32 bytes, padded with zeros
 //! length       of the plaintext, 8 bytes
 //! magic        "QRYENC01"
-//! ``` The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Object
+//! ```
+//!
+//! The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Object
 //! name, length and key id are authenticated with the data key, so that swapped blocks or objects and truncated objects
 //! are detected.
 //!

@@ -5,16 +5,16 @@ use crate::digest::check_bucket_digest;
 use crate::transaction::{CatalogTransaction, StepResult};
 use crate::{BucketRow, Catalog, CatalogError};
 
-/// Buckets of a page.
+/// Maximum number of buckets of a page.
 const PAGE_BUCKETS_MAX: u32 = 4_096;
-/// Before the first number as it is stored, whatever damage has done to it.
+/// Smaller than every stored number, even a damaged one.
 const BEFORE_ALL: u64 = i64::MIN.cast_unsigned();
 
-/// The buckets of a catalog that nothing changes meanwhile.
+/// All buckets of a catalog, read page by page; the catalog must not change meanwhile.
 #[derive(Debug)]
 pub struct BucketPages<'a> {
     catalog: &'a Catalog,
-    /// Buckets of a page.
+    /// Maximum number of buckets of a page.
     pub(crate) most: u32,
     /// Number of the last bucket that was read.
     last: u64,
@@ -30,12 +30,12 @@ impl Catalog {
     }
 }
 
-/// The live buckets of an index that nothing changes meanwhile.
+/// The live buckets of an index, read page by page; they must not change meanwhile.
 #[derive(Debug)]
 pub struct LivePages<'a> {
     catalog: &'a Catalog,
     index: String,
-    /// Buckets of a page.
+    /// Maximum number of buckets of a page.
     pub(crate) most: u32,
     /// Number of the last bucket that was read.
     last: u64,

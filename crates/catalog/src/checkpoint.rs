@@ -118,7 +118,7 @@ impl Catalog {
         })
     }
 
-    /// Possible identities of a file that starts with `head` that have checkpoints.
+    /// The identities with checkpoints that a file starting with `head` may have.
     fn known_identities(&self, head: &[u8], salt: &str) -> Result<Vec<SourceIdentity>, CatalogError> {
         let mut heads = self.heads.lock();
         if heads.is_none() || !self.heads.is_writer {

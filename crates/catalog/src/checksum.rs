@@ -93,7 +93,7 @@ pub(crate) fn known_sum(act: &CatalogTransaction<'_>, select: &str, key: &[Value
     Ok(act.row(select, key, |row| row.take::<Option<i64>>(0))?.flatten().unwrap_or(0))
 }
 
-/// Runs a `DELETE … RETURNING checksum`.
+/// Runs a `DELETE … RETURNING checksum` and updates the digest.
 pub(crate) fn delete_rows(
     act: &CatalogTransaction<'_>,
     table: Table,

@@ -47,7 +47,7 @@ impl Catalog {
     }
 
     /// Ends a rebuild: retires the buckets whose stem another bucket replaces, and advances the sealing position of
-    /// each index to the largest bucket number. Returns how many buckets were retired.
+    /// each index to the largest bucket number of the catalog. Returns how many buckets were retired.
     pub fn end_rebuild(&self, stem: &dyn Fn(&BucketRow) -> String) -> Result<u64, CatalogError> {
         let live = self.buckets(BucketState::Live)?;
         let max = self.bucket_number_max()?;

@@ -41,7 +41,7 @@ pub enum RemoteState {
     Uploading,
     /// Both the local copy and the remote one.
     Uploaded,
-    /// Only the remote copy; the local objects are being deleted.
+    /// Only the remote copy; the local objects are being deleted or restored.
     Evicting,
     /// Only the remote copy; the local objects are deleted.
     Evicted,

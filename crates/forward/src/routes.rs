@@ -128,8 +128,8 @@ impl Routes {
                 continue;
             }
             let meta = &batch.metas[meta];
-            // The event joins the last part that has one of its groups, if all groups are the same; otherwise a group
-            // would receive its events out of order.
+            // The event may join only the last part that shares a group with it, and only if both have the same groups;
+            // otherwise a group would receive its events out of order.
             let is_shared = |(known, part): &(Groups, EventBatch)| {
                 known & groups != 0 && part.metas.first().is_some_and(|first| first.index == meta.index)
             };

@@ -56,8 +56,8 @@ struct Port {
     served: JoinHandle<()>,
 }
 
-/// Listens on `requested`, or, if tokens exist, on the address in inputs.conf. Returns `None` if inputs.conf disables
-/// the collector, or if no address was requested and no token exists.
+/// Listens on `requested`, or, if tokens exist, on the loopback address with the port of inputs.conf. Returns `None` if
+/// inputs.conf disables the collector, or if no address was requested and no token exists.
 pub async fn listen(
     data_dir: &Path,
     requested: Option<SocketAddr>,

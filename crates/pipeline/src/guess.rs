@@ -53,7 +53,7 @@ const HEAD_LINES: usize = 5;
 struct VendorFormat {
     shape: Shape,
     sourcetype: &'static str,
-    /// Minimum percentage of lines that match; the other lines continue previous ones.
+    /// Minimum percentage of matching lines among those that may start an event.
     percent: usize,
     /// Whether the format has delimited columns, whose quoted values may contain line feeds.
     is_columns: bool,
@@ -261,7 +261,7 @@ fn unindented_lines<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     lines.iter().enumerate().filter(is_begin).map(|(_, line)| *line).collect()
 }
 
-/// Sourcetype of delimited text, which the name of the file must confirm.
+/// Sourcetype of delimited text that the extension of a file's name indicates.
 fn delimited_sourcetype(source: &str) -> Option<&'static str> {
     let extension = source.rsplit('.').next().unwrap_or_default();
     ["csv", "tsv"].into_iter().find(|known| extension.eq_ignore_ascii_case(known))

@@ -133,7 +133,7 @@ impl HeaderRules {
     }
 }
 
-/// A column title as a field name: characters other than letters and digits become `_`, except those in `kept`.
+/// A column title as a field name: characters other than letters, digits, `.` and those in `kept` become `_`.
 fn field_name(title: &str, kept: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '_') || kept.contains(letter);
     title.trim().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()

@@ -112,7 +112,7 @@ pub fn preview(
 }
 
 impl Preview {
-    /// A props.conf stanza with which such a file is read as in this preview.
+    /// A props.conf stanza with the main settings for events and times that this preview used.
     pub fn props_conf(&self) -> String {
         let settings = &self.settings;
         let mut text = format!("[{}]\n", self.sourcetype);

@@ -5,11 +5,10 @@
 //! rejected, and so is a time that differs from the previous one by more than `MAX_DIFF_SECS_*` and has another form
 //! than most times of the source.
 //!
-//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the
-//! order, by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid
-//! in one order only; a time that in only one order is near now or the file's modification time, or is not in the
-//! future; other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in
-//! Splunk.
+//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the order,
+//! by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid in one
+//! order only; a time that in only one order is near now or the file's modification time, or within `MAX_DAYS_*`; other
+//! files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk.
 //!
 //! Not here: dates in file names.
 
@@ -27,10 +26,11 @@ use crate::pipeline::PipelineContext;
 use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliases, swap_day_and_month};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
-/// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
+/// Default of `MAX_TIMESTAMP_LOOKAHEAD`. Unless the value is smaller, a time under a key of a JSON object is found at
+/// any position.
 const DEFAULT_LOOKAHEAD: usize = 128;
-/// Minimum lead of the usual form over other forms, in lines, for which that form is searched for if another yields no
-/// acceptable time.
+/// Minimum lead, in lines, of the most frequent form over the others. With this lead, a time in that form is searched
+/// for if a time in another form is not acceptable.
 const MAJORITY_VOTES_MIN: u32 = 3;
 
 /// Maximum bytes that are read ahead at a time to find the order of dates.
@@ -96,7 +96,8 @@ impl TimeHistory {
         self.usual.filter(|_| self.votes >= MAJORITY_VOTES_MIN)
     }
 
-    /// Counts a form, even if its time is rejected: otherwise the first line's form would remain the usual one forever.
+    /// Counts a form, even if its time is rejected as a jump: otherwise the first line's form would remain the usual
+    /// one forever.
     fn count_form(&mut self, form: Form) {
         if self.usual == Some(form) {
             self.votes = self.votes.saturating_add(1);
@@ -421,7 +422,7 @@ impl Timestamper {
 
     /// The parts of a timestamp, the order in which its date is read, and the order for which it is evidence. If the
     /// source has shown no order yet, an ambiguous date is read in the order in which the time is near now or the
-    /// file's modification time, or is not in the future.
+    /// file's modification time, or within `MAX_DAYS_*`.
     fn apply_known_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
         let parts = stamp.parts;
         let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None, None) };
@@ -462,7 +463,8 @@ impl Timestamper {
         }
     }
 
-    /// `_time` of an event whose text has the timestamp `found`, and whether the time comes from the text.
+    /// `_time` of an event whose text has the timestamp `found`; also returns false if the time is a substitute,
+    /// because the text yields none.
     pub(crate) fn time(&mut self, found: Option<FoundTimestamp>) -> (TimeNs, bool) {
         match self.datetime {
             DatetimeConfig::Current => return (self.now, true),

@@ -138,12 +138,12 @@ impl Scope {
         Ok(Scope { users, app, is_merged })
     }
 
-    /// Whether several objects of one name may be seen, because the namespace names no single user or no app (`-`).
+    /// Whether several objects of one name may be seen, because the namespace covers all users or all apps (`-`).
     pub fn includes_shadowed(&self) -> bool {
         !self.is_merged && (self.app.is_none() || self.users == Users::All)
     }
 
-    /// The place of a new object: private if `is_own` allows that and the namespace has a user, else the app.
+    /// The place of a new object: private if `is_own` is set and the namespace has a user, else the app or the system.
     fn target(&self, is_own: bool) -> Place {
         let app = self.app.clone().unwrap_or_else(|| APP_DEFAULT.to_owned());
         match (&self.users, app.as_str()) {

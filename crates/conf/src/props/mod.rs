@@ -151,7 +151,7 @@ impl PropsResolver {
         &self.indexes
     }
 
-    /// The settings that apply to a combination; unconfigured names have the defaults.
+    /// The settings for a source, host and sourcetype; names without a stanza have the defaults.
     pub fn resolve(&self, source: &str, host: &str, sourcetype: &str) -> PropsSettings {
         let hosts = self.hosts.iter().filter(|stanza| stanza.pattern.matches(host));
         let sources = self.sources.iter().filter(|stanza| stanza.pattern.matches(source));
@@ -170,7 +170,7 @@ impl PropsResolver {
         }
     }
 
-    /// Name of the stanza that determines a setting for a combination; `None` if no stanza sets it.
+    /// Name of the stanza that determines a setting for a source, host and sourcetype; `None` if no stanza sets it.
     pub fn stanza_of(&self, key: &str, source: &str, host: &str, sourcetype: &str) -> Option<&str> {
         let gives = |settings: &Settings| settings.get(key).is_some_and(|value| !value.is_empty());
         let last = |stanzas: &'_ [PatternStanza], text: &str| {

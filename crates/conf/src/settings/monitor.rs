@@ -114,7 +114,7 @@ pub enum CrcSalt {
 }
 
 impl MonitorSettings {
-    /// The enabled stanzas of inputs.conf by name, and errors in the others.
+    /// The valid enabled stanzas of inputs.conf by path, and the errors of the invalid ones.
     pub fn read_all(layers: &Layers) -> (Vec<MonitorSettings>, Vec<String>) {
         let conf = layers.conf("inputs");
         let (mut all, mut wrong) = (Vec::new(), Vec::new());

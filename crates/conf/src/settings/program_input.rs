@@ -34,7 +34,8 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS },
     Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS },
 ];
-/// Section of filters for `[fschange:]`; its prefix must be checked before all others.
+/// Section of filters for `[fschange:]`. It must be the first section of inputs.conf, because `[default]` leaves out
+/// only leading sections that accept any setting.
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[

@@ -72,7 +72,7 @@ pub struct SpoolOptions {
     pub free_bytes_min: u64,
     /// Groups; the position is a group's number.
     pub groups: Vec<GroupOptions>,
-    /// Time to wait for room before events are dropped.
+    /// Time to wait for room before events are dropped; `None` waits without limit.
     pub drop_after: Option<Duration>,
     /// Clock.
     pub clock: SharedClock,
@@ -401,7 +401,7 @@ impl Spool {
         self.room.notify_all();
     }
 
-    /// Syncs and deletes files until the queue is stopped.
+    /// Syncs and deletes files until the queue is stopped or fails.
     pub fn run(&self) {
         loop {
             let mut state = self.lock();
@@ -502,7 +502,7 @@ impl State {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;
         let is_alone = self.groups.iter().all(|group| !needs(group) || !group.blocks);
-        // A group that is the only one is not a clone, and the queue waits for it.
+        // A file that no group has passed yet would be lost entirely, so the queue waits.
         let has_another = self.groups.iter().any(|group| !needs(group));
         if !is_alone || !has_another || !self.groups.iter().any(needs) {
             return false;

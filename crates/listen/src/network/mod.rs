@@ -80,16 +80,16 @@ type SocketKey = (NetworkKind, bool, SocketAddr);
 struct SocketConfig {
     key: SocketKey,
     inputs: Vec<NetworkInput>,
-    /// Of forwarders' ports.
+    /// Accepted tokens; only for forwarders' ports.
     tokens: Option<Arc<[String]>>,
-    /// Of ports with TLS.
+    /// Settings of TLS; only for ports with TLS.
     ssl: Option<SslSettings>,
 }
 
 /// An open socket with the tasks behind it.
 struct OpenSocket {
     wanted: SocketConfig,
-    /// Faults of those of its stanzas that are left out.
+    /// Errors of its stanzas that cannot be used.
     faults: Vec<ListenError>,
     stop: watch::Sender<bool>,
     ended: mpsc::Receiver<()>,

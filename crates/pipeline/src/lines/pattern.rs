@@ -3,7 +3,7 @@
 //! Incomplete text waits in a window. A match counts only once [`FOLLOWING_BYTES_MIN`] follow it, because more text
 //! could change the match; lines therefore do not depend on the division of the stream into chunks. (If a pattern looks
 //! further ahead than that, lines may depend on it.) While no break is found, the window is searched again only after
-//! it has doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
+//! it has doubled or grown by [`FEED_BYTES`], and beyond `TRUNCATE` only its head and a short tail are kept.
 
 use memchr::memchr2_iter;
 use quarry_stdx::Fault;
@@ -15,7 +15,7 @@ use crate::pattern::{BreakMatch, Groups, Pattern};
 const FOLLOWING_BYTES_MIN: usize = 512;
 /// Number of trailing bytes of an over-long line that are searched for its break.
 const TAIL_BYTES: usize = 8 << 10;
-/// Number of new bytes that justify another search.
+/// Minimum number of new bytes that justify another search.
 const SEARCH_STEP_BYTES: usize = 4 << 10;
 /// Number of bytes of a chunk consumed at once, so that the window stays small for any chunk size.
 const FEED_BYTES: usize = 64 << 10;

@@ -31,7 +31,7 @@ pub(crate) struct RecordLines {
     /// The name of the list in quotes, as it appears in the wrapper.
     name: Vec<u8>,
     limit: usize,
-    /// Text not yet part of a line; its first `front` bytes are finished.
+    /// Buffered text; its first `front` bytes belong to lines already passed on.
     window: Vec<u8>,
     front: usize,
     /// Offset of the first byte of the text.
@@ -77,7 +77,7 @@ impl RecordLines {
         &self.window[self.front..]
     }
 
-    /// Passes complete objects and lines to `sink`. `is_all`: no bytes follow for now.
+    /// Passes complete objects and lines to `sink`. `is_all` means that no more bytes follow.
     fn scan(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
         loop {
             let goes_on = match self.place {

@@ -136,7 +136,7 @@ impl Recogniser {
             let day_first = (DateOrder::DayMonthYear, date(year, second, first));
             let month_first = (DateOrder::MonthDayYear, date(year, first, second));
             // In dates with points, the day comes first; in others, the month (American order), unless only the other
-            // order yields a valid date.
+            // order is valid, or is that of the source's dates.
             let orders = if separator == b'.' { [day_first, month_first] } else { [month_first, day_first] };
             self.in_order(&orders)?
         } else {

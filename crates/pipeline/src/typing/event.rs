@@ -35,7 +35,7 @@ pub(crate) struct TypedEvent {
     pub(crate) is_dropped: bool,
     /// Whether a text exceeded its limit and was cut.
     pub(crate) is_truncated: bool,
-    /// User-defined keys.
+    /// Values of [`Key::Other`] by name.
     others: Vec<(String, String)>,
 }
 

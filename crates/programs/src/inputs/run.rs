@@ -21,7 +21,7 @@ use crate::group::{Pipes, Program, ProgramGroup, spawn};
 const READ_BYTES: usize = 64 << 10;
 /// Interval at which a wait for output checks for shutdown.
 const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Ticks without output after which the last event is complete.
+/// Number of [`SHUTDOWN_CHECK_INTERVAL`]s without output after which the last event is complete.
 const QUIET_TICKS: usize = 10;
 /// Time within which a program must terminate when asked; its output is read until then.
 const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;
@@ -137,7 +137,7 @@ impl Task {
 }
 
 impl Run<'_> {
-    /// Reads until the output ends, or until the time to terminate has passed.
+    /// Reads until the output and the program have ended, or until the time to terminate has passed.
     fn read(
         &mut self,
         group: &mut ProgramGroup,
