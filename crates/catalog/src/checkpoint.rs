@@ -17,7 +17,7 @@ use crate::{Catalog, CatalogError};
 
 /// Maximum bytes at the start of a file that identify it.
 pub const HEAD_BYTES_MAX: usize = 256;
-/// Maximum bytes before an offset that verify the file.
+/// Maximum number of bytes before an offset that are hashed to verify the file.
 pub const TAIL_BYTES_MAX: usize = 256;
 
 /// Hash of a file's head and a salt.
@@ -58,7 +58,7 @@ pub struct FileCheckpoint {
     pub key: CheckpointKey,
     /// Bytes hashed for the identity: at most [`HEAD_BYTES_MAX`].
     pub head_bytes: u32,
-    /// Number of bytes of the (decompressed) file whose events are stored.
+    /// Offset in the (decompressed) file up to which events are stored.
     pub offset: u64,
     /// [`tail_hash`] of the bytes before `offset`.
     pub tail_hash: u64,

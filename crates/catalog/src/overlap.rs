@@ -97,8 +97,8 @@ fn class_sql() -> String {
     class + &format!(" ELSE {} END", SPAN_BITS.len())
 }
 
-/// The statement for this many index names. Its parameters are the first and the last instant of the range, for each
-/// class but the last the earliest start of a bucket that can reach into the range, and the names.
+/// The statement for this many index names. Its parameters are, in this order: the first and the last instant of the
+/// range; for each class but the last, the earliest start of a bucket that can reach into the range; the names.
 fn statement(names: usize) -> String {
     let (class, names) = (class_sql(), placeholders(3 + SPAN_BITS.len(), names));
     let of_class = |number: usize| {

@@ -327,7 +327,7 @@ fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     }
 }
 
-/// Number of lines of a growing file below which later lines may have another form.
+/// Below this number of lines in a growing file, the guess assumes that later lines may have another form.
 const FEW_LINES_MAX: usize = 100;
 
 /// Maximum average number of lines per event; with more, the file is a collection of lines with occasional dates.
