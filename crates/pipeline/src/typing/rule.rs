@@ -48,7 +48,7 @@ struct MatchRule {
 /// Effect of a match.
 #[derive(Debug)]
 enum MatchEffect {
-    /// Adds fields or, with `replaces`, replaces existing ones.
+    /// Adds fields; with `replaces`, all existing fields are removed first.
     Fields {
         pairs: Vec<(Template, Template)>,
         replaces: bool,
