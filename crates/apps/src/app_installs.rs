@@ -40,7 +40,7 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 pub struct AppInstall {
     /// Absolute path of the archive on the node.
     pub archive: PathBuf,
-    /// Name of the app instead of the one of the archive's folder.
+    /// Name for the app; `None` takes the name of the archive's folder.
     pub name: Option<String>,
     /// Whether an app of this name is replaced.
     pub is_update: bool,

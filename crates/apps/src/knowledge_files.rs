@@ -34,7 +34,7 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Combines a configuration with the data models at a location that may be read.
+    /// Combines a configuration with those data models at a location that `readable` includes.
     pub fn new(layers: &Layers, place: KnowledgeLocation<'_>, readable: &Readable) -> KnowledgeFiles {
         let models = match place {
             KnowledgeLocation::None => BTreeMap::new(),

@@ -89,7 +89,7 @@ struct Counters {
 /// Blocks of a file, as a bit set.
 type BlockSet = u128;
 
-/// A file: the name of its object and its number within it.
+/// Key of a file: the name of the object, and the number of the file within the object.
 type Key = (Arc<str>, u32);
 
 /// State of a file.
@@ -207,7 +207,7 @@ impl BlockCache {
         }
     }
 
-    /// Nanoseconds since a reading of the clock.
+    /// Nanoseconds since `start`, an earlier reading of the clock.
     fn waited_since(&self, start: i64) -> u64 {
         u64::try_from(self.clock.elapsed_ns() - start).unwrap_or(0)
     }

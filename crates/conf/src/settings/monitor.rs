@@ -98,7 +98,7 @@ pub struct MonitorSettings {
     pub crc_salt: CrcSalt,
     /// Idle seconds after which an unterminated last line becomes an event.
     pub close_after_seconds: u64,
-    /// Whether an incomplete event also waits that long.
+    /// Whether an event that further lines may join also waits that long.
     pub extra_wait: bool,
 }
 

@@ -226,7 +226,7 @@ pub struct OutputSettings {
     pub queue_bytes: usize,
     /// Index patterns in order, with whether matching indexes are sent.
     pub index_filters: Vec<(String, bool)>,
-    /// Seconds to wait for room in the queue before events are dropped.
+    /// Seconds to wait for room in the queue before events are dropped; `None` waits without limit.
     pub drop_after_seconds: Option<u64>,
     /// Errors, as messages.
     pub faults: Vec<String>,

@@ -64,7 +64,7 @@ pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), 
     Ok(())
 }
 
-/// File name for an input whose name may contain characters that file names must not.
+/// File name for an input, whose own name may contain characters that are not allowed in file names.
 pub(super) fn file_name(name: &str) -> String {
     let plain: String =
         name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();
