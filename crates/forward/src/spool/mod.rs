@@ -380,7 +380,7 @@ impl Spool {
         Ok(())
     }
 
-    /// A group no longer needs records up to a number.
+    /// Records that a group no longer needs the records up to a number.
     pub fn acknowledge(&self, group: usize, number: u64) -> Result<(), ForwardError> {
         let mut state = self.lock();
         let Some(group) = state.groups.get_mut(group).filter(|group| group.cursor < number) else { return Ok(()) };
