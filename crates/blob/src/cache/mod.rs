@@ -72,7 +72,7 @@ pub struct CacheStats {
     pub bytes_evicted: u64,
     /// Damaged blocks that were fetched again.
     pub damaged_blocks: u64,
-    /// Blocks that could not be written.
+    /// Runs of blocks that could not be written.
     pub failed_writes: u64,
 }
 
@@ -278,7 +278,7 @@ impl BlockCache {
         })
     }
 
-    /// Waits until a fetch ends.
+    /// Waits until a fetch ends, but at most [`FETCH_WAIT`].
     fn wait(&self) {
         let state = lock(&self.state);
         drop(self.fetched.wait_timeout(state, FETCH_WAIT).unwrap_or_else(PoisonError::into_inner));
@@ -497,7 +497,7 @@ impl CachedObject {
         Ok(blocks)
     }
 
-    /// Adds the missing blocks to `found`.
+    /// Adds the blocks to `found`: reads those in the cache and fetches the others.
     fn add_missing(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
         let mut left = blocks.clone();
         while !left.is_empty() {
