@@ -34,7 +34,7 @@ pub(crate) struct Limits {
     pub(crate) forbidden: AtomicU64,
     /// Datagrams dropped by the system.
     pub(crate) dropped: AtomicU64,
-    /// Events accepted by the store that it failed to write.
+    /// Batches of events lost because the store failed to write them.
     pub(crate) lost: AtomicU64,
     /// Events of forwarders that were dropped because their index is missing or does not accept them.
     pub(crate) without_index: AtomicU64,

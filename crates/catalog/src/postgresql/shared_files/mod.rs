@@ -290,7 +290,7 @@ impl SharedFileTable {
         })
     }
 
-    /// Runs `work` in the session that changes files; repeats it after a lost connection.
+    /// Runs `work` in the session that changes files; retries it after a lost connection or another transient failure.
     fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> StepResult<T>) -> Result<T, CatalogError> {
         let mut writer = lock(&self.writer);
         let mut patience = RetryWait { since, ..self.database.retry_wait(self.database.place.wait) };
