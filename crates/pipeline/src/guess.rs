@@ -158,7 +158,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
         return Guess::new(PLAIN_SOURCETYPE, "there are no lines");
     }
     let found = match delimited_sourcetype(source) {
-        // Cells of a table may look like lines of other logs, so only formats with columns are tried.
+        // Cells of a table may look like lines of other logs, so formats with columns are tried first.
         Some(sourcetype) => guess_by_vendor(&lines, |found| found.is_columns)
             .or_else(|| guess_by_columns(&lines, sourcetype))
             .or_else(|| guess_by_shape(&lines)),

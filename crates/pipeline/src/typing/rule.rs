@@ -147,7 +147,8 @@ impl MatchRule {
         }
     }
 
-    /// Applies the rule's effect to each match; returns whether the pattern matched.
+    /// Applies the rule's effect to the first match, or to all matches if the rule repeats; without a match, writes the
+    /// default. Returns whether the pattern matched.
     fn apply(&self, event: &mut TypedEvent, groups: &mut Groups) -> bool {
         // The source text is moved out of the event while the event is written.
         let source: String = match &self.source {
