@@ -333,7 +333,7 @@ const FEW_LINES_MAX: usize = 100;
 /// Maximum average number of lines per event; with more, the file is a collection of lines with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;
 
-/// A file name without directories, extensions, dates and numbers.
+/// A file name without directories and extensions, and without digits, dashes and underscores at its end.
 fn file_stem(source: &str) -> Option<String> {
     let name = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let name = name.trim_start_matches('.');

@@ -8,7 +8,7 @@ use quarry_conf::{PropsSettings, TypingSettings};
 
 use crate::PipelineError;
 
-/// Maximum number of settings skipped per source; if more are invalid, all rules of the source are ignored.
+/// Maximum number of settings skipped per source; if more are invalid, no value is built.
 const SKIPPED_SETTINGS_MAX: usize = 64;
 
 /// Builds a value from settings, skipping unusable ones; also returns the error of the first skipped setting. `None`
