@@ -51,7 +51,7 @@ pub struct AppInstall {
 pub struct InstalledApp {
     /// The app.
     pub app: LocalApp,
-    /// Whether there was none of this name before.
+    /// Whether no app of this name was installed before.
     pub is_new: bool,
 }
 

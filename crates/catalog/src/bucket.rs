@@ -180,7 +180,7 @@ impl Catalog {
         self.write(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
     }
 
-    /// A bucket whose seal began but has not ended.
+    /// The bucket of this number, if its seal has begun but not ended.
     pub fn unfinished_seal(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
         self.read(|act| one_bucket(act, "bucket.number = ?1 AND bucket.state = 0", values![number.cast_signed()]))
     }

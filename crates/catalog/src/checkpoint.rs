@@ -51,7 +51,8 @@ pub struct CheckpointKey {
     pub variant: u32,
 }
 
-/// Stored read position of a file. Inputs keep the first bytes of the file; this has only their hash.
+/// Stored read position of a file. It has only a hash of the file's first bytes, while inputs keep the bytes
+/// themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
     /// Identifies the file.

@@ -74,7 +74,7 @@ fn overlapping(act: &CatalogTransaction<'_>, indexes: &[&str], range: &TimeRange
     Ok(found)
 }
 
-/// The last instant in the range; `None` if it has none.
+/// The last instant before the end of the range; `None` if there is none.
 fn last_instant(range: &TimeRange) -> Option<i64> {
     match range.latest {
         None => Some(i64::MAX),

@@ -316,8 +316,8 @@ impl FallbackStamps {
         slot.get_or_insert(stamp);
     }
 
-    /// A number before `stamp`, if as an epoch it can be the same moment as `stamp` in some time zone, because an epoch
-    /// needs no zone; otherwise `stamp`. A timestamp that names its zone is kept.
+    /// The recorded epoch instead of `stamp`, if both can be the same moment in some time zone, because an epoch needs
+    /// no zone; otherwise `stamp`. A timestamp that names its zone is kept.
     fn replacement_for(&self, stamp: Stamp) -> Stamp {
         let Some(epoch) = self.epoch else { return stamp };
         let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };

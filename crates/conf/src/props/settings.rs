@@ -151,7 +151,7 @@ pub enum HeaderMode {
 pub enum ExtraTimeFields {
     /// `date_hour` and similar fields, and fractions of seconds.
     All,
-    /// Parts of seconds only.
+    /// Fractions of seconds only.
     SubSeconds,
     /// No fields, and times in whole seconds.
     None,

@@ -1,7 +1,7 @@
 //! inputs.conf stanzas of listening inputs: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
-//! `[splunktcp-ssl:PORT]`, and the certificates of `[SSL]`. `[splunktcp]` is accepted, but has no effect.
+//! `[splunktcp-ssl:PORT]`, and `[SSL]`. `[splunktcp]` is accepted, but has no effect.
 //!
-//! Not here: binding ports, resolving addresses, certificates.
+//! Not here: binding ports, resolving addresses, loading certificates.
 
 use std::net::SocketAddr;
 
@@ -233,7 +233,8 @@ impl NetworkInputSettings {
 }
 
 impl NetworkInput {
-    /// A forwarder port on the given address, with the settings of its `[splunktcp://PORT]`, or else the defaults.
+    /// A forwarder port on the given address, with the settings of the stanza `[splunktcp://PORT]`, or else the
+    /// defaults.
     pub fn for_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
         let stanza = format!("splunktcp://{port}");
