@@ -40,7 +40,7 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 pub struct AppInstall {
     /// Absolute path of the archive on the node.
     pub archive: PathBuf,
-    /// Name of the app instead of the one of the archive's folder.
+    /// Name for the app; `None` takes the name of the archive's folder.
     pub name: Option<String>,
     /// Whether an app of this name is replaced.
     pub is_update: bool,
@@ -51,7 +51,7 @@ pub struct AppInstall {
 pub struct InstalledApp {
     /// The app.
     pub app: LocalApp,
-    /// Whether there was none of this name before.
+    /// Whether no app of this name was installed before.
     pub is_new: bool,
 }
 

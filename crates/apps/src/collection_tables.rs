@@ -53,8 +53,8 @@ impl Lookups {
         }
     }
 
-    /// The home of the collection that the lookup `name` reads: an app of the view that defines it, else any app or
-    /// `etc/system` if it defines it, else the lookup's app.
+    /// The home of the collection that the lookup `name` reads: an app of the view that defines the collection, else
+    /// any app that does, else `etc/system`; if none does, the app of the lookup.
     fn home(&self, name: &str, collection: &str) -> Result<Home, Fault> {
         let data_dir = self.data_dir().ok_or_else(|| no_data_dir("collections"))?;
         let system = data_dir.join("etc/system");

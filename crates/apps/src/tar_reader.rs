@@ -11,7 +11,7 @@ const BLOCK: usize = 512;
 const ATTRIBUTES_BYTES_MAX: u64 = 64 << 10;
 /// Maximum headers of an entry: its own, and those of a long name, a long target and attributes before it.
 const HEADERS_MAX: usize = 8;
-/// Maximum bytes read after the end of an archive, because writers pad archives to the size of their buffer.
+/// Maximum bytes read after the end of an archive; writers pad archives to the size of their buffer.
 const REST_BYTES_MAX: u64 = 1 << 20;
 
 /// Reason for which an archive cannot be read.

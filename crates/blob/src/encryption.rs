@@ -337,7 +337,7 @@ impl ReadAt for EncryptedObject {
 
     fn take_tail(&self) -> Option<(u64, Bytes)> {
         let (first, bytes) = self.object.take_tail()?;
-        // Checksum blocks are smaller than encrypted ones.
+        // The bytes may begin inside an encrypted block, because checksum blocks are smaller.
         let start = first.next_multiple_of(BLOCK_BYTES);
         let (from, to) = (start - first, self.len.checked_sub(first)?);
         if from >= to {

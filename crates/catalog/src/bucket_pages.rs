@@ -23,8 +23,8 @@ pub struct BucketPages<'a> {
 }
 
 impl Catalog {
-    /// Reads all buckets, whatever their state, ascending by number. This verifies them as
-    /// [`Catalog::check`] does, so a catalog that is opened with [`crate::BucketCheck::WhenRead`] is verified by it.
+    /// Reads all buckets, whatever their state, ascending by number. Verifies them as [`Catalog::check`] does, and thus
+    /// completes the verification of a catalog that was opened with [`crate::BucketCheck::WhenRead`].
     pub fn read_buckets(&self) -> BucketPages<'_> {
         BucketPages { catalog: self, most: PAGE_BUCKETS_MAX, last: BEFORE_ALL, sum: 0 }
     }

@@ -18,7 +18,8 @@ pub(crate) const CHECKSUMS_VERSION: usize = 3;
 /// First schema version with the table of deletions.
 const DELETIONS_VERSION: usize = 5;
 
-/// The moment at which the rows of buckets are verified, which takes most of the time of opening a large catalog.
+/// Time at which the rows of buckets are verified. In a large catalog, verifying them takes most of the time of
+/// opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketCheck {
     /// At opening.

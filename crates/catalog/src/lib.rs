@@ -2,7 +2,7 @@
 //!
 //! One method is one transaction with a meaning in the domain ([`Catalog::commit_seals`], [`Catalog::retire`], …);
 //! there is no table interface. The methods are written once, for every supported database (`connection`). When one
-//! returns, its change is durable. Ids are numbers assigned in order by the store, never random.
+//! returns, its change is durable. The store assigns the numbers of buckets and log records in order, never at random.
 //!
 //! Checksums cover all rows, and a digest covers the checksums of each table (`checksum`): damage is an error, never a
 //! wrong answer.

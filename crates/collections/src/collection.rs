@@ -142,8 +142,8 @@ impl Collection {
         })
     }
 
-    /// Writes documents atomically, replacing those with existing keys; returns their keys. `fill` must pass each
-    /// document to the consumer that is its argument.
+    /// Deletes the `removed` documents and writes new ones, replacing those with existing keys, all atomically; returns
+    /// the keys written. `fill` must pass each document to the consumer that is its argument.
     pub fn save_all(
         &self,
         user: &str,

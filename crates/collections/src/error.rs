@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 /// Error of reading or writing documents; a failed write had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectionError {
-    /// No document has this key.
+    /// No document has this key, or the collection was removed.
     #[error("Could not find object.")]
     Unknown,
     /// A document with this key exists.

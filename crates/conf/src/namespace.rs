@@ -175,7 +175,7 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a namespace; `apps` are all installed apps, with the objects that they share.
+    /// The view of a namespace; `apps` are all enabled apps, with the objects that they share.
     pub fn new(namespace: Namespace, apps: impl IntoIterator<Item = (String, Sharing)>) -> View {
         let others = apps.into_iter().filter(|(app, _)| *app != namespace.app).collect();
         View { namespace, others }

@@ -99,7 +99,7 @@ impl ObjectAccess {
         self.is_listed(self.writers(kind, name), kind, name, user)
     }
 
-    /// Roles that read permissions name, and owners of objects.
+    /// The roles to which the metadata grant reading, and the owners of objects.
     fn names_of_readers(&self) -> (impl Iterator<Item = &String>, impl Iterator<Item = &String>) {
         (self.readers.values().flatten(), self.owners.values())
     }
@@ -138,7 +138,7 @@ pub struct Reader(Option<UserProperties>);
 struct UserProperties {
     /// The user's name, if the user owns an object.
     owner: Option<String>,
-    /// The user's roles that some metadata name.
+    /// Those of the user's roles to which some metadata grant reading.
     roles: BTreeSet<String>,
 }
 

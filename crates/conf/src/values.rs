@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::table::{Row, Section, StanzaName};
 
-/// The settings of one stanza or combination, with the table that types them. A missing, empty or invalid value is
-/// replaced by the row's default.
+/// The settings of one stanza, or those in force for one source, with the table rows that define their types. A
+/// missing, empty or invalid value is replaced by the row's default.
 pub(crate) struct Values<'a> {
     rows: &'static [Row],
     set: BTreeMap<&'a str, &'a str>,

@@ -47,7 +47,7 @@ pub struct OutletFigures {
     pub events: u64,
     /// Bytes of their texts.
     pub bytes: u64,
-    /// Events without a group.
+    /// Events that have no group, or whose index is filtered out.
     pub unsent: u64,
     /// Events with fields too long for any receiver.
     pub oversized: u64,

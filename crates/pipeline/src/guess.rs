@@ -158,7 +158,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
         return Guess::new(PLAIN_SOURCETYPE, "there are no lines");
     }
     let found = match delimited_sourcetype(source) {
-        // Cells of a table may look like lines of other logs, so only formats with columns are tried.
+        // Cells of a table may look like lines of other logs, so formats with columns are tried first.
         Some(sourcetype) => guess_by_vendor(&lines, |found| found.is_columns)
             .or_else(|| guess_by_columns(&lines, sourcetype))
             .or_else(|| guess_by_shape(&lines)),
@@ -327,13 +327,13 @@ fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     }
 }
 
-/// Number of lines of a growing file below which later lines may have another form.
+/// Below this number of lines in a growing file, the guess assumes that later lines may have another form.
 const FEW_LINES_MAX: usize = 100;
 
 /// Maximum average number of lines per event; with more, the file is a collection of lines with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;
 
-/// A file name without directories, extensions, dates and numbers.
+/// A file name without directories and extensions, and without digits, dashes and underscores at its end.
 fn file_stem(source: &str) -> Option<String> {
     let name = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let name = name.trim_start_matches('.');

@@ -2,8 +2,8 @@
 //!
 //! Neither the header nor the preamble before it is an event; every later line is an event, with a field for each
 //! column that has a name and a value. A quoted value may contain the delimiter, line breaks, and doubled quotes.
-//! Without a header, the settings name the columns. Not here: finding the end of a line with such values
-//! ([`crate::lines`]).
+//! Without a header, the settings name the columns. Not here: finding the end of a line whose values contain line
+//! breaks ([`crate::lines`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -44,7 +44,7 @@ pub struct PreviewEvent {
     pub lines: usize,
     /// `_time`.
     pub time: TimeNs,
-    /// Source of the time; `None` if index-time rules (`INGEST_EVAL` etc.) set it.
+    /// Origin of the time; `None` if index-time rules (`INGEST_EVAL` etc.) set it.
     pub reason: Option<TimeReason>,
     /// The zone named in the text, if the time comes from it; otherwise the source's zone applies.
     pub zone: Option<WrittenZone>,

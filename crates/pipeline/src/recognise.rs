@@ -154,7 +154,8 @@ impl Stamp {
 /// The recognisers, with the limits derived from the current time.
 #[derive(Clone, Debug)]
 pub(crate) struct Recogniser {
-    /// Last year that two digits at the start of a date may stand for.
+    /// The year after the current one; no later year is read from two digits at the start of a date, or from a year
+    /// after a time of day.
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,
@@ -315,8 +316,8 @@ impl FallbackStamps {
         slot.get_or_insert(stamp);
     }
 
-    /// A number before a timestamp, if both can be the same moment in different time zones, because the number needs
-    /// no zone; otherwise the timestamp. A timestamp that names its zone is kept.
+    /// The recorded epoch instead of `stamp`, if both can be the same moment in some time zone, because an epoch needs
+    /// no zone; otherwise `stamp`. A timestamp that names its zone is kept.
     fn replacement_for(&self, stamp: Stamp) -> Stamp {
         let Some(epoch) = self.epoch else { return stamp };
         let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };

@@ -26,8 +26,8 @@ use crate::pipeline::PipelineContext;
 use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliases, swap_day_and_month};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
-/// Default of `MAX_TIMESTAMP_LOOKAHEAD`. Unless the value is smaller, a time under a key of a JSON object is found at
-/// any position.
+/// Default of `MAX_TIMESTAMP_LOOKAHEAD`. Unless the value is smaller or `TIME_PREFIX` is set, a time under a key of a
+/// JSON object is found at any position.
 const DEFAULT_LOOKAHEAD: usize = 128;
 /// Minimum lead, in lines, of the most frequent form over the others. With this lead, a time in that form is searched
 /// for if a time in another form is not acceptable.
@@ -37,7 +37,7 @@ const MAJORITY_VOTES_MIN: u32 = 3;
 pub(crate) const READ_AHEAD_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of lines of a source that are read ahead to find the order of dates.
 const READ_AHEAD_LINES_MAX: usize = 10_000;
-/// Number of lines without a date of numbers, after which reading ahead stops if no line had one.
+/// Reading ahead in a text stops after more than this many lines if none of them has a date made of numbers.
 const READ_AHEAD_OTHERS_MAX: usize = 3;
 /// Maximum distance of a time from now, or from the file's modification time, at which it counts as near.
 const NEAR_MAX_NS: i64 = 3_600 * NS_PER_SEC;
@@ -206,7 +206,7 @@ pub(crate) struct FoundTimestamp {
     pub(crate) read: Option<DateOrder>,
     /// The order of dates for which the timestamp is evidence.
     order: Option<DateOrder>,
-    /// Whether the date is another day in another order, without evidence for the order.
+    /// Whether the date would be another day in the other order, and nothing shows the order.
     pub(crate) is_ambiguous: bool,
     /// Start and end in the text.
     pub(crate) place: (usize, usize),
@@ -227,7 +227,7 @@ impl FoundTimestamp {
             (Form::NoYear, Some(DateOrder::DayMonthYear)) => "day and month without a year, time",
             (form, _) => form.name(),
         };
-        // A date without a time of day also counts as a timestamp.
+        // A lone date is described without a time of day.
         let is_lone_date = self.parts.hour.is_none() && self.form != Form::Configured;
         if is_lone_date { name.strip_suffix(", time").unwrap_or(name) } else { name }
     }

@@ -164,7 +164,7 @@ impl Objects {
         place.folder(self.data_dir()).join(KIND).join(name)
     }
 
-    /// Names of a place's files.
+    /// Names of a place's lookup files.
     fn table_names(&self, place: &Place) -> Vec<String> {
         let entries = std::fs::read_dir(place.folder(self.data_dir()).join(KIND)).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.path().is_file());

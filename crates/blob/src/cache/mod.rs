@@ -72,7 +72,7 @@ pub struct CacheStats {
     pub bytes_evicted: u64,
     /// Damaged blocks that were fetched again.
     pub damaged_blocks: u64,
-    /// Blocks that could not be written.
+    /// Runs of blocks that could not be written.
     pub failed_writes: u64,
 }
 
@@ -89,7 +89,7 @@ struct Counters {
 /// Blocks of a file, as a bit set.
 type BlockSet = u128;
 
-/// A file: the name of its object and its number within it.
+/// Key of a file: the name of the object, and the number of the file within the object.
 type Key = (Arc<str>, u32);
 
 /// State of a file.
@@ -207,7 +207,7 @@ impl BlockCache {
         }
     }
 
-    /// Nanoseconds since a reading of the clock.
+    /// Nanoseconds since `start`, an earlier reading of the clock.
     fn waited_since(&self, start: i64) -> u64 {
         u64::try_from(self.clock.elapsed_ns() - start).unwrap_or(0)
     }
@@ -278,7 +278,7 @@ impl BlockCache {
         })
     }
 
-    /// Waits until a fetch ends.
+    /// Waits until a fetch ends, but at most [`FETCH_WAIT`].
     fn wait(&self) {
         let state = lock(&self.state);
         drop(self.fetched.wait_timeout(state, FETCH_WAIT).unwrap_or_else(PoisonError::into_inner));
@@ -497,7 +497,7 @@ impl CachedObject {
         Ok(blocks)
     }
 
-    /// Adds the missing blocks to `found`.
+    /// Adds the blocks to `found`: reads those in the cache and fetches the others.
     fn add_missing(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
         let mut left = blocks.clone();
         while !left.is_empty() {

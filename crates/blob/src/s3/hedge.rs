@@ -14,7 +14,7 @@ pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_secs(5);
 /// A read slower than the delay raises the delay by the delay divided by this; any other read lowers it by a nineteenth
-/// of that.
+/// of this step.
 const STEP_DIVISOR: i64 = 100;
 /// Number of reads that allow one hedge.
 const READS_PER_HEDGE: i64 = 20;

@@ -91,7 +91,7 @@ pub struct FieldExtraction<'a> {
     pub sourcetype: Option<&'a str>,
     /// Pattern with named groups.
     pub pattern: &'a str,
-    /// Field read.
+    /// Field to which the pattern is applied.
     pub source: &'a str,
 }
 
@@ -284,7 +284,7 @@ fn pattern_stanzas(props: &MergedConf, prefix: &str) -> Vec<PatternStanza> {
 
 fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
-    // Fields of structured JSON are extracted at search time here, so `KV_MODE` must not switch that off.
+    // Here, fields of structured JSON are extracted at search time, so `KV_MODE` must not switch their extraction off.
     let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     PropsSettings {
         sourcetype: sourcetype.to_owned(),

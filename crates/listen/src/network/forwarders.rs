@@ -1,8 +1,8 @@
 //! Ports for the data of forwarders.
 //!
 //! As with text, a connection reads and appends only while it holds a turn. An acknowledgment is sent when the events
-//! before it are on disk. A forwarder whose events cannot be stored is disconnected without an acknowledgment, so that
-//! it sends them again.
+//! before it are on disk. If the store fails, the forwarder is disconnected without an acknowledgment, so that it sends
+//! the events again.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -34,9 +34,9 @@ pub(crate) struct Limits {
     pub(crate) forbidden: AtomicU64,
     /// Datagrams dropped by the system.
     pub(crate) dropped: AtomicU64,
-    /// Events accepted by the store that it failed to write.
+    /// Datagrams and batches of events that could not be stored.
     pub(crate) lost: AtomicU64,
-    /// Events of forwarders that were dropped because their index is missing or does not accept them.
+    /// Events of forwarders that were dropped because their index is missing or the store or the port refuses them.
     pub(crate) without_index: AtomicU64,
     /// Duplicate batches of forwarders.
     pub(crate) repeated: AtomicU64,

@@ -1,9 +1,10 @@
 //! Lines separated by a pattern.
 //!
 //! Incomplete text waits in a window. A match counts only once [`FOLLOWING_BYTES_MIN`] follow it, because more text
-//! could change the match; lines therefore do not depend on the division of the stream into chunks. (If a pattern looks
-//! further ahead than that, lines may depend on it.) While no break is found, the window is searched again only after
-//! it has doubled or grown by [`FEED_BYTES`], and beyond `TRUNCATE` only its head and a short tail are kept.
+//! could change the match; lines therefore do not depend on the division of the stream into chunks. (Only a pattern
+//! that looks further ahead can make lines depend on the division.) While no break is found, the window is searched
+//! again only after it has doubled (but grown by at least [`SEARCH_STEP_BYTES`] and at most [`FEED_BYTES`]); beyond
+//! `TRUNCATE` only its head and a short tail are kept.
 
 use memchr::memchr2_iter;
 use quarry_stdx::Fault;
@@ -36,7 +37,7 @@ enum BreakSearch {
 impl BreakSearch {
     fn new(breaker: &str) -> Result<BreakSearch, Fault> {
         let pattern = Pattern::new(breaker)?;
-        // The backtracking engine supports back-references, and look-behind beyond the searched part of the text.
+        // Not for the backtracking engine: such a pattern may refer back to the group or look behind it.
         if pattern.is_linear()
             && let Some(rest) = NEWLINES.iter().find_map(|newlines| breaker.strip_prefix(newlines))
             && starts_with_word_byte(rest)

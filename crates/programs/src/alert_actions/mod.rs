@@ -1,8 +1,9 @@
 //! Alert actions of apps: finding their programs (alert_actions.conf, the app's bin folder) and running them.
 //!
 //! `sendalert` names an action. The parameters of the action and of the command form the payload ([`payload`]), with
-//! tokens between dollar signs replaced ([`tokens`]). The rows are written to a compressed file that is removed when
-//! the program ends ([`results_file`]). The program reads the payload from standard input ([`run`]).
+//! tokens between dollar signs replaced ([`tokens`]). Unless the caller has already written the rows, they are written
+//! to a compressed file that is removed when the program ends ([`results_file`]). The program reads the payload from
+//! standard input ([`run`]).
 //!
 //! Not here: actions bundled with Splunk, and scheduled searches.
 

@@ -165,7 +165,7 @@ fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> 
     if !file.is_file() {
         return Err(Fault::not_found(format!("{}: there is no such file", file.display())));
     }
-    // The process starts in the app's folder, where a relative path would not be valid.
+    // The process starts in the app's `bin` folder, where a relative path would not be valid.
     let file = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let mut arguments: Vec<String> = Vec::new();
     let executable = match filename.ends_with(".py") {

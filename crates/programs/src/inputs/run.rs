@@ -31,13 +31,13 @@ const LEFT_BYTES_MAX: usize = 4 << 20;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum retries during shutdown while the store is busy.
 const SHUTDOWN_RETRIES_MAX: usize = 50;
-/// Maximum bytes of a saved mark file.
+/// Maximum bytes of a file with a saved mark ([`Checkpoint`]).
 const CHECKPOINT_BYTES_MAX: u64 = 4 << 10;
 
 /// Creates a reader for a run.
 pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
 
-/// A mark saved between runs: the position where a program resumes.
+/// A mark saved between runs: the position at which the program resumes.
 pub(crate) struct Checkpoint {
     pub(crate) file: PathBuf,
     /// Argument that precedes the mark.

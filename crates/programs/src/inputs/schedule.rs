@@ -1,4 +1,4 @@
-//! Schedule of a program: at an interval, immediately after its end, once, or by cron.
+//! Schedule of a program: at an interval, after the end of the previous run, once, or by cron.
 
 use std::time::Duration;
 
