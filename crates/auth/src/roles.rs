@@ -24,17 +24,18 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
     };
     let capabilities = roles.iter().flat_map(|role| role.capabilities.iter().cloned()).collect();
     let (allowed, default) = (joined(|role| &role.allowed_indexes), joined(|role| &role.default_indexes));
-    let most = |of: fn(&RoleSettings) -> usize| -> Option<usize> {
+    let most = |of: fn(&RoleSettings) -> u64| -> Option<u64> {
         // 0 means unlimited. Without a known role there is no limit.
         if roles.iter().any(|role| of(role) == 0) { None } else { roles.iter().map(|role| of(role)).max() }
     };
+    let jobs = |quota: Option<u64>| quota.map(|quota| usize::try_from(quota).unwrap_or(usize::MAX));
     let limits = SearchLimits {
         filter: combined_filter(&roles),
         window_s: longest_window(&roles),
-        jobs: most(|role| role.jobs_quota),
-        real_time_jobs: most(|role| role.real_time_quota),
-        disk_bytes: most(|role| role.disk_quota_mb).map(|megabytes| (megabytes as u64).saturating_mul(1 << 20)),
-        time_s: roles.iter().map(|role| role.time_max_s).max().filter(|seconds| *seconds > 0),
+        jobs: jobs(most(|role| role.jobs_quota as u64)),
+        real_time_jobs: jobs(most(|role| role.real_time_quota as u64)),
+        disk_bytes: most(|role| role.disk_quota_mb as u64).map(|megabytes| megabytes.saturating_mul(1 << 20)),
+        time_s: most(|role| role.time_max_s),
     };
     Permissions::for_user(&identity.user, capabilities, allowed, default)
         .with_disallowed_indexes(joined(|role| &role.disallowed_indexes))
@@ -143,7 +144,8 @@ mod tests {
         let text = "[role_web]\nimportRoles = loop\nsrchFilter = host=web*\nsrchTimeWin = 60\nsrchJobsQuota = 1\n\
                     [role_db]\nsrchFilter = host=db*\nsrchTimeWin = 3600\nsrchJobsQuota = 2\nsrchIndexesDisallowed = secret\n\
                     [role_narrow]\nsrchFilter = NOT card\nsrchFilterSelecting = false\n\
-                    [role_all]\nsrchFilter = *\nsrchTimeWin = 0\nsrchJobsQuota = 0\nsrchDiskQuota = 0\nsrchMaxTime = 2h\n[role_loop]\nimportRoles = web\nsrchJobsQuota = 1\n";
+                    [role_all]\nsrchFilter = *\nsrchTimeWin = 0\nsrchJobsQuota = 0\nsrchDiskQuota = 0\nsrchMaxTime = 2h\n[role_loop]\nimportRoles = web\nsrchJobsQuota = 1\n\
+                    [role_slow]\nsrchMaxTime = 0\n";
         let (layer, file) = (Layer::SystemLocal, "etc/system/local/authorize.conf".to_owned());
         let known = Roles::new(&Layers::new([ConfSource { layer, app: None, file, text: text.to_owned() }]));
         let limits = |roles: &[&str]| of_known(&known, roles).limits;
@@ -160,6 +162,7 @@ mod tests {
         );
         assert_eq!((limits(&["web"]).disk_bytes, limits(&["all"]).disk_bytes), (Some(100 << 20), None));
         assert_eq!((limits(&["all"]).time_s, limits(&["web", "all"]).time_s), (Some(7_200), Some(8_640_000)));
+        assert_eq!((limits(&["slow"]).time_s, limits(&["web", "slow"]).time_s), (None, None));
         assert_eq!(of_known(&known, &["web", "db"]).disallowed_indexes, ["secret"]);
     }
 

@@ -1,15 +1,15 @@
 //! inputs.conf stanzas of listening inputs: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
-//! `[splunktcp-ssl:PORT]`, and `[SSL]`. `[splunktcp]` is accepted, but has no effect.
+//! `[splunktcp-ssl:PORT]`, and `[SSL]`. `[splunktcp]` has the defaults of all forwarder ports.
 //!
 //! Not here: binding ports, resolving addresses, loading certificates.
 
 use std::net::SocketAddr;
 
-use crate::layers::Layers;
+use crate::layers::{Layers, MergedConf};
 use crate::table::{COUNT, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
 
-/// Stanza that Splunk has for all forwarder ports.
+/// Stanza with the defaults of all forwarder ports.
 const SPLUNKTCP: &str = "splunktcp";
 /// Prefix of stanzas for forwarder tokens.
 const TOKEN_PREFIX: &str = "splunktcptoken://";
@@ -207,8 +207,10 @@ impl NetworkInputSettings {
                 bad_names.push(stanza.name.clone());
                 continue;
             };
-            let rows = if kind == NetworkKind::Forwarders { FORWARDER_ROWS } else { RAW_ROWS };
-            let own = Values::for_stanza(rows, conf, &stanza.name);
+            let own = match kind {
+                NetworkKind::Forwarders => forwarder_values(conf, &stanza.name),
+                NetworkKind::Tcp | NetworkKind::Udp => Values::for_stanza(RAW_ROWS, conf, &stanza.name),
+            };
             let remote = remote.or_else(|| own.optional("restrictToHost"));
             if !own.bool("disabled") {
                 let made = NetworkInput { stanza: stanza.name.clone(), kind, tls, remote, port, ..input(kind, &own) };
@@ -233,14 +235,25 @@ impl NetworkInputSettings {
 }
 
 impl NetworkInput {
-    /// A forwarder port on the given address, with the settings of the stanza `[splunktcp://PORT]`, or else the
-    /// defaults.
+    /// A forwarder port on the given address, with the settings of the stanza `[splunktcp://PORT]`, or else those of
+    /// `[splunktcp]`.
     pub fn for_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
         let stanza = format!("splunktcp://{port}");
-        let own = Values::for_stanza(FORWARDER_ROWS, layers.conf("inputs"), &stanza);
+        let own = forwarder_values(layers.conf("inputs"), &stanza);
         NetworkInput { stanza, port, bind: address.ip().to_string(), ..input(kind, &own) }
     }
+}
+
+/// The settings of a forwarder port: its own, then those of `[splunktcp]`, then those of `[default]`.
+fn forwarder_values<'a>(conf: &'a MergedConf, stanza: &str) -> Values<'a> {
+    let own = conf.stanza(stanza).into_iter().flat_map(|stanza| &stanza.settings);
+    let shared = conf.effective(SPLUNKTCP).into_iter();
+    let shared = shared.map(|(key, setting)| (key, setting.value.as_str()));
+    Values::new(
+        FORWARDER_ROWS,
+        shared.chain(own.map(|(key, setting)| (key.as_str(), setting.value.as_str()))).collect(),
+    )
 }
 
 /// Parses a stanza name: protocol, TLS, and the rest of the name.
@@ -335,7 +348,8 @@ mod tests {
         let text = "[tcp://:514]\nsourcetype = syslog\nindex = net\nrawTcpDoneTimeout = 3\nqueueSize = 2MB\n\
                     [tcp://10.1.2.3:9000]\nhost = here\n[tcp-ssl:6514]\nconnection_host = ip\n[tcp-ssl://6515]\n\
                     [udp://514]\nno_priority_stripping = 1\n_rcvbuf = 9\nacceptFrom = 10.0.0.0/8, !10.1.1.1\n\
-                    [splunktcp]\nindex = ignored\n[splunktcp://9997]\n[splunktcp-ssl:9998]\ndisabled = 1\n\
+                    [splunktcp]\nindex = edge\ns2sHeartbeatTimeout = 70\n[splunktcp://9997]\n\
+                    [splunktcp-ssl:9998]\ndisabled = 1\n[splunktcp://9999]\nindex = own\n\
                     [udp://515]\nrestrictToHost = 10.1.2.3\n[SSL]\nserverCert = a.pem\n[tcp://web]\n";
         let layers = Layers::new([local("inputs", text)]);
         let settings = NetworkInputSettings::new(&layers);
@@ -353,6 +367,7 @@ mod tests {
             "Tcp true None 6515 Name",
             "Udp false None 514 Address",
             "Forwarders false None 9997 Address",
+            "Forwarders false None 9999 Address",
             "Udp false Some(\"10.1.2.3\") 515 Address",
         ];
         assert_eq!(ports, expected);
@@ -365,7 +380,8 @@ mod tests {
             (settings.ssl.certificate.as_deref(), settings.bad_names.as_slice()),
             (Some("a.pem"), &["tcp://web".to_owned()][..])
         );
-        assert_eq!(settings.inputs[5].heartbeat_seconds, Some(600));
+        let forwarders = settings.inputs[5..7].iter().map(|input| (input.index.as_str(), input.heartbeat_seconds));
+        assert_eq!(forwarders.collect::<Vec<_>>(), [("edge", Some(70)), ("own", Some(70))]);
         assert!(layers.warnings().is_empty(), "{:?}", layers.warnings());
         assert_eq!((NetworkKind::Tcp < NetworkKind::Udp, SenderHost::Fixed), (true, SenderHost::Fixed));
     }
