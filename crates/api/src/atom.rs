@@ -65,7 +65,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Acl {
     pub(crate) sharing: ObjectSharing,
-    /// Roles that may read it; none if it is private.
+    /// Roles that may read it, or the owner's name for entities that only the owner may read.
     pub(crate) readers: Vec<String>,
     /// Roles that may change it.
     pub(crate) writers: Vec<String>,
@@ -84,7 +84,7 @@ impl Acl {
         Acl { sharing, readers, writers: Vec::new(), can_write: false, can_remove: false, can_share: false }
     }
 
-    /// Permissions of a private entity, or one for administrators.
+    /// Permissions of an entity that only its owner may read, such as a job or a session.
     pub(crate) fn for_user(owner: &str, can_write: bool) -> Acl {
         let only = vec![owner.to_owned()];
         let (readers, writers) = (only.clone(), only);
@@ -109,7 +109,7 @@ pub(crate) struct Feed {
     pub(crate) path: String,
     pub(crate) updated: TimeNs,
     pub(crate) entries: Vec<Entry>,
-    /// Total number of entities in the collection; these may be only one page.
+    /// Total number of entities in the collection, of which `entries` may be one page.
     pub(crate) total: usize,
     pub(crate) offset: usize,
     pub(crate) per_page: usize,
@@ -123,7 +123,7 @@ pub(crate) fn escape_segment(name: &str) -> String {
     form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20").replace("%2F", "%252F")
 }
 
-/// A time of an entity, in milliseconds as in Splunk.
+/// A time of an entity, truncated to milliseconds as in Splunk.
 fn format_time(time: TimeNs) -> String {
     format_iso_time(time - time.rem_euclid(NS_PER_SEC / 1_000), &jiff::tz::TimeZone::UTC)
 }
@@ -196,7 +196,7 @@ impl Entry {
     }
 }
 
-/// Response extension with the path of the entity.
+/// Response extension with the path of the entity, if the answer has exactly one.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryPath(pub(crate) String);
 

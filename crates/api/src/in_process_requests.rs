@@ -24,7 +24,7 @@ pub struct InProcessAnswer {
 }
 
 /// Answers a request for a path with its query. `shown` is the `Authorization` header; without it, the request runs as
-/// the owner of the data directory. With a form, the method is `POST`.
+/// the owner of the data directory. `form` is the body of a `POST`.
 pub async fn answer_in_process(
     state: &ApiState,
     method: Method,

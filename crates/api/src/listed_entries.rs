@@ -47,7 +47,7 @@ fn is_listed(path: &str) -> bool {
     !UNLISTED_PREFIXES.iter().any(|begin| path.starts_with(begin)) && !path.ends_with("_reload")
 }
 
-/// Whether a path is in the table.
+/// Whether the table has a row for `GET` and a path.
 fn is_served(path: &str) -> bool {
     let asked: Vec<&str> = path.split('/').collect();
     ENDPOINTS.iter().filter(|row| row.method == Method::GET).filter_map(|row| row.path.strip_prefix(ROOT)).any(|row| {
@@ -98,7 +98,7 @@ pub async fn listed_entries(
     Ok(answer["entry"].as_array().map(|entries| entries.iter().map(entry_of).collect()))
 }
 
-/// An entry of a feed as a row: title, author and id, then permissions, then its settings.
+/// An entry of a feed as a row: title, author, id and time of change, then permissions, then its settings.
 fn entry_of(entry: &Value) -> NodeEntry {
     let mut row: NodeEntry = Vec::new();
     for (name, key) in [("title", "name"), ("author", "author"), ("id", "id"), ("updated", "updated")] {

@@ -17,7 +17,7 @@ use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity, excerpt};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Path prefixes that default to JSON; others default to XML, which Splunk's clients parse.
+/// Parts of paths whose errors are in JSON by default; others are in XML by default, which Splunk's clients parse.
 const JSON_PATHS: [&str; 7] = [
     "/api/v1/",
     "/quarry/",
@@ -27,9 +27,9 @@ const JSON_PATHS: [&str; 7] = [
     "/data/inputs/oneshot",
     "/indexing/",
 ];
-/// Maximum bytes of an error text from elsewhere.
+/// Maximum bytes of an error text that comes from the router.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// `Retry-After` when all permits are taken.
+/// `Retry-After` of an overloaded node, in seconds.
 const RETRY_AFTER_S: u64 = 2;
 
 /// A refused or failed request.
@@ -85,7 +85,7 @@ impl ApiError {
         ApiError { kind: "ERROR", ..ApiError::with_status(status, text) }
     }
 
-    /// The request's credentials `shown` were not accepted.
+    /// The request has no credentials, or its credentials `shown` were not accepted.
     pub(crate) fn invalid_credentials(error: AuthError, shown: Option<&str>) -> ApiError {
         let is_password =
             shown.is_some_and(|shown| shown.get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("basic ")));
@@ -275,7 +275,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The requested format of errors, set by the reader of the parameters.
+/// The format of a request's errors; `output_mode` changes it when the parameter is read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RefusalForm(Arc<AtomicBool>);
 

@@ -66,7 +66,7 @@ pub struct ModularInput {
     pub app: String,
     /// Display name.
     pub title: String,
-    /// Events or data that it reads, for users.
+    /// Description of the data that it reads, for users.
     pub description: String,
     /// Whether its program writes XML rather than text.
     pub is_xml: bool,
@@ -269,7 +269,7 @@ pub trait Node: Send + Sync {
     /// Writes the events of an index that are only in the write-ahead log to buckets; returns when this is done.
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
 
-    /// Notifies the node that a conf file has changed; returns when inputs follow it.
+    /// Notifies the node that a conf file has changed; returns when inputs follow it, or after a timeout.
     fn notify_configuration_changed(&self, conf: &str);
 
     /// A remark on a stanza of inputs.conf that was changed or removed; `None` if the inputs run as configured.

@@ -119,7 +119,7 @@ fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiE
     fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
 }
 
-/// Like [`check`], for the parameters in a URL; applies to every endpoint.
+/// Like [`check`], for the parameters in a URL; called for every endpoint that requires a login.
 pub(crate) fn check_query(query: &str) -> Result<(), ApiError> {
     check(&form_urlencoded::parse(query.as_bytes()).collect::<Vec<_>>())
 }

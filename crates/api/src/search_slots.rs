@@ -14,9 +14,9 @@ use quarry_search::jobs::SearchSlot;
 
 use crate::message::ApiError;
 
-/// Maximum share of all slots that one user may have: three of four.
+/// Maximum share of all slots that one user may have: three quarters.
 const USER_SHARE: (usize, usize) = (3, 4);
-/// Maximum share of a user's slots that streams may have, not counting those of stalled clients: two of three.
+/// Maximum share of a user's slots that streams may have, not counting those of stalled clients: two thirds.
 const STREAM_SHARE: (usize, usize) = (2, 3);
 /// Maximum waiting searches; further ones are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
@@ -28,8 +28,8 @@ pub(crate) const LARGE_WAITING_MAX: usize = 64;
 /// Limits of the slots of a server.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Maximum concurrent searches. Each may use every core and a blocking thread; logins and inputs need some of both
-    /// at any time, so a server has more of these threads.
+    /// Maximum concurrent searches. Each may use every core and one blocking thread. Because logins and inputs need
+    /// blocking threads at any time, a server has more of them than search slots.
     all: usize,
     of_user: usize,
     streams_of_user: usize,
@@ -106,7 +106,7 @@ impl SlotPool {
         }
     }
 
-    /// Removes a deleted user.
+    /// Removes the quota of a deleted user.
     pub(crate) fn remove_user(&self, user: &str) {
         self.lock().quotas.remove(user);
     }

@@ -92,7 +92,7 @@ impl Upload {
         self.file.write_all(bytes).map_err(|error| io_fault(&self.path, error))
     }
 
-    /// Sets the time of its last change on the client's machine, in seconds since 1970.
+    /// Sets the file's modification time to that on the client's machine, in seconds since 1970.
     pub(crate) fn set_modified(&self, seconds: f64) -> Result<(), Fault> {
         let time = std::time::Duration::try_from_secs_f64(seconds)
             .ok()
@@ -114,7 +114,7 @@ fn io_fault(path: &Path, error: std::io::Error) -> Fault {
     Fault::io(path.display().to_string(), error)
 }
 
-/// The last part of a path, as the name of a file here.
+/// The last part of a path, as a file name that is valid on this machine.
 fn file_name(path: &str) -> String {
     let last = path.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_odd = |letter: char| letter.is_control() || letter == '/';

@@ -1,5 +1,5 @@
 //! Results in Splunk's wire formats: JSON with every value as a string and multivalues as arrays; XML with a `<result>`
-//! per row; CSV.
+//! per row; CSV; and the raw texts of events.
 
 use std::fmt::Write;
 
@@ -205,7 +205,7 @@ fn result_row(row: Row<'_>, is_first: bool, out: &mut String) {
     row_json(row, out);
 }
 
-/// A row as a line of `export`; `offset` counts rows from the start, `is_last` marks the end.
+/// A row as a line of `export`; `offset` counts rows from the start, `is_last` marks the last row.
 pub(crate) fn export_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
     write_export_row(row, (offset, is_last), false, out);
 }

@@ -108,7 +108,7 @@ impl AddressLocations for InMemoryDatabase {
     }
 }
 
-/// The name in a record in the first available language, English last.
+/// The name of a part of a record, in the first of `languages` for which it has a name; English is tried last.
 fn name_of(part: &Value, code: &str, languages: &[String]) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let asked = languages.iter().map(String::as_str).chain([ENGLISH]);

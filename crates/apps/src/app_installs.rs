@@ -2,7 +2,7 @@
 //!
 //! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and gets its
 //! place by one rename. A node that is killed meanwhile has the app as it was before. An update replaces the whole app
-//! but `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
+//! except `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
 //!
 //! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
 
@@ -40,7 +40,7 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 pub struct AppInstall {
     /// Absolute path of the archive on the node.
     pub archive: PathBuf,
-    /// Name of the app instead of the one of the archive's folder.
+    /// Name for the app; `None` takes the name of the archive's folder.
     pub name: Option<String>,
     /// Whether an app of this name is replaced.
     pub is_update: bool,
@@ -51,7 +51,7 @@ pub struct AppInstall {
 pub struct InstalledApp {
     /// The app.
     pub app: LocalApp,
-    /// Whether there was none of this name before.
+    /// Whether no app of this name was installed before.
     pub is_new: bool,
 }
 

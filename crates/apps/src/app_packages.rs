@@ -28,7 +28,7 @@ const EXTENSION: &str = ".spl";
 const SECRETS: &str = "local/passwords.conf";
 /// Maximum total size of the files of a packed app, in bytes.
 pub(crate) const APP_BYTES_MAX: u64 = 256 << 20;
-/// Maximum bytes of all packages.
+/// Maximum bytes of the packages of other apps when an app is packed.
 const PACKAGES_BYTES_MAX: u64 = 1 << 30;
 /// Maximum number of files and folders of a packed app.
 pub(crate) const ENTRIES_MAX: usize = 20_000;

@@ -1,9 +1,10 @@
 //! Collections (KV store) as lookup tables: resolving a stanza of transforms.conf to a collection, and converting
 //! documents to rows and back.
 //!
-//! A table contains the shared documents of a collection. Documents change one by one: rows written by a search leave
-//! other documents unchanged, as well as fields that the table does not list. Concurrent writers do not overwrite each
-//! other's documents.
+//! A table contains the shared documents of a collection. A row becomes a document with only the listed fields and
+//! replaces a document with its key as a whole. If rows are added to a table, all other documents stay unchanged,
+//! except those with the same value of a key field; otherwise the rows replace all documents. Each write is one
+//! transaction.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,8 +53,8 @@ impl Lookups {
         }
     }
 
-    /// The home of the collection that the lookup `name` reads: an app of the view that defines it, else any app that
-    /// defines it, else the lookup's app.
+    /// The home of the collection that the lookup `name` reads: an app of the view that defines the collection, else
+    /// any app that does, else `etc/system`; if none does, the app of the lookup.
     fn home(&self, name: &str, collection: &str) -> Result<Home, Fault> {
         let data_dir = self.data_dir().ok_or_else(|| no_data_dir("collections"))?;
         let system = data_dir.join("etc/system");

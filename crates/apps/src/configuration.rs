@@ -23,7 +23,7 @@ pub fn read(data_dir: &Path) -> Layers {
     Layers::new(sources(data_dir))
 }
 
-/// Read permissions in the metadata of all apps.
+/// Read permissions in the metadata of all enabled apps.
 pub fn read_readership(data_dir: &Path) -> Readership {
     let access = |folder: PathBuf| (app_name(&folder), access_of(&folder));
     Readership::new(enabled_apps(data_dir).into_iter().map(access))
@@ -43,7 +43,7 @@ pub fn read_readable(data_dir: &Path, reader: &Reader) -> Readable {
     }
 }
 
-/// Like [`read`], without unreadable objects.
+/// Like [`read`], without the objects that `readable` excludes.
 pub fn read_apps(data_dir: &Path, readable: &Readable) -> Layers {
     Layers::readable(sources(data_dir), readable)
 }
@@ -58,7 +58,8 @@ pub fn read_with_private(data_dir: &Path, user: &str, readable: &Readable) -> La
     Layers::with_private(sources(data_dir), &own, readable)
 }
 
-/// The configuration visible to a namespace, without unreadable objects; fails if there is no such app.
+/// The configuration visible to a namespace, without the objects that `readable` excludes; fails if its app does not
+/// exist or is disabled.
 pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> Result<(Layers, View), Fault> {
     let apps = data_dir.join("etc/apps");
     let app = namespace.app();

@@ -15,14 +15,14 @@ pub fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// Folders of all installed apps by name, disabled ones included.
+/// Folders of all installed apps, sorted by name, including disabled ones.
 pub fn installed_apps(data_dir: &Path) -> Vec<PathBuf> {
     let mut apps = folders_in(&data_dir.join("etc/apps"));
     apps.retain(|app| !app_name(app).starts_with('.'));
     apps
 }
 
-/// Folders of the apps by name that take effect.
+/// Folders of the enabled apps, sorted by name.
 pub fn enabled_apps(data_dir: &Path) -> Vec<PathBuf> {
     let mut apps = installed_apps(data_dir);
     apps.retain(|app| !is_disabled(app));
@@ -38,7 +38,7 @@ pub fn is_disabled(app: &Path) -> bool {
     state.is_some_and(|state| state == "disabled")
 }
 
-/// Folders of enabled apps in order of precedence: all by name, or those of a view in its order.
+/// Folders of enabled apps: all of them, sorted by name, or those of a view in its order of precedence.
 pub fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
     let apps = data_dir.join("etc/apps");
     match view {
@@ -60,7 +60,7 @@ pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, 
     apps.into_iter().find(|app| has_stanza(app, conf, name))
 }
 
-/// The folders of all such apps, in order of precedence.
+/// Like [`app_folder`], but the folders of all such apps, in the order of [`app_folders`].
 pub fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
     let mut apps = visible_apps(data_dir, name, seen);
     apps.retain(|app| has_stanza(app, conf, name));
@@ -82,7 +82,7 @@ pub(crate) fn has_stanza(app: &Path, conf: &str, name: &str) -> bool {
     })
 }
 
-/// Folders in a folder, by name.
+/// Subfolders of a folder, sorted by name.
 pub(crate) fn folders_in(parent: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(parent)
         .into_iter()

@@ -34,7 +34,7 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Collects the readable knowledge of the configuration and a place.
+    /// Combines a configuration with those data models at a location that `readable` includes.
     pub fn new(layers: &Layers, place: KnowledgeLocation<'_>, readable: &Readable) -> KnowledgeFiles {
         let models = match place {
             KnowledgeLocation::None => BTreeMap::new(),
@@ -61,12 +61,12 @@ fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf>
     folders.flat_map(readable_of).collect()
 }
 
-/// Whether a model may be read; its kind in metadata is `models` or `datamodels`.
+/// Whether a model may be read. Metadata may name its kind `models` or `datamodels`, and both must permit it.
 fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
     ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }
 
-/// Data models visible to a view, in ascending order of precedence: private ones last.
+/// Data models visible to a view. Of several with one name, a private one wins, else that of the first app.
 fn visible_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let mut models = BTreeMap::new();
     for folder in app_folders(data_dir, Some(view)).into_iter().rev() {

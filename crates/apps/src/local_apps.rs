@@ -43,7 +43,7 @@ pub struct LocalApp {
 }
 
 impl Objects {
-    /// The apps by name; the default app is always included.
+    /// The apps, sorted by name; the default app is always included.
     pub fn apps(&self) -> Vec<LocalApp> {
         let mut names: Vec<String> = installed_apps(self.data_dir()).iter().map(|path| app_name(path)).collect();
         names.retain(|name| check_file_name(name).is_ok());
@@ -156,7 +156,7 @@ fn check_app_name(name: &str) -> Result<(), ObjectError> {
     Ok(())
 }
 
-/// Refuses names that an installed app cannot have.
+/// Refuses names under which no app can be installed.
 pub(crate) fn check_new_name(name: &str) -> Result<(), ObjectError> {
     check_app_name(name)?;
     match BUILT_IN_APPS.contains(&name) {

@@ -122,7 +122,7 @@ impl LookupFiles {
         self.user.as_deref()
     }
 
-    /// Current folders with lookup files; a search may have created one.
+    /// Folders with lookup files, listed anew for each call, because a search may have created one.
     fn folders(&self) -> Vec<Folder> {
         let here = matches!(self.place, TableFolders::WorkingFolder(_)).then(|| Folder::open(PathBuf::from(".")));
         let mut folders: Vec<Folder> = here.into_iter().collect();
@@ -176,7 +176,7 @@ impl LookupFiles {
         self.with_user(&Arc::new(viewer.clone()))
     }
 
-    /// Names of all files.
+    /// Names of the visible CSV files.
     pub fn names(&self) -> Vec<String> {
         let names_in = |folder: &Folder| {
             let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();

@@ -9,9 +9,9 @@ use std::io::{self, Read, Write};
 const BLOCK: usize = 512;
 /// Maximum bytes of the attributes or the long name of an entry.
 const ATTRIBUTES_BYTES_MAX: u64 = 64 << 10;
-/// Maximum headers before an entry's own: a long name, a long target, attributes.
+/// Maximum headers of an entry: its own, and those of a long name, a long target and attributes before it.
 const HEADERS_MAX: usize = 8;
-/// Maximum bytes read after the end of an archive, which writers fill up to their buffer's size.
+/// Maximum bytes read after the end of an archive; writers pad archives to the size of their buffer.
 const REST_BYTES_MAX: u64 = 1 << 20;
 
 /// Reason for which an archive cannot be read.
@@ -71,7 +71,7 @@ impl<R: Read> TarReader<R> {
         TarReader { input, content: 0, padding: 0 }
     }
 
-    /// The next entry; content of the one before that was not read is skipped. At the end, also reads what follows, so
+    /// Skips the unread content of the current entry and returns the next one. At the end, also reads what follows, so
     /// that a wrong checksum of the compression is noticed.
     pub(crate) fn next(&mut self) -> Result<Option<TarMember>, TarError> {
         let (mut name, mut bytes) = (None, None);

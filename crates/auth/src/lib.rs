@@ -468,7 +468,7 @@ impl Auth {
         password::verify(&first, FIRST_USER.1, &mut self.hashing.acquire()?.memory)
     }
 
-    /// Changes the users on behalf of `by`; ends sessions of users whose password or roles change. Blocks while
+    /// Changes the users on behalf of `by`; ends the sessions of the user who is changed or removed. Blocks while
     /// passwords are hashed.
     pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), UserError> {
         let name = change.name();

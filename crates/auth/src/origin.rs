@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 pub struct Origin {
     /// The peer's address.
     pub address: IpAddr,
-    /// Whether the request certainly comes from this machine: peer and listener are loopback addresses, and no proxy
-    /// forwarded it.
+    /// Whether the request comes from this machine: peer and listener are loopback addresses, and the request shows no
+    /// signs of a proxy.
     pub is_local: bool,
 }
 
@@ -19,7 +19,7 @@ impl Origin {
     /// A request from this machine.
     pub const LOCAL: Origin = Origin { address: IpAddr::V4(Ipv4Addr::LOCALHOST), is_local: true };
 
-    /// A request from `peer` to a port at `listener`; `is_forwarded` if a proxy header says that it was forwarded.
+    /// A request from `peer` to a port at `listener`; `is_forwarded` if it shows signs of a proxy.
     pub fn of(peer: IpAddr, listener: IpAddr, is_forwarded: bool) -> Origin {
         let address = peer.to_canonical();
         let is_local = address.is_loopback() && listener.to_canonical().is_loopback() && !is_forwarded;

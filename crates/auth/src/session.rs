@@ -1,7 +1,8 @@
-//! Open sessions by key. A session ends after an hour without use, by logout, or when its user's password changes.
+//! Open sessions by key. A session ends after an hour without use, when its user or an administrator ends it, or when
+//! its user is changed or removed.
 //!
-//! A new session beyond the limit ends the user's least recently used session, preferably one from the same address, so
-//! that a client that logs in for each call does not end other clients' sessions.
+//! A new session beyond a user's limit ends the user's least recently used session, preferably one from the same
+//! address, so that a client that logs in for each call does not end other clients' sessions.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

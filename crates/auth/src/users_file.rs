@@ -27,7 +27,7 @@ impl UsersFile {
         UsersFile { path: files.data_dir().join(USERS_FILE), files: files.clone() }
     }
 
-    /// Reads the users; a new folder gets the initial one. Logs roles of users that are not in `known`.
+    /// Reads the users; creates a missing file with the initial user. Logs users' roles that are not in `known`.
     pub fn read_or_create(&self, known: &Roles) -> Result<Vec<UserRecord>, Fault> {
         if let Some(users) = self.read(known)? {
             return Ok(users);

@@ -51,7 +51,7 @@ impl DirectoryStore {
         self.root.join(format!("{name}{}", name::UNFINISHED_SUFFIX))
     }
 
-    /// A file as a listed object; `None` if it was removed after the listing or its name is not an object name.
+    /// A file as a listed object; `None` if it was removed after the listing or its name is not UTF-8.
     fn listed(&self, path: &Path) -> Option<ListedObject> {
         let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str)?.to_owned();
         let facts = fs::metadata(path).ok()?;

@@ -12,7 +12,9 @@
 //! key id       32 bytes, padded with zeros
 //! length       of the plaintext, 8 bytes
 //! magic        "QRYENC01"
-//! ``` The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Object
+//! ```
+//!
+//! The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Object
 //! name, length and key id are authenticated with the data key, so that swapped blocks or objects and truncated objects
 //! are detected.
 //!
@@ -335,7 +337,7 @@ impl ReadAt for EncryptedObject {
 
     fn take_tail(&self) -> Option<(u64, Bytes)> {
         let (first, bytes) = self.object.take_tail()?;
-        // Checksum blocks are smaller than encrypted ones.
+        // The bytes may begin inside an encrypted block, because checksum blocks are smaller.
         let start = first.next_multiple_of(BLOCK_BYTES);
         let (from, to) = (start - first, self.len.checked_sub(first)?);
         if from >= to {

@@ -28,7 +28,7 @@ pub enum BlobError {
         /// File that could not be written.
         path: PathBuf,
     },
-    /// The operating system failed; after a put, nothing of the object was stored.
+    /// The operating system failed; after a put, the object exists completely or not at all.
     #[error("cannot {action} {}: {reason}", path.display())]
     Io {
         /// The failed operation, for the message.

@@ -71,7 +71,8 @@ fn slabs(file: &str, limit: u64) -> Slabs<BufReader<std::io::Take<File>>> {
     Slabs::of(BufReader::new(File::open(file).unwrap().take(limit)))
 }
 
-/// The literal before the variable of a column in the first template that contains it, from the text down.
+/// Name of a column: for each column from the text column down to this one, the literal before its variable in the
+/// first template that contains it.
 fn name_of(template_set: &TemplateSet, column: usize) -> String {
     let (mut at, mut names) = (column, Vec::new());
     while let Some(parent) = template_set.columns[at].parent {

@@ -1,4 +1,4 @@
-//! Blocks: the unit that an object consists of, besides its header and trailer.
+//! Blocks: the units of an object, besides its header and trailer.
 //!
 //! A block is a 16-byte head (kind, codec, version, a zero byte, raw length, checksum) and a payload. The checksum
 //! covers the payload and is seeded with the first eight bytes of the head, so every byte of a block is checked.

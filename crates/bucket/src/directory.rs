@@ -82,7 +82,7 @@ pub(crate) struct PageHead {
     pub(crate) blocks: Vec<BlockRef>,
 }
 
-/// The parts of a slab other than its blocks.
+/// Content of a slab's head: metadata, pages, and positions of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlabHead {
     pub(crate) metas: Arc<[Metadata]>,

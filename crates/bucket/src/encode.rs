@@ -50,7 +50,7 @@ pub enum Locators {
 }
 
 impl Locators {
-    /// Included or omitted.
+    /// [`Locators::Included`] if `included` is true, otherwise [`Locators::Omitted`].
     pub fn included_if(included: bool) -> Locators {
         if included { Locators::Included } else { Locators::Omitted }
     }
@@ -105,7 +105,8 @@ pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result
     encoder.finish()
 }
 
-/// Encodes a bucket slab by slab. Only the slab being added, the encoded bucket and its locators are in memory.
+/// Encodes a bucket slab by slab. Memory holds only the slab being added, the encoded bucket, its locators and the
+/// candidates for shared dictionaries.
 pub struct BucketEncoder {
     options: EncodeOptions,
     blocks: BlockWriter,
@@ -290,7 +291,7 @@ impl BucketEncoder {
         Ok(())
     }
 
-    /// Writes the term dictionaries of the slab whose terms are in the tables. An empty one is omitted.
+    /// Writes the term dictionaries of the slab whose terms are in the tables. An empty dictionary is omitted.
     fn write_term_dictionaries(&mut self, slab: usize, pages: usize) -> Result<(), BucketError> {
         for table in [&mut self.tokens, &mut self.fields] {
             table.finish();

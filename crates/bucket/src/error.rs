@@ -43,11 +43,11 @@ pub enum BucketError {
     Limit {
         /// Name of the limited quantity.
         what: &'static str,
-        /// Its value.
+        /// Actual amount.
         value: u64,
         /// Name of the constant.
         limit_name: &'static str,
-        /// Its value.
+        /// Value of the constant.
         limit: u64,
     },
     /// The encoded bucket does not decode to its input: keep the input (WAL) and report the bug.

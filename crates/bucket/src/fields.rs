@@ -1,8 +1,9 @@
 //! Index-time fields of a page: sparse rows with pooled names and values.
 //!
-//! Fields do not get columns of their own, since a source may produce thousands of names. All fields of a page are
-//! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are written
-//! next to their values, so that a very large number of names costs bytes on disk but no memory for a dictionary.
+//! Fields do not get columns of their own, because a source may produce thousands of names. All fields of a page are
+//! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are
+//! written next to their values, so that a very large number of names costs bytes on disk but no memory for a
+//! dictionary.
 
 use std::collections::HashMap;
 use std::sync::Arc;

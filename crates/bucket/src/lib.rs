@@ -2,7 +2,7 @@
 //!
 //! A bucket is one immutable object with one or more slabs, plus a small sidecar, the term filter. [`encode()`] makes
 //! both from event batches. [`verify_against`] decodes them and compares before the input may be dropped.
-//! [`BucketReader`] answers from range reads: the directory first, then only the blocks that a search needs.
+//! [`BucketReader`] answers queries by range reads: the directory first, then only the blocks that a search needs.
 //! docs/formats/bucket.md describes the layout.
 //!
 //! Not here: files, sockets, clocks, caches, and which events form a bucket (blob, store).

@@ -15,7 +15,8 @@ pub const MAX_SLAB_EVENTS: usize = MAX_PAGE_EVENTS * MAX_SLAB_PAGES;
 pub const TARGET_SLAB_RAW_BYTES: usize = 64 << 20;
 /// Maximum text bytes of a slab, and therefore of an event.
 pub const MAX_SLAB_RAW_BYTES: usize = 256 << 20;
-/// Maximum number of values of one metadata field listed in a [`crate::BucketSummary`], the most frequent first.
+/// Maximum number of values of one metadata field that a [`crate::BucketSummary`] lists. If there are more, it lists
+/// the most frequent ones.
 pub const MAX_SUMMARY_VALUES: usize = 1_024;
 /// Maximum bytes of one value in a [`crate::BucketSummary`]; longer ones are omitted.
 pub(crate) const MAX_SUMMARY_VALUE_BYTES: usize = 4_096;
@@ -45,7 +46,7 @@ pub(crate) const MAX_TERM_BYTES: usize = 1_024;
 pub(crate) const MAX_TERM_DICTIONARY_PAGE_TERMS: usize = 4_096;
 /// Maximum bytes of one stream of a term dictionary page before compression. Follows from the two limits above.
 pub(crate) const MAX_TERM_DICTIONARY_STREAM_BYTES: usize = MAX_TERM_DICTIONARY_PAGE_TERMS * (MAX_TERM_BYTES + 16);
-/// Maximum number of terms in one slab's term dictionary, for each namespace: every other byte of text can end a term.
+/// Maximum number of terms in one slab's term dictionary, for each namespace; a text has fewer tokens than bytes.
 pub(crate) const MAX_TERM_DICTIONARY_TERMS: usize = MAX_SLAB_RAW_BYTES;
 /// Maximum number of shared posting lists of a term dictionary.
 pub(crate) const MAX_SHARED_MASKS: usize = 65_536;

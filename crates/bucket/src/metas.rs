@@ -1,4 +1,4 @@
-//! Metadata of a slab: the dictionary of its distinct metadata and, for each page, the set of those that occur.
+//! Metadata of a slab: the dictionary of its distinct metadata and, for each page, the set of entries that occur.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ pub(crate) fn matches_pattern(text: &str, pattern: &str) -> bool {
     left.ends_with(last)
 }
 
-/// Number of events of one metadata entry of a slab.
+/// Number of events of one metadata entry of a slab, and their smallest and largest `_time`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MetaCount {
     pub(crate) events: u64,

@@ -34,7 +34,7 @@ impl BucketReader {
 
     /// Whether a lookup in the term dictionary is useful. It is not if all columns with the field's values are rare,
     /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
-    /// pages, so the lookup is made first, because it is faster than reading columns.
+    /// pages, and looking them up is faster than reading columns.
     pub(crate) fn needs_dictionary_lookup(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;
@@ -42,8 +42,8 @@ impl BucketReader {
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
 
-    /// Tests of the address columns for an IP address, which exclude more pages than its four tokens, as these occur in
-    /// nearly every page. `None` if some values of the field are not in address columns.
+    /// Tests of the address columns for an IP address. They exclude more pages than a search for its four tokens,
+    /// because these occur in nearly every page. `None` if some values of the field are not in address columns.
     pub(crate) fn address_tests(
         &self,
         asked: TokenScope<'_>,

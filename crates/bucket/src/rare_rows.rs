@@ -1,8 +1,9 @@
-//! Candidate rows of a page for a rare token or a prefix of one. There are usually few, as in a search for one id.
+//! Candidate rows of a page for a rare token or a prefix of one. Usually few rows are candidates, as in a search for
+//! one id.
 //!
 //! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
-//! columns; only the rows of the values that contain it can match. This costs a term dictionary page and a column or
-//! two, so it pays off when few pages are left.
+//! columns; only the rows of the values that contain it can match. Finding them costs a term dictionary page and a
+//! column or two, so it pays off when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
@@ -120,7 +121,8 @@ impl BucketReader {
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
 
-    /// Rows of the values that pass the test of their column.
+    /// Rows of the values that pass the test of their column; `None` if these are more than `most` or cannot be
+    /// determined.
     fn rows_passing(
         &self,
         slab: usize,

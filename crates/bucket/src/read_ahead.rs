@@ -227,7 +227,7 @@ mod tests {
         (BucketReader::open(Arc::new(object)).unwrap(), requests)
     }
 
-    /// All columns of some pages as `reader` reads them, and the texts of each.
+    /// All columns of some pages as `reader` reads them, and the texts of each page.
     fn read_all_columns(
         reader: &BucketReader,
         pages: impl Iterator<Item = usize>,

@@ -27,9 +27,9 @@ use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::scan::TokenPattern;
 use crate::term_dictionary::{Namespace, field_term, truncate_term};
 
-/// Gap between blocks of a page up to which they are fetched in one read.
+/// Maximum gap between blocks of a page that are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
-/// Minimum length of tokens that count as equally rare.
+/// Length from which tokens count as equally rare.
 const LONG_TOKEN_BYTES_MIN: usize = 6;
 /// Maximum decoded bytes of an integer column of a page: 64 bits per value and a header.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
@@ -144,7 +144,7 @@ impl TokenScope<'_> {
 }
 
 impl BucketReader {
-    /// Opens a bucket: reads and checks its directory, but no events.
+    /// Opens a bucket: reads and checks its directory and slab heads, but no events.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
         let source = ObjectSource::open(object)?;
         let trailer_at = BlockPosition::outside_slabs("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));
@@ -196,7 +196,7 @@ impl BucketReader {
         self.source.request_count()
     }
 
-    /// Tells read-ahead that no more of this page will be read.
+    /// Tells read-ahead that this page will not be read any more.
     pub fn release_page(&self, page: usize) {
         if let Some(search) = self.source.read_ahead() {
             search.release_page(page);
@@ -444,8 +444,8 @@ impl BucketReader {
     /// slab, as slice indexing does.
     pub fn dictionary(&self, slab: usize, column: u32) -> Result<Arc<Dictionary>, BucketError> {
         let Some(columns) = self.columns(slab)? else { return Ok(Arc::default()) };
-        // A search of few events fetches its page as a whole, with all dictionaries, so it needs no separate request
-        // for this one.
+        // A search of few events fetches its page as a whole, with all dictionaries, so this dictionary needs no
+        // separate request.
         if let Some(page) = self.source.read_ahead().and_then(|search| search.first_page_of_few()) {
             columns.fetch_page_for_search(&self.source, page)?;
         }

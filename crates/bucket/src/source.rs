@@ -86,8 +86,8 @@ impl ObjectSource {
             || self.search.as_ref().is_some_and(|search| search.get(range).is_some())
     }
 
-    /// Fetches those ranges that are not available with a single read, and holds them for the search. Does nothing
-    /// without read-ahead.
+    /// Fetches, with a single read, the ranges that are not available yet, and holds them for the search. Does
+    /// nothing without read-ahead.
     pub(crate) fn fetch_for_search(&self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
         let Some(search) = &self.search else { return Ok(()) };
         // Ranges beyond the object are ignored here; the read that needs them reports the error.

@@ -6,7 +6,8 @@ use crate::error::BucketError;
 use crate::reader::BucketReader;
 
 impl BucketReader {
-    /// Stored bytes by kind of block of slab `slab`. Reads the term dictionary directories.
+    /// Stored bytes by kind of block of slab `slab`. Reads the column layout and the directories of term dictionaries
+    /// and locator.
     pub fn stored_bytes_by_kind(&self, slab: usize) -> Result<Vec<(&'static str, u64)>, BucketError> {
         let parts = &self.parts()[slab];
         let mut blocks: Vec<BlockRef> = vec![parts.head];

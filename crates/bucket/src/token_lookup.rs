@@ -1,6 +1,7 @@
 //! The blocks that the lookup of a token will read, determined before the lookup.
 //!
-//! A bucket on a remote store can then fetch them in one round trip. Not here: the lookup itself (`crate::reader`).
+//! The blocks of a bucket on a remote store can then be fetched in one round trip. Not here: the lookup itself
+//! (`crate::reader`).
 
 use std::ops::Range;
 
@@ -53,7 +54,7 @@ impl BucketReader {
     pub fn identifier_lookup<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<TokenLookup<'a>> {
         let parts = self.parts().get(slab)?;
         let token = first_identifier(query)?;
-        // The directories are usually in the end of the object, which was read at opening; otherwise both are fetched
+        // The directories are usually in the part of the object that was read at opening; otherwise both are fetched
         // together.
         let directories = self.source.uncached_ranges(parts.unopened_directories());
         if !directories.is_empty() {
@@ -173,7 +174,7 @@ mod tests {
             assert_eq!(recorded.take(), [], "the directories came with the end of the object");
             lookup.prefetch().unwrap();
             let foreseen = recorded.take();
-            // Neither the block of the dictionary nor the part of the locator is in the end.
+            // Neither the block of the dictionary nor the part of the locator was read at opening.
             looked_up += usize::from(foreseen.len() == 2);
             let found = reader.candidate_pages(0, &query, &NoFields).unwrap();
             assert!(found.contains(at / crate::MAX_PAGE_EVENTS) && found.0.count_ones() <= 2);

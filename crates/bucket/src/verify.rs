@@ -76,7 +76,7 @@ impl BucketVerifier {
         let mut missing = 0;
         let mut look_up = |hash| missing += usize::from(!filter.may_contain(*number, hash));
         // Without a locator, the tokens of texts are looked up while the columns are decoded for comparison. With a
-        // locator, their pages are checked, too, so that they are looked up later.
+        // locator, they are looked up later, when their pages are checked.
         let texts_first = reader.locator(*number)?.is_none();
         verify_slab(reader, *number, slab, if texts_first { Some(&mut look_up) } else { None })?;
         reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;

@@ -150,7 +150,8 @@ fn reads_are_few_and_small() {
     reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &AnyColumn).unwrap();
     reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
     let reads = counted.1.lock().unwrap().clone();
-    // The tail, the column that is searched, then the page: its head columns and the one that is not pooled.
+    // Reads of the tail, of the searched column, and of the page: its blocks before the text, and the column that is
+    // in no pool.
     assert!(reads.len() <= 4, "{reads:?}");
     assert!(reads[2..].iter().sum::<usize>() < object.len() / 16, "{reads:?} of {}", object.len());
 }

@@ -28,7 +28,7 @@ fn the_fixture_bucket_contains_its_events() {
     verify_against(&encoded, &fixture::slabs()).unwrap();
 }
 
-/// The summary does not depend on the version of a compressor, so only its sizes may change.
+/// Only the sizes in the summary depend on the version of the compressor.
 #[test]
 fn a_newly_written_bucket_has_the_summary_of_the_fixture() {
     let written = encode(&fixture::slabs(), &EncodeOptions::default()).unwrap();

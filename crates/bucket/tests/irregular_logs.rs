@@ -1,4 +1,4 @@
-//! Logs without common templates take no more space than zstd needs for them.
+//! Logs without common templates take hardly more space than zstd needs for them.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

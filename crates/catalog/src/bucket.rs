@@ -38,7 +38,7 @@ pub struct BucketRow {
     pub object: String,
     /// Name of the term filter object.
     pub filter: String,
-    /// Number of slabs.
+    /// Number of slabs (parts of up to 64 pages with their own term dictionaries).
     pub slabs: u32,
     /// Smallest `_time`, nanoseconds.
     pub time_min: i64,
@@ -64,8 +64,8 @@ pub struct BucketRow {
     pub remote: Option<RemoteCopy>,
     /// A second copy on a remote store, while the bucket moves from one volume to another or away from its volume.
     pub other: Option<OtherCopy>,
-    /// Stem of its remote objects, if not derived from number and time. Set for a bucket that was found on a volume and
-    /// whose original number was already taken.
+    /// Stem (the common part of the names) of its remote objects, if not derived from number and time. Set for a bucket
+    /// that was found on a volume and whose original number was already taken.
     pub stem: Option<String>,
     /// The bucket that now contains the events of a merged bucket, after any number of merges.
     pub merged_into: Option<u64>,
@@ -180,12 +180,12 @@ impl Catalog {
         self.write(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
     }
 
-    /// A bucket whose seal began but has not ended.
+    /// The bucket of this number, if its seal has begun but not ended.
     pub fn unfinished_seal(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
         self.read(|act| one_bucket(act, "bucket.number = ?1 AND bucket.state = 0", values![number.cast_signed()]))
     }
 
-    /// Makes sealed buckets live, advances the positions of their indexes and stores checkpoints.
+    /// Makes sealed buckets live, advances the sealing positions of their indexes and stores checkpoints.
     pub fn commit_seals(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
         debug_assert!(commit.buckets.iter().all(|sealed| sealed.bucket.state == BucketState::Live));
         self.write(|act| {
@@ -224,8 +224,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops the checkpoints of log records from `from_lsn` on, which were lost, and stores the older checkpoints that
-    /// replace them.
+    /// Drops the checkpoints that came with lost log records (those from `from_lsn` on), and stores older checkpoints
+    /// in their place.
     pub fn replace_lost_checkpoints(
         &self,
         from_lsn: u64,
@@ -287,7 +287,7 @@ impl Catalog {
         self.read(|act| bucket_of(act, number))
     }
 
-    /// The bucket on which this stem is recorded, as one that is not derived from number and time.
+    /// The bucket for which this stem is on record. Stems derived from number and time are not on record.
     pub fn bucket_with_stem(&self, stem: &str) -> Result<Option<BucketRow>, CatalogError> {
         self.read(|act| one_bucket(act, "bucket.stem = ?1", values![stem]))
     }
@@ -450,12 +450,12 @@ fn summed_buckets_where(
     with_origins(found, origins)
 }
 
-/// Buckets that follow bucket `number`, at most `most`, with the checksums of their rows, which are verified.
+/// The buckets with the next numbers after `number`, at most `most`, each with its verified checksum.
 pub(crate) fn page(act: &CatalogTransaction<'_>, number: u64, most: u32) -> StepResult<Vec<(BucketRow, i64)>> {
     let select = format!("SELECT {COLUMNS} FROM bucket WHERE number > ?1 ORDER BY number LIMIT ?2");
     let found = act.rows(&select, values![number.cast_signed(), most], read_bucket)?;
     let Some((last, _)) = found.last() else { return Ok(Vec::new()) };
-    // Without a join, so that the databases read origins one after the other.
+    // Without a join, so that the databases read the origins in the order of their key.
     let range = "origin.bucket > ?1 AND origin.bucket <= ?2";
     let origins = read_origins(act, "origin", range, values![number.cast_signed(), last.number.cast_signed()])?;
     with_origins(found, origins)

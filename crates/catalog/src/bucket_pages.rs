@@ -5,16 +5,16 @@ use crate::digest::check_bucket_digest;
 use crate::transaction::{CatalogTransaction, StepResult};
 use crate::{BucketRow, Catalog, CatalogError};
 
-/// Buckets of a page.
+/// Maximum number of buckets of a page.
 const PAGE_BUCKETS_MAX: u32 = 4_096;
-/// Before the first number as it is stored, whatever damage has done to it.
+/// Smaller than every stored number, even a damaged one.
 const BEFORE_ALL: u64 = i64::MIN.cast_unsigned();
 
-/// The buckets of a catalog that nothing changes meanwhile.
+/// All buckets of a catalog, read page by page; the catalog must not change meanwhile.
 #[derive(Debug)]
 pub struct BucketPages<'a> {
     catalog: &'a Catalog,
-    /// Buckets of a page.
+    /// Maximum number of buckets of a page.
     pub(crate) most: u32,
     /// Number of the last bucket that was read.
     last: u64,
@@ -23,19 +23,19 @@ pub struct BucketPages<'a> {
 }
 
 impl Catalog {
-    /// Reads all buckets, whatever their state, ascending by number. This verifies them as
-    /// [`Catalog::check`] does, so a catalog that is opened with [`crate::BucketCheck::WhenRead`] is verified by it.
+    /// Reads all buckets, whatever their state, ascending by number. Verifies them as [`Catalog::check`] does, and thus
+    /// completes the verification of a catalog that was opened with [`crate::BucketCheck::WhenRead`].
     pub fn read_buckets(&self) -> BucketPages<'_> {
         BucketPages { catalog: self, most: PAGE_BUCKETS_MAX, last: BEFORE_ALL, sum: 0 }
     }
 }
 
-/// The live buckets of an index that nothing changes meanwhile.
+/// The live buckets of an index, read page by page; they must not change meanwhile.
 #[derive(Debug)]
 pub struct LivePages<'a> {
     catalog: &'a Catalog,
     index: String,
-    /// Buckets of a page.
+    /// Maximum number of buckets of a page.
     pub(crate) most: u32,
     /// Number of the last bucket that was read.
     last: u64,

@@ -17,7 +17,7 @@ use crate::{Catalog, CatalogError};
 
 /// Maximum bytes at the start of a file that identify it.
 pub const HEAD_BYTES_MAX: usize = 256;
-/// Maximum bytes before an offset that verify the file.
+/// Maximum number of bytes before an offset that are hashed to verify the file.
 pub const TAIL_BYTES_MAX: usize = 256;
 
 /// Hash of a file's head and a salt.
@@ -51,14 +51,15 @@ pub struct CheckpointKey {
     pub variant: u32,
 }
 
-/// Stored read position of a file. Inputs keep the first bytes of the file; this has only their hash.
+/// Stored read position of a file. It has only a hash of the file's first bytes, while inputs keep the bytes
+/// themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
     /// Identifies the file.
     pub key: CheckpointKey,
     /// Bytes hashed for the identity: at most [`HEAD_BYTES_MAX`].
     pub head_bytes: u32,
-    /// Number of bytes of the (decompressed) file whose events are stored.
+    /// Offset in the (decompressed) file up to which events are stored.
     pub offset: u64,
     /// [`tail_hash`] of the bytes before `offset`.
     pub tail_hash: u64,
@@ -118,7 +119,7 @@ impl Catalog {
         })
     }
 
-    /// Possible identities of a file that starts with `head` that have checkpoints.
+    /// The identities with checkpoints that a file starting with `head` may have.
     fn known_identities(&self, head: &[u8], salt: &str) -> Result<Vec<SourceIdentity>, CatalogError> {
         let mut heads = self.heads.lock();
         if heads.is_none() || !self.heads.is_writer {

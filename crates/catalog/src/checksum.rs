@@ -3,7 +3,7 @@
 //! SQLite detects a broken page but not a changed value in a row. Every row therefore has a checksum of its values,
 //! which is verified whenever the row is read. A lost row takes its checksum with it, so the table `digest` keeps the
 //! XOR of all checksums of each table. The digest is updated in the transaction that changes the rows, and verified
-//! when the catalog is opened ([`crate::digest`]).
+//! when the catalog is opened; that of the buckets may be verified later ([`crate::digest`]).
 //!
 //! Origins have no checksums of their own; the checksum of their bucket covers them.
 
@@ -93,7 +93,7 @@ pub(crate) fn known_sum(act: &CatalogTransaction<'_>, select: &str, key: &[Value
     Ok(act.row(select, key, |row| row.take::<Option<i64>>(0))?.flatten().unwrap_or(0))
 }
 
-/// Runs a `DELETE … RETURNING checksum`.
+/// Runs a `DELETE … RETURNING checksum` and updates the digest.
 pub(crate) fn delete_rows(
     act: &CatalogTransaction<'_>,
     table: Table,

@@ -38,7 +38,7 @@ pub(crate) trait Database: fmt::Debug + Send + Sync {
     /// Database file, or server and schema, for messages.
     fn place(&self) -> &str;
 
-    /// Closes the database; one in a file is then complete in that single file.
+    /// Closes the database. If it is a file, that single file is then complete.
     fn close(self: Box<Self>) -> Result<(), CatalogError>;
 
     /// Runs any statements, to simulate damage or another program.

@@ -1,7 +1,7 @@
 //! Copies a catalog into another, empty one; the two may be in different kinds of databases.
 //!
-//! Rows are copied as they are, with their checksums and the digests of the tables, in one transaction, and verified
-//! there.
+//! Rows are copied as they are, with their checksums and the digests of the tables, in one transaction, and then
+//! verified in the target.
 
 use crate::transaction::{CatalogTransaction, Cell, Failure, StepResult, Value, values};
 use crate::{Catalog, CatalogError};

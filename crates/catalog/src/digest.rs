@@ -18,12 +18,13 @@ pub(crate) const CHECKSUMS_VERSION: usize = 3;
 /// First schema version with the table of deletions.
 const DELETIONS_VERSION: usize = 5;
 
-/// The moment at which the rows of buckets are verified, which take most of the time in a large catalog.
+/// Time at which the rows of buckets are verified. In a large catalog, verifying them takes most of the time of
+/// opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketCheck {
-    /// The catalog is opened.
+    /// At opening.
     AtOpening,
-    /// They are read by [`Catalog::read_buckets`], which the caller does anyway.
+    /// Later, by [`Catalog::read_buckets`], which the caller runs anyway.
     WhenRead,
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn check_all(act: &CatalogTransaction<'_>, version: usize) -> StepRes
     check_at_opening(act, version, BucketCheck::AtOpening)
 }
 
-/// Verifies what is not verified later.
+/// Verifies every table that is not verified later.
 pub(crate) fn check_at_opening(act: &CatalogTransaction<'_>, version: usize, buckets: BucketCheck) -> StepResult<()> {
     let is_later = |table: &Table| *table == Table::Bucket && buckets == BucketCheck::WhenRead;
     tables_of(version)
@@ -74,7 +75,8 @@ pub(crate) fn check_at_opening(act: &CatalogTransaction<'_>, version: usize, buc
         .try_for_each(|table| check_digest(act, table, || sum_of(table, act)))
 }
 
-/// Verifies that the rows of buckets whose checksums have this XOR are all there are.
+/// Verifies the digest of the buckets against `sum`, the XOR of the checksums of all rows read; a missing row makes
+/// them differ.
 pub(crate) fn check_bucket_digest(act: &CatalogTransaction<'_>, version: usize, sum: i64) -> StepResult<()> {
     match tables_of(version).any(|table| table == Table::Bucket) {
         true => check_digest(act, Table::Bucket, || Ok(sum)),

@@ -7,7 +7,8 @@ use rusqlite::ErrorCode;
 
 use crate::transaction::Failure;
 
-/// Failure of the catalog; the interrupted transaction had no effect.
+/// Failure of the catalog. The interrupted transaction had no effect, unless the commit itself failed: then its effect
+/// is unknown.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CatalogError {
     /// No space is left on the disk.

@@ -2,9 +2,10 @@
 //!
 //! One method is one transaction with a meaning in the domain ([`Catalog::commit_seals`], [`Catalog::retire`], …);
 //! there is no table interface. The methods are written once, for every supported database (`connection`). When one
-//! returns, its change is durable. Ids are numbers assigned in order by the store, never random.
+//! returns, its change is durable. The store assigns the numbers of buckets and log records in order, never at random.
 //!
-//! Every row has a checksum and every table a digest of them (`checksum`): damage is an error, never a wrong answer.
+//! Checksums cover all rows, and a digest covers the checksums of each table (`checksum`): damage is an error, never a
+//! wrong answer.
 //!
 //! Not here: objects (blob), unsealed events (the store's WAL), and retention rules.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -74,7 +74,7 @@ fn overlapping(act: &CatalogTransaction<'_>, indexes: &[&str], range: &TimeRange
     Ok(found)
 }
 
-/// The last instant in the range; `None` if it has none.
+/// The last instant before the end of the range; `None` if there is none.
 fn last_instant(range: &TimeRange) -> Option<i64> {
     match range.latest {
         None => Some(i64::MAX),
@@ -97,8 +97,8 @@ fn class_sql() -> String {
     class + &format!(" ELSE {} END", SPAN_BITS.len())
 }
 
-/// The statement for this many index names. Its parameters are the first and the last instant of the range, for each
-/// class but the last the earliest start of a bucket that can reach into the range, and the names.
+/// The statement for this many index names. Its parameters are, in this order: the first and the last instant of the
+/// range; for each class but the last, the earliest start of a bucket that can reach into the range; the names.
 fn statement(names: usize) -> String {
     let (class, names) = (class_sql(), placeholders(3 + SPAN_BITS.len(), names));
     let of_class = |number: usize| {

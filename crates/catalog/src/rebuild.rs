@@ -1,7 +1,8 @@
 //! Rebuilds a catalog from buckets found outside it, for example on volumes.
 //!
-//! Buckets are added as they are found, in any order and possibly twice. The stems of the buckets that a bucket
-//! replaces are recorded with it, so an interrupted rebuild can be continued. At its end, replaced buckets are retired.
+//! Buckets are added as they are found, in any order and possibly twice. The stems (object names) of the buckets that a
+//! bucket replaces are recorded with it, so an interrupted rebuild can be continued. At its end, replaced buckets are
+//! retired.
 //!
 //! Not here: where buckets are found, and the receipts that describe them (the store).
 
@@ -47,7 +48,7 @@ impl Catalog {
     }
 
     /// Ends a rebuild: retires the buckets whose stem another bucket replaces, and advances the sealing position of
-    /// each index to the largest bucket number. Returns how many buckets were retired.
+    /// each index to the largest bucket number of the catalog. Returns how many buckets were retired.
     pub fn end_rebuild(&self, stem: &dyn Fn(&BucketRow) -> String) -> Result<u64, CatalogError> {
         let live = self.buckets(BucketState::Live)?;
         let max = self.bucket_number_max()?;

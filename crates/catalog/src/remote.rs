@@ -41,7 +41,7 @@ pub enum RemoteState {
     Uploading,
     /// Both the local copy and the remote one.
     Uploaded,
-    /// Only the remote copy; the local objects are being deleted.
+    /// Only the remote copy; the local objects are being deleted or restored.
     Evicting,
     /// Only the remote copy; the local objects are deleted.
     Evicted,
@@ -92,8 +92,8 @@ impl RemoteState {
 
 impl Catalog {
     /// Records where the objects of live buckets will be uploaded, and returns the numbers of these buckets. Skips
-    /// buckets that are not live, already have a remote copy, or still have a second copy, because that one may be at
-    /// this very place and is about to be deleted.
+    /// buckets that are not live, already have a remote copy, or still have a second copy, which may be in this very
+    /// folder and is about to be deleted.
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
         let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading, receipt: None };

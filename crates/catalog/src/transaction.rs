@@ -35,7 +35,7 @@ pub(crate) enum Failure {
     Lost(String),
     /// Another session holds the lock of the schema.
     Locked,
-    /// The destination of a copy has a catalog already.
+    /// The destination of a copy already has a catalog.
     NotEmpty,
     /// An error that a retry cannot resolve.
     Permanent(CatalogError),
@@ -295,7 +295,7 @@ impl<'a> CatalogTransaction<'a> {
     }
 }
 
-/// A statement that inserts a row or replaces the one with the same `key`, whose columns are the first of `columns`.
+/// A statement that inserts a row, or replaces the row with the same values in the columns `key`.
 pub(crate) fn upsert(table: &str, columns: &str, key: &str) -> String {
     let names: Vec<&str> = columns.split(", ").collect();
     let places: Vec<String> = (1..=names.len()).map(|number| format!("?{number}")).collect();

@@ -12,7 +12,7 @@ use crate::field_path::FieldPath;
 use crate::query::{Condition, Query, Relation, Test};
 use crate::sort::Sort;
 
-/// Maximum number of ranges and keys of one query; beyond it, all documents are read.
+/// Maximum number of keys or ranges of an access path; one that needs more is not used.
 const PROBES_MAX: usize = 20_000;
 
 /// An acceleration (index) stored in a file.
@@ -80,7 +80,7 @@ fn plan(conditions: &[Condition], kept: &[StoredAcceleration]) -> Option<Plan> {
     best
 }
 
-/// Collects the tests that must all hold, and the alternatives: lists of which at least one test must hold.
+/// Collects the tests that must all hold, and the alternatives: lists of conditions of which at least one must hold.
 fn collect<'q>(
     condition: &'q Condition,
     tests: &mut Vec<(&'q FieldPath, &'q Test)>,

@@ -26,7 +26,7 @@ use crate::field_path::FieldPath;
 use crate::find::{ALL, DocumentView, Find, StoredDocument};
 use crate::{CollectionError, Query, migration};
 
-/// Timeout of a statement when another process holds the file.
+/// Time for which a statement waits for a lock that another process holds.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Reader connections kept open.
 const IDLE_READERS_MAX: usize = 2;
@@ -142,8 +142,8 @@ impl Collection {
         })
     }
 
-    /// Writes documents atomically, replacing those with existing keys; returns their keys. `fill` must pass each
-    /// document to the consumer that is its argument.
+    /// Deletes the `removed` documents and writes new ones, replacing those with existing keys, all atomically; returns
+    /// the keys written. `fill` must pass each document to the consumer that is its argument.
     pub fn save_all(
         &self,
         user: &str,
@@ -273,7 +273,7 @@ impl Collection {
         self.path.is_file() || self.former_path.is_file()
     }
 
-    /// Reads in one transaction; `None` if there is no file.
+    /// Reads in one transaction; `None` if the collection was never written or has been removed.
     fn read<T>(
         &self,
         users: &[&str],
@@ -375,7 +375,7 @@ impl Collection {
         Ok(connection)
     }
 
-    /// Creates the tables of a new file and migrates older documents; returns whether there were any.
+    /// Creates the tables of a new file and migrates older documents; returns whether any were migrated.
     fn set_up(&self, connection: &mut Connection) -> Result<bool, Failure> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -386,7 +386,8 @@ impl Collection {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
         let mut file = FileWriter { transaction: &transaction, kept: Vec::new() };
-        // The version decides, not the existence of the file: a process that died here left a file without tables.
+        // The version decides, not the existence of the file, because a process that dies before the commit leaves a
+        // file without tables.
         let takes_over = version == 0 && self.former_path.is_file();
         let documents = if takes_over { migration::documents(&self.former_path, &self.name)? } else { Vec::new() };
         for (key, body) in &documents {

@@ -9,7 +9,7 @@ use crate::{Collection, CollectionError};
 
 /// Folder of the collections, below the data directory.
 const FOLDER: &str = "kvstore";
-/// Maximum open collections; the least recently used is closed.
+/// Maximum open collections; beyond it, the least recently used one that is not in use is closed.
 const OPEN_MAX: usize = 32;
 /// Maximum bytes of a file name without its extension.
 const FILE_NAME_BYTES_MAX: usize = 200;
@@ -91,7 +91,7 @@ impl Collections {
     }
 }
 
-/// A name encoded as a file name: bytes other than letters, digits, `_` and `-` become `%2e` and so on.
+/// A name encoded as a file name: bytes other than letters, digits, `_` and `-` are written in hexadecimal, as `%2e`.
 fn file_name(name: &str) -> Result<String, CollectionError> {
     let mut file = String::with_capacity(name.len());
     for byte in name.bytes() {

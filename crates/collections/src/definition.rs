@@ -12,7 +12,7 @@ use crate::{CollectionError, Pairs};
 const FIELD: &str = "field.";
 /// Prefix of settings with accelerated fields.
 const ACCELERATED: &str = "accelerated_fields.";
-/// Setting that refuses values of another type instead of dropping them.
+/// Setting that refuses values that cannot be converted to their field's type, instead of dropping them.
 const ENFORCE_TYPES: &str = "enforceTypes";
 /// Maximum accelerations, regardless of limits.conf.
 const ACCELERATIONS_MAX: usize = 100;
@@ -33,7 +33,7 @@ pub enum FieldType {
 }
 
 impl FieldType {
-    /// Parses the type of a field; other words that Splunk accepts have no effect.
+    /// Parses the type of a field; `None` for any other word, which then has no effect.
     fn parse(word: &str) -> Option<FieldType> {
         match word.trim().to_ascii_lowercase().as_str() {
             "number" => Some(FieldType::Number),
@@ -101,7 +101,7 @@ pub struct CollectionDefinition {
 }
 
 impl CollectionDefinition {
-    /// Parses the settings of a stanza; invalid ones are skipped and reported.
+    /// Parses the settings of a stanza. Invalid accelerations are skipped and reported; unknown types are ignored.
     pub fn parse_settings(settings: &BTreeMap<String, String>) -> (CollectionDefinition, Vec<CollectionError>) {
         let (mut definition, mut faults) = (CollectionDefinition::default(), Vec::new());
         for (key, value) in settings {

@@ -35,7 +35,8 @@ pub(crate) struct Entries {
     pub(crate) is_exact: bool,
 }
 
-/// The type byte of values that a comparison with this value can match.
+/// The type byte of values that a comparison with this value can match; `None` for objects and arrays, whose entries
+/// cannot be compared.
 pub(crate) fn type_byte(value: &Value) -> Option<u8> {
     match value {
         Value::Null => Some(NULL),

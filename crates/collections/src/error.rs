@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 /// Error of reading or writing documents; a failed write had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectionError {
-    /// No document has this key.
+    /// No document has this key, or the collection was removed.
     #[error("Could not find object.")]
     Unknown,
     /// A document with this key exists.
@@ -20,7 +20,7 @@ pub enum CollectionError {
     /// No space is left.
     #[error("no space left for the collection {}; free space on its file system", .0.display())]
     Full(PathBuf),
-    /// Another process holds the file.
+    /// Another process or connection holds a lock on the file.
     #[error("the collection {} is locked by another process; stop it or let it do the work", .0.display())]
     Busy(PathBuf),
     /// The file is damaged.

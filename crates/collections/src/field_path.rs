@@ -66,7 +66,7 @@ impl FieldPath {
     }
 }
 
-/// The value of an object's field, the first through an array.
+/// The value of an object's field; the first value if the path leads through an array.
 pub fn member<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
     if let Some(value) = object.get(name) {
         return Some(value);

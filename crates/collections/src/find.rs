@@ -157,7 +157,7 @@ impl DocumentView<'_> {
         Ok(())
     }
 
-    /// The document with a row id, if it belongs to one of the users.
+    /// Passes the document with a row id to `take` if it belongs to one of the users.
     fn read_row(&self, place: i64, take: DocumentConsumer<'_>) -> Result<ControlFlow<()>, Failure> {
         let mut statement = self.connection.prepare_cached(ONE)?;
         let mut rows = statement.query(params![place])?;
@@ -170,7 +170,7 @@ impl DocumentView<'_> {
         }
     }
 
-    /// The document with a key, from the first of the users that has one.
+    /// Passes the document with a key to `take`, from the first of the users that has one; `false` if none has.
     pub(crate) fn by_key(
         &self,
         key: &str,

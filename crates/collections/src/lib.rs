@@ -2,8 +2,9 @@
 //!
 //! A document is a JSON object with a key that is unique per user and collection. A collection is its own SQLite file
 //! ([`Collection`]); all collections of a data directory are opened through one [`Collections`] per process. Writes are
-//! on disk before they are answered. Queries ([`Query`]) are the subset of MongoDB's language that Splunk supports.
-//! Accelerated fields have sorted index entries, which reduce the documents read and never change an answer.
+//! on disk before they are answered. Queries ([`Query`]) use the subset of MongoDB's language that Splunk supports, and
+//! some further operators. Accelerated fields have sorted index entries, which reduce the documents read and never
+//! change an answer.
 //!
 //! Not here: `collections.conf` files and permissions (`apps`), request paths and formats (`api`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -81,7 +81,7 @@ impl Sort {
     }
 }
 
-/// Top-k: the row ids of the first `most` documents in an order.
+/// Top-k: the row ids of the first documents in an order, at most `rows_max`.
 pub(crate) struct TopK<'s> {
     sort: &'s Sort,
     rows_max: usize,

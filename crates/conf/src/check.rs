@@ -72,7 +72,7 @@ const WITHOUT_EFFECT: [(&str, &str); 4] = [
 const SAVED_SEARCHES: &str = "savedsearches";
 const ENABLE_SCHEDULE: &str = "enableSched";
 
-/// The warning for a file that has no effect as a whole; one per file.
+/// The warning for a file without effect, or for saved searches whose schedules have no effect; at most one per file.
 fn no_effect_warning(name: &str, conf: &Conf) -> Option<ConfWarning> {
     let at = |line: u32, stanza: &str, problem: Problem| {
         Some(ConfWarning { file: conf.file.clone(), line, stanza: stanza.to_owned(), problem })

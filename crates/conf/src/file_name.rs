@@ -5,7 +5,7 @@
 
 use quarry_stdx::Fault;
 
-/// Maximum bytes of a name: file systems allow 255, and temporary files beside it have a longer name.
+/// Maximum bytes of a name: file systems allow 255, and temporary files derived from the name have a longer one.
 pub const FILE_NAME_BYTES_MAX: usize = 200;
 /// Characters of a refused name shown in its error.
 const SHOWN_CHARS: usize = 60;

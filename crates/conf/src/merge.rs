@@ -1,10 +1,10 @@
 //! Merges the files of all layers: each file is parsed, checked against the settings tables, and merged over those
 //! below it.
 //!
-//! The global order: system/default, then apps' default folders, then apps' local folders, then system/local; of two
-//! apps the one whose name sorts first wins. A [`View`] uses the order of an app and user instead, for the confs that
-//! searches read: system/default, system/local, settings shared by other apps, the app's default and local, the user's
-//! own.
+//! The global order, lowest precedence first: system/default, then apps' default folders, then apps' local folders,
+//! then system/local; of two apps the one whose name sorts first wins. A [`View`] uses the order of an app and user
+//! instead, for the confs that searches read: system/default, system/local, settings shared by other apps, the app's
+//! default and local, the user's own.
 
 use crate::check::check;
 use crate::default_files::builtin_sources;

@@ -135,7 +135,7 @@ pub(crate) fn split_name(name: &str) -> Vec<String> {
     if name.is_empty() { Vec::new() } else { name.split('/').map(|part| decode(part).into_owned()).collect() }
 }
 
-/// A part of a stanza's name, URL-encoded: characters other than letters, digits and `-_.~` become `%XX`.
+/// A part of a stanza's name, URL-encoded: bytes other than ASCII letters, digits and `-_.~` become `%XX`.
 pub(crate) fn encode_part(part: &str) -> String {
     let mut out = String::with_capacity(part.len());
     for byte in part.bytes() {
@@ -175,7 +175,7 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a namespace; `apps` are all installed apps, with the objects that they share.
+    /// The view of a namespace; `apps` are all enabled apps, with the objects that they share.
     pub fn new(namespace: Namespace, apps: impl IntoIterator<Item = (String, Sharing)>) -> View {
         let others = apps.into_iter().filter(|(app, _)| *app != namespace.app).collect();
         View { namespace, others }

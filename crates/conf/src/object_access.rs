@@ -3,7 +3,7 @@
 //!
 //! `access = read : [ * ], write : [ admin, power ]` names roles. The most specific stanza for an object applies:
 //! `[lookups/codes.csv]`, then `[lookups]`, then `[]`. If no stanza names writers, the roles `admin` and `power` may
-//! write, as in the metadata of Splunk's own apps. Owners may change their own objects.
+//! write, as in the metadata of Splunk's own apps. Owners may read and change their own objects.
 //!
 //! Without a setting, everybody may read. Objects that a user may not read are also hidden from that user's searches:
 //! [`Readable`] removes them from the files that searches read. All users for whom the metadata have the same effect
@@ -99,7 +99,7 @@ impl ObjectAccess {
         self.is_listed(self.writers(kind, name), kind, name, user)
     }
 
-    /// Roles and users that the read permissions name.
+    /// The roles to which the metadata grant reading, and the owners of objects.
     fn names_of_readers(&self) -> (impl Iterator<Item = &String>, impl Iterator<Item = &String>) {
         (self.readers.values().flatten(), self.owners.values())
     }
@@ -138,7 +138,7 @@ pub struct Reader(Option<UserProperties>);
 struct UserProperties {
     /// The user's name, if the user owns an object.
     owner: Option<String>,
-    /// The user's roles that some metadata name.
+    /// Those of the user's roles to which some metadata grant reading.
     roles: BTreeSet<String>,
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// Allows running searches.
 pub const SEARCH: &str = "search";
-/// Allows writing to and managing internal indexes, whose names begin with `_`.
+/// Allows managing indexes and their buckets, and writing to internal indexes, whose names begin with `_`.
 pub const INDEXES_EDIT: &str = "indexes_edit";
 /// Allows seeing and changing other users' objects.
 pub const ADMIN_ALL_OBJECTS: &str = "admin_all_objects";

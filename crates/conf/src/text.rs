@@ -1,15 +1,15 @@
 //! The syntax of conf files: stanzas, settings, comments, continued lines.
 //!
-//! `#` starts a comment only at the start of a line. A `\` at the very end of a line continues the value on the next
-//! one, keeping the line break. Settings before any stanza belong to `[default]`. Stanzas of the same name are merged;
-//! of a repeated setting the last one applies.
+//! `#` starts a comment only if nothing but blanks precedes it in its line. A `\` at the very end of a line continues
+//! the value on the next one, keeping the line break. Settings before any stanza belong to `[default]`. Stanzas of the
+//! same name are merged; of a repeated setting the last one applies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::warning::{ConfWarning, Problem, truncate};
 
-/// Name of the stanza whose settings every stanza of its file inherits.
+/// Name of the stanza whose settings every stanza of its conf inherits.
 pub const DEFAULT_STANZA: &str = "default";
 
 /// A parsed file.

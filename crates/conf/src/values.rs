@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::table::{Row, Section, StanzaName};
 
-/// The settings of one stanza or combination, with the table that types them. A missing, empty or invalid value is the
-/// row's default.
+/// The settings of one stanza, or those in force for one source, with the table rows that define their types. A
+/// missing, empty or invalid value is replaced by the row's default.
 pub(crate) struct Values<'a> {
     rows: &'static [Row],
     set: BTreeMap<&'a str, &'a str>,
@@ -110,8 +110,8 @@ fn single_char(text: &str) -> Option<char> {
     chars.next().filter(|_| chars.next().is_none())
 }
 
-/// Number of capture groups of a PCRE pattern; `None` if its parentheses are unbalanced. Everything else is checked by
-/// the engine that compiles the pattern.
+/// Number of capture groups of a PCRE pattern; `None` if its parentheses are unbalanced, or a class or escape is
+/// incomplete. Everything else is checked by the engine that compiles the pattern.
 pub(crate) fn capture_groups(pattern: &str) -> Option<usize> {
     let bytes = pattern.as_bytes();
     let (mut depth, mut groups, mut at) = (0usize, 0, 0);

@@ -1,6 +1,6 @@
 //! Warnings about .conf files: the fault and its location.
 //!
-//! No fault prevents a start: a faulty line is ignored and everything else applies.
+//! None of these faults prevents a start: the faulty part is ignored, and everything else applies.
 
 use std::fmt;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub(crate) struct PipelineEnvironment<'a> {
     /// Runner of the search.
     pub runner: &'a Runner,
     pub context: &'a CommandContext,
-    /// Results of subsearches.
+    /// Treatment of subsearches.
     pub subsearches: Subsearches<'a>,
 }
 

@@ -101,8 +101,8 @@ pub struct ExplainedSummaries {
 /// A command and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedStage {
-    /// The command as written, the generated command that replaces it, or the name of a command that the request
-    /// adds.
+    /// The command as written, followed by `(as NAME)` if another command replaces it; for a command that the request
+    /// adds, its name.
     pub text: String,
     /// Phase in which it runs.
     pub phase: Phase,
@@ -300,7 +300,8 @@ impl Explainer {
         Ok(explained)
     }
 
-    /// A command as written, or its name if it was generated or added by the request.
+    /// A command as written, followed by its name if another command was written; only the name if the request added
+    /// it.
     fn text_of(&self, stage: &Stage) -> String {
         if stage.span.start == stage.span.end {
             return format!("{} (of the request)", stage.command.name());
@@ -429,7 +430,7 @@ fn truncate(text: &str) -> String {
 }
 
 impl Runner {
-    /// Segments and pages that remain after each pruning step: index, time, metadata, terms.
+    /// Buckets, slabs, pages and events that remain after each pruning step: stored, index, time, metadata, terms.
     fn pruning_steps(
         &self,
         scan: &EventScan,
@@ -470,7 +471,7 @@ fn pruning_step(
     pruning_step_of(by, segments.iter().map(|segment| (segment, pages(segment))))
 }
 
-/// Counts the segments that still have pages.
+/// Counts the segments that still have pages, with their buckets, pages and events.
 fn pruning_step_of<'s>(
     by: &'static str,
     left: impl IntoIterator<Item = (&'s Arc<dyn Segment>, Vec<usize>)>,

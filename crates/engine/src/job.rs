@@ -2,7 +2,8 @@
 //!
 //! A job has a thread that runs until the result is read or the job is dropped ([`crate::threads`]). A bounded queue
 //! slows the search down to the pace of its reader, so that memory does not fill. Alternatively, rows are made on the
-//! reader's own thread. This saves two hand-overs, which take a fifth of the time of a search for one event.
+//! reader's own thread. This saves two switches between threads, which take a fifth of the time of a search for one
+//! event.
 
 mod language;
 mod row_source;
@@ -130,7 +131,7 @@ pub struct SearchRequest {
     pub zone: TimeZone,
     /// Indexes read if the search names none.
     pub default_indexes: Vec<String>,
-    /// Permissions of the user; commands and indexes beyond them are refused.
+    /// Permissions of the user; other commands are refused, and other indexes appear empty.
     pub permissions: Arc<Permissions>,
     /// Job id; if absent, one is generated that is unique within this engine.
     pub sid: Option<String>,
@@ -431,7 +432,7 @@ impl Engine {
         Ok((expansion, parsed, spans))
     }
 
-    /// The search as written: with macros expanded, its tree, and the mapping of positions to the original text.
+    /// The text of the search with macros expanded, its tree, and the mapping of positions to the original text.
     fn parse_request(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
         if let Some(pipeline) = &request.pipeline {
             let expansion = Expansion { text: request.text.clone(), ..Expansion::default() };
@@ -569,7 +570,7 @@ pub struct Job {
     previews: Arc<Previews>,
     kind: ResultKind,
     dataflow: Arc<Dataflow>,
-    /// The last field, so that the thread is already ending when it is waited for.
+    /// Dropped last: the last handle waits for the threads when it is dropped, and by then the search is ending.
     _threads: Arc<SearchThreads>,
 }
 
@@ -617,8 +618,8 @@ impl Job {
         Arc::clone(&self.progress)
     }
 
-    /// Measures the costs of the search's parts from now on; the result is shared, for use on another thread. A
-    /// search that runs on its reader's thread begins when the first rows are requested.
+    /// Measures the costs of the search's parts from now on; the result is shared, for use on another thread. A search
+    /// that runs on its reader's thread begins only when the first rows are requested, so that nothing is missed.
     pub fn measure_costs(&self, clock: SharedClock) -> Arc<Costs> {
         self.costs.measure(clock);
         Arc::clone(&self.costs)
@@ -629,12 +630,12 @@ impl Job {
         &self.previews
     }
 
-    /// Events or rows of a report.
+    /// Kind of the rows: events, or rows of a report.
     pub fn kind(&self) -> ResultKind {
         self.kind
     }
 
-    /// Whether the result is incomplete: a bucket is damaged or the search was stopped.
+    /// Whether the result is incomplete, for example because a bucket is damaged or the search was stopped.
     pub fn is_partial(&self) -> bool {
         self.stop.is_partial()
     }

@@ -116,7 +116,7 @@ pub(crate) trait SearchEnvironment: Environment {
 
 /// Execution of a command of the syntax tree.
 pub(crate) trait Execute {
-    /// The steps that run it on the rows of preceding commands; empty for commands that can only begin a search.
+    /// The steps that run it on the rows of preceding commands; an error for commands that can only begin a search.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         Err(lowering.not_first_error())
     }
@@ -155,7 +155,7 @@ fn clamp_to_command(error: EngineError, command: Span) -> EngineError {
 
 /// A command being lowered.
 pub(crate) struct Lowering<'a> {
-    /// Surroundings of the search.
+    /// Environment of the search.
     pub environment: &'a dyn Environment,
     /// Position of the command.
     pub span: Span,

@@ -200,8 +200,8 @@ fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage
     let (mut ends, mut before, mut assignments) = (Vec::new(), Vec::new(), Vec::new());
     for (at, aggregate) in rates.iter().enumerate() {
         let field = argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default();
-        // First and last value of a series in a span, their times, and the largest value; then the same for the
-        // previous span.
+        // First and last value of a series in a span, their times, and the largest value; then the last value and its
+        // time in the previous span, and the value and time from which the rate is computed.
         let [first, last, first_time, last_time, largest] =
             ["e", "l", "s", "t", "m"].map(|part| format!("__{part}{at}"));
         let [last_before, time_before, from, since] = ["p", "q", "f", "b"].map(|part| format!("__{part}{at}"));

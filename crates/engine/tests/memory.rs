@@ -20,7 +20,7 @@ fn run_search_on(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> 
     read_batches(search, memory_bytes, store, |_, _| ())
 }
 
-/// Runs a search as `ask` does, and calls `between` after each batch.
+/// Runs a search as [`run_search`] does, and calls `between` after each batch.
 fn read_batches(
     search: &str,
     memory_bytes: usize,

@@ -15,7 +15,7 @@ use crate::rows::{ColumnReader, batch_of};
 
 /// Number of rows in a batch.
 pub const BATCH_ROWS: usize = 50;
-/// Number of batches; every third one has plain texts.
+/// Number of batches; some have plain texts in one or all columns.
 const BATCH_COUNT: usize = 12;
 
 /// Values of a column, by row.

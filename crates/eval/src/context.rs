@@ -13,7 +13,7 @@ use crate::messages::Messages;
 
 /// Default limit of open transactions (limits.conf `[transactions] maxopentxn`).
 const OPEN_TRANSACTIONS_MAX: usize = 5_000;
-/// Maximum events of open transactions (limits.conf `[transactions] maxopenevents`).
+/// Default limit of events in open transactions (limits.conf `[transactions] maxopenevents`).
 const OPEN_TRANSACTION_EVENTS_MAX: usize = 100_000;
 
 /// Access of a command to the search in which it runs.

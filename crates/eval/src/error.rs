@@ -129,7 +129,7 @@ impl EngineError {
         }
     }
 
-    /// The same error at another position; an error without a position is unchanged.
+    /// The same error with this position; kinds of errors that have no position are unchanged.
     pub fn with_span(mut self, place: Option<Span>) -> EngineError {
         if let EngineError::Invalid { span, .. }
         | EngineError::Forbidden { span, .. }

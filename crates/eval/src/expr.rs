@@ -144,7 +144,7 @@ impl CompiledExpr {
     }
 }
 
-/// Bytes of a text or multivalue column; 0 for other types.
+/// Bytes of the texts of a column, or the overhead of the values of a multivalue column; 0 for other types.
 fn weight_of(values: &ArrayRef) -> usize {
     /// Overhead of a value of a multivalue, in bytes.
     const VALUE_BYTES: usize = 16;

@@ -50,7 +50,7 @@ impl Messages {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of calls that added a message, including duplicates.
+    /// Number of messages and losses so far, including duplicates.
     pub fn push_count(&self) -> u64 {
         self.pushes.load(Ordering::Relaxed)
     }
@@ -103,7 +103,7 @@ pub fn enter_scope(messages: Option<Arc<Messages>>) -> MessageScope {
     MessageScope(SEARCH.with(|search| std::mem::replace(&mut *search.borrow_mut(), messages)))
 }
 
-/// Counts a loss.
+/// Counts a loss for the search of this thread, if there is one.
 #[cold]
 pub fn record_loss(loss: Loss) {
     SEARCH.with(|search| {

@@ -2,8 +2,8 @@
 //!
 //! Spans shorter than a day start at multiples since the epoch, days and longer spans at local midnight (see
 //! `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, even on
-//! days on which the offset of the zone changes. If only a maximum number of spans is specified, the shortest usual
-//! span that does not exceed the number is used.
+//! days on which the offset of the zone changes. If only a maximum number of spans is specified, the span is the
+//! shortest usual one that results in no more.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::EngineError;
 use crate::context::CommandContext;
 use crate::rows::{self, ColumnBuilder, ColumnReader};
 
-/// Default number of spans of timechart and bin.
+/// Default maximum number of spans of timechart and bin.
 pub const SPANS_MAX: usize = 100;
 /// The usual spans, ascending.
 const USUAL_SPANS: [(u64, SpanUnit); 11] = [

@@ -61,11 +61,11 @@ pub struct EventBatch {
     pub meta_index: MetadataIndex,
 }
 
-/// Number of metadata up to which a linear search is used; beyond that, [`MetadataIndex`] are used.
+/// Number of metadata entries up to which a linear search is used instead of a [`MetadataIndex`].
 const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
-/// Lookup table for a batch's metadata, built if there are many, because senders may set another host for each event.
-/// It is derived from the batch, so any two compare as equal.
+/// Lookup table for a batch with many metadata entries, because senders may set a different host for each event. The
+/// table is derived from the batch, so any two tables compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct MetadataIndex {
     position: BTreeMap<Metadata, u32>,
@@ -137,7 +137,7 @@ impl EventBatch {
             return vec![self];
         }
         let mut parts: Vec<EventBatch> = Vec::new();
-        // Batch, and row in that batch, for each metadata entry and then for each event.
+        // For each metadata entry that has occurred: the number of its part, and its code in that part.
         let mut places: Vec<Option<(usize, u32)>> = vec![None; self.metas.len()];
         let mut fields = self.fields.iter().peekable();
         for row in 0..self.len() {

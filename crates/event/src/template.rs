@@ -193,8 +193,7 @@ pub struct ValueTraits {
     pub min_len: u32,
     /// Upper bound for the length of a value, in bytes.
     pub max_len: u32,
-    /// Whether each value is complete between the quotes of a JSON string ([`is_string_content`]); `false` means
-    /// unknown.
+    /// Whether each value can be the whole content of a JSON string ([`is_string_content`]); `false` means unknown.
     pub string_contents: bool,
     /// Whether each value is a single JSON scalar ([`is_json_scalar`]); `false` means unknown.
     pub json_scalars: bool,
@@ -202,7 +201,7 @@ pub struct ValueTraits {
     pub value_set: Option<Arc<[Box<str>]>>,
 }
 
-/// Whether a text is valid between the quotes of a JSON string: every quote is escaped, and every escape is valid and
+/// Whether a text can be the whole content of a JSON string: every quote is escaped, and every escape is valid and
 /// complete. Control characters and lone surrogates are accepted.
 pub fn is_string_content(text: &[u8]) -> bool {
     let mut at = 0;
@@ -254,7 +253,7 @@ fn is_json_number(text: &[u8]) -> bool {
 }
 
 impl ValueTraits {
-    /// Adds another value. `first` tells whether it is the first value.
+    /// Widens the bounds to include a value. `first` is true for the first value of the column.
     pub fn add(&mut self, value: &[u8], first: bool) {
         self.value_set = None;
         self.bytes.insert_all(value);

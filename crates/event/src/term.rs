@@ -130,7 +130,8 @@ impl TermQuery {
     }
 }
 
-/// Drops repeated parts and keeps the order. Pairs are not compared, because a list may have thousands of values.
+/// Drops repeated parts and keeps the order. A set finds the repetitions: comparing all parts with each other would be
+/// slow for lists of thousands of values.
 fn remove_duplicates(mut parts: Vec<TermQuery>) -> Vec<TermQuery> {
     let mut seen = BTreeSet::new();
     let is_first: Vec<bool> = parts.iter().map(|part| seen.insert(part)).collect();
@@ -154,7 +155,7 @@ pub struct ValueColumns {
     pub literals: bool,
 }
 
-/// Field columns without any knowledge: the values of a field may be anywhere.
+/// The answer if nothing is known about columns: the values of a field may be anywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyColumn;
 

@@ -28,12 +28,14 @@ pub enum Number {
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// A decimal in billionths, with more digits than a double: a time in nanoseconds whose unit is a second.
+    /// A number in billionths that has more digits than a double can hold, such as a time in seconds with
+    /// nanoseconds.
     Nanos(i64),
 }
 
 impl Number {
-    /// The value as a double; integers beyond 2^53 and times finer than a tenth of a microsecond are rounded.
+    /// The value as a double; integers beyond 2^53 are rounded, and times are rounded to about a quarter of a
+    /// microsecond.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,
@@ -285,7 +287,8 @@ pub fn parse_canonical_number(text: &str) -> Option<Number> {
     }
     let value = parse_number(text)?;
     let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
-    // A plain decimal as short as this is recovered digit for digit; any other number is formatted and compared.
+    // A plain decimal is recovered digit for digit if it is this short and has no leading zero, or if it is a
+    // [`Number::Nanos`]; any other number is formatted and compared.
     if plain && unsigned.len() <= SAFE_DIGITS_MAX && first != b'0' {
         return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));
     }

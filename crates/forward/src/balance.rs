@@ -53,7 +53,7 @@ impl Balance {
         }
     }
 
-    /// A server accepted the connection.
+    /// Records that a server accepted the connection.
     pub fn record_connected(&mut self, server: usize, now: i64) {
         (self.since, self.sent) = (now, 0);
         if let Some(server) = self.servers.get_mut(server) {
@@ -61,14 +61,14 @@ impl Balance {
         }
     }
 
-    /// A server acknowledged data, which resets its failures.
+    /// Records that a server acknowledged data, and resets its failures.
     pub fn record_acknowledged(&mut self, server: usize) {
         if let Some(server) = self.servers.get_mut(server) {
             server.failures = 0;
         }
     }
 
-    /// A server could not be reached, or its connection ended.
+    /// Records that a server could not be reached, or that its connection ended.
     pub fn record_failure(&mut self, server: usize, now: i64) {
         if let Some(server) = self.servers.get_mut(server) {
             let wait = BACKOFF_NS.0.saturating_mul(1_i64.checked_shl(server.failures.min(16)).unwrap_or(i64::MAX));

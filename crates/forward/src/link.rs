@@ -384,7 +384,7 @@ impl ActiveConnection<'_> {
         Ok(())
     }
 
-    /// Drops an unresponsive server, switches servers when it is time, and sends heartbeats.
+    /// Fails if the server does not respond, switches servers when it is time, and sends heartbeats.
     fn check_timeouts(&mut self) -> Result<(), LinkError> {
         let now = self.link.clock.elapsed_ns();
         let group = &self.link.group;

@@ -47,7 +47,7 @@ pub struct OutletFigures {
     pub events: u64,
     /// Bytes of their texts.
     pub bytes: u64,
-    /// Events without a group.
+    /// Events that have no group, or whose index is filtered out.
     pub unsent: u64,
     /// Events with fields too long for any receiver.
     pub oversized: u64,
@@ -87,7 +87,7 @@ impl Outlet {
         }
     }
 
-    /// Queues a batch; returns the number that is durable when the batch is.
+    /// Queues a batch; returns a record number. When that record is durable, so is the batch.
     fn put(&self, batch: EventBatch, position: Option<FilePosition>) -> Result<u64, ForwardError> {
         let shared = &self.shared;
         shared.events.fetch_add(batch.len() as u64, Ordering::Relaxed);

@@ -95,13 +95,15 @@ impl Routes {
         }
     }
 
-    /// Whether events of an index are sent; the last matching pattern decides.
+    /// Whether events of an index are sent; the last matching pattern decides. An index that matches none is sent only
+    /// if there are no patterns.
     fn is_sent(&self, index: &str) -> bool {
         let fitting = self.filters.iter().rev().find(|(pattern, _)| pattern.is_match(index.as_bytes()));
         fitting.map_or(self.filters.is_empty(), |(_, is_sent)| *is_sent)
     }
 
-    /// Splits a batch by index and groups; events without a group are dropped and counted.
+    /// Splits a batch by index and groups; events that have no group, or whose index is filtered out, are dropped and
+    /// counted.
     pub(crate) fn split(&self, batch: EventBatch, routing: Option<&str>) -> (Vec<(Groups, EventBatch)>, u64) {
         let by_input = self.parse_groups(routing);
         let has_own = batch.fields.iter().any(|field| *field.name == *ROUTING_KEY);
@@ -128,8 +130,8 @@ impl Routes {
                 continue;
             }
             let meta = &batch.metas[meta];
-            // The event joins the last part that has one of its groups, if all groups are the same; otherwise a group
-            // would receive its events out of order.
+            // The event may join only the last part that shares a group with it, and only if both have the same groups;
+            // otherwise a group would receive its events out of order.
             let is_shared = |(known, part): &(Groups, EventBatch)| {
                 known & groups != 0 && part.metas.first().is_some_and(|first| first.index == meta.index)
             };

@@ -1,4 +1,5 @@
-//! Audit events: logins, logouts and changes of users, written to the index `_audit`.
+//! Audit events, written to the index `_audit`: logins, logouts, changes of users, tokens and objects, and deletions of
+//! events.
 //!
 //! The lines have the form of Splunk's audit events, so that existing searches work: `Audit:[timestamp=…, user=…,
 //! action=…, info=…]`. Equal events within a second become one line with a `count`, so that a storm of failed logins
@@ -120,7 +121,7 @@ fn strip_quotes(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Quotes and escapes a text for `KV_MODE = auto_escaped`.
+/// Escapes the content of a quoted value for `KV_MODE = auto_escaped`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -25,7 +25,7 @@ pub enum IngestError {
         /// One of the entries that do not belong to a data directory.
         entry: String,
     },
-    /// The configuration of volumes is invalid.
+    /// The configuration of volumes or of the catalog is invalid.
     #[error(transparent)]
     Volumes(#[from] Fault),
     /// The store cannot be opened.

@@ -34,7 +34,7 @@ pub struct Watching {
     running: Option<Watchers>,
 }
 
-/// Running watchers; dropping this ends them when what they have read is stored.
+/// Running watchers; dropping this ends them after storing what they have read.
 struct Watchers {
     monitor: Arc<Monitor>,
     threads: Vec<JoinHandle<()>>,
@@ -48,7 +48,8 @@ pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn SinkFactory>) -> Res
 }
 
 impl Watching {
-    /// Watches what inputs.conf says now. Returns why stanzas are left out; the others are watched.
+    /// Watches the files of the current inputs.conf. Returns messages about stanzas that are left out; the others are
+    /// watched.
     ///
     /// If a stanza has changed, all watchers end and new ones continue where they stopped: a file belongs to the first
     /// stanza that matches it, so that each stanza depends on the others.
@@ -71,7 +72,7 @@ impl Watching {
         if stanzas == self.stanzas {
             return Ok(faults);
         }
-        // Before new ones, because two watchers would store the same lines.
+        // The old watchers end before new ones start, because both would store the same lines.
         self.running = None;
         // If the threads fail to start, the same stanzas must be tried again at the next change.
         self.stanzas.clear();

@@ -148,7 +148,7 @@ pub fn rebuild_catalog_of(
     Ok(rebuilt)
 }
 
-/// Copies the catalog of a data folder to the configured database, or back to a file.
+/// Copies the catalog of a data directory to the configured database, or back to a file.
 pub fn migrate_catalog_of(
     data_dir: &Path,
     layers: &Layers,

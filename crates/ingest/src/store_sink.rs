@@ -95,8 +95,8 @@ impl Sink for StoreSink<'_> {
         self.end_file();
         let (claim, is_unsettled) = self.claims.claim(index, head);
         self.claim = Some(claim);
-        // The store only knows durable positions. Therefore only a file with the same beginning waits for appends to
-        // become durable, so that many small files share their syncs.
+        // The store knows only durable positions, so a file with the same beginning as another waits until appends are
+        // durable. Other files do not wait, so that many small files share their syncs.
         if is_unsettled {
             self.store.wait_for_appends()?;
             self.wait_until_at_most(self.tickets.len())?;

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver, ServerSettings};
 use quarry_stdx::{Fault, SharedClock};
 
-/// Configuration and properties of the machine that inputs and ports need.
+/// Configuration and machine properties that inputs and ports need.
 #[derive(Clone, Debug)]
 pub struct InputSettings {
     /// The merged configuration.

@@ -95,7 +95,7 @@ impl HasKind for AppendError {
     }
 }
 
-/// Promise that appended events will become durable.
+/// Pending result of an append.
 pub trait Receipt: Send {
     /// True if [`Receipt::wait`] would return at once.
     fn is_done(&self) -> bool;
@@ -105,7 +105,7 @@ pub trait Receipt: Send {
 
 /// A store for inputs that tell their senders when events are stored.
 pub trait EventStore: Send + Sync {
-    /// Stores events. Blocks while the store is busy.
+    /// Stores events. May block while many appends are in progress.
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError>;
     /// Stores events of a sender that numbers its batches. The position becomes durable together with the events, and
     /// never before the position of an earlier batch. Not every store supports positions.

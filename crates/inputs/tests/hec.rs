@@ -84,7 +84,7 @@ impl RecordingStore {
     }
 }
 
-/// Runs the note of an answer, as the port does before it writes the answer.
+/// Runs the hook of an answer, as the port does before it writes the answer.
 async fn run_note(mut response: Response) -> Response {
     if let Some(note) = response.extensions_mut().remove::<ResponseHook>() {
         note.run().unwrap();

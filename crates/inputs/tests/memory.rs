@@ -132,7 +132,7 @@ fn requests_that_expand_beyond_memory_are_refused() {
     for (what, path, kind, encoding, body) in cases {
         let (status, text) = answer(16 << 20, path, kind, encoding, body);
         let grown = highest_mb() - before;
-        // So many acks are refused during parsing, before they take memory.
+        // Such a long list of acknowledgment ids is refused during parsing, before it takes memory.
         let refused = if path.ends_with("/ack") { 400 } else { 413 };
         assert_eq!(status, refused, "{what}: {text}");
         assert!(grown < GROWN_MB_MAX, "{what}: {grown} MB");

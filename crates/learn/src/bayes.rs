@@ -6,7 +6,7 @@ use crate::logistic_regression::softmax;
 use crate::matrix::Matrix;
 use crate::{LearnError, StopCheck, check_stop, exact_numbers};
 
-/// For each class, its prior probability, and the mean and variance of each of its columns.
+/// For each class, its prior probability, and the mean and variance of each column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bayes {
     pub(crate) width: usize,

@@ -122,7 +122,7 @@ fn run_from_random_start(
 }
 
 /// The cluster of each row, -1 for noise (Ester, Kriegel, Sander, Xu, 1996): core rows have at least `neighbours`
-/// rows, including themselves, within `distance`. Clusters are numbered in order of their first row.
+/// rows, including themselves, within `distance`. Clusters are numbered in order of their first core row.
 pub(crate) fn dbscan(
     x: &Matrix,
     distance: f64,

@@ -128,7 +128,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
 const DEFAULT_THRESHOLD: f64 = 0.01;
 
 impl Density {
-    /// The density at a value; `None` if all probability is concentrated at that value.
+    /// The density at a value; `None` if all probability is concentrated at a single value.
     pub(crate) fn at(&self, value: f64) -> Option<f64> {
         match self {
             Density::Norm { deviation, .. } if *deviation == 0.0 => None,
@@ -222,7 +222,8 @@ impl Density {
     }
 }
 
-/// The steps with the smallest heights, up to this total area; adjacent steps are merged.
+/// The steps with the smallest areas, up to this total area, and the ranges outside of all steps; adjacent ranges are
+/// merged.
 fn lowest_density_ranges(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
     let areas: Vec<f64> = heights.windows(2).map(|pair| step * (pair[0] + pair[1]) / 2.0).collect();
     let mut order: Vec<usize> = (0..areas.len()).collect();
@@ -254,7 +255,7 @@ fn lowest_density_ranges(start: f64, step: f64, heights: &[f64], area: f64) -> V
 }
 
 impl Range {
-    /// Whether the range contains a value; the bounds of tails are excluded.
+    /// Whether the range contains a value; its bounds are excluded.
     pub(crate) fn contains(&self, value: f64) -> bool {
         value > self.low && value < self.high
     }

@@ -19,7 +19,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     parse_number(&String::deserialize(from)?)
 }
 
-/// Lists of numbers: one text, separated by blanks.
+/// A list of numbers as one text, separated by blanks.
 pub(crate) mod list {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -24,7 +24,7 @@ pub struct FitRequest<'a> {
     pub features: Vec<Column<'a>>,
     /// Fields that define groups.
     pub by: Vec<Column<'a>>,
-    /// Number of rows in all columns.
+    /// Number of rows of each column.
     pub rows: usize,
     /// Options of the algorithm.
     pub options: Options,

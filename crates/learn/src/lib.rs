@@ -44,8 +44,8 @@ pub use model::{ALGORITHMS, Body, Model, OutputValue};
 pub use options::Options;
 pub use rng::sample;
 
-/// Maximum number of rows a model is fitted to; if there are more rows, the model is fitted to a sample (Splunk's
-/// `max_inputs`).
+/// Maximum number of rows that a model can be fitted to (Splunk's `max_inputs`); if there are more rows, the caller
+/// takes a [`sample`].
 pub const ROWS_MAX: usize = 100_000;
 /// Maximum number of matrix columns, including those of categorical fields.
 pub const COLUMNS_MAX: usize = 500;

@@ -14,9 +14,9 @@ use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_number
 
 /// Maximum number of rounds of coordinate descent.
 const ROUNDS_MAX: usize = 10_000;
-/// Change of a scaled coefficient below which the coefficient counts as converged.
+/// Change of the scaled coefficients, relative to the largest of them, up to which they count as converged.
 const CONVERGENCE_THRESHOLD: f64 = 1e-10;
-/// Ratio of spread to mean below which a column counts as constant.
+/// Ratio of standard deviation to mean up to which a column counts as constant.
 const CONSTANT_RATIO_MAX: f64 = 1e-10;
 
 /// `y = intercept + coefficients . x`.
@@ -28,12 +28,12 @@ pub struct Linear {
     pub(crate) intercept: f64,
 }
 
-/// Penalty term added to the squared errors.
+/// Penalty term of the objective function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Penalty {
     /// No penalty.
     None,
-    /// `alpha` times the sum of squared coefficients.
+    /// `alpha` times the sum of squared coefficients, added to the sum of squared errors.
     Ridge(f64),
     /// Elastic net: `alpha` times (`share` times the sum of absolute coefficients, plus half of `1 - share` times the
     /// sum of squared coefficients), added to half the mean squared error.
@@ -52,7 +52,7 @@ pub(crate) fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// Mean and spread of every column; the spread of a constant column is 0.
+/// Mean and standard deviation of every column; the deviation of a column that is constant except for rounding is 0.
 pub(crate) fn means_and_deviations(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
     let count = x.rows().max(1) as f64;
     let mut means = vec![0.0; x.width()];

@@ -112,7 +112,7 @@ fn regression_score(method: &str, pairs: &[(f64, f64)]) -> f64 {
 }
 
 /// Area under the ROC curve: the share of pairs of a positive and a negative row in which the positive row has the
-/// higher number.
+/// higher number; pairs with equal numbers count half.
 fn area_under_curve(
     actual: &Column<'_>,
     predicted: &Column<'_>,

@@ -16,7 +16,8 @@ pub(crate) struct Tree {
     pub(crate) low: Vec<u32>,
     /// Second child of each node.
     pub(crate) high: Vec<u32>,
-    /// Value of each leaf: a number, or the index of its first class in `shares`.
+    /// Value of each leaf: a number, or for classifiers the index in `shares` at which the shares of its classes
+    /// begin.
     #[serde(with = "exact_numbers::list")]
     pub(crate) values: Vec<f64>,
     /// For classifiers: the classes that occur in each leaf.

@@ -16,9 +16,9 @@ use crate::{LearnError, StopCheck, check_stop};
 
 /// Maximum number of trees of a forest.
 const TREES_MAX: usize = 500;
-/// Default maximum depth: far more than rows can need, but still a limit.
+/// Maximum depth of a tree, even if `max_depth` is greater.
 const DEPTH_MAX: usize = 1_000;
-/// Impurity below which a node counts as pure.
+/// Impurity up to which a node counts as pure, relative to its sum of squares or, for classes, to its weight.
 const PURE_NODE_IMPURITY: f64 = 1e-12;
 
 /// Target values of the rows.

@@ -33,7 +33,7 @@ const ACK_NUMBERS: &str = "hec/next-ack-id";
 /// ALPN protocols of gRPC clients.
 const GRPC_PROTOCOLS: [&[u8]; 1] = [b"h2"];
 
-/// Name of the collector's port in messages, and the settings of its number.
+/// Name of the collector's port in messages, and the option and setting of its number.
 const COLLECTOR: (&str, &str) = ("HTTP Event Collector", "--hec, or port in [http] of inputs.conf");
 /// The same for the port of OTLP over gRPC.
 const GRPC: (&str, &str) = ("OTLP over gRPC", "port in [otlp] of inputs.conf");
@@ -56,8 +56,8 @@ struct Port {
     served: JoinHandle<()>,
 }
 
-/// Listens on `requested`, or, if tokens exist, on the address in inputs.conf. Returns `None` if inputs.conf disables
-/// the collector, or if no address was requested and no token exists.
+/// Listens on `requested`, or, if tokens exist, on the loopback address with the port of inputs.conf. Returns `None` if
+/// inputs.conf disables the collector, or if no address was requested and no token exists.
 pub async fn listen(
     data_dir: &Path,
     requested: Option<SocketAddr>,

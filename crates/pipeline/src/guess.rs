@@ -53,7 +53,7 @@ const HEAD_LINES: usize = 5;
 struct VendorFormat {
     shape: Shape,
     sourcetype: &'static str,
-    /// Minimum percentage of lines that match; the other lines continue previous ones.
+    /// Minimum percentage of matching lines among those that may start an event.
     percent: usize,
     /// Whether the format has delimited columns, whose quoted values may contain line feeds.
     is_columns: bool,
@@ -158,7 +158,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
         return Guess::new(PLAIN_SOURCETYPE, "there are no lines");
     }
     let found = match delimited_sourcetype(source) {
-        // Cells of a table may look like lines of other logs, so only formats with columns are tried.
+        // Cells of a table may look like lines of other logs, so formats with columns are tried first.
         Some(sourcetype) => guess_by_vendor(&lines, |found| found.is_columns)
             .or_else(|| guess_by_columns(&lines, sourcetype))
             .or_else(|| guess_by_shape(&lines)),
@@ -261,7 +261,7 @@ fn unindented_lines<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     lines.iter().enumerate().filter(is_begin).map(|(_, line)| *line).collect()
 }
 
-/// Sourcetype of delimited text, which the name of the file must confirm.
+/// Sourcetype of delimited text that the extension of a file's name indicates.
 fn delimited_sourcetype(source: &str) -> Option<&'static str> {
     let extension = source.rsplit('.').next().unwrap_or_default();
     ["csv", "tsv"].into_iter().find(|known| extension.eq_ignore_ascii_case(known))
@@ -327,13 +327,13 @@ fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     }
 }
 
-/// Number of lines of a growing file below which later lines may have another form.
+/// Below this number of lines in a growing file, the guess assumes that later lines may have another form.
 const FEW_LINES_MAX: usize = 100;
 
 /// Maximum average number of lines per event; with more, the file is a collection of lines with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;
 
-/// A file name without directories, extensions, dates and numbers.
+/// A file name without directories and extensions, and without digits, dashes and underscores at its end.
 fn file_stem(source: &str) -> Option<String> {
     let name = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let name = name.trim_start_matches('.');

@@ -2,8 +2,8 @@
 //!
 //! Neither the header nor the preamble before it is an event; every later line is an event, with a field for each
 //! column that has a name and a value. A quoted value may contain the delimiter, line breaks, and doubled quotes.
-//! Without a header, the settings name the columns. Not here: finding the end of a line with such values
-//! ([`crate::lines`]).
+//! Without a header, the settings name the columns. Not here: finding the end of a line whose values contain line
+//! breaks ([`crate::lines`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl HeaderRules {
     }
 }
 
-/// A column title as a field name: characters other than letters and digits become `_`, except those in `kept`.
+/// A column title as a field name: characters other than letters, digits, `.` and those in `kept` become `_`.
 fn field_name(title: &str, kept: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '_') || kept.contains(letter);
     title.trim().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()

@@ -91,7 +91,8 @@ impl HostRules {
         }
     }
 
-    /// Metadata row for the event's own host; `None` if it has no host of its own.
+    /// Metadata row for the event's own host; `None` if it has no valid host of its own, or if the batch already has
+    /// [`HOSTS_MAX`] hosts.
     pub(crate) fn metadata_row(&mut self, event: &[u8], meta: &Metadata, out: &mut EventBatch) -> Option<u32> {
         let head = &event[..event.len().min(LOOKAHEAD_BYTES)];
         let found = self.rules.iter().find_map(|rule| rule.host_in(head))?;

@@ -1,4 +1,4 @@
-//! Merging of lines to events.
+//! Merging of lines into events.
 //!
 //! Without `SHOULD_LINEMERGE`, every line is an event. Otherwise, a line either joins the event being assembled or
 //! begins a new one, according to [`MergeRules::begins_event`]. All state other than the event itself ends with the

@@ -214,7 +214,7 @@ impl Pipeline {
     }
 
     /// Like [`Pipeline::new`], for a source that cannot wait until its settings are corrected: unusable settings are
-    /// ignored, and [`Pipeline::problem`] reports the first of them.
+    /// ignored, and [`Pipeline::settings_error`] reports the first of them.
     pub fn new_lenient(
         info: SourceInfo,
         props: &PropsResolver,
@@ -432,7 +432,7 @@ impl Pipeline {
         self.problem.as_ref()
     }
 
-    /// Reason why an event did not go to the index named by a rule.
+    /// Reason why an event did not go to the index named by a rule or by a line of the source.
     pub fn refused_index(&self) -> Option<&str> {
         self.running().and_then(|running| running.assembler.refused_index())
     }

@@ -44,7 +44,7 @@ pub struct PreviewEvent {
     pub lines: usize,
     /// `_time`.
     pub time: TimeNs,
-    /// Source of the time; `None` if index-time rules (`INGEST_EVAL` etc.) set it.
+    /// Origin of the time; `None` if index-time rules (`INGEST_EVAL` etc.) set it.
     pub reason: Option<TimeReason>,
     /// The zone named in the text, if the time comes from it; otherwise the source's zone applies.
     pub zone: Option<WrittenZone>,
@@ -112,7 +112,7 @@ pub fn preview(
 }
 
 impl Preview {
-    /// A props.conf stanza with which such a file is read as in this preview.
+    /// A props.conf stanza with the main settings for events and times that this preview used.
     pub fn props_conf(&self) -> String {
         let settings = &self.settings;
         let mut text = format!("[{}]\n", self.sourcetype);

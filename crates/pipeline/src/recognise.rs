@@ -2,8 +2,8 @@
 //!
 //! Recognisers for the usual ways of writing times are tried from left to right, wherever a number or the name of a
 //! weekday or month begins, but not inside a longer word, number or path. The first byte determines which recognisers
-//! can match, so that a typical line takes a few comparisons. The result never depends on earlier lines, so a source
-//! that is read from the middle has the same times.
+//! can match, so that a typical line takes a few comparisons. The result depends on earlier lines only through the
+//! preferred order of day and month.
 //!
 //! The first text with both date and time of day wins; next in precedence are a lone date, a lone time of day and a
 //! bare ten-digit number. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
@@ -29,9 +29,9 @@ const EPOCH_SLACK_SECS: i64 = 300;
 const DAY_SECS: i64 = 86_400;
 /// Maximum seconds that an epoch may be in the future; larger numbers are identifiers.
 const EPOCH_AHEAD_SECS_MAX: i64 = 366 * 86_400;
-/// Offsets of time zones are multiples of a quarter of an hour ...
+/// Offsets of time zones are multiples of this, a quarter of an hour.
 const ZONE_STEP_SECS: i64 = 900;
-/// ... and at most this large.
+/// Largest offset of a time zone.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 
 /// A way of writing times; [`crate::timestamp`] counts them to find a source's usual one.
@@ -154,7 +154,8 @@ impl Stamp {
 /// The recognisers, with the limits derived from the current time.
 #[derive(Clone, Debug)]
 pub(crate) struct Recogniser {
-    /// Largest two-digit year that is accepted at the start of a date.
+    /// The year after the current one; no later year is read from two digits at the start of a date, or from a year
+    /// after a time of day.
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,
@@ -315,8 +316,8 @@ impl FallbackStamps {
         slot.get_or_insert(stamp);
     }
 
-    /// A number before a timestamp, if both can be the same moment in different time zones, because the number needs
-    /// no zone; otherwise the timestamp. A timestamp that names its zone is kept.
+    /// The recorded epoch instead of `stamp`, if both can be the same moment in some time zone, because an epoch needs
+    /// no zone; otherwise `stamp`. A timestamp that names its zone is kept.
     fn replacement_for(&self, stamp: Stamp) -> Stamp {
         let Some(epoch) = self.epoch else { return stamp };
         let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };

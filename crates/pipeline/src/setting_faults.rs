@@ -8,7 +8,7 @@ use quarry_conf::{PropsSettings, TypingSettings};
 
 use crate::PipelineError;
 
-/// Maximum number of settings skipped per source; if more are invalid, all rules of the source are ignored.
+/// Maximum number of settings skipped per source; if more are invalid, no value is built.
 const SKIPPED_SETTINGS_MAX: usize = 64;
 
 /// Builds a value from settings, skipping unusable ones; also returns the error of the first skipped setting. `None`
@@ -70,7 +70,7 @@ pub(crate) fn remove_rule_setting(typing: &mut TypingSettings, error: &PipelineE
     let commands = typing.sed.len();
     typing.sed.retain(|(class, _)| wrong.setting.strip_prefix("SEDCMD-") != Some(class.as_str()));
     let is_left_out = typing.sed.len() < commands || remove_rules(typing, |_, name| name == wrong.rule);
-    // It may belong to a copy made by a rule; in that case, removes the rules that make such copies.
+    // The setting may belong to the rules of a copy; then all rules that make copies are removed.
     is_left_out || {
         let copies = typing.rules().any(|rule| rule.clone_sourcetype.is_some());
         let of_class = typing.transforms.iter_mut().chain(&mut typing.rulesets);

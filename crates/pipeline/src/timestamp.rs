@@ -5,11 +5,10 @@
 //! rejected, and so is a time that differs from the previous one by more than `MAX_DIFF_SECS_*` and has another form
 //! than most times of the source.
 //!
-//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the
-//! order, by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid
-//! in one order only; a time that in only one order is near now or the file's modification time, or is not in the
-//! future; other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in
-//! Splunk.
+//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the order,
+//! by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid in one
+//! order only; a time that in only one order is near now or the file's modification time, or within `MAX_DAYS_*`; other
+//! files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk.
 //!
 //! Not here: dates in file names.
 
@@ -27,17 +26,18 @@ use crate::pipeline::PipelineContext;
 use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliases, swap_day_and_month};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
-/// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
+/// Default of `MAX_TIMESTAMP_LOOKAHEAD`. Unless the value is smaller or `TIME_PREFIX` is set, a time under a key of a
+/// JSON object is found at any position.
 const DEFAULT_LOOKAHEAD: usize = 128;
-/// Minimum lead of the usual form over other forms, in lines, for which that form is searched for if another yields no
-/// acceptable time.
+/// Minimum lead, in lines, of the most frequent form over the others. With this lead, a time in that form is searched
+/// for if a time in another form is not acceptable.
 const MAJORITY_VOTES_MIN: u32 = 3;
 
 /// Maximum bytes that are read ahead at a time to find the order of dates.
 pub(crate) const READ_AHEAD_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of lines of a source that are read ahead to find the order of dates.
 const READ_AHEAD_LINES_MAX: usize = 10_000;
-/// Number of lines without a date of numbers, after which reading ahead stops if no line had one.
+/// Reading ahead in a text stops after more than this many lines if none of them has a date made of numbers.
 const READ_AHEAD_OTHERS_MAX: usize = 3;
 /// Maximum distance of a time from now, or from the file's modification time, at which it counts as near.
 const NEAR_MAX_NS: i64 = 3_600 * NS_PER_SEC;
@@ -96,7 +96,8 @@ impl TimeHistory {
         self.usual.filter(|_| self.votes >= MAJORITY_VOTES_MIN)
     }
 
-    /// Counts a form, even if its time is rejected: otherwise the first line's form would remain the usual one forever.
+    /// Counts a form, even if its time is rejected as a jump: otherwise the first line's form would remain the usual
+    /// one forever.
     fn count_form(&mut self, form: Form) {
         if self.usual == Some(form) {
             self.votes = self.votes.saturating_add(1);
@@ -205,7 +206,7 @@ pub(crate) struct FoundTimestamp {
     pub(crate) read: Option<DateOrder>,
     /// The order of dates for which the timestamp is evidence.
     order: Option<DateOrder>,
-    /// Whether the date is another day in another order, without evidence for the order.
+    /// Whether the date would be another day in the other order, and nothing shows the order.
     pub(crate) is_ambiguous: bool,
     /// Start and end in the text.
     pub(crate) place: (usize, usize),
@@ -226,7 +227,7 @@ impl FoundTimestamp {
             (Form::NoYear, Some(DateOrder::DayMonthYear)) => "day and month without a year, time",
             (form, _) => form.name(),
         };
-        // A date without a time of day also counts as a timestamp.
+        // A lone date is described without a time of day.
         let is_lone_date = self.parts.hour.is_none() && self.form != Form::Configured;
         if is_lone_date { name.strip_suffix(", time").unwrap_or(name) } else { name }
     }
@@ -421,7 +422,7 @@ impl Timestamper {
 
     /// The parts of a timestamp, the order in which its date is read, and the order for which it is evidence. If the
     /// source has shown no order yet, an ambiguous date is read in the order in which the time is near now or the
-    /// file's modification time, or is not in the future.
+    /// file's modification time, or within `MAX_DAYS_*`.
     fn apply_known_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
         let parts = stamp.parts;
         let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None, None) };
@@ -462,7 +463,8 @@ impl Timestamper {
         }
     }
 
-    /// `_time` of an event whose text has the timestamp `found`, and whether the time comes from the text.
+    /// `_time` of an event whose text has the timestamp `found`; also returns false if the time is a substitute,
+    /// because the text yields none.
     pub(crate) fn time(&mut self, found: Option<FoundTimestamp>) -> (TimeNs, bool) {
         match self.datetime {
             DatetimeConfig::Current => return (self.now, true),

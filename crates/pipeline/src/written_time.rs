@@ -62,7 +62,8 @@ fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
         .or_else(|| other().and_then(|(parts, _)| written_as(&parts, found.place, time)))
 }
 
-/// The timestamp with these parts, if it equals `time`.
+/// The timestamp with these parts, if it equals `time`; without a written zone, the two may differ by the offset of a
+/// zone.
 fn written_as(parts: &DateTimeParts, (start, end): (usize, usize), time: TimeNs) -> Option<WrittenTime> {
     let context = ResolveContext { now: time, tz: &TimeZone::UTC, last: Some(time) };
     let zone = if parts.epoch.is_some() { Some(0) } else { parts.offset };

@@ -19,7 +19,7 @@ const SHELL: &str = "/bin/sh";
 const SHELL_LINE: &str = "exec \"$0\" \"$@\"";
 /// Variable that stands for the data directory.
 const HOME: &str = "$SPLUNK_HOME";
-/// Maximum bytes read from a `.path` file.
+/// Maximum bytes of a `.path` file.
 const PATH_FILE_BYTES_MAX: usize = 4 << 10;
 /// Conf file of the stanzas.
 const INPUTS: &str = "inputs.conf";

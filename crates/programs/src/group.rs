@@ -1,8 +1,8 @@
 //! A process group: a program with all its children, started with limits and ended as a whole.
 //!
-//! The environment contains only a path, a locale and the caller's variables, and nothing is inherited from this
-//! process. The group is killed before its first process is reaped, so that its id cannot have been reused. [`end_all`]
-//! ends groups still running at exit.
+//! The environment contains only this process's `PATH`, a locale, settings of Python and the caller's variables. The
+//! group is killed before its first process is reaped, so that its id cannot have been reused. [`end_all`] ends groups
+//! still running at exit.
 //!
 //! Not here: communication over its pipes.
 

@@ -36,7 +36,7 @@ use crate::summary::SummaryReader;
 use crate::template_pages::{LazyFieldColumns, SlabCache, TemplateRows};
 use crate::top_k::TopKThreshold;
 
-/// Largest number of candidate pages in a segment for which the term dictionary looks up individual rows; a lookup
+/// Largest number of candidate pages in a segment for which the matching rows are looked up in the bucket; a lookup
 /// costs about as much as reading a column.
 const ROW_LOOKUP_PAGES_MAX: u32 = 4;
 
@@ -268,8 +268,7 @@ impl EventScan {
         self.read_as(page, false, context, &mut 0)
     }
 
-    /// Like [`EventScan::read`], but with dictionary-coded columns as in `rows`, and without `_time` unless it is
-    /// requested.
+    /// Like [`EventScan::read`], but with dictionary-coded columns, and without `_time` unless it is requested.
     pub fn read_coded(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         self.read_page(page, true, context, &mut 0)
     }

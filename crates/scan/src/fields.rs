@@ -163,7 +163,7 @@ pub(crate) struct FieldRules {
     extractions: Mutex<HashMap<String, Arc<FieldExtraction>, FixedState>>,
 }
 
-/// Maximum fields whose `EXTRACT` rules are kept.
+/// Maximum number of fields whose `EXTRACT` rules are cached.
 const CACHED_EXTRACTIONS_MAX: usize = 1_024;
 
 /// The `EXTRACT` rules of a field, summarised by where their values begin and end in event texts.
@@ -348,7 +348,8 @@ impl FieldRules {
             extraction.add(Scope::of(rule.sourcetype), borders);
         }
         let extraction = Arc::new(extraction);
-        // The filter asks again for each value of a long list, so the newest field is always kept.
+        // A filter with a long list of values looks up the same field for each value, so the newest field is always
+        // kept.
         if known.len() >= CACHED_EXTRACTIONS_MAX {
             known.clear();
         }
@@ -697,7 +698,7 @@ impl<'a> FieldExtractor<'a> {
         });
     }
 
-    /// Index of a field; `None` if it is not requested.
+    /// Index of a field; `None` if it is not extracted: not requested, a metadata field, or beyond [`PAGE_FIELDS_MAX`].
     fn field_index(&mut self, name: &str) -> Option<usize> {
         if self.names_only && self.values.len() <= LINEAR_SEARCH_NAMES_MAX {
             return self.values.iter().position(|(known, _)| known == name);

@@ -402,8 +402,8 @@ fn has_index_time_field(events: &Page, row: usize, field: &str) -> bool {
     index_time_values(events, row, field).next().is_some()
 }
 
-/// Events that may have this value of a field without its tokens in their text: events with an `EXTRACT` rule that may
-/// cut inside tokens, and events with rules that derive the field. `None` if any event may.
+/// Sourcetypes whose events may have this value of a field without its tokens in their text: those with an `EXTRACT`
+/// rule that may cut inside tokens, and those with rules that derive the field. `None` if any event may.
 fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !appears_verbatim(field, value) {
         return None;
@@ -537,7 +537,8 @@ pub fn has_keywords(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Index name patterns in the expression; `None` if it names no index.
+/// Index name patterns in the expression; `None` if it names no index. A part of a disjunction that names none stands
+/// for `defaults`.
 pub fn index_patterns(expr: &SearchExpr, defaults: &[String]) -> Option<Vec<String>> {
     match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value }

@@ -80,7 +80,7 @@ struct OpenPage {
 struct PageRows {
     /// All batches but the last have as many rows as the first.
     batches: Vec<RecordBatch>,
-    /// Bytes of each row, if the whole page exceeds one emission.
+    /// Bytes of each row, if the page exceeds [`BATCH_BYTES`].
     bytes: Option<Vec<usize>>,
     /// Permission to hold a wide page in memory.
     _entry: Option<BytePermit>,
@@ -226,7 +226,7 @@ impl OrderedRows {
         }
     }
 
-    /// Takes rows that no unopened page can precede, up to the limits of a batch.
+    /// Takes rows that no unopened page can precede, up to the bytes of a batch.
     fn emit_ready_rows(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
         let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
         let going = |page: &OpenPage| {
@@ -368,7 +368,8 @@ fn limit_batch_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     true
 }
 
-/// Permission to hold the rows of a page in memory; `None` if the search ended while waiting.
+/// Permission to hold the rows of a page in memory; the outer `None` if the search ended while waiting, the inner one
+/// for a page that is not wide.
 fn acquire_entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<BytePermit>> {
     if page.info.raw_bytes <= WIDE_PAGE_BYTES_MIN {
         return Some(None);

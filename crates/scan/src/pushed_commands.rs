@@ -164,7 +164,8 @@ impl PushedCommands {
         rows::drop_columns(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_wanted(name)))
     }
 
-    /// One reader per command for a segment's pages, for one worker; preferably readers that already know the segment.
+    /// One reader per command and match test, for one worker that reads pages of a segment; preferably readers that
+    /// already know the segment.
     pub(super) fn take_readers(&self, segment: &Arc<dyn Segment>) -> Vec<RexReader> {
         let idle = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

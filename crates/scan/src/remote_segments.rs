@@ -184,7 +184,8 @@ impl<'a> SegmentPrefetch<'a> {
 
     /// Whether a worker waits for a request.
     fn wait_for_network(&self) -> bool {
-        // Includes segments that workers read now and a few earlier ones, because a bucket has several.
+        // Includes the segments that workers are reading and a few earlier ones, because requests are counted per
+        // bucket, which has several segments.
         let reached = self.lock().run;
         let begun = self.pages.partition_point(|(run, _)| *run <= reached);
         let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
@@ -218,7 +219,7 @@ impl<'a> SegmentPrefetch<'a> {
         self.pages.get(at).map(|page| (at, page))
     }
 
-    /// Waits until the segment is among the next ones; true if no worker has reached it yet.
+    /// Waits until the segment is among the next ones; true if no worker has passed it yet.
     fn wait_until_due(&self, at: usize, run: usize) -> bool {
         let too_early = |reached: &mut WorkerProgress| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
@@ -246,14 +247,14 @@ impl PrefetchedSegments {
     }
 }
 
-/// The newest of a segment's pages if these are few; `None` if `is_begun`, which is then set, was set before.
+/// The newest of a segment's pages, if these are few and `is_begun` was not set; it is set now.
 fn newest_of_few<'a>(pages: &'a [PageRef], is_begun: &AtomicBool) -> Option<&'a PageRef> {
     let newest = pages.iter().max_by_key(|page| (page.info.time_max, page.arrival()))?;
     (newest.is_rare && !is_begun.swap(true, Ordering::Relaxed)).then_some(newest)
 }
 
 impl EventScan {
-    /// Prefetches a page of a later segment, as [`SegmentPrefetch`] do; messages about it are dropped.
+    /// Prefetches a page of a later segment, as [`SegmentPrefetch`] does; messages about it are dropped.
     pub(crate) fn prefetch_segments(&self, page: &PageRef, context: &CommandContext) {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
@@ -261,8 +262,9 @@ impl EventScan {
         drop(catch_panic("a segment was prefetched", || self.prefetch_page(page, false, &context)));
     }
 
-    /// Prefetches the newest page of a segment that has few, unless that was done for another segment: a token that one
-    /// segment's term dictionary has is looked up elsewhere in the others, which takes another round trip.
+    /// Prefetches the newest of a segment's pages if these are few, unless that was done for another segment. The other
+    /// segments may still be queried at that time, because where the term dictionary lacks the token, its lookup takes
+    /// another round trip.
     fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
         if let Some(newest) = newest_of_few(pages, is_begun) {
             newest.segment.prefetch_pages(page_set(pages), self.reads_all_pages());

@@ -103,8 +103,8 @@ impl EventScan {
         context: &CommandContext,
         states: Option<&PlanStates>,
     ) -> Result<Vec<Window>, EngineError> {
-        // Such states are not cached: lookup tables change without notice, and computed fields may depend on the
-        // current time.
+        // States that depend on fields added by rules are not cached: lookup tables change without notice, and computed
+        // fields may depend on the current time.
         let is_derived = self.derivations.may_produce_fields(&segment.metas(), &context.messages)?;
         let states = states.filter(|_| !is_derived);
         let infos = (0u32..).zip(segment.pages().chunks(context.dataflow.window_pages()));
@@ -120,7 +120,7 @@ impl EventScan {
     }
 }
 
-/// Assigns the pages of a segment to its windows, keeping windows that are read or cached.
+/// Assigns the pages of a segment to its windows, keeping the windows with pages to read or with a key in the cache.
 fn assign_pages(
     mut of_segment: Vec<Window>,
     segment: &Arc<dyn Segment>,

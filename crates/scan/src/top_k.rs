@@ -22,7 +22,8 @@ use quarry_spl::ast::{SortKey, SortKind};
 
 use crate::plan::{Extraction, TopK};
 
-/// Maximum number of rows that the sort keeps; the rank of each is stored.
+/// Maximum number of rows kept by a sort or `tail` for which a scan drops rows early; the rank or time of each is
+/// stored.
 pub const TOP_ROWS_MAX: usize = 100_000;
 
 /// The ranks of the best rows so far.
@@ -157,7 +158,7 @@ impl TopKThreshold {
         rows.collect()
     }
 
-    /// The class, negated if the order is descending.
+    /// The class, negated if the order is descending; missing values stay last.
     fn directed_class(&self, class: i64) -> i64 {
         if self.descending && class != MISSING { -class } else { class }
     }

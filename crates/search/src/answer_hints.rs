@@ -66,8 +66,8 @@ impl AnswerWatch {
         &self.search.zone
     }
 
-    /// Hints on the complete answer, each as one line; none if the search found something. `is_over` returns true once
-    /// no client waits for the hints any more.
+    /// Hints on the complete answer, each as one line; none if it has rows and a value in each column. `is_over`
+    /// returns true once no client waits for the hints any more.
     pub fn find_hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
         let (search, columns) = (&self.search, &self.columns);
         let now = search.service.clock().now_ns();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::service::Outcome;
 use crate::table::Row;
 
-/// Number of values of each field that are compared; `fieldsummary` returns this many for each range.
+/// Maximum number of values of a field that are compared; `fieldsummary` returns at most this many for each range.
 pub const VALUES_MAX: usize = 100;
 /// Maximum number of differences returned.
 pub const DIFFERENCES_MAX: usize = 200;
@@ -37,7 +37,7 @@ pub struct Difference {
     pub selected: u64,
     /// Number of events with this value in the baseline.
     pub baseline: u64,
-    /// Share of events with this value in the selection minus its share in the baseline, from -1 to 1.
+    /// Share of events with this value in the selection minus the share in the baseline, from -1 to 1.
     pub difference: f64,
 }
 

@@ -13,8 +13,8 @@ use quarry_event::TimeNs;
 
 /// Maximum bytes of rows stored per search.
 pub const STORED_BYTES_MAX: usize = 32 << 20;
-/// Maximum bytes of rows collected by all running searches of a keeper. Searches that would exceed it do not store
-/// their rows.
+/// Maximum bytes of rows collected by all running searches of a [`JobRecorder`]. A search that would exceed the limit
+/// does not store its rows.
 pub const COLLECTED_BYTES_MAX: usize = 64 << 20;
 
 /// Number of bytes collected by running searches.

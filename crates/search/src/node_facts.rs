@@ -1,5 +1,5 @@
-//! Answers the command `rest`: reads the entries of this node's endpoints from the configuration and the store, without
-//! HTTP.
+//! Answers the command `rest` without HTTP: the endpoints listed here are read from this node's configuration and
+//! store, all others are passed to the REST interface.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -383,7 +383,7 @@ fn cache_metrics(figures: &RemoteStats) -> NodeEntry {
     [field("title", title), field("migration.status", status)].into_iter().chain(numbers).collect()
 }
 
-/// Subfolders of a folder, by name.
+/// Subfolders of a folder, sorted by name.
 fn folders(folder: &Path) -> Vec<NodeEntry> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries

@@ -2,7 +2,7 @@
 //!
 //! A word ends at a blank or after a mark such as `=`, so `user=eva` has the two words `user=` and `eva`. A text is
 //! only compared with patterns that have the same number of words and the same first word without a digit, which are
-//! few. It joins the pattern with which it shares the most words, provided they exceed a threshold, and the words that
+//! few. It joins the pattern with which it shares the most words, provided they reach a threshold, and the words that
 //! differ become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An
 //! Online Log Parsing Approach with Fixed Depth Tree", 2017).
 //!

@@ -37,7 +37,8 @@ impl CollectedRows {
         &self.fields
     }
 
-    /// The same rows with only these columns, in this order; missing columns are dropped.
+    /// The same rows with only the columns of a list, in its order; missing columns are dropped. An empty list keeps
+    /// all columns.
     pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
         if !wanted.is_empty() {
             self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
@@ -55,7 +56,7 @@ impl CollectedRows {
         self.len() == 0
     }
 
-    /// Whether all rows together are small.
+    /// Whether all rows fit into one part to send.
     pub fn is_small(&self) -> bool {
         self.len() <= PART_ROWS && self.bytes() <= SENT_BYTES
     }
@@ -91,7 +92,7 @@ pub(crate) fn rows_memory_bytes(rows: &ResultRows) -> usize {
     rows.row_bytes().saturating_mul(rows.num_rows())
 }
 
-/// Regroups batches into slices of at most `most` rows.
+/// Regroups batches into slices of at most `rows_max` rows.
 struct Slices<I> {
     batches: I,
     rest: Option<RecordBatch>,

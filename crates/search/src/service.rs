@@ -52,7 +52,8 @@ pub struct SearchParams {
     pub is_internal: bool,
     /// The user's permissions; none by default.
     pub permissions: Arc<Permissions>,
-    /// Name of the job that stores the rows. If absent, the service names the search and passes its rows to the keeper.
+    /// Name of the job that stores the rows. If absent, the service names the search and passes its rows to its
+    /// [`JobRecorder`].
     pub sid: Option<String>,
     /// Options of the search besides its text.
     pub shape: SearchShape,

@@ -37,8 +37,7 @@ use crate::{terminal, zone};
 
 /// Minimum bytes read for which the summary shows a rate.
 const RATED_BYTES_MIN: u64 = 1_000_000;
-/// Maximum time in the future that events may have without a note: a difference between clocks is smaller, and a wrong
-/// time zone causes more.
+/// Events further in the future than this get a note: clocks differ by less, and a wrong time zone causes more.
 const FUTURE_TOLERANCE: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;

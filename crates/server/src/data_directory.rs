@@ -38,8 +38,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The configuration of a data directory. The first command that sees an error reports it; it is not reported again
-    /// until the errors change.
+    /// The configuration of a data directory. The first command that sees an error reports it; later commands do not
+    /// report it again as long as it persists.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.report_faults(data_dir, false);

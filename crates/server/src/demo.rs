@@ -166,7 +166,7 @@ fn program() -> String {
     std::env::args_os().next().map_or_else(|| "quarry".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Writes the sample logs; existing files of the right size are kept.
+/// Writes the sample logs, replacing existing files.
 fn generate(folder: &Path, megabytes: u64) -> Result<Vec<(LogFile, PathBuf)>, Failure> {
     let cannot = |path: &Path, error: io::Error| Failure::Storage(format!("cannot write {}: {error}", path.display()));
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;

@@ -35,7 +35,7 @@ fn is_disabled(stanza: &MergedStanza) -> bool {
     stanza.settings.get("disabled").and_then(|setting| parse_bool(&setting.value)).unwrap_or(false)
 }
 
-/// The indexes that a stanza names; `default` means the default index.
+/// The indexes that a stanza names, except `default`, which means the default index.
 fn indexes_of(stanza: &MergedStanza) -> impl Iterator<Item = &str> {
     let settings = SETTINGS.iter().filter_map(|name| stanza.settings.get(*name));
     let names = settings.flat_map(|setting| setting.value.split(',')).map(str::trim);

@@ -30,10 +30,10 @@ use crate::data_directory::{self, Settings};
 use crate::live_inputs::{Effect, InputChanges};
 use crate::{add, bucket, disk_activity, preview, prometheus, spl_explain, volume_verbs, zone};
 
-/// Confs whose changes may concern inputs: their own, and those that stand for a new, changed or removed app, which may
-/// bring inputs.
+/// Confs whose changes may concern inputs. A change of an app may concern everything, so it is handled separately
+/// ([`CONF_OF_APPS`]).
 const CONFS_OF_INPUTS: &[&str] = &["inputs", "props"];
-/// The conf that tells whether an app takes effect.
+/// The conf of the settings of apps, such as whether an app is enabled.
 const CONF_OF_APPS: &str = "app";
 /// File of a catalog in SQLite, in the data directory.
 const CATALOG_FILE: &str = "catalog.sqlite";
@@ -42,7 +42,7 @@ const CATALOG_FILE: &str = "catalog.sqlite";
 pub(crate) struct LocalNode {
     /// The write side.
     pub(crate) ingest: Arc<Ingest>,
-    /// The configuration as last read; pipelines keep that of the start of their input.
+    /// The configuration as last read. A pipeline keeps the configuration with which its input was started.
     settings: RwLock<Arc<Settings>>,
     data_dir: PathBuf,
     /// Search services.
@@ -105,7 +105,7 @@ impl LocalNode {
         self.namespaces.service_of_apps(&Permissions::owner())
     }
 
-    /// Records a change of files that are shared with other nodes.
+    /// Applies a change that may concern any conf file, such as one made on another node.
     pub(crate) fn record_file_change(&self) {
         self.namespaces.mark_all_changed();
         self.summary_signal.notify_configuration_changed();

@@ -90,8 +90,8 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     Ok(0)
 }
 
-/// Refuses a new user without a role or whose name is taken. Only for this data directory, because another node may
-/// have other roles.
+/// Refuses a new user without a role, or with a name that is taken. Unknown roles are refused only for this data
+/// directory, because another node may have other roles.
 fn check_new_user(data_dir: &Path, request: &ObjectRequest, name: &str) -> Result<(), Failure> {
     let roles = request.settings.iter().filter(|(key, _)| key == "roles").map(|(_, role)| role.clone());
     let roles: Vec<String> = roles.collect();

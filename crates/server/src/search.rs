@@ -434,7 +434,7 @@ impl SearchStop {
         let current = Arc::clone(&action);
         let is_showing = Arc::<AtomicBool>::default();
         let shows = Arc::clone(&is_showing);
-        // If output has begun, the message starts on a new line.
+        // Once rows are being shown, no message is printed.
         let tell = move || {
             if !shows.load(Ordering::Relaxed) {
                 report_stopping()

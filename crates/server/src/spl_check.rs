@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::spl_execute::{ExecutionFailure, execute};
 use crate::spl_tokens;
 
-/// Beginning of the parser's message about known but unsupported features.
+/// Word in the parser's messages about known but unsupported features.
 const UNSUPPORTED: &str = "unsupported";
 
 /// Maximum failures shown in a table.
@@ -198,7 +198,7 @@ fn counts_json(counts: &BTreeMap<String, u64>) -> Value {
     names.into_iter().map(|(name, searches)| json!({ "feature": name, "searches": searches })).collect()
 }
 
-/// Macro source that expands every macro to nothing.
+/// A macro source without macros.
 struct NoMacros;
 
 impl MacroSource for NoMacros {

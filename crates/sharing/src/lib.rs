@@ -39,7 +39,7 @@ pub fn schema_of(cluster: &str) -> String {
     format!("{SCHEMA_PREFIX}{cluster}")
 }
 
-/// The shared files of a data directory, which no other process changes.
+/// The shared files of a data directory, which only this process has open for writing.
 #[derive(Debug)]
 pub struct SharedFolder {
     data_dir: PathBuf,
@@ -52,9 +52,10 @@ pub struct SharedFolder {
 struct FolderState {
     manifest: Manifest,
     edits: EditedFiles,
-    /// Files that were changed on this node by hand or to apply other nodes' changes, since they were last taken.
+    /// Files that were changed on this node, by hand or to apply other nodes' changes, since the last call of
+    /// [`SharedFolder::take_changed`].
     changed: BTreeSet<String>,
-    /// Whether the database failed to answer the last request.
+    /// Whether the last poll failed.
     is_unreachable: bool,
 }
 

@@ -66,7 +66,8 @@ impl EditedFiles {
     }
 }
 
-/// Paths of the shared files that exist, relative to the data directory.
+/// Paths of the shared files, relative to the data directory; files with a fixed path are listed even if they are
+/// missing.
 fn shared_files(data_dir: &Path) -> Vec<String> {
     let mut found: Vec<String> = scope::single_files().map(str::to_owned).collect();
     let mut folders: Vec<PathBuf> = Vec::new();

@@ -16,7 +16,7 @@ const LOOKUPS: &str = "lookups";
 pub(crate) const REPLACED: &str = "replaced";
 /// Extensions of unfinished and of replaced files, which are not shared.
 const EXCLUDED_EXTENSIONS: [&str; 2] = ["new", REPLACED];
-/// Maximum length of a path in bytes, and maximum number of folders above a file.
+/// Maximum length of a path in bytes, and maximum number of its parts.
 const PATH_BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 12;
 

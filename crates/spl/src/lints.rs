@@ -259,7 +259,8 @@ fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> 
 
 // ---- expressions --------------------------------------------------------------------------------------------------
 
-/// Finds names in single quotes where a text is meant.
+/// Adds the lints of an expression: names in single quotes where a text is meant, a `*` that is no wildcard, and time
+/// formats without `%`.
 pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
     match &expr.kind {
         ExprKind::Binary(op, left, right) => {

@@ -2,7 +2,7 @@
 //!
 //! Each message is written in one call, so that lines of several threads do not mix. There is no filter and no log
 //! file: the caller decides what is worth a line and limits messages that may be frequent. A server also keeps recent
-//! errors and warnings until it takes them to index them.
+//! errors and warnings until it indexes them.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -56,7 +56,7 @@ pub fn set_layout(layout: fn(&str) -> String) {
 /// Writes a line to standard error.
 pub type LineWriter = fn(&[u8]);
 
-/// Writer of lines; unset, they are written directly to standard error.
+/// Writer of lines; until it is set, lines are written directly to standard error.
 static WRITER: OnceLock<LineWriter> = OnceLock::new();
 
 /// Sets how lines are written, once per process; a program that draws on the terminal writes them above its drawing.

@@ -1,8 +1,9 @@
-//! Files of a data directory that requests change: users, knowledge objects, lookup files.
+//! Files of a data directory that are changed by requests: users, knowledge objects, lookup files.
 //!
-//! Changes are serialised: a caller begins one, reads the files, and writes them. If nodes share their files, beginning
-//! a change waits until no other node is changing any, and applies their changes here; each file is then written to the
-//! shared store before it is written here. The code that changes files is therefore the same with and without sharing.
+//! Changes are serialised: a caller begins one, reads the files, and writes them. If nodes share their files,
+//! beginning a change waits until no other node is changing any, and applies the changes of other nodes here; each
+//! file is then written to the shared store before it is written here. The code that changes files is therefore the
+//! same with and without sharing.
 //!
 //! Not here: which files are shared, and how (sharing).
 
@@ -87,7 +88,8 @@ impl NodeFiles {
 
     /// Begins a change. The methods below may only be called until the returned value is dropped.
     pub fn change(&self) -> Result<ChangingFiles, Fault> {
-        // The wait for other requests of this process counts too, so that queued requests do not add up their waits.
+        // The time spent waiting for other requests of this process counts towards the maximum wait, so that a queued
+        // request does not wait several times as long.
         let since = self.shared.as_ref().map(|shared| shared.now());
         let alone = lock_files();
         if let (Some(shared), Some(since)) = (&self.shared, since) {

@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(["", "wal", "objects", "objects/main"].map(|folder| mode(&data.join(folder))), [0o700; 4]);
         assert_eq!(files.map(|file| mode(&data.join(file))), [0o600, 0o600, 0o600, 0o644]);
         assert_eq!(mode(&outside), 0o644, "links are not followed");
-        // A closed folder is not walked again.
+        // A folder that is already private is not walked again.
         open(&data.join("wal/1.log"), 0o644);
         make_private(&data);
         assert_eq!(mode(&data.join("wal/1.log")), 0o644);

@@ -9,7 +9,7 @@ use crate::options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX};
 const FIELD_BYTES_MAX: usize = 64 << 20;
 /// Maximum total size in bytes of the index, host, source and sourcetype of one metadata entry.
 const METADATA_BYTES_MAX: usize = 1 << 20;
-/// Maximum bytes of an index name.
+/// Maximum length of an index name in bytes.
 const INDEX_BYTES_MAX: usize = 2_048;
 
 /// Checks a batch against the limits and the invariants of `EventBatch`.
@@ -18,7 +18,8 @@ pub(crate) fn check(batch: &EventBatch) -> Result<(), StoreError> {
     check_rules(batch)
 }
 
-/// Checks a batch against the invariants of `EventBatch`.
+/// Checks a batch against the invariants of `EventBatch`, and that all its events belong to one index with a name of
+/// valid length.
 pub(crate) fn check_rules(batch: &EventBatch) -> Result<(), StoreError> {
     check_rows(batch)?;
     if let Some(first) = batch.metas.first() {
@@ -55,7 +56,7 @@ fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks that a batch with events of several indexes can be split.
+/// Checks the structure of a batch, so that a batch with events of several indexes can be split.
 pub(crate) fn check_rows(batch: &EventBatch) -> Result<(), StoreError> {
     batch.check().map_err(|fault| invariant_error(fault.to_string()))
 }

@@ -10,9 +10,9 @@ use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// A full cache for scans admits one of this many new values.
+/// A full cache for scans admits one in this many new values.
 const ADMISSION_INTERVAL: u64 = 8;
-/// One of this many bytes of a [`ScanCache`] belongs to the part for recently refused values.
+/// One in this many bytes of a [`ScanCache`] belongs to the part for recently refused values.
 const RECENT_DIVISOR: usize = 4;
 
 /// A cache of values that scans read one after the other and that are cheap to recompute.
@@ -34,7 +34,7 @@ impl<K: Ord + Copy, V: Clone> ScanCache<K, V> {
         self.lasting.get(key).or_else(|| self.recent.get(key))
     }
 
-    /// Adds a value, unless its weight exceeds both parts of the cache.
+    /// Adds a value, unless it is too heavy for the part of the cache that would hold it.
     pub(crate) fn put(&self, key: K, value: V, weight: usize) {
         if !self.lasting.put(key, value.clone(), weight) {
             self.recent.put(key, value, weight);

@@ -40,7 +40,8 @@ pub struct CatalogMigrationResult {
     pub former: String,
 }
 
-/// Copies the catalog of a data directory that no other process has open.
+/// Copies the catalog of a data directory, which no other process may have open, and makes the copy the catalog of
+/// that directory.
 pub fn migrate_catalog(
     options: &StoreOptions,
     to: CatalogPlace,
@@ -55,7 +56,8 @@ pub fn migrate_catalog(
     let (path, schema) = (data_dir::catalog(dir), data_dir::schema(dir)?);
     match (to, schema) {
         (CatalogPlace::PostgreSql, Some(schema)) => {
-            // A copy that was interrupted here may have left the former catalog under its original name.
+            // An earlier call that was interrupted after the copy may have left the former catalog under its original
+            // name.
             rename_to_former(&path)?;
             Err(StoreError::CatalogAlreadyThere { place: data_dir::place_of(settings, &schema)?.to_string() })
         }

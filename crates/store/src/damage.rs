@@ -1,4 +1,4 @@
-//! Damage of the write-ahead log: the records that were lost, and the reports about them.
+//! Damage to the write-ahead log: the records that were lost, and the reports about them.
 //!
 //! A lost record may have held events of any input file, and a checkpoint in a later record would hide the gap.
 //! Checkpoints from the first lost record on are therefore dropped, so that their files are read again from an earlier
@@ -66,7 +66,7 @@ impl Losses {
     }
 }
 
-/// The reported damage of the segment at `path`.
+/// The reported damage to the segment at `path`.
 pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
     let reason = match lost {
         true => format!(
@@ -104,7 +104,7 @@ pub(crate) fn create_placeholder(path: &Path, damage: &Damage) -> Result<(), Sto
     write().map_err(|error| StoreError::from_io("write", &note, &error))
 }
 
-/// Stores the description of a damaged segment for as long as its file exists.
+/// Stores the description of a damaged segment, which is reported as long as the segment's file exists.
 pub(crate) fn save_damage(catalog: &Catalog, damage: &Damage) -> Result<(), StoreError> {
     Ok(catalog.set_setting(&format!("{DAMAGE_PREFIX}{}", damage.bucket), &damage.reason)?)
 }

@@ -40,7 +40,7 @@ pub(crate) fn schema_file(dir: &Path) -> PathBuf {
     dir.join("catalog.postgresql")
 }
 
-/// Prefix of a schema's name, and the number of random bytes that follow.
+/// Prefix of a schema's name, and the number of random bytes that follow in hexadecimal.
 const SCHEMA_PREFIX: &str = "quarry_";
 const SCHEMA_BYTES: usize = 8;
 
@@ -269,7 +269,8 @@ fn find_lock_holder(inode: u64) -> Option<u32> {
     locks.lines().find_map(of_line)
 }
 
-/// Whether locking fails because the directory is read-only or missing; then no process writes to the store either.
+/// Whether locking fails because the lock file is missing, access to it is denied, or the file system is read-only.
+/// The store is then read without a lock.
 fn is_read_only(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     kinds.contains(&error.kind())

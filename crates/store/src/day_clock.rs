@@ -9,8 +9,8 @@ use quarry_stdx::SharedClock;
 const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
 /// Time in nanoseconds for which a clock that was set is not trusted.
 const DISTRUST_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
-/// A clock with a larger gain is not trusted even after that time. Instead, the effective time advances at double speed
-/// until it has caught up.
+/// Gain in nanoseconds beyond which a clock is not trusted even after `DISTRUST_NS`. Instead, the effective time
+/// advances at double speed until it has caught up.
 pub(crate) const LARGE_GAIN_NS: i64 = 7 * DISTRUST_NS;
 /// Catalog setting with the last trusted time.
 pub(crate) const TRUSTED_TIME_SETTING: &str = "retention_time";
@@ -29,7 +29,7 @@ pub(crate) struct DayClock {
 }
 
 impl DayClock {
-    /// Trusts the clock unless it is far ahead of the last trusted time or of the newest bucket.
+    /// Trusts the clock unless it is far ahead of the last trusted time or, if none is saved, of the newest bucket.
     pub(crate) fn new(clock: &SharedClock, catalog: &Catalog) -> DayClock {
         let (now, at) = (clock.now_ns(), clock.elapsed_ns());
         let saved = catalog.setting(TRUSTED_TIME_SETTING).ok().flatten().and_then(|text| text.parse::<i64>().ok());
@@ -44,7 +44,7 @@ impl DayClock {
         }
     }
 
-    /// The effective time, and, if not reported yet, by how much the wall clock is ahead of it.
+    /// The effective time, and, if not reported yet, by how much the wall clock is ahead of the expected time.
     pub(crate) fn now(&mut self, clock: &SharedClock) -> (i64, Option<i64>) {
         let (now, elapsed) = (clock.now_ns(), clock.elapsed_ns());
         let passed = elapsed.saturating_sub(self.at);

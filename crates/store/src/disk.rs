@@ -1,8 +1,8 @@
 //! The file-system abstraction of the log, so that tests can simulate a failing disk.
 //!
-//! Large writes use direct I/O where possible, that is, for parts that are whole blocks of the file and are aligned in
-//! memory like in the file (see `wal::write_buffer`). Other parts, and file systems without direct I/O, use normal
-//! writes.
+//! Large writes use direct I/O where possible, that is, for whole blocks of the file whose bytes have the same
+//! alignment in memory as in the file (see `wal::write_buffer`). Other parts, and file systems without direct I/O,
+//! use normal writes.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -40,7 +40,7 @@ pub trait DiskFile: Debug + Send + Sync {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
-    /// Truncates the file to `len` bytes.
+    /// Truncates the file to `len` bytes and makes that durable.
     fn truncate(&self, len: u64) -> io::Result<()>;
 }
 
@@ -48,7 +48,7 @@ pub trait DiskFile: Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct LocalDisk;
 
-/// Minimum size in bytes of the whole blocks of a write for direct I/O.
+/// Minimum number of bytes in whole blocks from which a write uses direct I/O.
 const DIRECT_BYTES_MIN: usize = 128 << 10;
 
 #[derive(Debug)]

@@ -24,6 +24,6 @@ pub(crate) struct Emptying {
     pub(crate) since: BTreeMap<String, (TimeNs, u64)>,
     /// Indexes whose newest bucket alone exceeds the size limit of the index.
     pub(crate) too_large: BTreeSet<String>,
-    /// Indexes with delayed buckets, which were too old when they were written.
+    /// Indexes with buckets whose removal is delayed because they were too old when they were written.
     pub(crate) arrived_old: BTreeSet<String>,
 }

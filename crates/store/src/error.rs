@@ -26,7 +26,7 @@ pub enum StoreError {
         /// Number of bytes that are kept free by configuration; 0 if the disk itself is full.
         kept_free_bytes: u64,
     },
-    /// The operating system failed; the data being stored was not stored.
+    /// An operation on a file failed; if data was being stored, it was not stored.
     #[error("cannot {action} {}: {reason}", path.display())]
     Io {
         /// Operation that failed.
@@ -96,7 +96,7 @@ pub enum StoreError {
     /// The catalog is to be copied to or from a database, but no database is configured.
     #[error("server.conf has no [catalog] url to copy the catalog to or from: postgresql://USER@HOST:PORT/DATABASE")]
     NoDatabase,
-    /// A catalog cannot be rebuilt from volumes because the folder contains data of its own.
+    /// A catalog cannot be rebuilt from volumes because the data directory already contains data.
     #[error(
         "{} holds data, which a catalog rebuilt from volumes would lack; move the folder away first, and restore \
          buckets that were not uploaded with `quarry bucket thaw`", data.display()

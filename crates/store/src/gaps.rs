@@ -1,4 +1,4 @@
-//! Refuses later parts of files of which an earlier part was not stored.
+//! Refuses the later parts of a file if an earlier part was not stored.
 //!
 //! A checkpoint claims that everything before its offset is stored. Appends of one file are pipelined, so if one failed
 //! and a later one succeeded, the later checkpoint would hide the gap. A failed append therefore blocks its file for

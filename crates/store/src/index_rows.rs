@@ -1,9 +1,10 @@
 //! Rows of buckets that stay in the catalog until something needs them.
 //!
-//! After a start, a store with many buckets has only the sums of its largest indexes in memory ([`UnloadedIndex`]).
-//! Whoever needs the buckets of an index takes the state by [`Shared::state_with`], which reads their rows. An index
-//! whose rows are not in memory does not change: whoever changes it needs its rows, and nobody else has the catalog
-//! open for writing. A search therefore finds either the rows of an index, or sums that say whether it needs them.
+//! After a start, a store with many buckets has only sums in memory for its largest indexes ([`UnloadedIndex`]). Code
+//! that needs the buckets of such an index gets the state from [`Shared::state_with`], which reads their rows. An
+//! index whose rows are not in memory does not change, because every change loads its rows first and no other process
+//! has the catalog open for writing. A search therefore finds either the rows of an index, or sums that show whether
+//! it needs the rows.
 //!
 //! Not here: which rows stay in the catalog (`live_buckets::loading`).
 
@@ -20,12 +21,11 @@ use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
 use crate::sync::lock;
 
-/// Number of rounds of retention in which nothing needs the rows of an index until they leave memory: an hour of a
-/// server.
+/// Number of retention rounds without use after which the rows of an index leave memory; on a server, an hour.
 pub(crate) const IDLE_ROUNDS: u32 = 60;
 
 impl Shared {
-    /// The state, with the rows of all indexes in memory that `wanted` selects by name and sums.
+    /// The state, once the rows of all indexes that `wanted` selects by name and sums are in memory.
     pub(crate) fn state_with(
         &self,
         wanted: impl Fn(&str, &UnloadedIndex) -> bool,
@@ -48,10 +48,10 @@ impl Shared {
         self.state_with(|_, _| true)
     }
 
-    /// Reads the rows of an index. Appends and searches of other indexes go on meanwhile.
+    /// Reads the rows of an index. Appends, and searches of other indexes, do not wait for this.
     fn load_rows(&self, index: &Arc<str>) -> Result<(), StoreError> {
         let _turn = lock(&self.rows_loading);
-        // Another thread may have loaded them while this one waited.
+        // Another thread may have loaded the rows while this one waited.
         let Some(unloaded) = self.state().sealed.unloaded(index) else { return Ok(()) };
         let read = read_index(&self.catalog, index, &unloaded, &mut BTreeMap::new())?;
         self.state().sealed.load(index, read);
@@ -60,8 +60,8 @@ impl Shared {
         Ok(())
     }
 
-    /// While there are more rows in memory than a start would keep, drops those of indexes that nothing has needed for
-    /// this many calls.
+    /// While more rows are in memory than a start would keep, drops the rows of indexes that nothing has used for
+    /// `idle_rounds` calls.
     pub(crate) fn unload_idle(&self, idle_rounds: u32) {
         let idle = {
             let state = self.state();
@@ -73,7 +73,8 @@ impl Shared {
         if idle.is_empty() {
             return;
         }
-        // Under these locks, nobody changes a bucket without holding it, and nobody reads rows.
+        // While these locks are held, only code that holds a reference to a bucket can change it, and no rows are
+        // loaded.
         let _commit = lock(&self.commit);
         let Ok(_turn) = self.rows_loading.try_lock() else { return };
         // If it is unknown whether a commit succeeded, the sums in memory may not be those of the catalog.
@@ -89,7 +90,8 @@ impl Shared {
                 }
                 state.sealed.of_index(&index).filter(open).map(|bucket| bucket.row.number).collect()
             };
-            // An open bucket holds its copies. Read again, the bucket would have others.
+            // Open buckets are closed first, because they share `copies` with their rows, and rows that are read
+            // again have new `copies`.
             open.into_iter().for_each(|number| self.readers.close(number));
             let mut state = self.state();
             if state.compaction_requests > 0 {
@@ -101,14 +103,15 @@ impl Shared {
         }
     }
 
-    /// Whether nothing holds a bucket, and nothing looks for it without naming its index.
+    /// Whether no code holds a bucket, or looks for it without naming its index.
     fn may_unload(&self, bucket: &Arc<SealedBucket>) -> bool {
         let is_held = !SealedBucket::is_free(bucket) || Arc::strong_count(&bucket.copies) > 1;
         !is_held && !is_in_motion(bucket, self.options.remote.is_some())
     }
 }
 
-/// The live buckets of an index, which must have these sums; `deletions` are the deleted rows of buckets.
+/// Reads the live buckets of an index; fails if their sums differ from `unloaded`. `deletions` contains the deleted
+/// rows of buckets, by number.
 pub(crate) fn read_index(
     catalog: &Catalog,
     index: &str,

@@ -135,7 +135,7 @@ pub struct Verdict {
 }
 
 impl Store {
-    /// Every bucket by ascending number, including those in memory.
+    /// Every bucket by ascending number, including hot and closed slabs.
     pub fn buckets(&self) -> Vec<BucketListing> {
         let mut listed = BTreeMap::new();
         let state = self.shared.state_with_all().unwrap_or_else(|error| {
@@ -235,7 +235,7 @@ impl Store {
         }
     }
 
-    /// Damage of the catalog, if any.
+    /// Damage to the catalog, if any.
     fn verify_catalog(&self) -> Option<Verdict> {
         let error = self.shared.catalog.check().err()?;
         Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.into()) })

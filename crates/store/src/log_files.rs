@@ -1,7 +1,7 @@
 //! The existing log segments, and the rule for deleting them.
 //!
 //! A segment is deleted when it is complete, every bucket with records in it is sealed, and the catalog has its
-//! checkpoints. The newest segment is never deleted while the store is open.
+//! checkpoints. The segment that is being written is never deleted.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -93,8 +93,8 @@ impl LogFiles {
         self.disk.free_bytes(folder)
     }
 
-    /// Removes segments that are no longer needed, after `release_memory` has dropped them from the catalog; returns
-    /// errors.
+    /// Removes segments that are no longer needed, after `release_memory` has saved their checkpoints and removed
+    /// them from the catalog. Returns errors.
     pub(crate) fn remove_unneeded(
         &self,
         still_needed: &dyn Fn(u64) -> bool,

@@ -1,8 +1,8 @@
 //! Places where a merge of buckets may have become due, because the merge policy has not examined them yet.
 //!
-//! A merge needs neighbours in the order of arrival, so a bucket that comes, goes or changes matters to those around it
-//! only. Without these notes every seal would have to look at all buckets again. A place is the number of the sealed
-//! bucket that a bucket's first event came from.
+//! A merge needs neighbours in the order of arrival, so a bucket that is added, removed or changed affects only
+//! merges with its neighbours. Without a record of these places, every seal would have to examine all buckets again.
+//! The place of a bucket is the number of the sealed bucket from which its first event came.
 //!
 //! Not here: which buckets are merged (`compaction::policy`).
 
@@ -66,12 +66,12 @@ impl MergePlaces {
         None
     }
 
-    /// Whether a place of an index is left.
+    /// Whether an index has unexamined places.
     pub(crate) fn has(&self, index: &str) -> bool {
         self.0.contains_key(index)
     }
 
-    /// Whether no place is left.
+    /// Whether no index has unexamined places.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -96,18 +96,18 @@ impl IndexPlaces {
         changed.into_iter().chain(open).min()
     }
 
-    /// Beginning of the last merge that was found, which may not have been done.
+    /// Takes the beginning of the last merge that was found; the merge may not have been carried out.
     pub(crate) fn take_due(&mut self) -> Option<u64> {
         self.due.take()
     }
 
-    /// Notes that a merge is due that begins at `place`, and that nothing before it is unexamined.
+    /// Records that a merge beginning at `place` is due, and that no earlier place is unexamined.
     pub(crate) fn set_due(&mut self, place: u64) {
         self.due = Some(place);
         self.mark_examined_before(place);
     }
 
-    /// Notes that nothing before `place` is unexamined; `place` itself is.
+    /// Records that no place before `place` is unexamined; `place` itself is.
     pub(crate) fn mark_examined_before(&mut self, place: u64) {
         self.changed = self.changed.split_off(&place);
         self.from = self.from.map(|from| from.max(place));

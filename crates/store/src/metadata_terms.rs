@@ -1,8 +1,8 @@
 //! Simplifies a term query for one slab, whose hosts, sources and sourcetypes are known.
 //!
-//! A metadata pattern that matches none of the slab's events is replaced by a condition that is always false. If it
-//! stayed in a disjunction with terms, the term filter could not exclude the slab, and locators would return pages for
-//! ids that the slab lacks. Not here: the pages of a slab that match a metadata pattern.
+//! A metadata pattern that matches none of the slab's events is replaced by a condition that is always false. If the
+//! pattern stayed in a disjunction with terms, the term filter could not exclude the slab, and locators would return
+//! pages for tokens that the slab lacks. Not here: the pages of a slab that match a metadata pattern.
 
 use std::borrow::Cow;
 

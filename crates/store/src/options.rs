@@ -1,6 +1,6 @@
 //! Options and limits of the store.
 //!
-//! [`CompactionOptions`] with `merge` correspond to `bucketMerge` settings of indexes.conf.
+//! [`CompactionOptions`] and [`MergeOptions`] include the `bucketMerging` and `bucketMerge` settings of indexes.conf.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -80,8 +80,8 @@ pub struct StoreOptions {
     pub compaction: CompactionOptions,
     /// Indexes with a stanza in indexes.conf, which are unlimited.
     pub configured_indexes: BTreeSet<String>,
-    /// Number of buckets of which a start keeps the rows in memory. If there are more, those of the largest indexes are
-    /// read when something needs them.
+    /// Maximum number of bucket rows that a start keeps in memory. If there are more, the rows of the largest indexes
+    /// are read when they are needed.
     pub rows_at_start: usize,
     /// Remote volumes; `None` for none.
     pub remote: Option<Arc<RemoteOptions>>,
@@ -212,7 +212,7 @@ impl StoreOptions {
         if self.sealers == 0 { cores() } else { self.sealers }
     }
 
-    /// Maximum number of full slabs in memory, regardless of the number of pipeline sets.
+    /// Maximum memory of unsealed slabs, as a number of full slabs, regardless of the number of pipeline sets.
     pub(crate) fn unsealed_limit(&self) -> usize {
         if self.unsealed_slabs_max == 0 { self.sealer_threads() + 1 } else { self.unsealed_slabs_max }
     }

@@ -1,10 +1,11 @@
 //! Order within a file: later events never go to an older slab than earlier events.
 //!
 //! The order of arrival in a store is the order of its slabs by number, and within a slab the order of the log. With
-//! one pipeline set, every event goes to the newest slab of its index. With several sets, each set fills its own slab.
-//! If a file is continued by another set, its later events could go into a slab that is older than the slab with the
-//! earlier events. The slab with each file's newest events is therefore remembered, and a set whose slab is older
-//! starts a new slab. After a restart, this memory is not needed, because only the newest slab of an index continues.
+//! one pipeline set, every event goes to the newest slab of its index. With several sets, each set fills its own
+//! slab. If a file is continued by another set, its later events could go into a slab that is older than the slab
+//! with the earlier events. The slab with each file's newest events is therefore remembered, and a set whose slab is
+//! older starts a new slab. After a restart, this memory is not needed, because then only the newest slab of an index
+//! receives further events.
 //!
 //! Not here: appends without a checkpoint, which belong to no file.
 

@@ -163,7 +163,7 @@ impl Queue {
         }
     }
 
-    /// Subtracts the written appends of a group from the queued bytes. `group` has the set and bytes of each append.
+    /// Subtracts the appends of a finished group from the queued bytes. `group` has the set and bytes of each append.
     pub(crate) fn subtract_written(&self, group: &[(usize, usize)]) {
         let mut inner = lock(&self.inner);
         for (set, bytes) in group {
@@ -198,7 +198,7 @@ impl Queue {
 }
 
 impl Inner {
-    /// The appends after `first` that share its fsync.
+    /// `first` and the appends after it that share its fsync.
     fn take_group(&mut self, first: PendingAppend) -> Vec<PendingAppend> {
         let mut bytes = first.record.len();
         let mut group = vec![first];

@@ -1,8 +1,9 @@
 //! Recovery: rebuilds the state from the catalog and the log at start.
 //!
-//! Log records of sealed buckets are skipped; all others are replayed into hot slabs. A bucket is sealed if it is live
-//! or retired in the catalog, or if its number does not exceed the position of its index. Every record names its
-//! bucket, so slabs of several pipeline sets are restored as they were.
+//! Log records of sealed buckets are skipped; all others are replayed into hot slabs. A bucket is sealed if it is
+//! live or retired in the catalog, or if its number does not exceed the position of its index (the number up to which
+//! all buckets of the index are sealed). Every record names its bucket, so slabs of several pipeline sets are
+//! restored as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -227,8 +228,8 @@ fn load_deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
-/// Adds all live buckets of the catalog, whose rows are verified with this. Nothing else changes the catalog meanwhile.
-/// Returns the numbers of those that were sealed beyond the position of their index.
+/// Adds all live buckets of the catalog; reading a row verifies it. Nothing else changes the catalog during a start.
+/// Returns the numbers of buckets that were sealed beyond the positions of their indexes.
 fn load_live_buckets(
     state: &mut State,
     catalog: &Catalog,

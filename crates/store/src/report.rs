@@ -11,7 +11,7 @@ use crate::sync::lock;
 /// A message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Time at which the failure occurred.
+    /// Time at which the failure last occurred.
     pub time: TimeNs,
     /// Description of the failure and of the remedy.
     pub text: String,

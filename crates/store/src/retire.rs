@@ -1,4 +1,4 @@
-//! Removal of buckets: expired by age or size, or replaced by a merge.
+//! Removal of buckets that have expired by age or size, or were replaced by a merge.
 //!
 //! A retired bucket is in no later snapshot. Its objects stay as long as a search holds the bucket. If the index
 //! archives its buckets, a bucket is archived first and removed only if that succeeded.
@@ -197,7 +197,7 @@ impl Shared {
         now
     }
 
-    /// Buckets that are too old, and the oldest of indexes that are too large, by number.
+    /// Buckets that are too old, and the oldest buckets of indexes that are too large, in order of number.
     fn expired(&self, rules: &[RetentionRule], now: i64) -> Result<Vec<ChosenBucket>, StoreError> {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
         let state = self.state_with(|index, unloaded| {
@@ -215,7 +215,8 @@ impl Shared {
         Ok(chosen)
     }
 
-    /// Removes from `chosen` the buckets of indexes that would become empty and must wait for that.
+    /// Removes from `chosen` the buckets of indexes that would become empty before their delay has passed, and
+    /// buckets that were too old on arrival and must wait.
     fn keep_last_buckets(&self, chosen: &mut Vec<ChosenBucket>, rules: &[RetentionRule], now: i64) {
         // For each index, the number of buckets to be removed, and the number of the newest of them.
         let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
@@ -412,7 +413,7 @@ impl Shared {
         Some((since.parse().ok()?, newest.parse().ok()?))
     }
 
-    /// Reports each index once whose newest bucket alone exceeds the size limit and stays.
+    /// Reports, once for each index, that its newest bucket alone exceeds the size limit and stays.
     fn report_too_large(&self, indexes: BTreeSet<String>) {
         let mut emptying = lock(&self.emptying);
         for index in indexes.difference(&emptying.too_large) {

@@ -12,7 +12,7 @@ use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 impl Store {
     /// All stored segments of the selected indexes that may overlap `range`.
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
-        // Damage of the log concerns every search, because lost records may have belonged to any index and time.
+        // Damage to the log concerns every search, because lost records may have belonged to any index and time.
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let mut sealed: Vec<Arc<SealedBucket>> = {
             let wanted = |index: &str, unloaded: &UnloadedIndex| {
@@ -95,7 +95,7 @@ fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<
     numbers
 }
 
-/// The parts into which a slab with these pages is cut in a bucket that is split at rows `cuts`; `None` means the whole
+/// The parts of a slab with these pages if its bucket is split at rows `cuts`; a single `None` stands for the whole
 /// slab.
 fn slab_parts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<SlabPart>> {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return vec![None] };

@@ -1,9 +1,9 @@
 //! Sealing: a closed slab is written as a bucket object and verified before its log may be deleted.
 //!
-//! Order: `begin_seals` (records the objects' names), encode, decode and compare, put the objects, `commit_seals`, then
-//! one critical section that replaces slabs by buckets, then the log. After a crash, only whole steps are repeated or
-//! skipped. Small slabs are sealed together, because otherwise thousands of indexes with one event each would need as
-//! many waits for the disk.
+//! Order: `begin_seals` (records the objects' names), encode, decode and compare, put the objects, `commit_seals`,
+//! then one critical section that replaces slabs by buckets, then the deletion of log segments that are no longer
+//! needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because
+//! otherwise thousands of indexes with one event each would need as many waits for the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -190,7 +190,7 @@ fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failur
     Ok(encoded)
 }
 
-/// Puts the objects of buckets, each given with the index of its result. Returns the buckets that can be committed.
+/// Puts the objects of buckets, each given with its index in `outcomes`. Returns the buckets that can be committed.
 fn put(
     shared: &Shared,
     encoded: Vec<(usize, BucketRow, EncodedBucket)>,
@@ -269,7 +269,8 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     let is_stored = |row: &BucketRow| row.state == BucketState::Live && row.object_bytes > 0;
     assert!(rows.iter().all(is_stored), "objects are stored before their rows");
     let is_sealed = |index: &str, _: &UnloadedIndex| rows.iter().any(|row| row.index == index);
-    // Read before the lock of commits, for which others wait. Under it, they stay in memory.
+    // The rows are read before the commit lock is taken, because other threads wait for that lock. While it is held,
+    // the rows stay in memory.
     drop(shared.state_with(is_sealed)?);
     let _commit = lock(&shared.commit);
     let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();

@@ -50,7 +50,7 @@ pub trait Segment: Debug + Send + Sync {
     ) -> Result<Option<Vec<u32>>, StoreError> {
         Ok(None)
     }
-    /// Damage found since the snapshot was made, although the segment is still complete.
+    /// Damage found since the snapshot was made that does not affect the events of the segment.
     fn damage(&self) -> Option<Damage> {
         None
     }

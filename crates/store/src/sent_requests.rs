@@ -1,11 +1,11 @@
 //! Deduplication of requests that senders repeat when they get no answer.
 //!
 //! If the server dies before it answers, a sender cannot know whether its events are stored and sends the same body
-//! again. To store the events only once, the log record of each part of a request also names the request. A file next
-//! to the log has a slot for each part, which records that the part was answered; it is written directly before the
-//! answer is sent. Parts of the last run that are in the log but not in this file are *candidates*. When a part
-//! identical to a candidate arrives, it is not stored again. This happens once for each candidate; the part then gets a
-//! slot of the new run.
+//! again. To store the events only once, the log record of each part of a request also identifies that part. A file
+//! next to the log has a slot for each part, which records that the part was answered; it is written directly before
+//! the answer is sent. Parts of the last run that are in the log but not in this file are *candidates*. When a part
+//! identical to a candidate arrives, it is not stored again. A candidate is used only once; the part then gets a slot
+//! of the new run.
 //!
 //! In doubtful cases, events are stored twice, because a body that was sent twice on purpose must never be taken for a
 //! repetition. Therefore, a request counts as answered a moment before the answer is sent. After a failure of the
@@ -62,7 +62,7 @@ pub(crate) struct SentRequests {
 struct Inner {
     /// Number of requests begun.
     begun: u64,
-    /// Number of parts that have been given a number.
+    /// Number of part numbers assigned so far.
     numbered: u64,
     /// Parts of unanswered requests, by request.
     open: BTreeMap<u64, Vec<UnansweredPart>>,
@@ -73,11 +73,11 @@ struct Inner {
     candidate_parts: usize,
     /// Monotonic time at which the candidates expire.
     candidates_until: i64,
-    /// Error that voided the file, until it is reported.
+    /// Error for which the file was voided; kept until it is reported.
     fault: Option<StoreError>,
 }
 
-/// Monotonic time at which a candidate found at `now_ns` expires.
+/// Monotonic time at which a candidate that is added at `now_ns` expires.
 fn expires_at(now_ns: i64) -> i64 {
     now_ns.saturating_add(UNANSWERED_SECS * NS_PER_SEC)
 }

@@ -58,8 +58,8 @@ impl Spans {
         self.classes.iter().filter_map(of_class).flatten()
     }
 
-    /// Numbers of all buckets by last time, which `end_of` returns, and number. Whoever needs the first of them reads
-    /// little more than those.
+    /// Numbers of all buckets, ordered by last time, as given by `end_of`, and then by number. A caller that takes only
+    /// the first few reads little more than those.
     pub(crate) fn by_end<'a>(&'a self, end_of: impl Fn(u64) -> i64 + 'a) -> impl Iterator<Item = u64> + 'a {
         let mut classes: Vec<_> = self.classes.values().map(|buckets| buckets.iter().peekable()).collect();
         let mut read = BinaryHeap::new();
@@ -69,7 +69,7 @@ impl Spans {
                 let firsts = firsts.filter_map(|(class, buckets)| buckets.peek().map(|(first, _)| (*first, class)));
                 let unread = firsts.min();
                 if let Some(Reverse((end, number))) = read.peek().copied()
-                    // A bucket that is not read yet does not end before it begins.
+                    // Every unread bucket begins, and therefore ends, later.
                     && unread.is_none_or(|(first, _)| end < first)
                 {
                     read.pop();
@@ -81,7 +81,7 @@ impl Spans {
         })
     }
 
-    /// First and last time of all buckets; `end_of` returns the last time of one.
+    /// First and last time of all buckets; `end_of` returns the last time of a bucket by number.
     pub(crate) fn bounds(&self, end_of: impl Fn(u64) -> i64) -> Option<(i64, i64)> {
         let first = self.classes.values().filter_map(|buckets| buckets.first()).map(|(first, _)| *first).min()?;
         let mut last = first;

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<Readers>,
     pub(crate) log_files: LogFiles,
     pub(crate) report: Report,
-    /// The clock of retention.
+    /// The clock used for retention.
     pub(crate) day_clock: Mutex<DayClock>,
     /// Removals by retention that are delayed.
     pub(crate) emptying: Mutex<Emptying>,
@@ -107,8 +107,8 @@ pub(crate) struct State {
     pub(crate) not_compacted: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// Whether a compaction is in uninterruptible encoding. If the store stops meanwhile, the compaction changes
-    /// nothing afterwards.
+    /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, the
+    /// compaction changes nothing afterwards.
     pub(crate) compaction_encodes: bool,
     /// Error of the newest seal; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,
@@ -184,12 +184,12 @@ impl Shared {
         self.report.add(self.clock.now_ns(), text);
     }
 
-    /// Reports damage of the log to the operator.
+    /// Reports damage to the log to the operator.
     pub(crate) fn report_log_damage(&self) {
         self.log_damage.iter().for_each(|damage| self.report_message(format!("{}: {}", damage.bucket, damage.reason)));
     }
 
-    /// Removes unneeded log segments; failures are reported and retried at the next start.
+    /// Removes unneeded log segments; failures are reported and retried by the next call.
     pub(crate) fn release_log(&self) {
         // The catalog's entry is removed before the file, because a listed segment without a file counts as damage.
         let save = |segment: &LogSegment| {

@@ -98,7 +98,7 @@ impl Store {
         Store::start(options, disk, blobs, catalog, clock, lock)
     }
 
-    /// Opens an existing data directory read-only, while no server has it open.
+    /// Opens an existing data directory, which no server may have open, read-only.
     pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::shared(&options.dir)?;
         let catalog = data_dir::open_catalog_read_only(&options, &clock)?;
@@ -236,8 +236,8 @@ impl Store {
         self.shared.sent.begin_request(key)
     }
 
-    /// Like [`Store::append_to_set`] for a part of a [`Store::begin_request`]. A part that was stored but not answered
-    /// before a crash is not stored again.
+    /// Like [`Store::append_to_set`] for a part of a request that [`Store::begin_request`] began. A part that was
+    /// stored but not answered before a crash is not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
         let parts = if batch.has_single_index() {
@@ -297,7 +297,8 @@ impl Store {
     }
 
     /// Queues the events, with one part for each index. The checkpoint belongs to the last part, so that it never
-    /// covers events that are not stored. After a crash between two parts, the caller may append the first part again.
+    /// covers events that are not stored. After a crash between two parts, a caller that repeats the request stores
+    /// the earlier parts twice.
     fn enqueue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         if request.batch.has_single_index() {
             return self.enqueue(set, request, None, begun, None);
@@ -307,7 +308,7 @@ impl Store {
         let rows = batch.len();
         let mut parts = batch.split_by_index();
         assert_eq!(parts.iter().map(|part| part.len()).sum::<usize>(), rows, "each event is in one part");
-        // Either all parts are admitted or none.
+        // Every part is checked before the first one is queued.
         parts.iter().try_for_each(|part| self.admit(part))?;
         let last = parts.pop().unwrap_or_default();
         let before = parts

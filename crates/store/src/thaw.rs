@@ -1,4 +1,4 @@
-//! Restores archived buckets, as Splunk's thawed buckets.
+//! Makes archived buckets searchable again, like Splunk's thawed buckets.
 //!
 //! An archived bucket is a folder with the bucket's two objects. [`Store::thaw`], or the operator, copies the folder to
 //! `thaweddb` in the object folder of the index. There the bucket becomes live in place: it is verified once and

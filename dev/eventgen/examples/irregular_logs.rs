@@ -1,4 +1,5 @@
-//! Writes irregular logs to files: `irregular FOLDER MEGABYTES SAMPLES_FOLDER`. A development tool.
+//! Writes irregular logs, and repeats of each file in a folder of samples, to files: `irregular_logs FOLDER MEGABYTES
+//! SAMPLES_FOLDER`. A development tool.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Seeded sample logs: one day of a small web shop, with one planted incident.
 //!
-//! The same seed and size give the same bytes on every machine, so the demo's answers can be tested. Five files have
-//! five formats: web access (combined), syslog of a bastion host, JSON and log4j application logs with multi-line stack
+//! The same seed and size give the same bytes on every machine, so the demo's answers can be tested. Six files have six
+//! formats: web access (combined), syslog of a bastion host, JSON and log4j application logs with multi-line stack
 //! traces, firewall key=value, and metrics-like lines. [`Incident`] describes the incident; no log line names it. Other
 //! modules generate logs of many different shapes ([`irregular_logs`]), repeat given samples with new times and ids
 //! ([`repeats`]), and generate formats with randomised details and the benchmark's questions about them ([`shapes`]).

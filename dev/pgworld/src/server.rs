@@ -89,7 +89,7 @@ impl PostgreSql {
         self.folder.path().join(".s.PGSQL.5432")
     }
 
-    /// Starts a killed server again; returns when it accepts connections.
+    /// Starts the server, again if it was killed; returns when it accepts connections.
     pub fn restart(&mut self) {
         self.end_guard();
         for _ in 0..ROUNDS_MAX {

@@ -21,7 +21,7 @@ const SLOW_BYTES: usize = 4096;
 /// Bytes sent at a time over a link of limited bandwidth.
 const LINK_BYTES: usize = 64 << 10;
 
-/// Fault rates: each number is per thousand requests; a request has at most one fault.
+/// Faults to inject. Each rate is per thousand requests; a request has at most one fault.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Seed that determines which requests fail.

@@ -1,10 +1,10 @@
 //! Test stores for searches, shared by the tests of several crates.
 //!
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
-//! search, at a given read; a [`FixedSnapshot`] snapshot never changes; a [`Recorder`] is a node that records side
-//! effects. Most tests run a search and read its rows with [`request`], [`engine`], [`rows_of`] and [`lines`].
-//! [`segment_of`] has the methods that wrappers of segments share. Only tests depend on this crate. Not here: events,
-//! which each test creates itself.
+//! search, at a given read; a [`FixedSnapshot`] never changes; a [`Recorder`] is a node that records side effects. Most
+//! tests run a search and read its rows with [`request`], [`engine`], [`rows_of`] and [`lines`]. [`segment_of`] has the
+//! methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test creates
+//! itself.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod recorder;
@@ -184,7 +184,8 @@ impl CountedStore {
         Arc::new(CountedStore { store, reads: Arc::default(), interruption: Arc::default(), counts_terms, text })
     }
 
-    /// Appends events `from..until` to an index; their times are about a second apart, shifted back by `late` seconds.
+    /// Appends events `from..until` to an index; their times are a second apart on average, shifted back by `late`
+    /// seconds.
     pub fn append(&self, index: &str, from: u64, until: u64, late: i64) {
         /// Events per batch; slabs are only closed between batches.
         const BATCH: usize = 50;

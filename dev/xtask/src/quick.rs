@@ -1,9 +1,9 @@
 //! The contributor's loop: checks only what changed since a commit.
 //!
-//! Format, house rules and layers for everything; `check` for every crate that is affected by the change; clippy and
-//! unit tests for the crates whose files changed. It uses the dev profile with incremental builds: the first run
-//! compiles all dependencies, which takes minutes, and later runs only the affected crates. Not here: specification
-//! pages, the command line, crash tests, comparison with DuckDB; `cargo xtask ci` runs these.
+//! Format, house rules and layers for everything; `check` for the workspace if a crate changed; clippy and unit tests
+//! for the crates whose files changed. It uses the dev profile with incremental builds: the first run compiles all
+//! dependencies, which takes minutes, and later runs only the affected crates. Not here: specification pages, the
+//! command line, crash tests, comparison with DuckDB; `cargo xtask ci` runs these.
 
 use std::collections::BTreeSet;
 use std::process::Command;

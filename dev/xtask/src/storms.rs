@@ -34,14 +34,14 @@ const EVENTS: [(usize, usize, Lines); 5] = [
     (160, 1 << 20, Lines::Single),
     (160, 1 << 20, Lines::Merged),
 ];
-/// Every second client that stalls first reads the beginning of its answer: this many bytes of an export or of another
-/// answer.
+/// Every second client that stalls first reads the beginning of its answer: [`READ_BYTES`] of an export, or
+/// [`READ_BYTES_OF_ANSWER`] of another answer.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
 const READ_BYTES_OF_ANSWER: u64 = 2 << 20;
 /// Bytes of events of an answer other than an export.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Number of searches of the other client during a storm.
+/// Minimum number of searches of each of the other clients during a storm.
 const SEARCHES: usize = 30;
 /// Maximum peak memory of the server, in MB.
 const RESIDENT_MB_MAX: u64 = 1_000;
@@ -137,7 +137,7 @@ fn add_user(binary: &Path, data: &Path) -> Result<(), String> {
     if added.status.success() { Ok(()) } else { Err(format!("no other user can be added: {reported}")) }
 }
 
-/// Meaningless words of the given length, different for each event.
+/// Meaningless words of about this many bytes in all, different for each event.
 fn filler_text(at: usize, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 24);
     let mut state = at as u64 + 1;
@@ -324,7 +324,7 @@ impl Server {
         sid.map(|(sid, _)| sid.to_owned()).ok_or_else(|| format!("a job does not begin: {answer}"))
     }
 
-    /// Requests an answer with rows and reads its beginning; `page` is the job whose pages all clients read.
+    /// Requests an answer with rows, which the caller reads; `page` is the job whose pages all clients read.
     fn rows(&self, asks: RequestKind, wide: usize, page: &str) -> Result<TcpStream, String> {
         let rows = rows_of_answer(wide);
         let results = |sid: &str| format!("/services/search/jobs/{sid}/results");

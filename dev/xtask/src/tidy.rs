@@ -2,8 +2,8 @@
 //!
 //! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is listed there with its size and
 //! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate, and
-//! to type names that occur in several files (`dev/xtask/type_names.txt`). `tidy --update` lowers the lists, never
-//! raises them.
+//! to type names that occur in several files (`dev/xtask/type_names.txt`). `tidy --update` lowers the entries of these
+//! lists and never raises one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

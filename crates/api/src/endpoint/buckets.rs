@@ -41,7 +41,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .answers(COMPACTION),
         Endpoint::new(Method::POST, "quarry/buckets/thaw", change, "Thaws an archived bucket.", post(thaw))
             .without_namespace()
-            .needs(&["index", "folder"])
+            .needs(&["name"])
+            .takes(&["index"])
             .answers(AnswerShape::Json(Shape::Object(&[("bucket", Shape::Text)]))),
         Endpoint::new(
             Method::POST,

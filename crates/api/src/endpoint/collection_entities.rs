@@ -1,6 +1,6 @@
 //! `storage/collections/config`: collections of the KV store, each a stanza of `collections.conf`.
 //!
-//! Collections belong to apps, so the user of the namespace must be `nobody`. Removing a collection removes its
+//! Collections belong to apps, so the user of the namespace must be `nobody` or `-`. Removing a collection removes its
 //! documents. Not here: the documents ([`super::documents`]).
 
 use std::sync::Arc;

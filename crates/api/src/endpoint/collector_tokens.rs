@@ -1,7 +1,7 @@
 //! `/services/data/inputs/http`: the tokens of the HTTP Event Collector, also below `/servicesNS/USER/APP`.
 //!
-//! Entities have Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`),
-//! owners and apps of tokens, which all belong to the node.
+//! Entities have Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`), and
+//! owners and apps of tokens, because all tokens belong to the node.
 
 use std::borrow::Cow;
 
@@ -157,7 +157,7 @@ fn name_of(parts: &PathParts) -> String {
     strip_scheme(parts.get("name").map_or("", String::as_str)).to_owned()
 }
 
-/// A token's name, with or without the scheme of its stanza.
+/// A token's name without the scheme of its stanza.
 fn strip_scheme(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }

@@ -103,7 +103,7 @@ const NO_HEADS: &str = "Search head clustering is not enabled on this node: it b
 /// Error of endpoints that need a replica set.
 const NO_REPLICAS: &str = "KV store replication is not enabled on this node: its collections are not replicated";
 
-/// Endpoints that need a cluster: folder, names in it, error.
+/// Endpoints that need a cluster or a replica set: folder, names in it, error.
 const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("cluster/manager", MANAGER_ENDPOINTS, NO_CLUSTER),
     ("cluster/master", MANAGER_ENDPOINTS, NO_CLUSTER),
@@ -155,7 +155,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         })
     });
     let refusals = REFUSALS.iter().map(|(path, capability, what, why)| {
-        // `Parameters` carry the requested output format of the error.
+        // Reading the parameters sets the format of the error.
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
         Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });

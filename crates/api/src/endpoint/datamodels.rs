@@ -95,7 +95,7 @@ fn model_kind() -> Kind {
 
 /// A model with its definition and the settings of its acceleration.
 struct Model {
-    /// The conf object that defines it; none if the model comes with the program.
+    /// The conf object that defines it; none if the model comes with the program or is not stored.
     object: Option<ConfObject>,
     name: String,
     text: String,
@@ -123,7 +123,7 @@ impl Model {
                 content.insert("displayName".to_owned(), described["displayName"].clone());
                 content.insert("description".to_owned(), described.to_string().into());
             }
-            // A damaged model is listed without its definition; an error would hide all models.
+            // A damaged model is listed with its text and the fault; an error would hide all models.
             Err(fault) => {
                 content.insert("displayName".to_owned(), self.name.as_str().into());
                 content.insert("description".to_owned(), self.text.as_str().into());

@@ -101,7 +101,7 @@ macro_rules! serve {
     }};
 }
 
-/// The rows of a collection and its entities; `access` is required for reading and for changing.
+/// The rows of a collection and its entities; `access` is what reading and changing require, in this order.
 pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindLookup) -> Vec<Endpoint> {
     let content = Content::for_stanza(path, fields);
     let mut rows = collection_rows(path, access, (fields, &content), &kind);
@@ -255,7 +255,7 @@ impl Request {
     }
 }
 
-/// The scope of a request; only the user and administrators may see a user's private objects.
+/// The scope of a request: that of the namespace in its path, else the caller's.
 pub(super) fn scope_of(Path(parts): &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
         (Some(user), Some(app)) => Ok(Scope::for_namespace(user, app)?),
@@ -349,7 +349,7 @@ async fn find_object(state: &ApiState, request: &Request) -> Result<ConfObject, 
     with_objects(state, &request.caller, show).await
 }
 
-/// The objects that a request means: one, or all of its name if the namespace is that of all users or apps.
+/// The objects that a request names: one, or all of this name if the namespace is that of all users or all apps.
 async fn find_targets(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, ApiError> {
     if request.scope.includes_shadowed() {
         let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());

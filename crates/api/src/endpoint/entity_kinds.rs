@@ -51,7 +51,7 @@ pub(super) struct Kind {
     pub(super) check_conflict: Option<ConflictCheck>,
     /// Adds settings to those shown.
     pub(super) fill: fn(&Kind, &ConfObject, &mut BTreeMap<String, String>),
-    /// Replaces parameters that stand for settings; takes the stanza as well, which is empty for a new one.
+    /// Replaces parameters that stand for settings. Its first argument is the name of the stanza, empty for a new one.
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
@@ -245,7 +245,7 @@ pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     ]
 });
 
-/// All collections of stanzas.
+/// Collections whose entities can be created and changed, without those of other modules.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         Kind {
@@ -404,7 +404,7 @@ impl Kind {
         })
     }
 
-    /// Refuses unknown parameters, in Splunk's words.
+    /// Refuses unknown parameters and invalid schedules, in Splunk's words.
     pub(super) fn check(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
         let Fields { required, optional, wildcard } = self.fields;
         let is_known = |key: &str| {

@@ -177,7 +177,7 @@ impl StreamedSearch {
         Ok(send_messages(&messages, (offset, has_rows), mode, outlet)?)
     }
 
-    /// The next rows, at least one.
+    /// The next rows, at least one; `None` at the end.
     fn next_rows(&mut self) -> Result<Option<ResultTable>, SearchError> {
         loop {
             match self.running.next_table(&self.zone)? {

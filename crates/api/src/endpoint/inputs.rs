@@ -63,7 +63,7 @@ const CONF: &str = "inputs";
 const RESTRICTED: &str = "restrictToHost";
 /// Prefixes of ports whose sender is part of the name.
 const TCP_PREFIXES: [&str; 2] = ["tcp://", "splunktcp://"];
-/// The host of events of which nothing else is known, as inputs.conf writes it.
+/// Value of `host` in inputs.conf that stands for the name of this node.
 const HOST_OF_NODE: &str = "$decideOnStartup";
 /// Settings of ports for senders of any kind.
 const PORT: &[&str] = &[
@@ -281,7 +281,7 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
     }
 }
 
-/// The name of a new port: `HOST:PORT` for one of TCP that is restricted.
+/// The name of a new port: `HOST:PORT` for a TCP port that is restricted to a host.
 fn port_name(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
     settings.retain(|(key, value)| key != RESTRICTED || !value.trim().is_empty());
     let prefix = kind.prefix.as_ref();
@@ -298,7 +298,8 @@ fn port_name(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> R
     }
 }
 
-/// Drops the host that a changed input over TCP has in its name: clients send it with every change.
+/// Drops the restriction to a host from a change of a TCP input if the host is part of the input's name, because
+/// clients send it with every change.
 fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
     let name = TCP_PREFIXES.iter().find_map(|prefix| stanza.strip_prefix(prefix));
     if let Some((host, _)) = name.and_then(|name| name.rsplit_once(':')) {
@@ -306,7 +307,7 @@ fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
     }
 }
 
-/// Refuses a port that another input of the kind has: with the same host, or if one of the two takes any host.
+/// Refuses a port that another input of the kind uses, if both accept the same host or one of them accepts any host.
 fn check_port_conflict(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Result<(), ObjectError> {
     let parts = |stanza: &str| -> Option<(Option<String>, String)> {
         let name = stanza.strip_prefix(kind.prefix.as_ref())?;

@@ -157,8 +157,8 @@ async fn preview(
     rows_of(&state, &caller, (&job, &parts), &parameters, SearchJob::preview).await
 }
 
-/// The events of a job so far; for a report whose job keeps them (`adhoc_search_level=verbose`, or `status_buckets`),
-/// the events it was computed from.
+/// The events of a job so far. For a report that was started with `adhoc_search_level=verbose` or `status_buckets`,
+/// these are the events from which it was computed.
 async fn events(
     State(state): State<ApiState>,
     parts: PathParts,

@@ -1,8 +1,9 @@
 //! `/api/v1/jobs/SID/stream`: progress of a job as server-sent events (WHATWG HTML, section 9.2).
 //!
 //! The events are `state` (progress), `timeline` (spans with changed counts), `preview` (the current rows of a report),
-//! `rows` (the first rows of the result, as they are found) and `end`. Each carries a JSON object. A new connection
-//! receives everything again. A stream counts as a reader of previews, so the job keeps making them.
+//! `rows` (the first rows of the result, as they are found), `end`, and `error` instead of `end` if rows cannot be
+//! read. Each carries a JSON object. A new connection receives everything again. A stream counts as a reader of
+//! previews, so the job keeps making them.
 //!
 //! Not here: all rows of a result ([`super::job_results`]).
 
@@ -156,7 +157,7 @@ struct StreamState {
     zone: TimeZone,
     count: usize,
     state: String,
-    /// Counts by span start, and the span length.
+    /// The span length, and the counts by span start.
     spans: (i64, BTreeMap<i64, u64>),
     previews: u64,
     rows: usize,

@@ -42,7 +42,7 @@ pub(super) fn select_page(
     page_in_order(title, path, entries, parameters)
 }
 
-/// Like [`select_page`], for entities that have an order of their own.
+/// Like [`select_page`], but keeps the order of the entries unless `sort_key` is given.
 pub(super) fn page_in_order(
     title: impl Into<Cow<'static, str>>,
     path: String,

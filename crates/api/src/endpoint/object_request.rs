@@ -1,4 +1,4 @@
-//! Requests for objects that are not stanzas: lookup files, views, data models, passwords.
+//! Requests for objects outside the generic collections of stanzas: lookup files, views, data models, passwords, tags.
 //!
 //! One extractor reads the parts that every handler needs: the object's name, the scope, the caller and the parameters.
 //! Not here: collections of stanzas, whose requests also name a kind ([`super::entities`]).

@@ -40,7 +40,7 @@ struct Attribute {
     fields: Fields,
     /// The value that parameters describe.
     value: fn(&Parameters) -> Result<String, ApiError>,
-    /// Members that describe a value, besides the value itself.
+    /// Adds members that describe a value, besides the value itself.
     members: fn(&str, &str, &mut Map<String, Value>),
 }
 
@@ -50,7 +50,7 @@ impl Attribute {
         self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
     }
 
-    /// Parameters of a change: those that determine the value, not the setting's place.
+    /// Required parameters of a new setting, without those that determine its place: the parameters of a change.
     fn value_parameters(&self) -> &'static [&'static str] {
         let required = self.fields.required;
         let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();

@@ -33,7 +33,8 @@ const RTSEARCH: &str = "rtsearch";
 /// Interval at which an idle export checks whether its client has disconnected.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The real-time window of a request; `None` for a historical search. Refuses callers without the capability.
+/// The real-time window of a request; `None` for a historical search. Fails if the caller lacks the capability, or if
+/// real-time searches are switched off.
 pub(super) fn parse_window(
     state: &ApiState,
     caller: &Caller,

@@ -36,7 +36,7 @@ const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
 const STREAM_BATCH_BYTES: usize = 1 << 20;
 /// Idle time of such a body after which complete lines are stored.
 const STREAM_IDLE: Duration = Duration::from_millis(500);
-/// Parameters.
+/// Parameters that set the metadata of the events.
 const METADATA_PARAMETERS: &[&str] = &["index", "host", "source", "sourcetype"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

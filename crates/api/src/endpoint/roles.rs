@@ -29,7 +29,7 @@ use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
 const ROLES: &str = "authorization/roles";
-/// Collection with the capabilities of all roles.
+/// Collection with all capabilities that exist.
 const CAPABILITIES: &str = "authorization/capabilities";
 /// Collection with the capabilities that the caller may grant.
 const GRANTABLE: &str = "authorization/grantable_capabilities";
@@ -69,7 +69,7 @@ pub(super) const FIELDS: Fields = Fields {
     ],
     wildcard: &[],
 };
-/// List parameters and their settings.
+/// Parameters that are lists, and the settings that store them.
 const LISTS: [(&str, &str); 6] = [
     ("deleteIndexesAllowed", "deleteIndexesAllowed"),
     ("grantableRoles", "grantableRoles"),

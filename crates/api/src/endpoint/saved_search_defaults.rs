@@ -1,8 +1,8 @@
 //! Settings that every saved search has over REST, whether its stanza sets them or not, and `actions`.
 //!
 //! Clients read these members without asking whether they exist. `actions` is the list of the actions whose
-//! `action.NAME` is on: it is derived when a saved search is shown, and sets those when it is written. Not here: what
-//! the settings do ([`super::saved_searches`]).
+//! `action.NAME` is on: it is derived from them when a saved search is shown, and sets them when it is written. Not
+//! here: what the settings do ([`super::saved_searches`]).
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("workload_pool", ""),
 ];
 
-/// Adds what the stanza does not set.
+/// Adds the settings that the stanza does not set, and `actions`.
 pub(super) fn fill(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
     let mut add = |key: &str, value: &str| {
         settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());

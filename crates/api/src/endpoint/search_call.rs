@@ -1,8 +1,9 @@
 //! Requests that run or analyse searches and answer with their own JSON instead of rows.
 //!
 //! One extractor reads the parts that every handler needs: the caller, the parameters and the search service of the
-//! request's namespace. Its methods run work off the async threads, and in a search slot if the work runs searches. Not
-//! here: searches whose rows are the answer ([`super::search_jobs`]), jobs ([`super::jobs`]).
+//! request's namespace. Its methods run work off the async threads; [`SearchCall::search`] and
+//! [`SearchCall::search_both`] also hold a search slot. Not here: searches whose rows are the answer
+//! ([`super::search_jobs`]), jobs ([`super::jobs`]).
 
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl SearchCall {
         SearchParams { pipeline: Some(pipeline), is_internal: true, ..self.params_for(text) }
     }
 
-    /// Runs work that analyses searches without running one.
+    /// Runs work without a search slot.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&SearchService) -> T + Send + 'static,

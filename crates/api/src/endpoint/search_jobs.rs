@@ -43,7 +43,7 @@ const COUNT_DEFAULT: usize = 100;
 /// Names in paths that mean all users and no user.
 const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
 
-/// Parameters that select the events searched.
+/// Parameters of a search besides its text.
 pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "earliest_time",
     "latest_time",
@@ -264,7 +264,8 @@ impl RowPresentation {
     }
 }
 
-/// Answers with the rows of a search. While it runs, the client can end it by the ID that it has chosen for it.
+/// Answers with the rows of a search. While the search runs, the client can end it by the ID that the client has
+/// chosen.
 pub(super) async fn respond_with_rows(
     state: ApiState,
     service: Arc<SearchService>,

@@ -65,7 +65,7 @@ pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
 const COMMON_STANZA_MEMBERS: &[Member] =
     &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];
 
-/// Settings of stanzas that are always boolean in JSON.
+/// Settings of stanzas that are booleans in JSON if their text is one.
 pub(crate) const STANZA_FLAGS: [&str; 7] = [
     "disabled",
     "is_scheduled",

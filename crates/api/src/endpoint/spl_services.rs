@@ -125,7 +125,7 @@ impl PositionUnit {
         if parameters.get("positions") == Some("utf-16") { PositionUnit::Utf16 } else { PositionUnit::Bytes }
     }
 
-    /// A byte offset as shown; offsets beyond the text are those of its end.
+    /// The position of a byte offset; an offset beyond the text has the position of its end.
     fn to_position(self, text: &str, offset: usize) -> usize {
         let offset = text.floor_char_boundary(offset.min(text.len()));
         match self {

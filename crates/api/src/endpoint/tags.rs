@@ -1,9 +1,8 @@
 //! `search/tags` and `search/fields`: tags of field values, stored as settings in stanzas of tags.conf.
 //!
 //! A tag's entries are the pairs of field and value that have it, written `FIELD::VALUE`. Changes take effect at once.
-//! The fields listed are `host`, `index`, `source`, `sourcetype` and the others that every event has, those in
-//! fields.conf, and those with tagged values. Not here: searching by tag (engine), the stanzas themselves
-//! (`configs/conf-tags`).
+//! The fields listed are `host`, `index`, `source` and `sourcetype`, those in fields.conf, and those with tagged
+//! values. Not here: searching by tag (engine), the stanzas themselves (`configs/conf-tags`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +26,7 @@ const TAGS: &str = "tags";
 const FIELDS: &str = "fields";
 /// Fields that are stored with every event.
 const INDEXED_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
-/// Value of an enabled tag's setting, and the value that overrides and disables a tag of an app.
+/// Value of an enabled tag's setting, and that of a removed tag, which also overrides a tag of an app.
 const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
 /// Separator of field and value in the name of an entry.
@@ -248,7 +247,7 @@ async fn fields(request: ObjectRequest) -> Result<Response, ApiError> {
 /// Fields with settings.
 type ConfiguredFields = BTreeMap<String, Map<String, serde_json::Value>>;
 
-/// The fields that every event has, and the stanzas of fields.conf with their settings.
+/// The indexed fields, and the stanzas of fields.conf with their settings.
 async fn configured_fields(request: &ObjectRequest) -> Result<ConfiguredFields, ApiError> {
     let scope = request.scope.clone();
     let stanzas = request.with(move |objects, viewer| objects.list(FIELDS, &scope, viewer)).await?;

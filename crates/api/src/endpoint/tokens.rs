@@ -1,8 +1,8 @@
 //! `authorization/tokens`: authentication tokens, used as `Authorization: Bearer TOKEN` instead of a login.
 //!
 //! Users manage their own tokens; `edit_tokens_all` allows managing everyone's. A token is returned only once, when it
-//! is created. The last path segment is a token's id or, as in Splunk, a user; then the parameter `id` names the token.
-//! Not here: creating and checking tokens ([`quarry_auth`]).
+//! is created. The last path segment is a token's id or, as in Splunk, a user, in which case the parameter `id` names
+//! the token. Not here: creating and checking tokens ([`quarry_auth`]).
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};

@@ -1,7 +1,7 @@
 //! `/services/authentication/users`: users, their roles and passwords.
 //!
-//! Users see and change their own entry, administrators all entries. Real name and mail address are settings of the
-//! user's own `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
+//! Users see and change their own entry, administrators all entries. Real name, mail address, default app and time zone
+//! are settings of the user's own `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ use crate::parameters::Parameters;
 const COLLECTION: &str = "authentication/users";
 /// Title of the collection in Atom feeds.
 const TITLE: &str = "users";
-/// The absolute path.
+/// Absolute path of the collection.
 const PATH: &str = "/services/authentication/users";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -176,7 +176,7 @@ async fn remove(
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let removal = UserChange::Remove { name: name.clone() };
     run_blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
-        // As in Splunk, only reading an unknown user is answered with 404.
+        // As in Splunk, removing an unknown user is answered with 400, not with 404.
         UserError::Unknown(_) => ApiError::bad_request(error.to_string()),
         error => error.into(),
     })?;

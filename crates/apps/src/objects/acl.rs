@@ -43,9 +43,9 @@ pub struct AclChange {
     pub owner: Option<String>,
     /// New sharing.
     pub sharing: Option<ObjectSharing>,
-    /// Roles that may read it.
+    /// Roles that may read the object.
     pub readers: Option<Vec<String>>,
-    /// Roles that may change it.
+    /// Roles that may change the object.
     pub writers: Option<Vec<String>>,
 }
 

@@ -152,7 +152,7 @@ impl Objects {
     }
 
     /// Fails for a missing app, because writing into it must not create it, and for a disabled one, whose objects
-    /// cannot be seen; its own settings can be changed, which is how it is enabled.
+    /// cannot be seen. The app.conf of a disabled app can be changed nevertheless, because this is how it is enabled.
     pub(super) fn check_app(&self, app: &str, conf: &str) -> Result<(), ObjectError> {
         if conf != crate::local_apps::CONF && is_disabled(&self.data_dir().join("etc/apps").join(app)) {
             return Err(ObjectError::Invalid(format!("the app {app} is disabled: enable it to change its objects")));

@@ -4,7 +4,7 @@
 //! [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the caller's
 //! private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown, with
 //! settings inherited from places of lower precedence. If all users or all apps are in scope, each object is shown
-//! separately. A change rewrites one file atomically, keeps its comments, and is on disk when it is answered.
+//! separately. A change rewrites each file atomically, keeps its comments, and is on disk when it is answered.
 //!
 //! The rules of places and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
 //! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).
@@ -48,7 +48,7 @@ const DEFAULT_STANZA: &str = "default";
 const OBJECTS_MAX: usize = 20_000;
 /// Maximum number of files per folder.
 const FILES_MAX: usize = 200;
-/// Confs with passwords or keys in clear text, readable by administrators only.
+/// Confs that may contain passwords or keys; only administrators may read them.
 const SECRET_CONFS: [&str; 8] =
     ["alert_actions", "authentication", "indexes", "inputs", "outputs", "passwords", "server", "web"];
 /// Reserved words in request paths, which cannot be object names.
@@ -138,12 +138,12 @@ impl Scope {
         Ok(Scope { users, app, is_merged })
     }
 
-    /// Whether several objects of one name may be seen, because the namespace names no single user or no app (`-`).
+    /// Whether several objects of one name may be seen, because the namespace covers all users or all apps (`-`).
     pub fn includes_shadowed(&self) -> bool {
         !self.is_merged && (self.app.is_none() || self.users == Users::All)
     }
 
-    /// The place of a new object: private if `is_own` allows that and the namespace has a user, else the app.
+    /// The place of a new object: private if `is_own` is set and the namespace has a user, else the app or the system.
     fn target(&self, is_own: bool) -> Place {
         let app = self.app.clone().unwrap_or_else(|| APP_DEFAULT.to_owned());
         match (&self.users, app.as_str()) {
@@ -225,7 +225,7 @@ impl Objects {
     }
 }
 
-/// Confs that configure programs or permissions and therefore cannot be private.
+/// Confs that configure the node, its programs or permissions, and therefore cannot be private.
 const NON_PRIVATE_CONFS: [&str; 13] = [
     "alert_actions",
     "app",

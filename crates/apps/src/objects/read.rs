@@ -20,7 +20,7 @@ impl Objects {
         Ok(objects.collect())
     }
 
-    /// One stanza. The stanza `default` always exists and combines the settings of all places.
+    /// One stanza. `default` exists even if no visible place defines it; it then has no settings.
     pub fn get(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
         let places = self.visible_places(conf, scope, viewer)?;
         let found = visible_objects(conf, name, &places, scope, viewer).into_iter().next();

@@ -85,7 +85,7 @@ impl Objects {
             return Err(super::write::refused(name, &place, viewer));
         }
         let target = self.table_path(&place, name);
-        // Read before the lock is taken.
+        // The content is read before the lock is taken.
         let unfinished = self.write_temporary(&target, content)?;
         let alone = self.files.change()?;
         let moved = || -> Result<(), ObjectError> {
@@ -164,7 +164,7 @@ impl Objects {
         place.folder(self.data_dir()).join(KIND).join(name)
     }
 
-    /// Names of a place's files.
+    /// Names of a place's lookup files.
     fn table_names(&self, place: &Place) -> Vec<String> {
         let entries = std::fs::read_dir(place.folder(self.data_dir()).join(KIND)).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.path().is_file());
@@ -211,7 +211,7 @@ impl Objects {
         if is_there && is_file { Ok(path) } else { Err(wrong()) }
     }
 
-    /// Writes and validates content beside its target, durably.
+    /// Validates content and writes it durably to a temporary file beside its target.
     fn write_temporary(&self, target: &Path, content: &TableContent) -> Result<PathBuf, ObjectError> {
         let folder = target.parent().unwrap_or(self.data_dir());
         std::fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;

@@ -1,5 +1,5 @@
-//! Objects that are files: views, navigation and panels, as `data/ui/KIND/NAME.xml` of a place, and data models, as
-//! `data/models/NAME.json`.
+//! Objects that are files: views, navigation, panels and time ranges, as `data/ui/KIND/NAME.xml` of a place, and data
+//! models, as `data/models/NAME.json`.
 //!
 //! Places, sharing and permissions are those of stanzas, under the kind's name in metadata. The content is not
 //! interpreted.
@@ -15,7 +15,7 @@ use super::files::{LOCAL, LOCAL_META};
 use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
 use crate::configuration::read_text;
 
-/// Extension of files of the user interface, and of data models.
+/// Extension of files of the user interface.
 const SUFFIX: &str = ".xml";
 const MODEL_SUFFIX: &str = ".json";
 /// The setting that holds a file's text.

@@ -73,8 +73,8 @@ impl Objects {
         self.rewrite(&place, &local_path(conf), str::to_owned)
     }
 
-    /// Changes settings of a stanza in its place; a bundled one is overridden by a stanza in the scope's place.
-    /// `default` cannot be changed, as in Splunk, because it affects all others.
+    /// Changes settings of a stanza in its place; one of [`Place::System`] is overridden by a stanza in the scope's
+    /// place. `default` is left unchanged, as in Splunk, because it affects all others.
     pub fn edit(
         &self,
         conf: &str,
@@ -116,7 +116,7 @@ impl Objects {
         self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))
     }
 
-    /// Removes a setting of a stanza unless it was shipped with an app or the program.
+    /// Removes the value that a setting of a stanza has in `local`; fails if it has none there.
     pub fn remove_setting(
         &self,
         conf: &str,
@@ -237,7 +237,7 @@ impl Objects {
     fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
         let place = scope.target(can_be_private(conf));
         self.check_app(place.app(), conf)?;
-        // Only administrators may set preferences of all users.
+        // Only administrators may change settings of the node or preferences of all users.
         let is_of_all = is_node_conf(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
         let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
         if may { Ok(place) } else { Err(refused(name, &place, viewer)) }

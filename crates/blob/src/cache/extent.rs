@@ -5,7 +5,9 @@
 //! sums         8 bytes for each of 128 blocks: XXH3-64 of the block, seeded with its number in the object; 0: absent
 //! zeros        up to 4096
 //! blocks       at 4096 + n * 8192
-//! ``` Nothing is synced. If a block is lost in a crash, its checksum does not match, and the block is fetched again.
+//! ```
+//!
+//! Nothing is synced. If a block is lost in a crash, its checksum does not match, and the block is fetched again.
 
 use std::fs::{File, OpenOptions};
 use std::io;

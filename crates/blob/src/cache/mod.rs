@@ -1,10 +1,10 @@
 //! Cache of remote objects' blocks on the local disk.
 //!
-//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB. Cached blocks
-//! are read and verified against their checksums. The others are fetched and stored: neighbouring blocks as one run,
-//! and all runs concurrently. Two readers never fetch the same block at the same time. Blocks live in files of up to 1
-//! MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]). No search depends
-//! on a cache file: a block that is missing or damaged is fetched, and a failed write is ignored.
+//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB. Cached blocks are
+//! read and verified against their checksums. The others are fetched and stored: neighbouring blocks as one run, and
+//! all runs concurrently. If several readers miss a block, one of them fetches it and the others wait. Blocks live in
+//! files of up to 1 MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]).
+//! No search depends on a cache file: a block that is missing or damaged is fetched, and a failed write is ignored.
 //!
 //! The files survive a restart. Not here: which objects exist, and complete local copies.
 
@@ -39,7 +39,7 @@ const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
 const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
 /// Maximum open files.
 const FILES_MAX: usize = 512;
-/// Maximum gap between two runs of missing blocks; a smaller gap is fetched too, to save a request.
+/// Maximum number of blocks between two missing blocks that are fetched with them, to save a request.
 const GAP_BLOCKS: u64 = 2;
 /// Bytes written between two checks of the disk's free space.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
@@ -72,7 +72,7 @@ pub struct CacheStats {
     pub bytes_evicted: u64,
     /// Damaged blocks that were fetched again.
     pub damaged_blocks: u64,
-    /// Blocks that could not be written.
+    /// Runs of blocks that could not be written.
     pub failed_writes: u64,
 }
 
@@ -89,7 +89,7 @@ struct Counters {
 /// Blocks of a file, as a bit set.
 type BlockSet = u128;
 
-/// A file: the name of its object and its number within it.
+/// Key of a file: the name of the object, and the number of the file within the object.
 type Key = (Arc<str>, u32);
 
 /// State of a file.
@@ -207,7 +207,7 @@ impl BlockCache {
         }
     }
 
-    /// Nanoseconds since a reading of the clock.
+    /// Nanoseconds since `start`, an earlier reading of the clock.
     fn waited_since(&self, start: i64) -> u64 {
         u64::try_from(self.clock.elapsed_ns() - start).unwrap_or(0)
     }
@@ -278,7 +278,7 @@ impl BlockCache {
         })
     }
 
-    /// Waits until a fetch ends.
+    /// Waits until a fetch ends, but at most [`FETCH_WAIT`].
     fn wait(&self) {
         let state = lock(&self.state);
         drop(self.fetched.wait_timeout(state, FETCH_WAIT).unwrap_or_else(PoisonError::into_inner));
@@ -465,7 +465,7 @@ impl CachedObject {
         if let Some(source) = &*source {
             return Ok(Arc::clone(source));
         }
-        // A search that sees its requests grow knows that it waits for one.
+        // Counted before the request, because a change of the count shows that the search waits for a volume.
         reads::add_to_current(ReadStats { requests: 1, ..ReadStats::default() });
         let start = self.cache.clock.elapsed_ns();
         let opened = (self.source.open)().map_err(|error| failed(error.to_string()))?;
@@ -497,7 +497,7 @@ impl CachedObject {
         Ok(blocks)
     }
 
-    /// Adds the missing blocks to `found`.
+    /// Adds the blocks to `found`: reads those in the cache and fetches the others.
     fn add_missing(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
         let mut left = blocks.clone();
         while !left.is_empty() {

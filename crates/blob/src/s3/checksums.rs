@@ -16,8 +16,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Size of a checksum block. A search for an id reads some dozens of places of a few hundred bytes, each as a block, so
-/// that smaller blocks mean fewer bytes.
+/// Size of a checksum block. A search for an id reads some dozens of pieces of a few hundred bytes, each as a whole
+/// block; smaller blocks mean fewer bytes.
 pub(crate) const BLOCK_BYTES: u64 = 8 << 10;
 /// Size of a checksum block of older objects.
 const OLDER_BLOCK_BYTES: u64 = 16 << 10;

@@ -50,7 +50,7 @@ pub(crate) enum Outcome {
     Failed,
     /// The server was unreachable.
     Unreachable,
-    /// Another server answered first.
+    /// Another server answered first, which counts as a failure.
     Superseded,
 }
 
@@ -96,8 +96,8 @@ impl Health {
         }
     }
 
-    /// Whether the server may be used. When its rest is over, one probe is admitted; until the probe is answered, the
-    /// server still rests for all other requests.
+    /// Whether the server may be used. When its rest is over, one probe is admitted; until the probe is answered, but
+    /// at most for [`BACKOFF_MAX`], the server still rests for all other requests.
     fn admits(&mut self, now_ns: i64) -> bool {
         match self.backoff_until_ns {
             None => true,

@@ -13,7 +13,8 @@ pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// One adjustment step is the delay divided by this; an observation raises the delay by 19 steps or lowers it by one.
+/// A read slower than the delay raises the delay by the delay divided by this; any other read lowers it by a nineteenth
+/// of this step.
 const STEP_DIVISOR: i64 = 100;
 /// Number of reads that allow one hedge.
 const READS_PER_HEDGE: i64 = 20;
@@ -38,8 +39,8 @@ impl Hedge {
         Duration::from_micros(self.delay_us.load(Ordering::Relaxed).unsigned_abs())
     }
 
-    /// Learns from a read's duration. Moves the delay towards the 95th percentile, where one increase of 19 steps
-    /// balances 19 decreases of one step.
+    /// Learns from a read's duration. Moves the delay towards the 95th percentile, where one increase balances 19
+    /// decreases.
     pub(crate) fn record_duration(&self, took: Duration) {
         let took = micros(took);
         let delay = self.delay_us.load(Ordering::Relaxed);

@@ -27,7 +27,7 @@ use crate::{BlobError, ListedObject, S3Settings, name};
 const CONCURRENT_PARTS_MAX: usize = 4;
 /// Number of objects of a listing read at once, as many as one answer contains.
 const LIST_PAGE_OBJECTS: usize = 1_000;
-/// Maximum bytes of a server's message that are passed on.
+/// Maximum characters of a server's message that are passed on.
 const REASON_BYTES_MAX: usize = 300;
 
 /// The servers of one store and the state shared by all requests.

@@ -17,7 +17,7 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum budget.
 const BUDGET_MAX: i64 = 500;
-/// Cost of a retry; a successful first attempt earns one.
+/// Cost of a retry, in units of which each request that succeeds at its first attempt earns one.
 const RETRY_COST: i64 = 5;
 
 /// The retry budget.
@@ -45,7 +45,7 @@ impl Budget {
     }
 }
 
-/// Random wait before attempt `attempt`; the first has none.
+/// Random wait before a retry; `attempt` is its number, from 2.
 pub(crate) fn wait_before(attempt: u32) -> Duration {
     let longest = WAIT_FIRST.saturating_mul(1 << attempt.saturating_sub(2).min(10)).min(WAIT_MAX);
     let mut drawn = [0; 4];

@@ -1,8 +1,8 @@
 //! Chunks: encoded values of one column in one page.
 //!
-//! A chunk starts with its mode. Codes and numbers are bit-packed; with effort, byte planes (all lowest bytes, then all
-//! second bytes) compressed with zstd are tried as well, and the smaller form is kept. Texts are compressed if that
-//! makes them smaller. The number of values is stored in the column layout block.
+//! A chunk starts with its mode. Codes and numbers are bit-packed; depending on the effort, byte planes (all lowest
+//! bytes, then all second bytes) compressed with zstd are tried as well, and used if they are sufficiently smaller.
+//! Texts are compressed if that makes them smaller. The number of values is stored in the column layout block.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) const CODES_PACKED: u8 = 1;
 pub(super) const CODES_PLANES: u8 = 2;
 pub(super) const CODES_SKEWED: u8 = 3;
 
-/// Modes up to `DELTA` are those of `crate::integers`; the modes of number chunks follow.
+/// Modes up to `MODE_DELTA` are those of `crate::integers`; the modes of number chunks follow.
 pub(super) const NUMBERS_TIME_OFFSET: u8 = MODE_DELTA + 1;
 pub(super) const NUMBERS_PLANES: u8 = MODE_DELTA + 2;
 pub(super) const NUMBERS_STEP_PLANES: u8 = MODE_DELTA + 3;

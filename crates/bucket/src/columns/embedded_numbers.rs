@@ -25,7 +25,7 @@ const MIN_TEXTS: usize = 64;
 const MAX_TEXT_BYTES: usize = 64;
 /// Minimum number of texts per distinct rest.
 const TEXTS_PER_REST_MIN: usize = 8;
-/// Maximum number of hexadecimal digits of a value that fits in an i64.
+/// Number of hexadecimal digits that always fit in an i64.
 const HEX_DIGITS_MAX: usize = 15;
 const DECIMAL_DIGITS_MAX: usize = 18;
 
@@ -157,7 +157,7 @@ fn candidate_splits(texts: &[&[u8]]) -> Vec<NumberSplit> {
     cuts
 }
 
-/// The split texts; `None` if there are too many distinct rests.
+/// The split texts; `None` if a text cannot be split or there are too many distinct rests.
 fn split_all<'t>(texts: &[&'t [u8]], cut: NumberSplit) -> Option<Halves<'t>> {
     let mut halves =
         Halves { split: cut, numbers: Vec::with_capacity(texts.len()), rests: BTreeMap::new(), codes: Vec::new() };

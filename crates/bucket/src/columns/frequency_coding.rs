@@ -1,8 +1,8 @@
 //! Entropy coding of number columns in which some values are frequent.
 //!
-//! The upper bits of each number are one of up to 256 symbols. They are coded by rANS (a range coder) with the
-//! frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are nearly random, are
-//! bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
+//! The upper bits of each number are one of up to 256 symbols. They are coded by rANS (range asymmetric numeral
+//! systems) with the frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are
+//! nearly random, are bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
 use bytes::Bytes;
 
@@ -17,7 +17,7 @@ const STATE_MIN: u32 = 1 << 16;
 const STATES: usize = 4;
 /// Maximum number of upper bits that form a symbol.
 const SYMBOL_BITS_MAX: u32 = 8;
-/// For fewer values, the frequency table costs more than it saves.
+/// With fewer values, the frequency table costs more than it saves.
 const MIN_VALUES: usize = 256;
 /// Approximate bits of a frequency in the table.
 const FREQUENCY_BITS: f64 = 10.0;
@@ -88,7 +88,7 @@ fn normalize_counts(counts: &[u32], total: usize) -> Vec<u32> {
     frequencies
 }
 
-/// Encodes the symbols in reverse order.
+/// Encodes symbols, which are given in reverse order.
 fn encode_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: &[u32], out: &mut Vec<u8>) {
     let starts = cumulative_starts(frequencies);
     let mut states = [STATE_MIN; STATES];
@@ -159,7 +159,7 @@ fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as us
 pub(super) struct SkewedReader {
     slots: Box<[u32; SCALE as usize]>,
     states: [u32; STATES],
-    /// Two bytes each.
+    /// Words of two bytes each.
     words: Bytes,
     next_word: usize,
     symbols: Vec<u8>,

@@ -139,7 +139,7 @@ impl Layout {
         Ok(blocks)
     }
 
-    /// Blocks in the column layout block other than the shared ones.
+    /// Blocks that the column layout block lists, except the shared ones.
     pub(crate) fn blocks(&self) -> Vec<BlockRef> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
@@ -233,7 +233,8 @@ pub(crate) fn count_parts(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Checks that every column but the first is a variable of its parent, which precedes it, and of no other column.
+/// Checks that every column but the first has a parent, which precedes it and has templates, and that a template names
+/// only children of its column, each at most once.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
     for (number, column) in template_set.columns.iter().enumerate() {
@@ -321,7 +322,8 @@ fn read_value_set(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<Arc<[Box
 }
 
 impl StoredColumn {
-    /// Stored bytes of the column's values and dictionary. A shared block is included if `counts` returns true for it.
+    /// Stored bytes of the column's values and dictionary. A shared dictionary, which several columns may use, is
+    /// included if `counts` returns true for its block.
     pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockRef) -> bool) -> u64 {
         let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
         let values = match &self.values {

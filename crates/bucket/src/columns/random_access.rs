@@ -41,7 +41,7 @@ pub(super) enum TextsReader {
     Cut(Box<SplitTextsReader>),
 }
 
-/// Codes, or numbers as the difference from the smallest.
+/// Codes, or numbers as differences from the smallest number.
 #[derive(Debug)]
 enum Unsigned {
     Constant(u64),
@@ -116,7 +116,7 @@ impl CodesReader {
 }
 
 impl NumbersReader {
-    /// Reads the `count` numbers of a chunk. `times` are those of all events of the page; required if
+    /// Reads the `count` numbers of a chunk. `times` holds the `_time` of every event of the page; required if
     /// [`super::codec::needs_times`].
     pub(super) fn read(chunk: &Bytes, count: usize, times: Option<&Arc<[i64]>>) -> Result<NumbersReader, Malformed> {
         let mut cursor = Cursor::new(chunk);

@@ -27,9 +27,9 @@ use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
 
-/// Maximum bytes of one column that are fetched in one range.
+/// Maximum bytes of one column that are fetched ahead together.
 const MAX_READ_AHEAD_BYTES: u64 = 8 << 20;
-/// Maximum bytes of an encoded dictionary besides its texts: two lengths per text and some headers.
+/// Maximum bytes of an encoded dictionary: its texts, two lengths per text, and headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
 
 /// Amount of values of a column that are about to be read.
@@ -94,7 +94,8 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches the chunks of some columns in these pages with a single read.
+    /// Fetches the chunks of some columns in these pages with a single read, except those of columns whose range
+    /// exceeds `MAX_READ_AHEAD_BYTES`.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,
@@ -243,7 +244,8 @@ impl SlabColumns {
         }
     }
 
-    /// The bucket-wide dictionary of a column's values, and their component; `None` if the values are stored directly.
+    /// The bucket-wide dictionary of a column's values, and the number of the component that they are in its entries;
+    /// `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(
         &self,
         source: &ObjectSource,
@@ -257,7 +259,7 @@ impl SlabColumns {
         }
     }
 
-    /// Like [`SlabColumns::shared`], for reading a few values.
+    /// Like [`SlabColumns::shared_dictionary`], for reading a few values.
     pub(super) fn shared_for_few(
         &self,
         source: &ObjectSource,
@@ -302,7 +304,7 @@ impl SlabColumns {
     }
 }
 
-/// Adds the chunks of a column in these pages. The chunk of the first of `pages` is always included.
+/// Adds the ranges of a column's chunks in these pages, up to [`MAX_READ_AHEAD_BYTES`].
 fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range<u64>>) {
     let mut bytes = 0;
     for page in pages {
@@ -509,7 +511,8 @@ impl TemplatePage {
         place.map_malformed(self.decode(kind, &chunk, count, traits))
     }
 
-    /// The shared dictionary of a column's values and their component; `None` if the values are stored directly.
+    /// The shared dictionary of a column's values, and the number of the component that they are in its entries;
+    /// `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         self.columns.shared_dictionary(&self.source, column)
     }

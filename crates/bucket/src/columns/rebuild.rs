@@ -353,7 +353,7 @@ impl TemplatePage {
         self.position().map_malformed(fill_column(column, &mut feeds, out))
     }
 
-    /// The values of a column and of all columns below it.
+    /// The values of a column and of the columns below it that are not inlined.
     fn collect_with_descendants(&mut self, column: u32) -> Result<Vec<Option<HeldColumn>>, BucketError> {
         let columns = self.columns.clone();
         let mut wanted = vec![false; columns.layout.stored.len()];

@@ -218,7 +218,7 @@ fn columns_return_the_values_of_their_rows() {
     }
 }
 
-/// Values of selected rows of a column equal those of the whole column.
+/// The values of these rows of a column, selected from the whole column.
 fn select_rows(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
     let places: Vec<usize> = wanted.iter().filter_map(|row| whole.value_index(*row)).collect();
     let rows = wanted.iter().copied().filter(|row| whole.value_index(*row).is_some()).collect::<Vec<u32>>();

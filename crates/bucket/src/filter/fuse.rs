@@ -15,7 +15,7 @@ const CELLS_PER_KEY: u32 = 3;
 const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
 /// Maximum number of attempts. Each has a seed of its own and more cells, so that a few suffice for any number of keys.
 const ATTEMPTS_MAX: u32 = 64;
-/// Number of segments in the first attempt per segment that each further attempt adds, rounded up.
+/// Each further attempt adds one segment per this many segments of the first attempt, rounded up.
 const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -27,9 +27,9 @@ const SORT_BITS: u32 = 11;
 pub(super) struct Fuse {
     /// Seed that keys are mixed with; 0 if they are used directly.
     pub(super) seed: u64,
-    /// Cells of a segment, a power of two.
+    /// Number of cells of a segment, a power of two.
     pub(super) segment_length: u32,
-    /// Cells of all segments but the last two together.
+    /// Number of cells of all segments except the last two.
     pub(super) front_length: u32,
     pub(super) cells: Box<[u8]>,
 }

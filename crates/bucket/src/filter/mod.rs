@@ -1,10 +1,10 @@
 //! The term filter: an approximate set of all terms of a bucket, small enough to stay in memory.
 //!
-//! One binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256. By one probe per
-//! filter, a search skips buckets without the term before it reads their objects, and then the slabs without the term
-//! in the remaining buckets. In the sidecar, the parameters of the slabs' filters follow the fingerprints, so that the
-//! request that opens a remote object returns them. Version 2 has the parameters at the beginning; version 1 has a
-//! single filter for all slabs.
+//! One binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256. With one probe per
+//! filter, a search skips the slabs without the term, and the buckets in which no slab has it, before it reads their
+//! objects. In the sidecar, the parameters of the slabs' filters follow the fingerprints, so that the request that
+//! opens a remote object returns them. Version 2 has the parameters at the beginning; version 1 has a single filter
+//! for all slabs.
 
 mod fuse;
 mod remote_filter;

@@ -89,7 +89,7 @@ impl RemoteFilter {
         Ok(Some(RemoteFilter { object, slabs }))
     }
 
-    /// Whether slab `slab` may hold a token, cut to the length of a term.
+    /// Whether slab `slab` may hold this token, which must already be cut to the maximum length of a term.
     pub fn may_contain(&self, slab: usize, token: &[u8]) -> Result<bool, BucketError> {
         let Some((expected, ranges)) = self.token_cells(slab, token) else { return Ok(false) };
         let read = self.object.read_ranges(&ranges)?;

@@ -10,7 +10,7 @@ use crate::wire::{Cursor, Malformed};
 
 /// Number of values that fill whole bytes at any width.
 const GROUP_VALUES: usize = 8;
-/// Widest value with a specialised loop.
+/// Maximum width in bits of values that a specialised loop unpacks.
 const FAST_WIDTH_MAX: usize = 32;
 /// Bytes of a group of values of [`FAST_WIDTH_MAX`] bits, and the bytes that the last eight-byte load reads beyond the
 /// group.

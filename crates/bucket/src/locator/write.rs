@@ -81,7 +81,8 @@ pub(crate) struct LocatorTables {
 }
 
 impl LocatorTables {
-    /// The locator of a slab of `pages` pages; `None` if there is nothing to store.
+    /// The locator of a slab of `pages` pages; `None` for a slab with one page, without rare tokens, or with more
+    /// than [`MAX_PAIRS`] pairs.
     pub(crate) fn of(rare: RareTokenPages, pages: usize) -> Result<Option<LocatorTables>, BucketError> {
         let mut pairs = rare.pairs;
         if pages < 2 || pairs.is_empty() || rare.is_over {

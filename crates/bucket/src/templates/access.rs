@@ -180,8 +180,8 @@ fn request_parts(text: &[u8], from: usize, close: usize) -> Option<[Option<Varia
     (version.end == close).then_some([Some(method), Some(path), query, Some(version)])
 }
 
-/// Adds the status and size after the closing quote of a request. Returns the position after them; `None` if they are
-/// missing.
+/// Adds the status and, if there is one, the size after the closing quote of a request. Returns the position after
+/// them; `None` if there is no status.
 pub(super) fn split_status_and_size(text: &[u8], close: usize, variables: &mut Vec<Variable>) -> Option<usize> {
     if text.get(close + 1) != Some(&b' ') {
         return None;

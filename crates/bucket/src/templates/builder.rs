@@ -26,7 +26,7 @@ const SAMPLE_VALUES: usize = 4_096;
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Maximum number of repeated trials; after these, a leaf remains plain text.
 const RETRIALS_MAX: u8 = 4;
-/// Number of distinct texts that a dictionary may always have.
+/// Number of distinct texts up to which a dictionary is never given up.
 const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
@@ -111,7 +111,7 @@ pub(super) struct SlabBuilder {
     pub(super) pending_values: Vec<Vec<Span>>,
     /// Number of templates of all columns.
     pub(super) templates: usize,
-    /// Template columns.
+    /// Number of template columns.
     pub(super) splits: usize,
     pub(super) filled: Vec<FoundVariable>,
     pub(super) variables: Vec<Variable>,

@@ -1,4 +1,4 @@
-//! The interner, which numbers distinct texts by a hash table, and concatenated texts.
+//! The interner, which assigns numbers to distinct texts with a hash table; and lists of concatenated texts.
 
 use std::cmp::Ordering;
 

@@ -3,9 +3,9 @@
 //! [`split_slab`] builds a [`TemplateSlab`] from the texts; the writer (`crate::columns`) stores it. `variables` and
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
-//! a text. `kinds` chooses the way of splitting for each sourcetype, `trial` chooses the representation of a column,
-//! and `builder` adds values to columns. A single text that fits no template is stored as a plain text, so that every
-//! text can be stored.
+//! a text. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
+//! of a column, and `builder` adds values to columns. A single text that fits no template is stored as a plain text, so
+//! that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -113,8 +113,8 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
         .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], is_worthwhile) } else { None })
 }
 
-/// Whether the number of whole-text templates is still acceptable. Only called early, while little is lost by starting
-/// over.
+/// Whether the number of whole-text templates is still acceptable. Always true after the first pages, when starting
+/// over would lose much.
 fn has_few_templates(builder: &SlabBuilder) -> bool {
     let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else {
         return false;

@@ -34,7 +34,7 @@ const SCHEMA_PERCENT_MIN: usize = 2;
 /// Maximum number of combinations of members and forms for which whole-text templates are good enough.
 const CHOICES_MAX: usize = 24;
 const SCHEMAS_MAX: usize = 4;
-/// Maximum number of members of a schema, and the maximum as a multiple of the members of an average text.
+/// Maximum number of members of a schema, in total and as a multiple of the members of an average text.
 const MEMBERS_MAX: usize = 256;
 const MEMBERS_PER_PRESENT_MAX: usize = 4;
 /// Maximum number of members of a nested object that is split.
@@ -85,7 +85,7 @@ impl LiteralBytes {
         LiteralBytes { head: first_eight_bytes(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
     }
 
-    /// Whether `text` continues with these bytes at `at`; `head` is [`first_eight_bytes`] the text from there.
+    /// Whether `text` continues with these bytes at `at`; `head` is [`first_eight_bytes`] of the text from there.
     #[inline]
     fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
         (self.head ^ head) & self.mask == 0
@@ -168,7 +168,8 @@ pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option
     Some(())
 }
 
-/// Schemas for the texts of a slab, the most frequent first; none if whole-text templates suffice.
+/// Schemas for the texts of a slab, the most frequent first; none if whole-text templates suffice or few texts are
+/// objects.
 pub(super) fn learn_schemas(events: &EventBatch) -> Vec<Schema> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     let sample = (0..events.len()).step_by(step).map(|row| events.raw(row));
@@ -266,8 +267,8 @@ fn skip_blanks(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The members of the object at `at`, and its end. Blanks may only occur between keys, values and commas; no schema
-/// applies to other objects.
+/// The members of the object at `at`, and its end. Blanks may only follow keys, colons and commas; no schema applies to
+/// other objects.
 fn members_of(text: &[u8], at: usize) -> Option<(Vec<MemberRange>, usize)> {
     let mut members = Vec::new();
     let mut at = at + 1;
@@ -329,7 +330,7 @@ struct Object {
     members: Vec<Member>,
     /// For each pair of members, the number of times that the first came immediately before the second.
     order: BTreeMap<(usize, usize), u32>,
-    /// Number of texts that have it.
+    /// Number of texts that have the object.
     seen: u32,
 }
 
@@ -491,7 +492,8 @@ struct SchemaWriter<'l> {
 }
 
 impl SchemaWriter<'_> {
-    /// Adds the entries of an object; `None` if it has no fixed member, which determines where commas are.
+    /// Adds the entries of an object; `None` if it has no fixed member: the position of such a member determines
+    /// where commas are.
     fn put_object(&mut self, object: &Object) -> Option<()> {
         let members = object.ordered_members();
         let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;

@@ -26,7 +26,8 @@ use super::variables::{Variable, VariableKind, split_event, split_words};
 /// Number of templates and of columns reserved for the plain texts of template columns; also the maximum number of
 /// template columns.
 const RESERVED_FOR_PLAIN: usize = 512;
-/// Maximum number of templates of a column: this many, plus one per `VALUES_PER_TEMPLATE` values.
+/// Maximum number of templates of a column: this many for each way in which its values are split, plus one per
+/// `VALUES_PER_TEMPLATE` values.
 const TEMPLATES_ALWAYS: usize = 256;
 const VALUES_PER_TEMPLATE: usize = 50;
 /// Number of values after which a column gives up learning templates if most of them were stored as plain texts.
@@ -45,7 +46,7 @@ const PLAIN_OCCURRENCE: u32 = u32::MAX;
 const MEMBER_OCCURRENCE_BASE: u32 = 1 << 30;
 /// First occurrence number for further members after a run of optional ones.
 const REST_OCCURRENCE_BASE: u32 = 1 << 31;
-/// Flag in the occurrence number for the column of a role's odd values.
+/// Flag in the occurrence number for the column of a role's irregular values.
 const IRREGULAR_OCCURRENCE_FLAG: u32 = 1 << 29;
 /// Depth of columns that are not split.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
@@ -67,8 +68,8 @@ pub(super) enum Splitter {
     Pair,
 }
 
-/// Whether all values so far can stand between JSON quotes, and whether all are JSON scalars. It cannot be derived from
-/// templates: `\\n12` may be a backslash and the word `n12`.
+/// Whether all values so far can stand between JSON quotes, and whether all are JSON scalars. These traits cannot be
+/// derived from templates: `\\n12` may be a backslash and the word `n12`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JsonTraits {
     string_contents: bool,
@@ -105,7 +106,7 @@ pub(super) struct SchemaTemplate {
 pub(super) struct TemplateColumn {
     /// Ways of splitting values; for whole events, one for each kind.
     learners: Vec<TemplateLearner>,
-    /// Index in `cutters` of the way for the current value.
+    /// Index in `learners` of the way for the current value.
     learner_index: usize,
     pub(super) templates: Vec<Template>,
     pub(super) codes: Vec<u32>,
@@ -113,7 +114,7 @@ pub(super) struct TemplateColumn {
     pub(super) children: Vec<u32>,
     /// Template and column of plain texts.
     plain: Option<(u32, u32)>,
-    /// Plain texts.
+    /// Number of plain texts.
     pub(super) plain_values: usize,
     pub(super) json_traits: JsonTraits,
 }
@@ -589,7 +590,8 @@ fn variable_role(literal: &[u8]) -> &[u8] {
     &tail[first..]
 }
 
-/// Number of templates that a sample of values would have as words, counted up to a limit.
+/// Number of templates that a sample of values would have if split into words; `usize::MAX` if it exceeds `limit`, or
+/// if a value has too many variables.
 pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
     let mut trie = Trie::new();
     let (mut filled, mut variables, mut count) = (Vec::new(), Vec::new(), 0);

@@ -249,7 +249,7 @@ const LINES: [&str; 40] = [
 fn every_kind_of_log_line_round_trips() {
     let slab = template_slab_of(&batch(LINES));
     assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
-    // The lines are repeated often enough for every column to choose its kind, each time in a different order.
+    // The lines are repeated in a varying order, often enough for every column to choose its kind.
     let many = (0..30_000usize).map(|at| LINES[at * at / 7 % LINES.len()]);
     template_slab_of(&batch(many));
 }
@@ -382,6 +382,44 @@ fn learned(events: &EventBatch) -> TemplateSlab {
     let slab = split_texts(events, SlabBuilder::with_outline(outline), &[], is_worthwhile).unwrap();
     check(&slab, events);
     slab
+}
+
+#[test]
+fn values_of_cef_extend_to_the_next_key() {
+    let events = batch((0..6_000).map(|at| {
+        let (verdict, sentence) = (["blocked", "allowed"][at as usize % 2], sentence(at));
+        format!(
+            "Nov 20 06:{:02}:{:02} gw-{} CEF:0|Acme|IPS|1.{}|{}|{}|5|src=10.0.0.{} act={verdict} cs1Label=Rule cs1={} rule \
+             cn1={} msg={sentence} a\\=b in={} out={}",
+            at / 60 % 60,
+            at % 60,
+            at % 7,
+            at % 3,
+            at % 90,
+            letters(at % 40),
+            at % 250,
+            letters(at % 30),
+            at % 100,
+            pseudo_random(at, 9_000),
+            pseudo_random(at + 1, 9_000),
+        )
+    }));
+    let templates = templates_of(&learned(&events));
+    let tail = " cs1Label=_ cs1=_ cn1=_ msg=_ in=_ out=_";
+    assert!(templates.iter().all(|template| template.ends_with(tail)), "{templates:?}");
+}
+
+#[test]
+fn lines_that_begin_with_a_bracket_are_split() {
+    for begin in ["[Fri Nov 20 06:00:01 2026] [core:error] [pid", "<34>1 2026-11-20T06:00:01Z host app"] {
+        let events = batch((0..6_000).map(|at| format!("{begin} {}] {}", pseudo_random(at, 900), sentence(at))));
+        let templates = templates_of(&learned(&events));
+        assert!(templates.len() < 4 && templates[0].ends_with("] _"), "{templates:?}");
+    }
+    for begin in ["[{\"a\":", "<Event><System>", "<?xml"] {
+        let events = batch((0..6_000).map(|at| format!("{begin} {}", sentence(at))));
+        assert!(outline::learning::learn_outline(&events).is_none(), "{begin}");
+    }
 }
 
 #[test]

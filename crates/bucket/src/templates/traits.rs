@@ -1,8 +1,8 @@
 //! Value traits of a column, derived from its representation.
 //!
-//! Traits of dictionaries and texts are exact, because every text is examined. Traits of numbers follow from format and
-//! range, traits of templates from their parts. These are bounds: they may include bytes that do not occur, a smaller
-//! minimum length and a larger maximum length.
+//! Traits of dictionaries and texts are exact, because every text is examined. Traits of numbers follow from format
+//! and range, traits of templates from their parts. The traits of numbers and templates are bounds: they may include
+//! bytes that do not occur, a smaller minimum length and a larger maximum length.
 
 use quarry_event::template::{
     ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_json_scalar, is_string_content,

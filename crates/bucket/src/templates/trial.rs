@@ -16,7 +16,7 @@ const LAYOUT_DEPTH_MAX: u8 = 2;
 /// Maximum number of values examined to count templates.
 const SAMPLE_VALUES: usize = 4_096;
 /// Maximum number of distinct texts of a dictionary: one per `VALUES_PER_DISTINCT` values, but at least
-/// `DISTINCT_TEXTS_ALWAYS` and at most `DISTINCT_MAX`.
+/// `DISTINCT_TEXTS_ALWAYS` and at most `DISTINCT_TEXTS_MAX`.
 const DISTINCT_TEXTS_ALWAYS: usize = 64;
 const VALUES_PER_DISTINCT: usize = 8;
 const DISTINCT_TEXTS_MAX: usize = 32_768;

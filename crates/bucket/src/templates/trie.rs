@@ -1,10 +1,10 @@
 //! Templates of one column as a trie of literals, so that the template and the variables of a text are found in one
 //! pass.
 //!
-//! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
-//! the edge stores, or by the end of the text. A lookup follows the edges whose literal the text continues with, which
-//! requires neither splitting nor hashing, only comparing bytes. An edge that matches moves towards the front, so that
-//! frequent edges are tried first.
+//! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and
+//! column the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the
+//! text. For this, it only compares bytes and neither splits nor hashes the text. An edge that matches moves towards
+//! the front, so that frequent edges are tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -48,7 +48,7 @@ enum Target {
 
 #[derive(Debug)]
 struct Edge {
-    /// First eight bytes of the literal, and a mask of the bytes that it has.
+    /// First eight bytes of the literal, and a mask of those that exist.
     head: u64,
     mask: u64,
     /// Last eight bytes of the literal, if it has that many.

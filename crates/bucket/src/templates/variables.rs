@@ -54,9 +54,9 @@ impl VariableKind {
         }
     }
 
-    /// Whether values of this kind get a column of their own within their role. They contain bytes that field
-    /// extraction treats differently, so with a single such value, a search could not rely on the other values of the
-    /// column.
+    /// Whether values of this kind get a column of their own within their role. Such values contain bytes that field
+    /// extraction treats differently; in a column with a single such value, a search could not rely on the other
+    /// values.
     pub(super) fn is_irregular(self) -> bool {
         match self {
             VariableKind::Escaped => true,

@@ -17,9 +17,10 @@ use crate::term_dictionary::table::hash_token;
 pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
 /// Size of a range of numbers below which a bitmap is always used.
 const BITMAP_RANGE_ALWAYS: u64 = 1 << 16;
-/// For a larger range, a bitmap is used if it has at most this many bits per value ...
+/// Maximum bits per value of a bitmap for a range of at least `BITMAP_RANGE_ALWAYS`; if it would have more, no bitmap
+/// is used.
 const BITMAP_BITS_PER_VALUE: u64 = 8;
-/// ... and the range is smaller than this.
+/// Size of a range of numbers from which a bitmap is never used.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;
 
 /// A locator omits a number column with at least this many values per number of its range.
@@ -43,9 +44,9 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator covers the tokens of a number column. It does not if the range is so small that most numbers occur
-/// in many pages, because their links would exclude hardly any page. Part of the format, because a reader searches the
-/// columns that a locator does not cover.
+/// Whether a locator covers the tokens of a number column. It does not if the range is so small that most numbers
+/// occur in many pages, because a lookup of such a number would exclude hardly any page. Part of the format, because
+/// a reader searches the columns that a locator does not cover.
 pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
@@ -78,7 +79,7 @@ pub(crate) enum RareNumbers {
 }
 
 impl RareNumbers {
-    /// Prepares for a column with `values` numbers from `min` to `max`.
+    /// A collector, still empty, for a column with `values` numbers from `min` to `max`.
     pub(crate) fn new(format: NumberFormat, min: i64, max: i64, values: u64) -> RareNumbers {
         let top = min.unsigned_abs().max(max.unsigned_abs());
         match format {
@@ -167,7 +168,7 @@ impl NumberSet {
         NumberSet { low, bits: vec![0; words as usize], least: 1, hex_digits: 0, suffix: 0 }
     }
 
-    /// Prepares for the magnitudes of numbers from `min` to `max`.
+    /// A set, still empty, for the magnitudes of numbers from `min` to `max`.
     fn for_magnitudes(min: i64, max: i64, values: u64) -> NumberSet {
         let (a, b) = (min.unsigned_abs(), max.unsigned_abs());
         let low = if min < 0 && max >= 0 { 0 } else { a.min(b) };
@@ -208,7 +209,7 @@ impl NumberSet {
 #[derive(Debug)]
 pub(crate) struct TimeTokens {
     layout: TimeLayout,
-    /// Hours that occurred; the last one is the hour of the latest value.
+    /// Hours that occurred; the last one is the hour of the value added last.
     hours: Vec<i64>,
     /// Minute and second within the hour.
     seconds: Vec<bool>,

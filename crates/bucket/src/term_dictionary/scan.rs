@@ -1,4 +1,4 @@
-//! Column search: which pages contain a token that only the term filter knows, found in columns of numbers and short
+//! Column search: finds the pages with a token that only the term filter knows, in columns of numbers and short
 //! texts.
 //!
 //! For each column, the query is converted into a test of the column's values. A token of digits becomes a number to
@@ -137,7 +137,7 @@ pub(crate) enum NumberTest {
     Ip4(Box<[bool; 256]>),
     /// The nanoseconds within the second lie in this range.
     Fraction(RangeInclusive<u64>),
-    /// The hour of the day is this, and so is the day of the month unless it is 0.
+    /// The hour of the day is this; the day of the month is not tested.
     Hour(i64),
 }
 
@@ -286,8 +286,8 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
     RareTest::Numbers(NumberTest::Bits { shift: 4 * (digits - bytes.len()) as u32, bits })
 }
 
-/// The test for a column of times. A token of two digits occurs in nearly every page; a longer token is a day with its
-/// hour, or a fraction.
+/// The test for a column of times. Years and tokens of two digits occur in nearly every page; any other token is a day
+/// with its hour, or a fraction.
 fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {

@@ -139,7 +139,7 @@ impl TermTable {
         segment::for_each_token(text, |token| self.add_token(token));
     }
 
-    /// Looks up the pending terms.
+    /// Looks up the pending terms, so that `entries` is complete.
     pub(crate) fn finish(&mut self) {
         self.flush();
     }
@@ -177,7 +177,7 @@ impl TermTable {
         self.scratch = lowered;
     }
 
-    /// Adds a term unchanged.
+    /// Adds a term as it is, truncated if it is too long.
     pub(crate) fn add_term(&mut self, term: &[u8]) {
         let term = truncate_term(term);
         let pair = load_pair(term);
@@ -233,8 +233,8 @@ impl TermTable {
         }
         for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
-            // Usually the first slot is the right one. A slot that was empty may have been filled by this batch, so it
-            // is looked up again.
+            // Usually the first slot is the right one. A slot that was empty may have been filled by this batch, so
+            // its term is looked up again.
             if slot != EMPTY_SLOT && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {
@@ -312,7 +312,8 @@ fn lower_word(word: u64) -> Option<u64> {
     if word & HIGH_BITS != 0 {
         return None;
     }
-    // The addition sets a byte's high bit if it is at least 'A', or above 'Z'; no byte overflows into the next.
+    // The first addition sets a byte's high bit if the byte is at least 'A', the second if it is above 'Z'; no byte
+    // overflows into the next.
     let from_a = word + ONE_PER_BYTE * (0x80 - b'A' as u64);
     let above_z = word + ONE_PER_BYTE * (0x7f - b'Z' as u64);
     let upper = (from_a & !above_z) & HIGH_BITS;

@@ -159,7 +159,7 @@ impl EdgeTraits {
     }
 }
 
-/// Reach of each column. That of a template column follows from the columns of its variables, which come later.
+/// Edge traits of each column. Those of a template column follow from the columns of its variables, which come later.
 fn column_edge_traits(slab: &TemplateSlab) -> Vec<EdgeTraits> {
     let mut reaches = vec![EdgeTraits::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {
@@ -197,7 +197,7 @@ fn straddles_edges(template: &Template, reaches: &[EdgeTraits]) -> bool {
     })
 }
 
-/// Fills the values of one column's straddling templates and adds their tokens, page by page.
+/// Rebuilds the values of one column and adds the tokens of those whose template is straddling, page by page.
 fn add_straddling_tokens(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {

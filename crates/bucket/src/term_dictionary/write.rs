@@ -25,8 +25,8 @@ pub(crate) fn term_fingerprint(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
 }
 
-/// Writes the terms of `table`, a slab of `pages` pages, to the end of `blocks`; returns the content of the directory
-/// block.
+/// Appends the terms of `table`, which belong to a slab of `pages` pages, to `blocks`; returns the content of the
+/// directory block.
 pub(crate) fn write_term_dictionary(
     table: &TermTable,
     pages: usize,

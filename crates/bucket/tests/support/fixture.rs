@@ -111,7 +111,7 @@ pub(crate) fn template_slabs() -> Vec<EventBatch> {
     vec![batch]
 }
 
-/// Two slabs whose sessions recur in both, more of them than a run of a shared dictionary holds.
+/// Two slabs with the same sessions, which are more than a run of a shared dictionary holds.
 pub(crate) fn slabs_with_sessions() -> Vec<EventBatch> {
     let mut slabs = Vec::new();
     for slab in 0..2u64 {

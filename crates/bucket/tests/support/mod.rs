@@ -1,4 +1,4 @@
-//! Batches to encode and a slow, obvious answer to every term query.
+//! Batches to encode, and a slow but simple evaluation of term queries for comparison.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub fn any_batch(distinct: usize) -> impl Strategy<Value = EventBatch> {
     )
 }
 
-/// A query made of what `batch` holds, chosen by `seed`; `depth` bounds nesting.
+/// A query for content of `batch`, chosen by `seed`; `depth` bounds nesting.
 pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
     let next = |salt: u64| (seed ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let pick = |len: usize, salt: u64| next(salt) as usize % len.max(1);

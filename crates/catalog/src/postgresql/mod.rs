@@ -4,8 +4,8 @@
 //! row of `writer`, which must name this process's run, with the transaction's number. So
 //! - a second process on the same schema is refused, and a process that was replaced as the writer cannot write any
 //!   more;
-//! - whether a transaction whose `COMMIT` had no answer was committed is read from that row after reconnecting. The
-//!   lock is taken before the row is read, so that no transaction of the lost session is still running.
+//! - after reconnecting, that row shows whether a transaction whose `COMMIT` had no answer was committed. The lock is
+//!   taken before the row is read, so that no transaction of the lost session is still running.
 //!
 //! When the connection is lost, a transaction is retried after growing pauses, unless it turns out to be committed. It
 //! fails as unavailable once the configured wait is over.
@@ -469,7 +469,8 @@ fn remedy_of(error: &tokio_postgres::Error) -> Remedy {
     match code {
         // A serialisation conflict, a deadlock, a lock timeout.
         "40001" | "40P01" | "55P03" => Remedy::Repeat,
-        // The server stops, starts, has no free session or memory, has become a standby, or ended the session.
+        // The server stops, starts, has no free session or memory, has become a standby, has cancelled the statement,
+        // or ended the session.
         "53300" | "53200" | "25006" | "25P03" | "57014" => Remedy::Reconnect,
         code if code.starts_with("08") || code.starts_with("57P") => Remedy::Reconnect,
         _ => Remedy::None,

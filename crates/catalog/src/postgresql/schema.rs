@@ -159,7 +159,7 @@ pub(super) fn inspect_schema(session: &Session, schema: &str, place: &str) -> St
     }
 }
 
-/// Creates the schema with empty tables; runs in a transaction.
+/// Creates the schema with empty tables; the caller has begun a transaction.
 pub(super) fn create(session: &Session, schema: &str) -> StepResult<()> {
     // A role without the right to create schemas can use an empty one that an administrator has created.
     let is_there = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1";
@@ -176,7 +176,7 @@ pub(super) fn create(session: &Session, schema: &str) -> StepResult<()> {
     Ok(())
 }
 
-/// Applies the missing migrations to a catalog of version `found`; runs in a transaction.
+/// Applies the missing migrations to a catalog of version `found`; the caller has begun a transaction.
 pub(super) fn migrate(session: &Session, found: usize) -> StepResult<()> {
     MIGRATIONS.iter().skip(found.saturating_sub(FIRST_VERSION)).try_for_each(|step| session.run_script(step))?;
     session.execute("UPDATE version SET version = ?1", values![VERSION as i64]).map(drop)

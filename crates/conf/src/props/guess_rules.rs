@@ -19,7 +19,7 @@ pub struct SourcetypeRule {
     pub more_than: Vec<(usize, String)>,
     /// Patterns, each with a percentage of lines: fewer than that may match.
     pub less_than: Vec<(usize, String)>,
-    /// Whether the rule applies only if nothing else determines the sourcetype.
+    /// Whether the rule applies only if detection recognises no format.
     pub is_delayed: bool,
 }
 

@@ -91,7 +91,7 @@ pub struct FieldExtraction<'a> {
     pub sourcetype: Option<&'a str>,
     /// Pattern with named groups.
     pub pattern: &'a str,
-    /// Field read.
+    /// Field to which the pattern is applied.
     pub source: &'a str,
 }
 
@@ -151,7 +151,7 @@ impl PropsResolver {
         &self.indexes
     }
 
-    /// The settings that apply to a combination; unconfigured names have the defaults.
+    /// The settings for a source, host and sourcetype; names without a stanza have the defaults.
     pub fn resolve(&self, source: &str, host: &str, sourcetype: &str) -> PropsSettings {
         let hosts = self.hosts.iter().filter(|stanza| stanza.pattern.matches(host));
         let sources = self.sources.iter().filter(|stanza| stanza.pattern.matches(source));
@@ -170,7 +170,7 @@ impl PropsResolver {
         }
     }
 
-    /// Name of the stanza that determines a setting for a combination; `None` if no stanza sets it.
+    /// Name of the stanza that determines a setting for a source, host and sourcetype; `None` if no stanza sets it.
     pub fn stanza_of(&self, key: &str, source: &str, host: &str, sourcetype: &str) -> Option<&str> {
         let gives = |settings: &Settings| settings.get(key).is_some_and(|value| !value.is_empty());
         let last = |stanzas: &'_ [PatternStanza], text: &str| {
@@ -284,7 +284,7 @@ fn pattern_stanzas(props: &MergedConf, prefix: &str) -> Vec<PatternStanza> {
 
 fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
-    // Fields of structured JSON are extracted at search time here, so `KV_MODE` must not switch that off.
+    // Here, fields of structured JSON are extracted at search time, so `KV_MODE` must not switch their extraction off.
     let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     PropsSettings {
         sourcetype: sourcetype.to_owned(),

@@ -36,7 +36,7 @@ pub struct PropsSettings {
     pub max_events: usize,
     /// `DATETIME_CONFIG`.
     pub datetime: DatetimeConfig,
-    /// `TIME_PREFIX`: pattern after which the timestamp is searched.
+    /// `TIME_PREFIX`: pattern after which the timestamp is searched for.
     pub time_prefix: Option<String>,
     /// `TIME_FORMAT`.
     pub time_format: Option<String>,
@@ -120,7 +120,7 @@ pub struct ExtractRule {
     pub class: String,
     /// Pattern with named groups.
     pub pattern: String,
-    /// Field read.
+    /// Field to which the pattern is applied.
     pub field: String,
 }
 
@@ -151,7 +151,7 @@ pub enum HeaderMode {
 pub enum ExtraTimeFields {
     /// `date_hour` and similar fields, and fractions of seconds.
     All,
-    /// Parts of seconds only.
+    /// Fractions of seconds only.
     SubSeconds,
     /// No fields, and times in whole seconds.
     None,

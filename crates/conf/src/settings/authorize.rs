@@ -1,7 +1,7 @@
 //! authorize.conf: roles, with their capabilities, indexes and limits.
 //!
-//! A role is the stanza `[role_NAME]`; the roles that Splunk ships are in the built-in file. A capability is a
-//! setting whose value is `enabled`. Not here: combining the roles of a user (`auth`).
+//! A role is the stanza `[role_NAME]`; the roles that Splunk ships are in the built-in file. A role has each capability
+//! whose setting is `enabled`. Not here: combining the roles of a user (`auth`).
 
 use std::collections::BTreeSet;
 
@@ -122,13 +122,13 @@ pub struct RoleSettings {
     pub search_filter: String,
     /// Whether the filter is combined with those of other roles by OR.
     pub filter_selects: bool,
-    /// Maximum concurrent searches; 0 is unlimited.
+    /// Maximum concurrent searches of a user; 0 is unlimited.
     pub jobs_quota: usize,
-    /// Maximum concurrent real-time searches; 0 is unlimited.
+    /// Maximum concurrent real-time searches of a user; 0 is unlimited.
     pub real_time_quota: usize,
     /// Maximum seconds of a search's time range, counted back from its end; 0 is unlimited, -1 is not set.
     pub time_window_s: i64,
-    /// Maximum megabytes of jobs on disk; 0 is unlimited.
+    /// Maximum megabytes of a user's jobs on disk; 0 is unlimited.
     pub disk_quota_mb: usize,
     /// Seconds after which a search ends with its results so far; 0 is never.
     pub time_max_s: u64,

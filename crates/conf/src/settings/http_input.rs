@@ -17,7 +17,7 @@ const GRPC: &str = "otlp";
 /// Prefix of a token's stanza.
 const TOKEN_PREFIX: &str = "http://";
 
-/// Sections of the collector and of files.
+/// Sections of file-change filters, the collector, and files.
 const HTTP_AND_FILES: &[Section] = &[
     program::FILTER,
     Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
@@ -164,7 +164,7 @@ pub struct HttpInputSettings {
     pub channel_idle_seconds: Option<u64>,
     /// Port for OTLP over gRPC, if enabled.
     pub calls_port: Option<u16>,
-    /// Tokens by name.
+    /// Tokens, sorted by name.
     pub tokens: Vec<HttpToken>,
 }
 

@@ -215,7 +215,7 @@ impl<'a> IndexesConf<'a> {
     }
 }
 
-/// Names of the indexes that accept events.
+/// The index names of indexes.conf, for deciding which indexes accept events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexNames {
     /// Configured indexes; the value is whether the index is disabled.
@@ -255,7 +255,8 @@ impl IndexNames {
         self.configured.contains_key(index)
     }
 
-    /// Refuses an invalid index name, and an index that is disabled.
+    /// Refuses an invalid name, a disabled index, and an internal index without a stanza. A forwarder accepts every
+    /// valid name.
     pub fn check(&self, index: &str) -> Result<(), Fault> {
         check_index_name(index)?;
         match self.configured.get(index) {
@@ -298,7 +299,8 @@ fn default_of(name: &str) -> u64 {
     row.and_then(|row| row.default.parse().ok()).unwrap_or(0)
 }
 
-/// Reports settings that contradict each other, at the line of the one that takes precedence.
+/// Reports lower bounds that exceed their upper bounds, at the line of the stanza's own lower bound or else of its own
+/// upper bound.
 pub(crate) fn check_merged(conf: &MergedConf, warnings: &mut Vec<ConfWarning>) {
     let inherited = |key: &str| conf.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
     for stanza in conf.stanzas() {

@@ -94,15 +94,15 @@ pub struct MonitorSettings {
     pub follow_tail: bool,
     /// Seconds since its last change after which a file is ignored.
     pub ignore_older_than_seconds: Option<u64>,
-    /// Distinguishes files that begin alike.
+    /// Distinguishes files of equal content.
     pub crc_salt: CrcSalt,
     /// Idle seconds after which an unterminated last line becomes an event.
     pub close_after_seconds: u64,
-    /// Whether an incomplete event also waits that long.
+    /// Whether an event that further lines may join also waits that long.
     pub extra_wait: bool,
 }
 
-/// Identity of a file in addition to its first bytes.
+/// Identity of a file in addition to its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrcSalt {
     /// No salt: a copy is the same file.
@@ -114,7 +114,7 @@ pub enum CrcSalt {
 }
 
 impl MonitorSettings {
-    /// The enabled stanzas of inputs.conf by name, and errors in the others.
+    /// The valid enabled stanzas of inputs.conf by path, and the errors of the invalid ones.
     pub fn read_all(layers: &Layers) -> (Vec<MonitorSettings>, Vec<String>) {
         let conf = layers.conf("inputs");
         let (mut all, mut wrong) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! inputs.conf stanzas of listening inputs: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
-//! `[splunktcp-ssl:PORT]`, and the shared settings of `[splunktcp]` and `[SSL]`.
+//! `[splunktcp-ssl:PORT]`, and `[SSL]`. `[splunktcp]` is accepted, but has no effect.
 //!
-//! Not here: binding ports, resolving addresses, certificates.
+//! Not here: binding ports, resolving addresses, loading certificates.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use crate::layers::Layers;
 use crate::table::{COUNT, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
 
-/// Stanza of the settings shared by all forwarder ports.
+/// Stanza that Splunk has for all forwarder ports.
 const SPLUNKTCP: &str = "splunktcp";
 /// Prefix of stanzas for forwarder tokens.
 const TOKEN_PREFIX: &str = "splunktcptoken://";
@@ -18,7 +18,7 @@ const SSL: &str = "SSL";
 /// Unit suffixes of a size.
 const SIZE_UNITS: [(&str, u64); 4] = [("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("B", 1)];
 
-/// Sections of inputs.conf that this module reads. Longer prefixes come first, because shorter ones also match them.
+/// Sections of inputs.conf that this module describes.
 pub(crate) const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Prefix("tcp://"), rows: RAW_ROWS },
     Section { stanza: StanzaName::Prefix("tcp-ssl:"), rows: RAW_ROWS },
@@ -233,7 +233,8 @@ impl NetworkInputSettings {
 }
 
 impl NetworkInput {
-    /// A forwarder port on the given address, with the settings of inputs.conf for forwarder ports.
+    /// A forwarder port on the given address, with the settings of the stanza `[splunktcp://PORT]`, or else the
+    /// defaults.
     pub fn for_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
         let stanza = format!("splunktcp://{port}");

@@ -1,7 +1,7 @@
 //! outputs.conf: the indexers that a forwarder sends to. `[tcpout]`, `[tcpout:GROUP]`, `[tcpout-server://HOST:PORT]`.
 //!
-//! Settings of a server override those of its group, which override those of `[tcpout]`. Patterns of indexes stay
-//! text here; the forwarder compiles them.
+//! Settings of a group override those of `[tcpout]`. The stanza of a server overrides its group's TLS settings and
+//! token. Patterns of indexes stay text here; the forwarder compiles them.
 //!
 //! Not here: sockets, certificates, name resolution.
 
@@ -197,7 +197,7 @@ pub struct OutputGroup {
     pub name: String,
     /// Its servers in order; never empty.
     pub servers: Vec<OutputServer>,
-    /// Whether acknowledgements are requested from servers other than Quarry, which always acknowledges.
+    /// Whether servers are asked to acknowledge events; Quarry servers always acknowledge.
     pub use_ack: bool,
     /// Whether the Splunk-to-Splunk protocol is used, rather than raw text.
     pub is_cooked: bool,
@@ -226,7 +226,7 @@ pub struct OutputSettings {
     pub queue_bytes: usize,
     /// Index patterns in order, with whether matching indexes are sent.
     pub index_filters: Vec<(String, bool)>,
-    /// Seconds to wait for room in the queue before events are dropped.
+    /// Seconds to wait for room in the queue before events are dropped; `None` waits without limit.
     pub drop_after_seconds: Option<u64>,
     /// Errors, as messages.
     pub faults: Vec<String>,

@@ -34,7 +34,8 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS },
     Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS },
 ];
-/// Section of filters for `[fschange:]`; its prefix must be checked before all others.
+/// Section of filters for `[fschange:]`. It must be the first section of inputs.conf: sections that accept any setting
+/// are left out for `[default]` only if they come first.
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[
@@ -205,7 +206,7 @@ pub struct ChangeInput {
     pub follows_links: bool,
     /// Seconds between two scans.
     pub poll_seconds: u64,
-    /// Maximum size of files whose contents are compared.
+    /// Maximum size of files whose contents are compared; `None` if contents are not compared.
     pub hash_bytes_max: Option<u64>,
     /// Files checked between two pauses.
     pub files_per_delay: usize,
@@ -282,7 +283,7 @@ fn built_in_schemes() -> impl Iterator<Item = &'static str> {
     prefixes.chain(WITHOUT_SLASHES.iter().copied())
 }
 
-/// An app's input: settings of `[SCHEME]` are the defaults of its stanzas.
+/// An app's input: settings of `[SCHEME]` are the defaults of its stanzas, except `disabled` and `_TCP_ROUTING`.
 fn modular(conf: &MergedConf, scheme: &str, mut made: ProgramInput) -> ProgramInput {
     let mut settings: BTreeMap<String, String> = BTreeMap::new();
     for name in [scheme, made.stanza.as_str()] {

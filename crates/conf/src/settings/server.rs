@@ -1,4 +1,4 @@
-//! server.conf: the server's name, TLS of its management port, and the number of pipeline sets.
+//! server.conf: the server's name, TLS of its management port, the number of pipeline sets, and the free space to keep.
 
 use crate::layers::Layers;
 use crate::settings::catalog::{CATALOG, CATALOG_ROWS};

@@ -1,6 +1,7 @@
 //! transforms.conf: lookup tables, and transforms that extract fields at search time.
 //!
-//! A stanza with `filename` is a lookup in a CSV file; index-time rules are in [`index_rules`](super::index_rules).
+//! A stanza with `filename` is a lookup in a CSV file, one with `external_type = kvstore` a lookup in a collection;
+//! index-time rules are in [`index_rules`](super::index_rules).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -186,7 +187,7 @@ fn format_pairs(format: &str) -> Vec<(String, String)> {
     words.iter().filter_map(|word| word.split_once("::")).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Quoted lists of delimiters, with `\\t`, `\\n`, `\\r`, `\\\\` and `\\"`.
+/// Parses quoted lists of delimiters, with the escapes `\t`, `\n`, `\r`, `\\` and `\"`.
 fn parse_delimiters(lists: &str, fields: &str) -> Option<ExtractionMethod> {
     let (mut found, mut list): (Vec<String>, Option<String>) = (Vec::new(), None);
     let mut letters = lists.chars();

@@ -1,7 +1,7 @@
 //! Output columns of chart and timechart: aggregates, and expressions over aggregates.
 //!
-//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. A cell
-//! without rows is empty; its expression is not evaluated.
+//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. For a cell
+//! without rows, an expression is not evaluated; the cell is empty.
 
 use std::sync::Arc;
 

@@ -23,7 +23,8 @@ impl Execute for AnomalousValueCommand {
 struct AnomalousValue(AnomalousValueCommand);
 
 impl AnomalousValue {
-    /// Two flags: rarity is meaningful for a field, and distance from the mean is.
+    /// Two flags for a field: whether the rarity of its values is a meaningful measure, and whether the distance from
+    /// the mean is.
     fn applicable_measures(&self, facts: &FieldProfile, rows: usize) -> (bool, bool) {
         let (least, share) = self.0.support;
         let supported = facts.count >= least && facts.count as f64 >= share * rows as f64;

@@ -18,9 +18,9 @@ use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of bins of a histogram.
 const BINS_MAX: usize = 50;
-/// Interquartile ranges below the lower quartile at which a probability becomes anomalous.
+/// Number of interquartile ranges below the lower quartile from which on a probability is anomalous.
 const OUTLIER_IQR_FACTOR: f64 = 1.5;
-/// Interquartile ranges with `cutoff=true`, which reports fewer anomalies.
+/// Like [`OUTLIER_IQR_FACTOR`], with `cutoff=true`, which reports fewer anomalies.
 const CUTOFF_IQR_FACTOR: f64 = 3.0;
 
 impl Execute for AnomalyDetectionCommand {

@@ -26,7 +26,7 @@ struct BucketDir(BucketDirCommand);
 struct PathTotals {
     size: f64,
     count: f64,
-    /// Number of paths that were last merged into it.
+    /// For a directory, the number of its entries that it replaced; 0 for a path of the input.
     parts: usize,
 }
 

@@ -18,9 +18,9 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Maximum number of groups.
+/// Maximum number of groups; with more, the command fails.
 const CLUSTERS_MAX: usize = 5_000;
-/// Maximum number of words compared per text.
+/// Maximum number of words, or n-grams, compared per text; further ones are ignored.
 const TERMS_MAX: usize = 1_000;
 /// Length of the n-grams for `match=ngramset`.
 const NGRAM_CHARS: usize = 3;

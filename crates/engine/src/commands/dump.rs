@@ -27,9 +27,9 @@ use crate::lowering::{Lowering, Step, blocking};
 const DUMP_BYTES_MAX: u64 = 64 << 30;
 /// Maximum number of directories one `dump` writes to; each has a file open.
 const FOLDERS_MAX: usize = 200;
-/// Number of significant characters of a component of `_dstpath`.
+/// Maximum number of characters of a component of `_dstpath`; further ones are dropped.
 const FOLDER_CHARS_MAX: usize = 100;
-/// Maximum depth of `_dstpath`.
+/// Maximum depth of `_dstpath`; deeper components are dropped.
 const FOLDER_DEPTH_MAX: usize = 8;
 
 impl Execute for DumpCommand {
@@ -310,7 +310,7 @@ fn xml_line(names: &[String], readers: &[ColumnReader], row: usize) -> String {
     line
 }
 
-/// Escapes XML text; characters not allowed in XML 1.0 become U+FFFD.
+/// Escapes XML text; control characters other than tabs and line breaks become U+FFFD.
 fn push_escaped(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {

@@ -61,14 +61,14 @@ impl BlockingTable for Erex {
 }
 
 impl Erex {
-    /// Name of the group: the field name, if it is a valid group name.
+    /// Name of the group: the field name, with `_` in place of characters that a group name cannot contain.
     fn group_name(&self) -> String {
         let letters = self.0.output.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
         let name: String = letters.collect();
         if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
     }
 
-    /// Occurrences of the examples as whole values in the first rows.
+    /// In each of the first rows, the first occurrence of each example that is not part of a longer word.
     fn occurrences(&self, all: &RecordBatch) -> Vec<Example> {
         let (reader, mut scratch) = (rows::reader(all, &self.0.field), String::new());
         let mut found = Vec::new();

@@ -38,7 +38,7 @@ impl Head {
         Head { left, condition, null_is_true, keep_last, done: left == Some(0) }
     }
 
-    /// Number of rows before the first one that fails the condition.
+    /// Number of rows to keep: those before the first row that fails the condition and, with `keeplast`, that row.
     fn count_while_true(&mut self, rows: &RecordBatch) -> Result<usize, EngineError> {
         let Some(condition) = &self.condition else { return Ok(rows.num_rows()) };
         let holds = condition.evaluate(rows)?;

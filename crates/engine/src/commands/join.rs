@@ -78,7 +78,7 @@ impl Join {
         (fields.clone(), fields)
     }
 
-    /// Matching rows of both sides, at most `most`, in the order of the left side.
+    /// Matching rows of both sides, in the order of the left side; fails if there are more than `most`.
     fn pairs(
         &self,
         left: &RecordBatch,

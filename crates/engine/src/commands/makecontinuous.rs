@@ -132,7 +132,7 @@ impl MakeContinuous {
     }
 }
 
-/// The power of ten that divides a range into at most `bins` parts, at least one.
+/// The smallest power of ten, at least 1, that divides a range into at most `bins` parts.
 fn decimal_width(range: f64, bins: usize) -> f64 {
     let mut width = 1.0;
     while range / width > bins as f64 {

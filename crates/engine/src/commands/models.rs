@@ -66,8 +66,8 @@ impl Fields {
     }
 }
 
-/// Expands field patterns: `*` matches existing fields other than internal ones; any other name is kept, whether the
-/// field exists or not.
+/// Expands field patterns: `*` matches existing fields, internal ones only if the pattern begins with `_`; any other
+/// name is kept, whether the field exists or not.
 pub(super) fn expand_patterns(patterns: &[FieldPattern], names: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in patterns {
@@ -205,7 +205,7 @@ impl Iterator for PredictedRows {
     }
 }
 
-/// Appends an answer to a column.
+/// Appends a predicted value to a column.
 pub(super) fn push_value(column: &mut ColumnBuilder, answer: &OutputValue) {
     match answer {
         OutputValue::Null => column.push_null(),

@@ -84,7 +84,7 @@ struct NewRows<'r> {
 }
 
 impl OutputLookup {
-    /// Whether an empty result leaves the table unchanged.
+    /// Whether an empty result is written: it empties an existing table, or creates a missing one.
     fn writes_nothing(&self, exists: bool) -> bool {
         match (exists, self.command.append) {
             (_, true) => false,

@@ -234,7 +234,7 @@ fn squared_deviations(series: &[Option<f64>]) -> f64 {
     known.iter().map(|number| (number - mean).powi(2)).sum()
 }
 
-/// The lag with the highest autocorrelation.
+/// The lag with the highest autocorrelation among the local maxima above [`SEASON_AUTOCORRELATION_MIN`].
 fn detect_season(series: &[Option<f64>]) -> Option<usize> {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
     let mean = known.iter().sum::<f64>() / known.len() as f64;

@@ -15,7 +15,7 @@ use crate::knowledge::list_names;
 use crate::lowering::SearchEnvironment;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
 
-/// Maximum number of entries of an endpoint.
+/// Maximum number of entries if `count=` sets no other.
 const ENTRIES_MAX: usize = 100_000;
 
 impl Execute for RestCommand {
@@ -84,7 +84,8 @@ fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<V
     Ok((!entries.is_empty()).then_some(entries))
 }
 
-/// Whether an entry matches `search=`: `name=value` with wildcards, or a text anywhere.
+/// Whether an entry matches `search=`: it must match every word, either `name=value` with wildcards or a text that
+/// occurs in any value.
 fn matches_search(entry: &NodeEntry, wanted: &str) -> bool {
     wanted.split_whitespace().all(|word| match word.split_once('=') {
         Some((name, value)) => {

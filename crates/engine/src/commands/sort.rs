@@ -21,7 +21,7 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Rows buffered before a limited sort drops those that cannot be in the result.
+/// Minimum number of buffered rows at which a sort with a limit drops those that cannot be in the result.
 const LIMITED_BUFFER_ROWS: usize = 100_000;
 /// Name prefix of rank columns.
 const RANK_PREFIX: &str = "__rank";

@@ -70,9 +70,9 @@ struct StreamStats {
     rows_until_check: usize,
 }
 
-/// Minimum number of rows between two memory accountings.
+/// Number of rows after which memory is accounted for again; more if there are many groups.
 const CHECK_ROWS: usize = 65_536;
-/// Growth of windows in bytes that triggers an earlier accounting.
+/// Growth of windows in bytes after which memory is accounted for earlier.
 const UNACCOUNTED_BYTES: usize = 4 << 20;
 
 impl StreamStats {

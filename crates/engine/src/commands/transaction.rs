@@ -416,7 +416,7 @@ impl<'c> TransactionGroups<'c> {
                 self.close(id, CloseReason::Evicted)?;
             }
         }
-        // Outdated entries are removed before they outnumber the open ones.
+        // Outdated entries are removed from time to time, so that they do not accumulate.
         if self.changes.len() > 2 * self.open_events + self.max_open {
             let open = &self.open;
             self.changes.retain(|(id, changed)| open.get(id).is_some_and(|open| open.changed == *changed));

@@ -136,7 +136,8 @@ fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> 
     Ok(())
 }
 
-/// Limits the events at the start to those that arrived at a time or later.
+/// Limits the events at the start to those that arrived at a time or later, unless the search itself has such a limit
+/// (`_index_earliest`).
 fn limit_to_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic> {
     match pipeline.commands.first_mut() {
         Some(Stage { command: Command::Search(search), span }) => {

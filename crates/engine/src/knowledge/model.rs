@@ -10,7 +10,7 @@ use serde_json::Value;
 const DEPTH_MAX: usize = 32;
 /// Root parents, which are not objects of a model.
 const BASES: [&str; 3] = ["BaseEvent", "BaseSearch", "BaseTransaction"];
-/// Owner of the fields of transactions, which is not a parent.
+/// Owner of the fields of transactions; unlike the root parents, it is never the parent of an object.
 const BASE_EVENT_SET: &str = "BaseEventSet";
 
 /// Whether an owner of fields is a built-in base rather than an object of a model.
@@ -22,7 +22,7 @@ pub(crate) fn is_base(owner: &str) -> bool {
 pub(crate) struct DataModel {
     /// `modelName`.
     pub name: String,
-    /// Objects, parents before their children.
+    /// Objects, in the order of the definition.
     pub objects: Vec<DataObject>,
 }
 
@@ -71,17 +71,17 @@ impl Grouping {
 pub(crate) enum Calculation {
     /// `eval FIELD=EXPR`.
     Eval {
-        /// Field made.
+        /// Field that is set.
         field: String,
         expression: String,
     },
     /// Named groups of a regular expression.
     Rex {
-        /// Field read.
+        /// Field that the expression reads.
         input: String,
         /// Expression.
         pattern: String,
-        /// Fields made.
+        /// Fields that the groups set.
         outputs: Vec<String>,
     },
     /// Columns of a lookup table.
@@ -96,13 +96,13 @@ pub(crate) enum Calculation {
     Place {
         /// Field with the address.
         input: String,
-        /// Fields made.
+        /// Fields that are set.
         outputs: Vec<String>,
     },
 }
 
 impl Calculation {
-    /// Fields it makes.
+    /// Fields that the calculation sets.
     pub(crate) fn outputs(&self) -> Vec<&str> {
         match self {
             Calculation::Eval { field, .. } => vec![field],
@@ -131,7 +131,7 @@ impl DataModel {
         self.objects.iter().find(|object| object.name == name)
     }
 
-    /// Objects whose parent is not an object of the model.
+    /// Objects whose parent is one of the root parents.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &DataObject> {
         self.objects.iter().filter(|object| BASES.contains(&object.parent.as_str()))
     }

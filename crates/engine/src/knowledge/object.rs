@@ -65,7 +65,7 @@ pub(crate) enum FieldReferent {
     Unknown,
 }
 
-/// Condition for an event to belong to a descendant, as a condition and as text.
+/// Condition that an event belongs to a descendant, as a syntax tree and as text.
 pub(crate) struct Guard {
     pub condition: SearchExpr,
     pub text: String,
@@ -89,8 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root object, or the root object with whose name the
-    /// `mentioned` names begin.
+    /// The object `name` of a model; without a name, the only root object, or the only root object with whose name one
+    /// of the `mentioned` names begins.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,
@@ -253,9 +253,9 @@ impl ModelObject {
         self.below.iter().map(|member| (member.membership_column(), self.condition_below(member).condition)).collect()
     }
 
-    /// All fields that a name can refer to.
+    /// All fields that a name can refer to, except `_raw` and `splunk_server`.
     pub(crate) fn all_fields(&self) -> BTreeSet<String> {
-        // The text is too long to be stored twice, and the server's name is a setting.
+        // A summary has neither: the text is too long to be stored twice, and the server's name is a setting.
         let is_kept = |field: &&&str| !matches!(**field, "_raw" | "splunk_server");
         let event = EVENT_FIELDS.iter().filter(is_kept).map(|field| (*field).to_owned());
         let mut all: BTreeSet<String> = event.chain(["tag".to_owned()]).collect();
@@ -313,7 +313,7 @@ impl ModelObject {
     }
 
     /// The search of the object: its condition and the commands after it, which provide the calculated fields in
-    /// `wanted` and apply `filter` (names already [`ModelObject::resolve_names`]).
+    /// `wanted` and apply `filter`, whose names [`ModelObject::resolve_names`] has already resolved.
     pub(crate) fn search(
         &self,
         filter: &SearchExpr,

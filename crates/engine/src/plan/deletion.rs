@@ -1,4 +1,5 @@
-//! The plan of a search that deletes events: `delete` at the end of a search as written, and nowhere else.
+//! The plan of a search that deletes events: `delete` in a search as written, after commands on events, and nowhere
+//! else.
 
 use quarry_eval::EngineError;
 use quarry_scan::plan::Scan;

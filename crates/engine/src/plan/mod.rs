@@ -61,7 +61,7 @@ pub(crate) enum Source {
     Scan(Box<Scan>),
     /// Rows that a command generates.
     Command(Box<Stage>),
-    /// One row without fields, for a leading `eval`.
+    /// One row with only `_time`, for a leading `eval`.
     Row,
     /// The result of another search.
     Search(Box<InnerSearch>),

@@ -1,8 +1,8 @@
 //! Planner: from a pipeline to its plan.
 //!
-//! The first command determines the source of rows. Commands that expand to a search over events (`tstats`,
-//! `metadata`, `datamodel`, `from`, `savedsearch`, `delete`) are replaced by that search here; later stages of
-//! planning do not see them. Subsearches in conditions are run here, unless the plan is only explained.
+//! The first command determines the source of rows. Commands that expand to a search over events (`tstats`, `metadata`,
+//! `datamodel`, `from`, `savedsearch`) are replaced by that search here; later stages of planning do not see them.
+//! Subsearches in conditions are run here, unless the plan is only explained.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::environment::PipelineEnvironment;
 use crate::lowering::{Environment, fold_of, lower};
 use crate::run::Runner;
 
-/// Error text for a search whose first command consumes rows.
+/// Message for a search whose first command processes rows.
 const NO_ROWS: &str = "the first command processes rows, but there are none yet; searches begin with events (search, \
                        tstats) or rows (makeresults, inputlookup)";
 
@@ -83,7 +83,7 @@ impl Effects {
 pub(crate) struct Planner<'a> {
     /// The running search.
     pub runner: &'a Runner,
-    /// Results of subsearches.
+    /// Treatment of subsearches.
     pub subsearches: Subsearches<'a>,
     /// Fields of the events at the start of the search.
     pub fields: FieldSource,

@@ -141,7 +141,8 @@ fn is_text(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Field(name) if name == TEXT)
 }
 
-/// The regular expression for a LIKE pattern; `None` if that would not pay off.
+/// The regular expression for a LIKE pattern; `None` if the pattern has only wildcards, or a backslash that escapes
+/// nothing.
 fn like_regex(pattern: &str) -> Option<String> {
     let mut tokens = Vec::new();
     let mut rest = pattern.chars();
@@ -151,7 +152,7 @@ fn like_regex(pattern: &str) -> Option<String> {
             '_' => Err('_'),
             '\\' => match rest.next() {
                 Some(plain @ ('%' | '_' | '\\')) => Ok(plain),
-                // A literal backslash.
+                // A backslash that escapes nothing.
                 _ => return None,
             },
             plain => Ok(plain),

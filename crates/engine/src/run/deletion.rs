@@ -6,7 +6,7 @@
 //! deleted before all events are read; then everything is deleted at once. A search that is stopped earlier deletes
 //! nothing.
 //!
-//! Not here: hiding events from later searches (store), the capability (`permitted`).
+//! Not here: hiding events from later searches (store), the required capability (`crate::permissions`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ struct Counts {
 }
 
 impl Runner {
-    /// Deletes the events; returns the counts per index with events.
+    /// Deletes the events; returns a row of counts for all indexes together and one for each index that has such
+    /// events.
     pub(crate) fn delete(&self, deleting: &PlannedDeletion) -> Result<RowIter, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(deleting.span) };
         let context = CommandContext { range: deleting.scan.range, ..self.context.clone() };
@@ -53,7 +54,7 @@ impl Runner {
         let indexes = IndexSelector::new(deleting.scan.indexes.clone());
         self.source.seal(&indexes).map_err(|fault| EngineError::at(fault.with_context("delete"), deleting.span))?;
         let mut scan = self.event_scan(&deleting.scan, &context)?;
-        // Events that arrived since then are not included.
+        // Only sealed segments are kept; events that arrived after the sealing are not deleted.
         scan.snapshot.segments.retain(|segment| segment.stored().is_some());
         let allowed = IndexSelector::new(context.permissions.delete_indexes.iter().cloned());
         let (mut deletion, mut counts) = (Deletion::default(), BTreeMap::<String, Counts>::new());

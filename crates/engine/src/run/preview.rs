@@ -126,7 +126,7 @@ impl Previews {
             && clock.elapsed_ns() >= self.due_ns.load(Ordering::Relaxed)
     }
 
-    /// Stores the preview returned by `make`. After a failure, no more previews are made.
+    /// Stores the preview returned by `make`. After an error, the caller makes no more previews.
     fn refresh(&self, make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let Some(clock) = self.clock.get() else { return Ok(()) };
         self.is_seen.store(false, Ordering::Relaxed);

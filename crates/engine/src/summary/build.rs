@@ -40,7 +40,7 @@ use crate::threads::with_stack;
 /// Maximum number of distinct reasons recorded per object for missing summaries.
 const FAULTS_MAX: usize = 8;
 
-/// Slabs and objects to summarise.
+/// A request to determine, and perhaps to build, the summaries of a data model.
 #[derive(Clone, Debug)]
 pub struct SummaryRequest {
     /// The data model.
@@ -51,9 +51,9 @@ pub struct SummaryRequest {
     pub zone: TimeZone,
     /// Indexes read if the model names none.
     pub default_indexes: Vec<String>,
-    /// Start of the summarised time range; applies to whole buckets.
+    /// Start of the summarised time range; a slab with an event in the range is summarised as a whole.
     pub earliest: Option<TimeNs>,
-    /// Missing summaries are built for buckets with events at or after this time.
+    /// Missing summaries are built only for slabs with events at or after this time.
     pub backfill: Option<TimeNs>,
     /// Whether missing summaries are built.
     pub build: bool,
@@ -64,9 +64,9 @@ pub struct SummaryRequest {
 pub struct SummaryReport {
     /// Summarised objects.
     pub objects: Vec<SummaryObject>,
-    /// Names of all usable summaries, whether built or not.
+    /// Names of the current summaries of all slabs, including those not built yet.
     pub names: BTreeSet<String>,
-    /// Whether all slabs were examined.
+    /// Whether no work was stopped before its end.
     pub is_complete: bool,
 }
 

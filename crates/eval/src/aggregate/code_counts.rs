@@ -77,7 +77,8 @@ pub(crate) enum CountedValues<'a> {
 }
 
 impl DirectCounts {
-    /// Counts the rows of these columns; false if the columns are unsuitable, or differ from those counted so far.
+    /// Counts the rows of these columns; false if the columns are unsuitable, differ from those counted so far, or have
+    /// too many rows.
     pub(crate) fn add(&mut self, columns: &[ColumnReader]) -> bool {
         let rows = columns.first().map_or(0, ColumnReader::len);
         let counted = self.rows + rows < ROWS_MAX
@@ -192,7 +193,7 @@ impl CountArray {
     }
 }
 
-/// The range of integers for which every array of counts contains only short integers.
+/// The range of the integers; `None` if an array of counts that covers it could contain long integers.
 fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
     let room = INTEGERS_MAX as i64;
     let (low, high) = short_range(integers)?;

@@ -12,7 +12,7 @@ use quarry_spl::ast::PercentileMethod;
 
 use super::numbers::NumberParts;
 
-/// Distinct values kept exactly (limits.conf `[stats] perc_digest_type` exactness bound).
+/// Maximum number of distinct values kept exactly.
 const EXACT_VALUES_MAX: usize = 10_000;
 /// Values buffered before they are merged.
 const BUFFER_MAX: usize = 4_096;

@@ -155,7 +155,7 @@ impl Input<'_> {
         }
     }
 
-    /// Calls `found` with the group and exact figure of each number.
+    /// Calls `found` with the group and the parts of each number.
     pub(super) fn for_each_number_parts(&self, members: &Members<'_>, mut found: impl FnMut(usize, NumberParts)) {
         match (self.numbers, self.values) {
             (Some(numbers), _) => members.for_each(|row, group| {

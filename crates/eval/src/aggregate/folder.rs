@@ -484,7 +484,8 @@ impl AggregatePlan {
         rows::concat_rows(all)
     }
 
-    /// Memory limit for the folders of all workers. A single group cannot be spilled and may exceed it.
+    /// Memory limit for the folders of all workers. Without BY fields, the single group cannot be spilled and may use
+    /// all memory.
     fn bytes_max(&self, context: &CommandContext) -> usize {
         let share = if self.by.is_empty() { 1 } else { MEMORY_DIVISOR };
         context.dataflow.memory_bytes() / share

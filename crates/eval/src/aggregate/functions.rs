@@ -30,7 +30,7 @@ pub enum FunctionBody {
         /// Computes the value from the sum and the count.
         value: fn(Number, i64) -> Option<Number>,
     },
-    /// Computed from count, mean and spread of the numbers.
+    /// Computed from the count, the sum and the sum of squares of the numbers.
     Moments(fn(&Moments) -> Option<f64>),
     /// The smallest or the largest value; numbers come before texts.
     Extreme {
@@ -83,7 +83,7 @@ pub struct Percentile {
 pub enum DistinctResult {
     /// The number of distinct values.
     Count,
-    /// The distinct values, in order.
+    /// The distinct values, sorted.
     Values,
 }
 

@@ -108,7 +108,8 @@ impl GroupTable {
         }
     }
 
-    /// The groups of rows. A row that lacks a BY field has no group; a multivalue puts it into several.
+    /// The groups of rows. A row that lacks a BY field without a substitute has no group; a multivalue puts it into
+    /// several.
     pub(crate) fn members(&mut self, columns: &[ColumnReader], rows: usize) -> Members<'_> {
         assert_eq!(columns.len(), self.fields.len(), "a column per BY field");
         if columns.is_empty() {

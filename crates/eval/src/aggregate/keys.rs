@@ -18,7 +18,7 @@ const RECORD_UNIT: usize = 8;
 const RECORD_HEADER_BYTES: usize = 8;
 /// Initial number of slots.
 const INITIAL_SLOTS: usize = 4;
-/// One slot in this many stays free.
+/// At least one slot in this many stays free.
 const SLOTS_PER_FREE: usize = 4;
 /// Number of keys prefetched before the first is looked up.
 const PREFETCH_KEYS: usize = 256;

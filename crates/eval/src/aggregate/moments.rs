@@ -99,7 +99,7 @@ impl Moments {
         self.squares.merge(squares);
     }
 
-    /// The variance or, if `sample`, the sample variance; `None` if there are too few numbers.
+    /// The variance or, if `sample`, the sample variance; 0 for a single number, `None` without numbers.
     pub fn variance(&self, sample: bool) -> Option<f64> {
         let divisor = if sample { self.count - 1.0 } else { self.count };
         if self.count == 0.0 {

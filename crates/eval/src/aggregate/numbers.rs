@@ -25,7 +25,7 @@ const SCALES_TRIED_MAX: usize = 10;
 /// Seconds below which a number of nanoseconds fits into 64 bits.
 const NANOS_I64_SECONDS_MAX: f64 = 9e9;
 
-/// One number.
+/// A number, as the nearest double, what the double lacks, and the scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NumberParts {
     /// The nearest double.
@@ -50,13 +50,13 @@ fn nanos_of(value: f64) -> i128 {
 }
 
 impl NumberParts {
-    /// The figure of a number, with its scale.
+    /// The parts of a number, including its scale.
     pub fn of(number: Number) -> NumberParts {
         let scale = Decimal::of(number).and_then(|decimal| u8::try_from(decimal.scale).ok());
         NumberParts { scale: scale.unwrap_or(NO_SCALE), ..NumberParts::without_scale(number) }
     }
 
-    /// The figure of a number, without computing its scale.
+    /// The parts of a number; the scale is not computed, but set to [`NO_SCALE`].
     pub fn without_scale(number: Number) -> NumberParts {
         let value = number.as_f64();
         let exact = match number {
@@ -97,7 +97,7 @@ impl NumberParts {
         }
     }
 
-    /// The number that the figure represents.
+    /// The number that consists of these parts.
     pub fn number(self) -> Number {
         match self.rest {
             0 => Number::of_float(self.value),
@@ -232,7 +232,7 @@ impl Numbers {
 /// The scales of doubles. Neighbours usually share one, so the previous row's is tried first.
 fn scales_of(values: &Float64Array) -> Scales {
     const UNITS: [f64; SCALES_TRIED_MAX] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-    /// A decimal with this many digits is recovered exactly from its double.
+    /// Decimals of fewer units than this are recovered exactly from their doubles.
     const UNITS_MAX: f64 = 1e15;
     let mut last = 0;
     let scales = values.iter().map(|value| {

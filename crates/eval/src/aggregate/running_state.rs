@@ -23,7 +23,7 @@ pub enum Running {
     Count(i64),
     /// Sum, sum of squares and count of numbers.
     Sums(Sums),
-    /// Count, mean and spread of numbers.
+    /// Count, sum and sum of squares of numbers, for variances.
     Moments(Moments),
     /// Smallest and largest value.
     Extremes(Box<(Option<String>, Option<String>)>),

@@ -1,8 +1,8 @@
 //! `sparkline`: one number per time span, as a single value.
 //!
-//! The span is as requested. By default, the span starts at one second and doubles whenever a group exceeds
-//! [`POINTS_MAX`] points, so that no range has to be known in advance; at the end, the longest span applies to all
-//! groups.
+//! The span starts at the requested length or, by default, at one second. It doubles whenever a group exceeds
+//! [`REQUESTED_POINTS_MAX`] or, by default, [`POINTS_MAX`] points, so that no range has to be known in advance. At the
+//! end, the longest span applies to all groups.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -21,7 +21,7 @@ use crate::rows::{self, ColumnReader, RowBuffer};
 
 /// Number of partitions.
 pub(crate) const PARTITIONS: usize = 32;
-/// Maximum number of times a partition is split again; beyond that, single groups must be too large.
+/// Maximum number of times that states are partitioned; if partitions are still too large then, single groups are.
 const LEVELS_MAX: u32 = 6;
 
 /// Partial states, partitioned by group key.

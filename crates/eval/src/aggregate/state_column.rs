@@ -24,7 +24,7 @@ pub enum StateColumn {
     MinText,
     /// Largest non-numeric text.
     MaxText,
-    /// Count, mean and sum of squared deviations of the numbers.
+    /// Count, sum and sum of squares of the numbers, for variances.
     Moments,
     /// Distinct values.
     Distinct,
@@ -53,7 +53,7 @@ pub enum StateColumn {
 pub enum SparklineInput {
     /// The numeric values.
     Numbers,
-    /// Only their presence.
+    /// The number of values.
     Values,
     /// The distinct texts of the values.
     Distinct,

@@ -205,7 +205,7 @@ fn states_of_another_plan_are_refused() {
     }
 }
 
-/// States must depend only on what `depends_on` states, because the planner relies on it.
+/// Results must depend only on what `depends_on` says, because the planner relies on it.
 #[test]
 fn functions_depend_only_on_what_the_table_states() {
     let orders = [ROWS.to_vec(), ROWS.iter().rev().copied().collect()];

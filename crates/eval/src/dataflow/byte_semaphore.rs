@@ -38,9 +38,9 @@ impl ByteSemaphore {
         ByteSemaphore { bytes_max: most, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Enters with `bytes` as soon as they fit, no other search is inside, or five seconds have passed; `None` if
-    /// `is_over` becomes true first. A search that already holds an entry must not wait for another: `may_wait` is
-    /// then false.
+    /// Enters with `bytes` as soon as they fit or nothing else is held, at the latest after five seconds; `None` if
+    /// `is_over` becomes true first. A search that already holds an entry must not wait for another: `may_wait` is then
+    /// false.
     pub fn acquire(
         self: &Arc<ByteSemaphore>,
         bytes: usize,

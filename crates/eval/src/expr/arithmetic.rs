@@ -1,7 +1,8 @@
 //! `+ - * / %` on values and on columns.
 //!
 //! Numbers are computed as written ([`quarry_event::value::decimal`]): integers and decimals exactly as long as they
-//! fit, times to the nanosecond. A value that is not a number yields null, as does division by zero.
+//! fit, times to the nanosecond. A value that is not a number yields null, as does division by zero; only the `+` of
+//! eval also concatenates texts.
 
 use arrow::array::{Array, ArrayRef, Datum, Int64Array, Scalar};
 use arrow::compute::kernels::numeric;

@@ -123,7 +123,8 @@ impl TableReader {
     }
 }
 
-/// Index of the header: the first line of capitalised names, else the first without numbers, else the first.
+/// Index of the header: the first line of capitalised names, else the first line of several words none of which begins
+/// with a digit, else the first line.
 fn header_of(lines: &[(&str, bool)]) -> usize {
     let named = |line: &str| words_of(line).iter().all(|word| !word.text.starts_with(|c: char| c.is_ascii_digit()));
     let several = |line: &str| words_of(line).len() > 1;

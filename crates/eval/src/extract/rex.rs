@@ -30,7 +30,7 @@ impl Rex {
         Rex { command, regex, groups, memo: Arc::default() }
     }
 
-    /// All matches in one text, up to the limit, as the texts of each group, and the positions of the first match.
+    /// All matches in one text, up to the limit, as the texts of each group, and the positions of the groups.
     fn matches<'t>(
         &self,
         text: &'t str,

@@ -17,7 +17,7 @@ use crate::EngineError;
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
 
-/// Maximum number of values a function may create (`mvrange`, `split`).
+/// Maximum number of values that a function such as `mvrange` or `split` may create.
 pub const VALUES_MAX: usize = 100_000;
 /// Maximum width or precision of `printf`, in bytes.
 pub const PRINTF_WIDTH_MAX: usize = 10_000;

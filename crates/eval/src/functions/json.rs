@@ -1,4 +1,5 @@
-//! Functions on JSON texts. They return null for invalid JSON and for a path that matches nothing.
+//! Functions on JSON texts. Except for tests and conversions, they return null for invalid JSON; so does extraction by
+//! a path that matches nothing.
 
 use std::borrow::Cow;
 
@@ -52,7 +53,7 @@ fn document(args: &[Value<'_>]) -> Option<Json> {
     Json::parse(&args.first()?.text()?)
 }
 
-/// Converts a value to JSON: numbers and conditions keep their type, JSON texts are nested.
+/// Converts a value to JSON: numbers and conditions keep their type, texts of JSON objects and arrays are nested.
 fn to_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -106,7 +107,7 @@ fn extract<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Valu
     }
 }
 
-/// All values of the path as a multivalue.
+/// All values of the path in a JSON or XML text, as a multivalue.
 fn spath<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if let (Some(text), Some(path)) = (args.first().and_then(Value::text), args.get(1).and_then(Value::text))
         && is_xml(&text)

@@ -287,7 +287,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
 /// Digits that every double keeps.
 const DOUBLE_DIGITS_MAX: usize = 15;
 
-/// Whether a double may lose digits of the number.
+/// Whether a double may lose digits of the number; a number with an exponent is treated as a double.
 fn may_exceed_double(number: &str) -> bool {
     let digits = number.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').count();
     digits > DOUBLE_DIGITS_MAX && !number.contains(['e', 'E'])

@@ -50,7 +50,7 @@ impl EvalTable {
         (!known).then(|| format!("lookup {} has no column {column}; it has {}", self.name, self.columns.join(", ")))
     }
 
-    /// The index on these columns; `None` if the table lacks one of the columns.
+    /// The index on these columns; `None` if the table lacks one of the columns, or has too many indexes already.
     fn index(&self, columns: Vec<String>) -> Option<Arc<LookupIndex>> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = indexes.get(&columns) {

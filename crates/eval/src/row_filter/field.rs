@@ -51,7 +51,8 @@ impl ValueTest {
         }
     }
 
-    /// Whether two values are equal as texts, or as numbers if both are numeric: `200` equals `200.0`.
+    /// Whether the value equals that of the test: as a text or by its wildcards, as a number if both are numeric (`200`
+    /// equals `200.0`), or as an address of the test's network.
     #[inline]
     fn equals(&self, text: &str) -> bool {
         self.wildcard.is_match(text)

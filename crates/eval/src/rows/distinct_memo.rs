@@ -62,7 +62,7 @@ enum DictionaryResults {
     Results(Arc<Vec<IndexedColumn>>),
 }
 
-/// Whether numbers are also evaluated by distinct value.
+/// Whether integers are also evaluated by distinct value, as addresses and decimals always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberHandling {
     /// No; integers have faster methods.
@@ -255,7 +255,8 @@ fn occurring_texts(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), En
     Ok((with_null(&texts)?, places))
 }
 
-/// The distinct numbers of a column as commands read them, followed by null, and the index of each row's number.
+/// The distinct numbers of a column as commands read them, followed by null, and the index of each row's number. `None`
+/// if too few numbers repeat.
 fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, EngineError> {
     let numbers: Box<dyn Iterator<Item = Option<i64>> + '_> = match column.data_type() {
         DataType::Int64 => Box::new(column.as_primitive::<Int64Type>().iter()),

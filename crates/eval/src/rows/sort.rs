@@ -160,7 +160,7 @@ impl RunBuffer {
         self.bytes > most
     }
 
-    /// Sorts and returns the rows; the pile is empty afterwards.
+    /// Sorts and returns the rows; the buffer is empty afterwards.
     fn take_sorted(&mut self) -> Result<SortedBatches, EngineError> {
         let batches = std::mem::take(&mut self.batches);
         (self.bytes, self.refused) = (0, false);
@@ -224,7 +224,7 @@ struct SortedBatches {
 }
 
 impl SortedBatches {
-    /// Builds the next batches, of which there are none at the end.
+    /// Builds the next batches; none at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let end = self.sorted.len().min(self.next + self.order.batch_rows);
         let some = &self.sorted[self.next..end];
@@ -367,7 +367,7 @@ impl Merge {
         }
     }
 
-    /// Builds the next batches, of which there are none at the end.
+    /// Builds the next batches; none at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
         let mut places = Vec::with_capacity(most);

@@ -147,7 +147,8 @@ fn is_bounded(bound: WordBound, text: &[u8], at: usize) -> bool {
     is_end_of_percent_major(text, at)
 }
 
-/// Start and length of each percent-encoded major breaker that starts shortly before `at`.
+/// Position of each `%` shortly before `at`, and the length of the percent-encoded major breaker that starts there,
+/// or 0.
 fn percent_majors_before(text: &[u8], at: usize) -> impl Iterator<Item = (usize, usize)> {
     let from = at.saturating_sub(PERCENT_MAJOR_BYTES_MAX);
     (from..at).filter(|start| text[*start] == b'%').map(|start| (start, percent_major_len(text, start)))
@@ -240,7 +241,8 @@ fn find_unicode(text: &[u8], from: usize, needle: &str) -> Option<(usize, usize)
 
 /// Length of the prefix of `text` whose lower-case form is `needle`.
 fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
-    // A window of this size contains the needle in any case: lower-casing never shrinks a character below a third.
+    // A window of this size is long enough for the needle in upper or lower case: lower-casing shrinks a character to
+    // a third of its bytes at most.
     let window = &text[..text.len().min(needle.len() * 4)];
     let valid = window.utf8_chunks().next()?.valid();
     let (mut rest, mut length) = (needle, 0);

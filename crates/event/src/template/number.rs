@@ -210,7 +210,7 @@ fn parse_eight_digits(word: u64) -> Option<i64> {
     if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    // Digits are combined to pairs, pairs to groups of four, and these to eight: each step multiplies the more
+    // Digits are combined into pairs, pairs into groups of four, and these into eight: each step multiplies the more
     // significant part and adds the other.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
@@ -405,7 +405,7 @@ fn two_digits(text: &[u8], at: usize) -> Option<i64> {
     parse_digits(&text[at..at + 2])
 }
 
-/// Midnight of a valid date.
+/// Midnight of a date, in nanoseconds since 1970; `None` if the date is invalid.
 fn midnight_ns(year: i64, month: i64, day: i64) -> Option<i64> {
     if !NANOSECOND_YEARS.contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;

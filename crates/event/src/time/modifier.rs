@@ -79,7 +79,8 @@ const ABSOLUTE_FORMATS: &[&str] = &[
     "%m/%d/%Y",
 ];
 
-/// Parses a relative modifier, an epoch (optionally with a fraction), `now`, `%m/%d/%Y:%H:%M:%S` or ISO 8601.
+/// Parses a relative modifier, an epoch (optionally with a fraction), `now`, or a date with or without a time of day,
+/// such as `11/21/2026:08:00:00` or one in ISO 8601.
 pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
     let text = text.trim();
     if text.is_empty() {

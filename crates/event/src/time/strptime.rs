@@ -140,8 +140,8 @@ impl Format {
     }
 }
 
-/// Parses `text` by `format` like eval's `strptime`: the start of the text must match and contain a complete date;
-/// `None` if it does not, or if the format is invalid.
+/// Parses the start of `text` by `format`; `None` if it does not match, if its date is incomplete, or if the format is
+/// invalid.
 pub fn strptime(text: &str, format: &str, tz: &TimeZone) -> Option<TimeNs> {
     let (parts, _) = Format::new(format).ok()?.parse_prefix(text.as_bytes())?;
     if parts.has_full_date() { parts.resolve(&ResolveContext { now: 0, tz, last: None }) } else { None }
@@ -243,7 +243,7 @@ fn fuse_items(items: Vec<Item>) -> Vec<Item> {
     fused
 }
 
-/// Largest epoch that fits into [`TimeNs`].
+/// Largest epoch in seconds that fits into [`TimeNs`] with any fraction.
 const EPOCH_SECS_MAX: i64 = i64::MAX / NS_PER_SEC - 1;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::civil::offset_at;
 use super::names::zone_offset;
 use super::strptime::read_offset;
 
-/// A time zone with a constant offset; UTC if the offset exceeds a day.
+/// A time zone with a constant offset; UTC if the offset is 26 hours or more.
 pub fn fixed_zone(offset_secs: i32) -> TimeZone {
     Offset::from_seconds(offset_secs).map_or(TimeZone::UTC, TimeZone::fixed)
 }

@@ -1,9 +1,9 @@
 //! Decimal arithmetic: sums, differences and products of numbers as written are exact.
 //!
 //! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. Users
-//! see decimals, and of all decimals with up to fifteen digits, only one is nearest to a given double. So the decimal
-//! is recovered from the double ([`Decimal::of`]), the computation is done on integers, and the result is converted to
-//! the nearest double. Numbers with more digits (`10/3`) are not decimals; these are computed in doubles.
+//! see decimals, and a double represents at most one decimal with up to fifteen digits. So the decimal is recovered
+//! from the double ([`Decimal::of`]), the computation is done on integers, and the result is converted to the nearest
+//! double. Numbers with more digits (`10/3`) are not decimals; these are computed in doubles.
 //!
 //! Times are an exception: seconds since 1970 with nine decimal places need nineteen digits. They are represented as
 //! [`Number::Nanos`], and sums and differences with times are exact, too.
@@ -14,7 +14,7 @@ use super::{MAX_EXACT_INTEGER, NANOS_PER_UNIT, Number, parse_nanos};
 
 /// Maximum number of digits of a decimal that is recovered from its double.
 const DIGITS_MAX: u32 = 15;
-/// Maximum number of digits of a decimal for which a double is taken that differs from it only by rounding errors.
+/// Maximum number of digits of a decimal that is recovered from a double with rounding errors.
 const NOISY_DIGITS_MAX: u32 = 13;
 /// Tolerated rounding error, relative to the value: between two and four units in the last place.
 const ROUNDING_TOLERANCE: f64 = 2.0 * f64::EPSILON;
@@ -93,7 +93,8 @@ impl Decimal {
         }
     }
 
-    /// The decimal in a text of digits with an optional sign and point; `None` for more than 38 digits.
+    /// The decimal in a text of digits with an optional minus sign and point; `None` for other texts and beyond 128
+    /// bits.
     pub fn of_text(text: &str) -> Option<Decimal> {
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -130,7 +131,8 @@ impl Decimal {
         None
     }
 
-    /// The decimal as a number: an integer or a time if it fits, otherwise the nearest double.
+    /// The decimal as a number: an integer if it fits, a double if it has few digits, otherwise a time if it fits, or
+    /// the nearest double.
     pub fn to_number(self) -> Number {
         let Decimal { units, scale } = Decimal::new(self.units, self.scale);
         if scale == 0
@@ -168,8 +170,8 @@ fn nanos_of_float(value: f64) -> Option<i64> {
     EPOCH_SECS_RANGE.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
 }
 
-/// Exact `+ - * / %` of two decimals; `None` if the result does not fit or, for a quotient, is not a decimal that a
-/// double can represent.
+/// `+ - * / %` of two decimals: exact, except that a quotient is rounded to the nearest double. `None` if the numbers
+/// are too large for that.
 impl Decimal {
     /// `self + other`.
     #[inline]

@@ -3,7 +3,7 @@
 //! An append is durable once the sync thread has synced it, and is sent only then, so that a number never denotes two
 //! records, even after a crash. Each group of indexers has a cursor, the last record it no longer needs. Once all
 //! cursors have passed a file, the file positions in it are saved elsewhere and it is deleted. The total size is
-//! bounded; at the limit, an append waits.
+//! bounded; at the limit, an append waits, or drops its events after the time in `drop_after`.
 //!
 //! Not here: the content of a batch, connections.
 
@@ -72,7 +72,7 @@ pub struct SpoolOptions {
     pub free_bytes_min: u64,
     /// Groups; the position is a group's number.
     pub groups: Vec<GroupOptions>,
-    /// Time to wait for room before events are dropped.
+    /// Time to wait for room before events are dropped; `None` waits without limit.
     pub drop_after: Option<Duration>,
     /// Clock.
     pub clock: SharedClock,
@@ -132,7 +132,8 @@ struct State {
     groups: Vec<Group>,
     positions: Positions,
     buffer: Vec<u8>,
-    /// Whether records are dropped at once if the queue is full.
+    /// Whether an append has waited for room in vain; until there is room again, further appends drop their records at
+    /// once.
     is_dropping: bool,
     dropped_events: u64,
     failure: Option<ForwardError>,
@@ -380,7 +381,7 @@ impl Spool {
         Ok(())
     }
 
-    /// A group no longer needs records up to a number.
+    /// Records that a group no longer needs the records up to a number.
     pub fn acknowledge(&self, group: usize, number: u64) -> Result<(), ForwardError> {
         let mut state = self.lock();
         let Some(group) = state.groups.get_mut(group).filter(|group| group.cursor < number) else { return Ok(()) };
@@ -401,7 +402,7 @@ impl Spool {
         self.room.notify_all();
     }
 
-    /// Syncs and deletes files until the queue is stopped.
+    /// Syncs and deletes files until the queue is stopped or fails.
     pub fn run(&self) {
         loop {
             let mut state = self.lock();
@@ -425,7 +426,8 @@ impl Spool {
     fn sync(&self, mut state: MutexGuard<'_, State>) -> bool {
         let target = state.next - 1;
         state.unsynced_bytes = 0;
-        // Counted before the sync, so that the positions of these files are durable after it.
+        // The files and the list of positions are determined before the sync, so that the events up to each position
+        // are durable when the list is written.
         let count = state.removable_count();
         let list = (count > 0).then(|| state.positions.to_bytes());
         let active = state.segments.back().cloned();
@@ -502,7 +504,7 @@ impl State {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;
         let is_alone = self.groups.iter().all(|group| !needs(group) || !group.blocks);
-        // A group that is the only one is not a clone, and the queue waits for it.
+        // A file that no group has passed yet would be lost entirely, so the queue waits.
         let has_another = self.groups.iter().any(|group| !needs(group));
         if !is_alone || !has_another || !self.groups.iter().any(needs) {
             return false;

@@ -1,7 +1,8 @@
 //! File positions: the last accepted position of each file, found by the file's first bytes.
 //!
 //! The complete list is written beside the queue before a segment of the queue is deleted, so that positions stored
-//! only in that segment are kept. Beyond a limit, the least recently read files are forgotten.
+//! only in that segment are kept. Beyond a limit, the files whose positions have been unchanged for longest are
+//! forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -108,7 +109,7 @@ impl Positions {
         Some(positions)
     }
 
-    /// Reads the list from a file; empty if there is none.
+    /// Reads the list from a file; empty if there is none, `None` if it is damaged.
     pub(super) fn read(path: &Path) -> std::io::Result<Option<Positions>> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Positions::from_bytes(&bytes)),

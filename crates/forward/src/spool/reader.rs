@@ -47,7 +47,8 @@ impl SpoolReader {
         self.passed
     }
 
-    /// The next record for the group; `None` if there is none yet. A damaged record is an error once.
+    /// The next record for the group; `None` if there is none yet. A damaged record is reported once, as an error; the
+    /// next call continues after the damage.
     pub fn next_record(&mut self) -> Result<Option<QueueRecord<'_>>, ForwardError> {
         loop {
             let Some((segment, at)) = self.find() else { return Ok(None) };

@@ -61,7 +61,8 @@ fn permissions(mode: u32) -> String {
     PERMISSIONS.into_iter().enumerate().map(letter).collect()
 }
 
-/// Content of a regular file, for an event of its own; `None` if it is larger than `bytes_max` or `CONTENT_BYTES_MAX`.
+/// Content of a regular file, for an event of its own; `None` for anything else, for an empty file, and for one larger
+/// than `bytes_max` or `CONTENT_BYTES_MAX`.
 pub fn content_text(path: &Path, entry: &Entry, bytes_max: u64) -> io::Result<Option<String>> {
     let most = bytes_max.min(CONTENT_BYTES_MAX);
     let is_file = entry.mode & 0o170_000 == 0o100_000;

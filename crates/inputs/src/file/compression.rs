@@ -66,8 +66,8 @@ impl Compression {
         if is_begun { None } else { Some(Compression::None) }
     }
 
-    /// Reads compressed content; `has_garbage` is set if other bytes follow it. A zip archive cannot be read as a
-    /// stream.
+    /// Reads compressed content; for gzip, `has_garbage` is set if other bytes follow it. A zip archive cannot be read
+    /// as a stream.
     pub(crate) fn decompress<R: BufRead + Send + 'static>(
         self,
         source: R,

@@ -3,8 +3,8 @@
 //! A position is valid only if the 256 bytes before it are unchanged: a file that was truncated and rewritten, or
 //! another file with the same first bytes, is read from its start. A position is weak evidence if its offset and the
 //! leading bytes stored with it are both below 256 bytes. Such a position applies only to the file with the stored
-//! path, to a file that ends at the offset, or to a file in the same folder if the file at the stored path no longer
-//! has these bytes ([`super::rotation`]).
+//! path, to a file that ends at the offset, or, if the files of the folder are rotated, to a file in the same folder if
+//! the file at the stored path no longer has these bytes ([`super::rotation`]).
 //!
 //! A file that matches another file, the origin, but ends before the origin's position is treated as a copy, because
 //! copies are often seen while they are written. The copy is examined again whenever it grows; if it then differs, it
@@ -99,8 +99,8 @@ enum KnownPosition {
 }
 
 impl StartPosition {
-    /// Finds the position of the file at `path` among those in the sink. `again` ignores them; `rotation` tells whether
-    /// files in the same folder are rotated.
+    /// Finds the position of the file at `path` among those in the sink. If `again` is set, they are ignored;
+    /// `rotation` tells whether files in the same folder are rotated.
     pub(crate) fn find(
         handle: &Handle,
         path: &Path,
@@ -147,8 +147,8 @@ struct Search<'a> {
     is_short: bool,
 }
 
-/// End of the bytes read to compare a file with its known positions: the last known position, or the end of a shorter
-/// file.
+/// End of the part of a file that was compared with the known positions: at least the last known position, or the end
+/// of a shorter file.
 struct ComparedEnd {
     offset: u64,
     tail_hash: u64,
@@ -218,8 +218,8 @@ impl Search<'_> {
         KnownPosition::Copied { own, origin, end: reached.offset, tail_hash: reached.tail_hash }
     }
 
-    /// True if a file of this length is a copy of a longer file that is gone and had this position: the copy matches
-    /// every milestone of the position up to its own length.
+    /// True if a file of this length is a copy of the longer file for which `position` was recorded, and that file has
+    /// since been removed or emptied. The copy must match every milestone of the position up to its own length.
     fn is_copy_of_emptied(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
         let reached = milestones::reached_count(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };

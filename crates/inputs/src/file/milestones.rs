@@ -3,8 +3,8 @@
 //! When a log is copied and truncated, the copy often ends before the position up to which the log was read, because
 //! the log grew during the copy. Once the log is truncated, the copy cannot be compared with it any more, and the bytes
 //! before the position prove nothing, because the copy ends before that position. Therefore 32-bit hashes of the 256
-//! bytes before each of the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that matches all
-//! milestones it reaches is a copy.
+//! bytes before each of the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that reaches at least
+//! four milestones and matches all it reaches is a copy.
 //!
 //! Not here: consequences of being a copy ([`super::identity`]).
 

@@ -209,7 +209,7 @@ impl Handle {
     }
 
     /// Whole lines sampled from a plain file at even distances, including the last lines; empty if the file is
-    /// compressed, or no larger than its first sample.
+    /// compressed, or so small that the bytes read to detect its format cover it.
     pub(crate) fn samples(&self) -> io::Result<Vec<u8>> {
         let bytes = self.content_bytes();
         if self.compression != Compression::None || bytes <= SAMPLE_BYTES as u64 {
@@ -229,8 +229,8 @@ impl Handle {
         Ok(samples)
     }
 
-    /// The first lines, and lines of sibling logs in the same folder, which may settle the order of day and month in
-    /// dates.
+    /// Lines sampled from the file, and if it is not compressed, lines of sibling logs in the same folder. They may
+    /// settle the order of day and month in dates.
     pub(crate) fn samples_with_siblings(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut samples = self.samples()?;
         if self.compression == Compression::None {

@@ -120,7 +120,7 @@ impl FileReader<'_> {
         self.warnings.extend(self.pipeline.refused_index().map(str::to_owned));
         self.warnings.extend(self.pipeline.counters().date_remark().map(str::to_owned));
         let state = self.state(bytes);
-        // The receiver is gone only after the sink failed, and the error of the sink is reported.
+        // The receiver is gone only after adding was interrupted or the sink failed, and the sink's error is reported.
         drop(self.batches.send(ReadBatch { batch, position, state: state.clone() }));
         let fault = fault.map(|error| self.file.describe(self.path, self.base + bytes, &error));
         ReadEnd { state, fault }

@@ -121,7 +121,7 @@ fn file(folder: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u8]>) -> Path
     path
 }
 
-/// A zip archive of these uncompressed files, by the specification, without data descriptors.
+/// A zip archive of these files without data descriptors; `packed` compresses a file by `method`.
 pub(crate) fn zip_of(files: &[(&str, &[u8])], method: u16, packed: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in files {

@@ -36,7 +36,7 @@ const DECOMPRESS_STEP_BYTES: usize = 256 << 10;
 /// Minimum rate of a body, so that slow senders cannot hold memory.
 #[derive(Clone, Copy)]
 pub(crate) struct MinimumRate {
-    /// Longest pause.
+    /// Longest pause between two parts of a body.
     pub(crate) pause: Duration,
     /// Period in which [`MinimumRate::bytes`] bytes, or the end of the body, must arrive.
     pub(crate) window: Duration,

@@ -72,7 +72,7 @@ impl Channels {
         Channels { inner: Mutex::new(Inner { numbers, first, channels: BTreeMap::new(), pending: 0 }) }
     }
 
-    /// True if a text is a valid channel name: a GUID, with or without dashes.
+    /// True if a text is a valid channel name: hexadecimal digits, and dashes as in a GUID.
     pub(crate) fn is_name(name: &str) -> bool {
         let hex = name.bytes().filter(u8::is_ascii_hexdigit).count();
         name.len() <= NAME_BYTES_MAX && hex > 0 && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')

@@ -82,7 +82,7 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
     if too_deep.is_some() { Err(Answer::for_event(Code::TooDeep, at)) } else { Ok(at) }
 }
 
-/// Offset of the first value that nests deeper than [`DEPTH_MAX`].
+/// Offset of the first top-level value that nests deeper than [`DEPTH_MAX`].
 pub(super) fn first_too_deep(body: &str) -> Option<usize> {
     let bytes = body.as_bytes();
     let (mut depth, mut start, mut at) = (0usize, 0, 0);
@@ -234,7 +234,7 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
     Ok(fields)
 }
 
-/// Exact time from the seconds since the epoch, given as a number or a string.
+/// Time from the seconds since the epoch, given as a number or a string.
 fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
     let text = match value.get_type() {
         JsonType::Null => return Ok(None),

@@ -262,7 +262,7 @@ async fn raw(State(collector): State<Arc<Collector>>, request: Request) -> Respo
     collector_response(collect(collector, request, |receiver, body| receiver.raw(body)).await)
 }
 
-/// The answer to a request, and the note to run when it is sent.
+/// The answer to a request, and the hook to run when it is sent.
 struct CollectorReply {
     outcome: Result<Answer, BodyError>,
     note: Option<ResponseHook>,
@@ -275,7 +275,7 @@ fn collector_response(collected: Result<CollectorReply, BodyError>) -> Response 
     }
 }
 
-/// Attaches an [`ResponseHook`] to a response.
+/// Attaches a [`ResponseHook`] to a response.
 fn with_hook(mut response: Response, note: Option<ResponseHook>) -> Response {
     if let Some(note) = note {
         response.extensions_mut().insert(note);
@@ -343,7 +343,7 @@ async fn collect(
     let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
     let pool = Arc::clone(&collector.decoding_pool);
-    // A request that waits for an earlier attempt must not occupy a pool thread that this attempt may need.
+    // A request that waits for an earlier attempt must not occupy a pool thread that the earlier attempt may need.
     let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
@@ -380,14 +380,14 @@ async fn collect(
     Ok(CollectorReply { outcome, note })
 }
 
-/// The note to attach to an answer; `None` if the request is not tracked.
+/// The hook to attach to an answer; `None` if the request is not tracked.
 fn response_hook(
     store: Arc<dyn EventStore>,
     sent: Option<SentRequest>,
     attempt: Option<Attempt>,
 ) -> Option<ResponseHook> {
     (sent.is_some() || attempt.is_some()).then(|| {
-        // If the note is dropped without running, the sender is gone and the attempt counts as unanswered.
+        // If the hook is dropped without running, the sender is gone and the attempt counts as unanswered.
         let mut attempt = attempt;
         ResponseHook::new(move || {
             sent.map_or(Ok(()), |sent| store.record_answered(&[sent]))?;
@@ -405,8 +405,8 @@ fn requires_retry(outcome: &Result<Answer, BodyError>) -> bool {
     }
 }
 
-/// Stores the events `take` decodes from a body; answers when they are stored, or immediately with an acknowledgment
-/// id.
+/// Stores the events that `take` decodes from a body; answers when they are stored, or immediately with an
+/// acknowledgment id.
 fn store(
     collector: &Collector,
     token: &HttpToken,
@@ -440,7 +440,7 @@ async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Resp
     }
 }
 
-/// Answers an acknowledgment query of a channel, and returns the note to run when the answer is sent.
+/// Answers an acknowledgment query of a channel, and returns the hook to run when the answer is sent.
 async fn acks_of_request(
     collector: &Arc<Collector>,
     request: Request,

@@ -60,7 +60,7 @@ struct StoreControls {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
     stores: Sender<Result<(), AppendError>>,
-    /// Whether receipts report that they are done; their result is the next of `stores`.
+    /// Value returned by [`Receipt::is_done`]; the next result sent to `stores` is that of [`Receipt::wait`].
     is_stored: Arc<AtomicBool>,
 }
 
@@ -115,7 +115,7 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
     answer
 }
 
-/// Queries the acknowledgments of these requests; also returns the note to run when the answer is sent.
+/// Queries the acknowledgments of these requests; also returns the hook to run before the answer is sent.
 async fn query_acks(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<ResponseHook>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();

@@ -41,8 +41,8 @@ impl Framing {
         }
     }
 
-    /// Appends `bytes` to the incomplete message in `held`, passes each whole line to `give`, and keeps the new rest in
-    /// `held`.
+    /// Passes the text of `bytes` to `give`. Counted messages become lines, and an incomplete one is kept in `held`;
+    /// without counts, the bytes are passed on unchanged.
     pub(crate) fn push(&mut self, held: &mut Vec<u8>, bytes: &[u8], give: &mut dyn FnMut(&[u8])) {
         if matches!(self, Framing::Lines) {
             return give(bytes);

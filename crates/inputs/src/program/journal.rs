@@ -46,7 +46,8 @@ pub struct JournalReader {
 }
 
 impl JournalReader {
-    /// Creates a reader that indexes the journal fields in `include` except those in `exclude`.
+    /// Creates a reader that indexes the journal fields in `include` (if empty, the default fields) except those in
+    /// `exclude`.
     pub fn new(
         metadata: Metadata,
         host_is_fixed: bool,

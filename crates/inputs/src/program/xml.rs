@@ -73,7 +73,7 @@ impl XmlTokens {
         self.ready.pop_front()
     }
 
-    /// Number of buffered bytes.
+    /// Number of buffered bytes, not counting white space.
     pub fn held_bytes(&self) -> usize {
         self.held.iter().filter(|byte| !byte.is_ascii_whitespace()).count()
     }

@@ -16,7 +16,7 @@ use quarry_stdx::number::u32_of;
 
 /// Format version.
 const VERSION: u8 = 1;
-/// Compression of the bytes after the first: none.
+/// First byte of an encoded batch whose other bytes are not compressed.
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
 /// Compression level: fast, with most of the reduction possible on logs.

@@ -78,7 +78,8 @@ pub struct Forwarder {
     numbered: Vec<NumberedBatch>,
     due: Vec<u64>,
     answer: Vec<u8>,
-    /// First unreported reason why an event did not go to the index that a rule set.
+    /// First unreported message: an error in the settings of a sourcetype, or the reason why an event did not go to the
+    /// index that a rule set.
     refused: Option<String>,
     /// Time zone declared by the forwarder, for times that name none.
     zone: Option<TimeZone>,
@@ -168,7 +169,8 @@ impl Forwarder {
         std::mem::take(&mut self.numbered)
     }
 
-    /// Reason why an event did not go to the index set by a rule; returned once.
+    /// An error in the settings of a sourcetype, or the reason why an event did not go to the index set by a rule;
+    /// returned once.
     pub fn take_refused(&mut self) -> Option<String> {
         self.refused.take()
     }

@@ -45,7 +45,7 @@ pub enum S2sError {
     /// An unknown packet.
     #[error("unknown packet {0:#04x}")]
     UnknownPacket(u8),
-    /// A channel is not open, is opened twice, or has a number beyond the limit.
+    /// A channel is not open, is opened twice, or is one too many.
     #[error("channel {number} {problem}")]
     Channel {
         /// Channel number.

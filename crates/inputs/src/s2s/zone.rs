@@ -16,7 +16,8 @@ const OFFSET_SECS_MAX: i32 = 15 * 3600;
 /// Maximum kinds of time read.
 const KINDS_MAX: usize = 256;
 
-/// The UTC offset in force at `now`; `None` if the text is invalid.
+/// The UTC offset in force at `now`; `None` if the text is invalid, or names several kinds of time but no transition
+/// before `now`.
 pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
     let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
     let mut lines = text.split(['\n', ';']).map(str::trim);

@@ -1,9 +1,9 @@
-//! A socket that runs the notes of answers directly before it sends them.
+//! A socket that runs the hooks of answers ([`ResponseHook`]) directly before it sends the answers.
 //!
-//! It wraps the socket itself, below TLS, so that nothing happens between a note and the system call that sends the
-//! answer. A note is added before the answer is passed to hyper, so no write can send the answer before the note has
-//! run. The first write may carry other data (an earlier answer, a frame of another HTTP/2 stream); the note then runs
-//! too early, which is safe. No notes run while the socket is full. When a connection ends, the notes that have not run
+//! It wraps the socket itself, below TLS, so that nothing happens between a hook and the system call that sends the
+//! answer. A hook is added before the answer is passed to hyper, so no write can send the answer before the hook has
+//! run. The first write may carry other data (an earlier answer, a frame of another HTTP/2 stream); the hook then runs
+//! too early, which is safe. No hooks run while the socket is full. When a connection ends, the hooks that have not run
 //! are dropped. See docs/decisions/0030.
 
 use std::io;
@@ -16,12 +16,12 @@ use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Notes of answers that have not been sent, at most one per active request of the connection.
+/// Hooks of answers that have not been sent, at most one per active request of the connection.
 #[derive(Clone, Default)]
 pub(super) struct AnswerNotes(Arc<Mutex<Vec<ResponseHook>>>);
 
 impl AnswerNotes {
-    /// Adds the note of an answer before the answer is passed to hyper.
+    /// Adds the hook of an answer. Must be called before the answer is passed to hyper.
     pub(super) fn add(&self, note: ResponseHook) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
@@ -35,26 +35,26 @@ impl AnswerNotes {
     }
 }
 
-/// A socket and the notes of its answers.
+/// A socket and the hooks of its answers.
 pub(super) struct NotingSocket {
     socket: TcpStream,
     notes: AnswerNotes,
-    /// Set after a note failed; nothing more is sent then, because the data may contain that note's answer.
+    /// Set after a hook failed; nothing more is sent then, because the data may contain that hook's answer.
     is_broken: bool,
 }
 
 impl NotingSocket {
-    /// A socket without notes.
+    /// A socket without hooks.
     pub(super) fn new(socket: TcpStream) -> NotingSocket {
         NotingSocket { socket, notes: AnswerNotes::default(), is_broken: false }
     }
 
-    /// Handle to add notes.
+    /// Handle to add hooks.
     pub(super) fn notes(&self) -> AnswerNotes {
         self.notes.clone()
     }
 
-    /// Runs all notes and returns them; the caller drops them after its write. After an error, nothing may be sent.
+    /// Runs all hooks and returns them; the caller drops them after its write. After an error, nothing may be sent.
     fn poll_note(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<ResponseHook>>> {
         if self.is_broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -134,7 +134,7 @@ mod tests {
         poll_fn(|context| Pin::new(&mut *socket).poll_write(context, bytes)).await
     }
 
-    /// A note that counts its runs.
+    /// A hook that counts its runs.
     fn note(
         noted: &Arc<AtomicUsize>,
         act: impl Fn() -> Result<(), quarry_inputs::SinkError> + Send + 'static,

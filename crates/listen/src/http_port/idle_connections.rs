@@ -36,7 +36,7 @@ impl IdleConnections {
     }
 }
 
-/// State of a connection, which is idle until its first request.
+/// State of a connection, which is idle while no request is in progress.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     idle: IdleConnections,

@@ -178,7 +178,7 @@ struct ConnectionGuard {
 }
 
 impl HttpPort {
-    /// Serves connections until `stop` resolves, and then until running requests are answered.
+    /// Serves connections until `stop` resolves, and then answers the running requests, for a limited time.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let HttpPort { name, listener, security, router, bounds } = self;
         let places = Arc::new(Semaphore::new(bounds.connections));
@@ -269,8 +269,8 @@ impl Shared {
         None
     }
 
-    /// Answers a client that the port has no room, unless too many are being refused. A TLS connection is closed
-    /// without an answer.
+    /// Answers a client that the port has no room, unless too many are being refused. On a port with TLS, the
+    /// connection is closed without an answer.
     fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);
         if self.security.has_handshakes() {

@@ -2,8 +2,9 @@
 //!
 //! A request counts as forwarded if it has a header that proxies, load balancers or CDNs are known to add, whatever its
 //! value, or a `Host` that does not name this machine. The check of `Host` detects proxies that add no header but
-//! forward the client's host name, and browsers attacked by DNS rebinding. A false positive only disables the initial
-//! password. Not detected: proxies below HTTP, and proxies that neither add a header nor keep the `Host`.
+//! forward the client's host name, and browsers attacked by DNS rebinding. The only effect of a false positive is that
+//! the initial password is not accepted. Not detected: proxies below HTTP, and proxies that neither add a header nor
+//! keep the `Host`.
 
 use std::net::IpAddr;
 

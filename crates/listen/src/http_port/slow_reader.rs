@@ -13,10 +13,10 @@ use super::request_body::Pace;
 pub(super) struct PacedWriter<Io> {
     io: Io,
     pace: Pace,
-    /// Timer of the current period, which begins when the peer's buffer is full and ends when the peer has read enough
-    /// or everything.
+    /// Timer of the current period, which begins when a write must wait and ends when the peer has accepted enough
+    /// bytes or everything.
     window: Option<Pin<Box<Sleep>>>,
-    /// Bytes that the peer accepted in the current period.
+    /// Bytes written since the end of the previous period.
     taken: usize,
 }
 

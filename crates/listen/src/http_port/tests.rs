@@ -25,7 +25,7 @@ struct TestPort {
     address: SocketAddr,
     /// Signals that `/wait` is running, and lets it end.
     go_on: Arc<[Notify; 2]>,
-    /// Number of notes of `/noted` that ran.
+    /// Number of hooks of `/noted` that ran.
     noted: Arc<AtomicU64>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -36,7 +36,7 @@ async fn later() -> &'static str {
     "later"
 }
 
-/// An answer whose note increments `count`.
+/// An answer whose hook increments `count`.
 fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
     let note = ResponseHook::new(move || {
         count.fetch_add(1, Ordering::SeqCst);

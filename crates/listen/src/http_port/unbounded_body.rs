@@ -1,5 +1,5 @@
 //! Requests whose body has no length and ends when the client closes the connection. The `attach` functions of Splunk's
-//! SDKs send events this way: `POST …/receivers/stream` with the header `X-Splunk-Input-Mode: Streaming`.
+//! SDKs send events this way: `POST …/receivers/stream` (or `simple`) with the header `X-Splunk-Input-Mode: Streaming`.
 //!
 //! In HTTP/1.1, a request without a length has no body. Such a head is therefore passed on with `Transfer-Encoding:
 //! chunked`, and the data of each further read as a chunk. Only the first request of a connection can be of this kind;

@@ -1,8 +1,8 @@
 //! Ports for the data of forwarders.
 //!
 //! As with text, a connection reads and appends only while it holds a turn. An acknowledgment is sent when the events
-//! before it are on disk. A forwarder whose events cannot be stored is disconnected without an acknowledgment, so that
-//! it sends them again.
+//! before it are on disk. If the store fails, the forwarder is disconnected without an acknowledgment, so that it sends
+//! the events again.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
-        // Before the stanzas: once they are gone, the address is free for another socket.
+        // Dropped before the stanzas: once these are gone, another socket may be opened at this address.
         drop(listener);
     });
     Ok(bound)
@@ -366,7 +366,7 @@ impl Session<'_> {
         let (shared, store) = (&self.port.shared, &self.port.store);
         let index = batch.metas.first().map(|meta| Arc::clone(&meta.index)).unwrap_or_default();
         if check_index(self.port, &index, self.forwarder.has_token()).is_err() {
-            // As in Splunk, events for a missing index are dropped.
+            // Events for a missing or forbidden index are dropped, as in Splunk.
             shared.limits.without_index.fetch_add(batch.len() as u64, Ordering::Relaxed);
             return Ok(None);
         }
@@ -404,7 +404,7 @@ impl Session<'_> {
 }
 
 /// Fails with the reason if a forwarder may not write to an index. Without a token a forwarder is not authenticated, so
-/// it may not write to internal indexes unless the settings of the port allow them.
+/// it may write to internal indexes only if the settings of the port allow them all or name this one.
 fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {

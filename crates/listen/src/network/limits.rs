@@ -12,7 +12,8 @@ const CONNECTIONS_MAX: usize = 16_384;
 const CONNECTIONS_PARTS: u64 = 4;
 /// Maximum errors of single connections logged per interval; further errors are only counted.
 const FAULTS_LOGGED_MAX: u64 = 10;
-/// Maximum buffered text of all connections; beyond it, a connection's partial lines are completed as events.
+/// Maximum bytes that all connections buffer; beyond it, the partial lines of a connection are completed as events, and
+/// a forwarder is disconnected.
 pub(crate) const HELD_BYTES_MAX: usize = 256 << 20;
 /// Open-file limit to request, which covers connections, buckets, and a reserve.
 const OPEN_FILES: u64 = 65_536;
@@ -29,13 +30,13 @@ pub(crate) struct Limits {
     closed: AtomicU64,
     /// Connections refused for lack of room.
     pub(crate) refused: AtomicU64,
-    /// Connections refused by `acceptFrom`.
+    /// Connections and datagrams of senders that no stanza allows.
     pub(crate) forbidden: AtomicU64,
     /// Datagrams dropped by the system.
     pub(crate) dropped: AtomicU64,
-    /// Events accepted by the store that it failed to write.
+    /// Datagrams and batches of events that could not be stored.
     pub(crate) lost: AtomicU64,
-    /// Events of forwarders for a missing index.
+    /// Events of forwarders that were dropped because their index is missing or the store or the port refuses them.
     pub(crate) without_index: AtomicU64,
     /// Duplicate batches of forwarders.
     pub(crate) repeated: AtomicU64,
@@ -80,7 +81,8 @@ impl Limits {
         }
     }
 
-    /// Permit for one more connection; `None` if all permits are in use.
+    /// Permit for one more connection. If all permits are in use, a connection that has sent nothing is closed in its
+    /// favour; `None` if there is no such connection.
     pub(crate) fn acquire(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
         // A connection that was requested to close frees its permit shortly afterwards.

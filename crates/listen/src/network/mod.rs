@@ -43,7 +43,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of log messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// State shared by the stanzas of a socket; the limits are those of all sockets.
+/// State shared by the stanzas of a socket; all sockets share the turns, limits, names and senders.
 pub(crate) struct Shared {
     /// Accepted tokens: a forwarder must present one of them.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
@@ -80,16 +80,16 @@ type SocketKey = (NetworkKind, bool, SocketAddr);
 struct SocketConfig {
     key: SocketKey,
     inputs: Vec<NetworkInput>,
-    /// Of forwarders' ports.
+    /// Accepted tokens; only for forwarders' ports.
     tokens: Option<Arc<[String]>>,
-    /// Of ports with TLS.
+    /// Settings of TLS; only for ports with TLS.
     ssl: Option<SslSettings>,
 }
 
 /// An open socket with the tasks behind it.
 struct OpenSocket {
     wanted: SocketConfig,
-    /// Faults of those of its stanzas that are left out.
+    /// Errors of its stanzas that cannot be used.
     faults: Vec<ListenError>,
     stop: watch::Sender<bool>,
     ended: mpsc::Receiver<()>,
@@ -116,7 +116,7 @@ pub(crate) type Stores<'a> = &'a (dyn Fn(Option<&str>) -> Arc<dyn EventStore> + 
 
 impl Listeners {
     /// Opens the sockets of inputs.conf, and for forwarders also `asked`. A stanza that cannot be opened is an error,
-    /// unless only the name of its sender has no address: the name server may be down for a moment.
+    /// unless the only problem is that its sender's name has no address: the name server may be down for a moment.
     pub async fn start(
         data_dir: &Path,
         node: &Arc<InputSettings>,
@@ -262,8 +262,8 @@ fn configured_sockets(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<S
     let mut settings = NetworkInputSettings::new(&node.layers);
     let tokens: Option<Arc<[String]>> = settings.forwarder_tokens.take().map(Into::into);
     if let Some(address) = asked {
-        // `asked` replaces the address of a stanza with the same port but keeps its settings; a stanza that names
-        // its sender stays.
+        // `asked` replaces the address of a stanza with the same port but keeps its settings; a stanza that names its
+        // sender or uses TLS stays.
         let gives_way = |input: &NetworkInput| {
             input.kind == NetworkKind::Forwarders
                 && input.port == address.port()

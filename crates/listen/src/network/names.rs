@@ -53,7 +53,7 @@ impl Names {
         name
     }
 
-    /// Like [`Names::resolve`], but blocks the thread.
+    /// Like [`Names::resolve`], but blocks the thread and has no timeout.
     pub(crate) fn resolve_blocking(&self, address: IpAddr) -> String {
         let address = address.to_canonical();
         self.cached(address).unwrap_or_else(|| {

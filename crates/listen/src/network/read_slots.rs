@@ -1,4 +1,4 @@
-//! Turns: permits to read from a connection, about one per processor, each with a reused buffer and batch.
+//! Turns: permits to read from a connection, one per processor within limits, each with a reused buffer and batch.
 //!
 //! Memory for received data therefore does not grow with the number of connections, and a busy store stops all reading.
 

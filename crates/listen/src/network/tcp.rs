@@ -33,7 +33,7 @@ pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// Number of events after which a batch is stored.
 pub(super) const BATCH_EVENTS: usize = 65_536;
-/// Minimum bytes per turn, whatever `queueSize` says.
+/// Lower bound of the maximum bytes per turn, which a smaller `queueSize` does not reduce.
 const TURN_BYTES_MIN: usize = 64 << 10;
 
 /// Listens and accepts connections until the socket closes.
@@ -63,7 +63,7 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
-        // Before the stanzas: once they are gone, the address is free for another socket.
+        // Dropped before the stanzas: once these are gone, another socket may be opened at this address.
         drop(listener);
     });
     Ok(bound)

@@ -29,7 +29,7 @@ const PACK_DATAGRAMS: usize = 8_192;
 const PACKS_MAX: usize = 32;
 /// Pause in which datagrams accumulate.
 const GATHER_PAUSE: Duration = Duration::from_millis(2);
-/// Number of reads between two checks for dropped datagrams.
+/// Number of times that the socket is found empty between two checks for dropped datagrams.
 const DROP_CHECK_READS: u64 = 32;
 /// Timeout of waiting for a datagram.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
     let name = |what: &str| std::thread::Builder::new().name(format!("udp-{what}-{}", bound.port()));
     name("read").spawn(move || {
         read(&reader, &socket, &packs, &spares);
-        // Before the stanzas: once they are gone, the address is free for another socket.
+        // Dropped before the stanzas: once these are gone, another socket may be opened at this address.
         drop(socket);
         drop(reader);
     })?;

@@ -233,7 +233,7 @@ impl<'t> Reader<'t> {
         Some(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// Consumes any value and returns its text; inside the value, only strings and brackets are examined.
+    /// Consumes any value and returns its text. Commas, colons and kinds of brackets inside it are not checked.
     pub(super) fn value_text(&mut self) -> Option<&'t str> {
         self.peek_nonblank()?;
         let from = self.at;

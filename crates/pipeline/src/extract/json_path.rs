@@ -55,8 +55,8 @@ impl JsonPath {
         self.walk(text, 0, &mut |key, wanted, _| key == wanted)
     }
 
-    /// The values at the rest of the path, from step `from` on. `is_wanted` is called for each key of the objects
-    /// along the path, with the path's key at that step and the number of the step.
+    /// The values at the rest of the path, from step `from` on. `is_wanted` decides which members of the objects along
+    /// the path are followed; it gets a member's key, the path's key at that step, and the number of the step.
     pub fn walk<'t>(
         &self,
         text: &'t str,

@@ -61,8 +61,8 @@ pub fn clean_key(key: &str) -> Cow<'_, str> {
     Cow::Owned(key.chars().map(|sign| if clean(sign) { sign } else { '_' }).collect())
 }
 
-/// Passes the key, the value, and whether the value was quoted to `found`; `closing` finds the quote that ends a
-/// value.
+/// Passes the key and value of each pair to `found`, and whether the value was quoted; `closing` finds the quote that
+/// ends a value.
 fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found: impl FnMut(&'t str, &'t str, bool)) {
     let bytes = text.as_bytes();
     // Everything before `start` belongs to a pair or has been examined.

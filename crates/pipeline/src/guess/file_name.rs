@@ -9,7 +9,7 @@ use super::Guess;
 /// The sourcetype indicated by a file name.
 pub(super) struct FileNameHint {
     sourcetype: &'static str,
-    /// Formats of contents that add no information to the name.
+    /// Sourcetypes that, if guessed from the contents, give way to this hint.
     kinds: &'static [&'static str],
 }
 
@@ -19,7 +19,7 @@ const ACCESS: FileNameHint =
 const APACHE_ERROR: FileNameHint = FileNameHint { sourcetype: "apache_error", kinds: &["apache_error"] };
 
 impl FileNameHint {
-    /// Whether a format of the contents adds no information to the name.
+    /// Whether `looks_like`, the sourcetype guessed from the contents, gives way to this hint.
     pub(super) fn is_kind_of(&self, looks_like: &str) -> bool {
         self.kinds.contains(&looks_like)
     }

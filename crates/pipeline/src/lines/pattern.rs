@@ -1,9 +1,10 @@
 //! Lines separated by a pattern.
 //!
 //! Incomplete text waits in a window. A match counts only once [`FOLLOWING_BYTES_MIN`] follow it, because more text
-//! could change the match; lines therefore do not depend on the division of the stream into chunks. (If a pattern looks
-//! further ahead than that, lines may depend on it.) While no break is found, the window is searched again only after
-//! it has doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
+//! could change the match; lines therefore do not depend on the division of the stream into chunks. (Only a pattern
+//! that looks further ahead can make lines depend on the division.) While no break is found, the window is searched
+//! again only after it has doubled (but grown by at least [`SEARCH_STEP_BYTES`] and at most [`FEED_BYTES`]); beyond
+//! `TRUNCATE` only its head and a short tail are kept.
 
 use memchr::memchr2_iter;
 use quarry_stdx::Fault;
@@ -15,7 +16,7 @@ use crate::pattern::{BreakMatch, Groups, Pattern};
 const FOLLOWING_BYTES_MIN: usize = 512;
 /// Number of trailing bytes of an over-long line that are searched for its break.
 const TAIL_BYTES: usize = 8 << 10;
-/// Number of new bytes that justify another search.
+/// Minimum number of new bytes that justify another search.
 const SEARCH_STEP_BYTES: usize = 4 << 10;
 /// Number of bytes of a chunk consumed at once, so that the window stays small for any chunk size.
 const FEED_BYTES: usize = 64 << 10;
@@ -36,7 +37,7 @@ enum BreakSearch {
 impl BreakSearch {
     fn new(breaker: &str) -> Result<BreakSearch, Fault> {
         let pattern = Pattern::new(breaker)?;
-        // The backtracking engine supports back-references, and look-behind beyond the searched part of the text.
+        // Not for the backtracking engine: such a pattern may refer back to the group or look behind it.
         if pattern.is_linear()
             && let Some(rest) = NEWLINES.iter().find_map(|newlines| breaker.strip_prefix(newlines))
             && starts_with_word_byte(rest)

@@ -3,7 +3,8 @@
 //! Files of some services consist of one object, `{"Records":[{…},{…}]}`. The wrapper is skipped and every object
 //! inside becomes a line, regardless of line feeds. No state is kept about the wrapper: commas, blanks and closing
 //! brackets between objects are skipped, so that reading can resume at any object. Anything that is not an object is
-//! passed on as ordinary lines, so that nothing is lost. Only the head of an object longer than the limit is kept.
+//! passed on as ordinary lines, so that nothing is lost. An object longer than the limit is cut to its head; after
+//! [`LINE_BYTES_MAX`](super::LINE_BYTES_MAX), the rest is read as further lines.
 //!
 //! Not here: validation of objects, except for their brackets and quotes.
 
@@ -31,7 +32,7 @@ pub(crate) struct RecordLines {
     /// The name of the list in quotes, as it appears in the wrapper.
     name: Vec<u8>,
     limit: usize,
-    /// Text not yet part of a line; its first `front` bytes are finished.
+    /// Buffered text; its first `front` bytes belong to lines already passed on.
     window: Vec<u8>,
     front: usize,
     /// Offset of the first byte of the text.
@@ -77,7 +78,7 @@ impl RecordLines {
         &self.window[self.front..]
     }
 
-    /// Passes complete objects and lines to `sink`. `is_all`: no bytes follow for now.
+    /// Passes complete objects and lines to `sink`. `is_all` means that no more bytes follow.
     fn scan(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
         loop {
             let goes_on = match self.place {

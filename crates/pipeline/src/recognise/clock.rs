@@ -177,7 +177,7 @@ fn continues(text: &[u8], separator: usize, end: usize) -> bool {
     }
 }
 
-/// Whether a single letter is at `at`, as in `07,123Z`.
+/// Whether the zone letter `Z` is at `at`, as in `07,123Z`.
 fn is_zone_letter(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'Z' | b'z')) && text.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }

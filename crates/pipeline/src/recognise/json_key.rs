@@ -66,7 +66,8 @@ struct Candidate {
 #[derive(Default)]
 struct BestCandidates {
     full: Option<Candidate>,
-    /// The values of `"date"` and `"time"` of the object itself, if neither is a complete timestamp.
+    /// The first date without a time of day and the first time of day without a date, under well-known keys of the
+    /// object itself.
     date: Option<Stamp>,
     clock: Option<Stamp>,
 }

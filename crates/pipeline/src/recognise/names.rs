@@ -63,7 +63,7 @@ pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
 }
 
 impl Recogniser {
-    /// A timestamp that begins with a name of `run` letters.
+    /// A timestamp that begins with a name of `run` letters, or with a level letter.
     pub(super) fn stamp_at_name(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
         if run == 1 && matches!(text[at], b'I' | b'W' | b'E' | b'F') {
             return self.after_level(text, at + 1);

@@ -135,8 +135,8 @@ impl Recogniser {
             let year = full_year(third)?;
             let day_first = (DateOrder::DayMonthYear, date(year, second, first));
             let month_first = (DateOrder::MonthDayYear, date(year, first, second));
-            // In dates with points, the day comes first; in others, the month (American order), unless only the other
-            // order yields a valid date.
+            // With points, the day comes first; otherwise the month (American order). The other order is used if only
+            // it is valid, or if the source's dates have it.
             let orders = if separator == b'.' { [day_first, month_first] } else { [month_first, day_first] };
             self.in_order(&orders)?
         } else {

@@ -217,7 +217,7 @@ proptest::proptest! {
     }
 }
 
-/// Pieces of the tested texts, which are all sequences of one to five of them.
+/// The tested texts are all sequences of one to five of these pieces.
 const PIECES: [&str; 12] = ["1", "23", "2026", ":", "-", "/", ".", " ", "T", "Oct", "Z", "x"];
 
 #[test]

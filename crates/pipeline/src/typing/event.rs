@@ -35,7 +35,7 @@ pub(crate) struct TypedEvent {
     pub(crate) is_dropped: bool,
     /// Whether a text exceeded its limit and was cut.
     pub(crate) is_truncated: bool,
-    /// User-defined keys.
+    /// Values of [`Key::Other`] by name.
     others: Vec<(String, String)>,
 }
 
@@ -152,7 +152,7 @@ impl TypedEvent {
     }
 
     /// Writes a key; the kind prefix of host, source and sourcetype is removed. A time that is not a number of seconds
-    /// and an empty name are ignored.
+    /// is ignored, and so is an empty host, source, sourcetype or index.
     pub(crate) fn write(&mut self, key: &Key, text: Cow<'_, str>) {
         match key {
             Key::Raw => self.set_raw(text.into_owned()),

@@ -57,7 +57,7 @@ impl Typing {
         self.now = now;
     }
 
-    /// Reason why an event did not go to the index named by a rule; reported once.
+    /// First reason why an event did not go to the index named by a rule.
     pub(crate) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
@@ -186,7 +186,7 @@ impl EventTyping {
     }
 
     /// The plan for events with this metadata; an empty plan does nothing. Unusable settings are skipped
-    /// ([`TypingPlan::problem`]).
+    /// ([`TypingPlan::settings_error`]).
     pub fn plan(&self, meta: &Metadata) -> Arc<TypingPlan> {
         let names = [&meta.source, &meta.host, &meta.sourcetype].map(Arc::clone);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,8 +217,8 @@ impl EventTyping {
         plan
     }
 
-    /// Applies a plan to an event: returns the event and its copies, or nothing if it is dropped, and the reason if an
-    /// event is not in the index named by its rule.
+    /// Applies a plan to an event: returns the event and its copies without those that are dropped, and the reason if
+    /// an event is not in the index named by its rule.
     pub fn run(
         &self,
         plan: &TypingPlan,

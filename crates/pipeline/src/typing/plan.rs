@@ -138,7 +138,7 @@ impl<'a> Compiler<'a> {
         classes.iter().map(class).collect()
     }
 
-    /// The plan for a copy with this sourcetype; `None` if a copy would copy itself.
+    /// The plan for a copy with this sourcetype; `None` if a copy would copy itself, or copies are nested too deeply.
     pub(crate) fn copy(&mut self, rule: &IndexRule, sourcetype: &str) -> Result<Option<TypingPlan>, PipelineError> {
         if self.chain.iter().any(|known| known == sourcetype) || self.chain.len() > COPY_DEPTH_MAX {
             return Ok(None);

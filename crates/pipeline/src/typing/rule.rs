@@ -48,7 +48,7 @@ struct MatchRule {
 /// Effect of a match.
 #[derive(Debug)]
 enum MatchEffect {
-    /// Adds fields or, with `replaces`, replaces existing ones.
+    /// Adds fields; with `replaces`, all existing fields are removed first.
     Fields {
         pairs: Vec<(Template, Template)>,
         replaces: bool,
@@ -147,7 +147,8 @@ impl MatchRule {
         }
     }
 
-    /// Applies the rule's effect to each match; returns whether the pattern matched.
+    /// Applies the rule's effect to the first match, or to all matches if the rule repeats; without a match, writes the
+    /// default. Returns whether the pattern matched.
     fn apply(&self, event: &mut TypedEvent, groups: &mut Groups) -> bool {
         // The source text is moved out of the event while the event is written.
         let source: String = match &self.source {

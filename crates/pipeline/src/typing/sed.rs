@@ -1,9 +1,9 @@
 //! `SEDCMD-class`: edits an event's text.
 //!
 //! Commands are separated by blanks. `s/PATTERN/TEXT/FLAGS` replaces the first match; with a number as flag, it
-//! replaces that match; with `g`, all matches, or all from that number on. `\1` to `\9` in TEXT refer to groups.
-//! `y/ABC/XYZ/` replaces characters individually. Any character other than a letter, digit, blank or backslash can be
-//! used instead of `/`.
+//! replaces that match; with `g`, all matches, or all from that number on. In TEXT, `\0` is the whole match, and `\1`
+//! to `\9` are its groups. `y/ABC/XYZ/` replaces characters individually. Any character other than a letter, digit,
+//! blank or backslash can be used instead of `/`.
 
 use quarry_stdx::Fault;
 use std::borrow::Cow;

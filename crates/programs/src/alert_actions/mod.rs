@@ -1,8 +1,9 @@
 //! Alert actions of apps: finding their programs (alert_actions.conf, the app's bin folder) and running them.
 //!
 //! `sendalert` names an action. The parameters of the action and of the command form the payload ([`payload`]), with
-//! tokens between dollar signs replaced ([`tokens`]). The rows are written to a compressed file that is removed when
-//! the program ends ([`results_file`]). The program reads the payload from standard input ([`run`]).
+//! tokens between dollar signs replaced ([`tokens`]). Unless the caller has already written the rows, they are written
+//! to a compressed file that is removed when the program ends ([`results_file`]). The program reads the payload from
+//! standard input ([`run`]).
 //!
 //! Not here: actions bundled with Splunk, and scheduled searches.
 
@@ -46,7 +47,7 @@ const BUNDLED_WITH_SPLUNK: [&str; 10] = [
 const PARAMETER: &str = "param.";
 /// Default of `maxtime`, in seconds.
 const TIMEOUT_SECS_DEFAULT: u64 = 300;
-/// Maximum arguments configured in alert_actions.conf.
+/// Highest number of an argument in alert_actions.conf.
 const ARGUMENTS_MAX: usize = 100;
 /// Default argument of a program.
 const EXECUTE: &str = "--execute";
@@ -69,7 +70,7 @@ pub(crate) struct AlertActions {
 }
 
 impl AlertActions {
-    /// Creates the actions of a data directory; with `view`, only those it contains.
+    /// Creates the actions of a data directory; with `view`, only those of apps that it contains can run.
     pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>, host: &str) -> AlertActions {
         let conf = layers.conf(CONF);
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");

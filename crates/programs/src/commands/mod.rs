@@ -40,7 +40,7 @@ pub struct CustomCommands {
     alerts: AlertActions,
     data_dir: Option<PathBuf>,
     view: Option<Arc<View>>,
-    /// Objects that the user may read.
+    /// Objects that the user may read, for the programs of `script`.
     readable: Arc<Readable>,
 }
 
@@ -54,8 +54,8 @@ struct Definition {
 }
 
 impl CustomCommands {
-    /// Creates the readable commands of a data directory; with `view`, only those it contains. Without a data directory
-    /// there are no commands. `host` is this machine's name, for alert actions.
+    /// Creates the commands of a data directory; with `view`, only those it contains. Without a data directory there
+    /// are no commands. `host` is this machine's name, for alert actions.
     pub fn new(
         layers: &Layers,
         data_dir: Option<&Path>,
@@ -165,7 +165,7 @@ fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> 
     if !file.is_file() {
         return Err(Fault::not_found(format!("{}: there is no such file", file.display())));
     }
-    // The process starts in the app's folder, where a relative path would not be valid.
+    // The process starts in the app's `bin` folder, where a relative path would not be valid.
     let file = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let mut arguments: Vec<String> = Vec::new();
     let executable = match filename.ends_with(".py") {

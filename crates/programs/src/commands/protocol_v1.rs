@@ -39,8 +39,8 @@ pub(crate) struct SettingsV1 {
     pub(crate) has_header: bool,
     /// Whether the program supports `__GETINFO__`.
     pub(crate) supports_getinfo: bool,
-    /// Maximum rows passed to the program: between one and the size of one portion, because it receives only the first
-    /// portion.
+    /// Maximum rows passed to a program that does not stream: between one and the size of one portion, because such a
+    /// program receives only the first portion.
     pub(crate) rows_max: usize,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct ProgramV1 {
     arguments: Vec<String>,
     /// Header about the search.
     header: Vec<u8>,
-    /// Rows received so far.
+    /// Rows of the first portion, once it has arrived.
     rows: Option<Vec<u8>>,
     /// Set if rows beyond the maximum were dropped.
     was_cut: bool,

@@ -3,7 +3,7 @@
 //!
 //! Each of its standard streams has a thread, so that a program that does not alternate between reading and writing
 //! cannot cause a deadlock. If a response does not arrive before the timeout, the group is killed. The environment
-//! contains only a path and a locale.
+//! contains only a path, a locale and settings of Python.
 //!
 //! Not here: the protocol (engine), and finding programs ([`super::CustomCommands`]).
 

@@ -11,7 +11,7 @@ use quarry_stdx::{Fault, log};
 /// Maps an input's routing to its event store.
 pub type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
 
-/// State shared by all inputs.
+/// State shared by the threads of one input.
 pub(crate) struct Shared {
     pub(crate) settings: Arc<InputSettings>,
     /// Absolute path of the data directory.
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) stop: StopSignal,
 }
 
-/// Signal that becomes true once, at shutdown.
+/// Signal to an input to shut down, because the node shuts down or the input's stanza has changed.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal {
     is_over: Mutex<bool>,
@@ -31,7 +31,7 @@ pub(crate) struct StopSignal {
 }
 
 impl StopSignal {
-    /// True once the node shuts down.
+    /// True once the input must shut down.
     pub(crate) fn is_stopped(&self) -> bool {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +55,7 @@ impl StopSignal {
     }
 }
 
-/// Checks the settings common to all inputs that run programs.
+/// Checks the settings common to all inputs that run programs; logs those that have no effect.
 pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), Fault> {
     store.check_index(&input.index).map_err(|fault| fault.with_context(format_args!("[{}]", input.stanza)))?;
     for setting in &input.left_out {
@@ -64,7 +64,7 @@ pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), 
     Ok(())
 }
 
-/// File name for an input whose name may contain characters that file names must not.
+/// File name for an input, whose own name may contain characters that are not allowed in file names.
 pub(super) fn file_name(name: &str) -> String {
     let plain: String =
         name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();

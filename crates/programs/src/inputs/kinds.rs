@@ -1,7 +1,7 @@
 //! The kinds of modular inputs that apps provide, as described by the apps' programs.
 //!
-//! A program is queried once (`--scheme`) and again when its file has changed. If the program does not answer, its kind
-//! is listed without settings.
+//! A program that has answered (`--scheme`) is queried again only when its file has changed. If the program does not
+//! answer, its kind is listed without settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl ModularInputKinds {
         ModularInputKinds { home, cache: Mutex::default() }
     }
 
-    /// All kinds by scheme. Queries the programs that were not queried before.
+    /// All kinds by scheme. Queries the programs that are new or have changed.
     pub fn list(&self) -> Vec<ModularInputKind> {
         let apps = enabled_apps(&self.home).into_iter();
         let mut schemes: Vec<String> = apps.flat_map(|app| declared_schemes(&app)).collect();

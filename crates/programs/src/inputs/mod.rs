@@ -40,7 +40,7 @@ const INPUTS_MAX: usize = 256;
 /// Name of the threads.
 const THREAD: &str = "quarry-program";
 
-/// A stanza, or the stanzas of a modular input's program, which threads run together.
+/// A stanza, or all stanzas of one modular input's program; a unit is started and ended as a whole.
 #[derive(Clone, Debug, PartialEq)]
 enum InputUnit {
     Script(ProgramInput),
@@ -52,13 +52,13 @@ enum InputUnit {
 /// A unit that runs; dropping this ends it and its processes.
 struct RunningUnit {
     unit: InputUnit,
-    /// Faults of those of its stanzas that are left out.
+    /// Messages about its stanzas that are left out.
     faults: Vec<String>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// RunningUnit inputs; dropping this ends them and their processes.
+/// The running inputs; dropping this ends them and their processes.
 pub struct ProgramInputs {
     home: PathBuf,
     address: Option<std::net::SocketAddr>,
@@ -101,8 +101,8 @@ pub fn faults(data_dir: &Path, layers: &Layers) -> Vec<String> {
 }
 
 impl ProgramInputs {
-    /// Ends the inputs that inputs.conf no longer describes as they are and starts those that it describes. Returns why
-    /// stanzas are left out; the others run.
+    /// Ends the inputs whose stanzas have changed or are gone, and starts those of new and changed stanzas. Returns
+    /// messages about stanzas that are left out; the others run.
     pub fn apply(&mut self, settings: &Arc<InputSettings>, stores: Stores<'_>) -> Result<Vec<String>, Fault> {
         let configured = Configured::new(&settings.layers);
         let mut faults = configured.faults.clone();
@@ -160,7 +160,7 @@ impl InputUnit {
 }
 
 impl RunningUnit {
-    /// Starts the threads, for the stanzas that can run; fails if the system has no thread.
+    /// Starts the threads for the stanzas that can run; fails if a thread cannot be created.
     fn start(&mut self, stores: Stores<'_>) -> Result<(), Fault> {
         let task = match &self.unit {
             InputUnit::Script(input) => scripts::task(input, &self.shared, stores),

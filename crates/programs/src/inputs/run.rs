@@ -21,7 +21,7 @@ use crate::group::{Pipes, Program, ProgramGroup, spawn};
 const READ_BYTES: usize = 64 << 10;
 /// Interval at which a wait for output checks for shutdown.
 const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Ticks without output after which the last event is complete.
+/// Number of [`SHUTDOWN_CHECK_INTERVAL`]s without output after which the last event is complete.
 const QUIET_TICKS: usize = 10;
 /// Time within which a program must terminate when asked; its output is read until then.
 const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;
@@ -31,13 +31,13 @@ const LEFT_BYTES_MAX: usize = 4 << 20;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum retries during shutdown while the store is busy.
 const SHUTDOWN_RETRIES_MAX: usize = 50;
-/// Maximum bytes of a saved mark file.
+/// Maximum bytes of a file with a saved mark ([`Checkpoint`]).
 const CHECKPOINT_BYTES_MAX: u64 = 4 << 10;
 
 /// Creates a reader for a run.
 pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
 
-/// A mark saved between runs: the position where a program resumes.
+/// A mark saved between runs: the position at which the program resumes.
 pub(crate) struct Checkpoint {
     pub(crate) file: PathBuf,
     /// Argument that precedes the mark.
@@ -137,7 +137,7 @@ impl Task {
 }
 
 impl Run<'_> {
-    /// Reads until the output ends, or until the time to terminate has passed.
+    /// Reads until the output and the program have ended, or until the time to terminate has passed.
     fn read(
         &mut self,
         group: &mut ProgramGroup,

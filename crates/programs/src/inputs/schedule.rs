@@ -1,4 +1,4 @@
-//! Schedule of a program: at an interval, immediately after its end, once, or by cron.
+//! Schedule of a program: at an interval, after the end of the previous run, once, or by cron.
 
 use std::time::Duration;
 
@@ -49,7 +49,8 @@ impl Schedule {
         }
     }
 
-    /// The more frequent of two schedules if they can be compared.
+    /// The more frequent of two schedules: `Once` is the least frequent, and `After` counts as more frequent than the
+    /// others. Returns `self` if they cannot be compared.
     pub(crate) fn more_frequent(self, other: Schedule) -> Schedule {
         match (&self, &other) {
             (Schedule::Once, _) => other,

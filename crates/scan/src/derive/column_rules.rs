@@ -78,7 +78,8 @@ impl ComputedFields {
         let mut reads: Vec<String> = Vec::new();
         for plan in &plans {
             reads.extend(plan.input_fields().into_iter().map(str::to_owned));
-            // An event's own value takes precedence over that of the rule, so its column is read as well.
+            // Events whose plan does not produce a field that other plans produce keep their own value of it, so its
+            // column is read as well.
             reads.extend(gives.iter().filter(|name| !plan.output_fields().any(|given| given == *name)).cloned());
         }
         let reads = sorted(reads);

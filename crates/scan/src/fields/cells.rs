@@ -103,7 +103,8 @@ pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&written[from..]);
 }
 
-/// A cell without surrounding blanks. All blanks are breakers, so that a value consists of whole tokens.
+/// A cell without surrounding blanks. Only blanks that are breakers are removed, so that a value consists of whole
+/// tokens.
 pub(crate) fn trim_blanks(cell: &str) -> &str {
     cell.trim_matches([' ', '\t', '\r', '\n'])
 }

@@ -99,8 +99,8 @@ impl FieldTemplate {
     }
 }
 
-/// Whether a transform reads only the event text, as `EXTRACT-` does, so that the templates of a slab can give the
-/// positions of its fields ([`crate::template_pages`]). All other transforms run on text.
+/// Whether the templates of a slab can give the positions of a transform's fields ([`crate::template_pages`]), as they
+/// do for `EXTRACT-` patterns. All other transforms run on text.
 pub(crate) fn reads_only_event_text(rule: &ReportRule) -> bool {
     let is_planned = match &rule.cut {
         ExtractionMethod::Delimited { inner, names, .. } => inner.is_none() && !names.is_empty(),
@@ -249,7 +249,7 @@ impl Report {
         }
     }
 
-    /// Whether the transform produces one of these fields, as far as its names are known in advance.
+    /// Whether the transform may produce one of these fields.
     pub(super) fn produces_any(&self, names: &[String]) -> bool {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
@@ -288,8 +288,8 @@ impl Report {
     }
 }
 
-/// The pattern of a transform whose fields are groups of the first match in the event text. Fields composed of two
-/// groups, and names that occur twice, are left out.
+/// The pattern of a transform whose fields are groups of the first match in the event text. Fields that are not exactly
+/// one group, and names that occur twice, are left out.
 fn to_extract(rule: &ReportRule, cut: &ReportMethod) -> Option<Extract> {
     let ReportMethod::Pattern { regex, pairs, repeats: false } = cut else { return None };
     if rule.source != "_raw" || rule.adds_values {

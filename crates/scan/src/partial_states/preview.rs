@@ -81,7 +81,8 @@ impl<'a> PreviewRounds<'a> {
         WorkerRound { worker: given.states_by_worker.len() - 1, last_round: self.number.load(Ordering::Acquire) }
     }
 
-    /// Contributes the worker's states if a round is open or due. A fault ends the previews, not the search.
+    /// Contributes the worker's states if a round is open or due; shows the preview if the worker has already
+    /// contributed to the open round. A fault ends the previews, not the search.
     pub(super) fn contribute(&self, worker_round: &mut WorkerRound, folders: &mut [&mut Folder]) {
         if self.is_over.load(Ordering::Relaxed) {
             return;

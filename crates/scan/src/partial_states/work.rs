@@ -27,8 +27,8 @@ pub struct WindowCommands<'a> {
     pub summary_commands: &'a [MakeRowCommand],
 }
 
-/// Folds the windows of a scan, newest first; returns the workers' folders. While they run, `previewer` can request
-/// copies of their states.
+/// Folds the windows of a scan, newest first; returns the workers' folders. While the workers run, `previewer` can
+/// request copies of their states.
 pub fn fold_windows(
     scan: &EventScan,
     windows: &[Window],
@@ -69,7 +69,7 @@ pub fn fold_windows(
 /// The window states made by this search.
 struct PartCollector {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
-    /// Bytes of all cached parts of the plan, including these.
+    /// Bytes of the cached parts that this search uses, and of the new ones.
     bytes: AtomicUsize,
     bytes_max: usize,
     part_bytes_max: usize,

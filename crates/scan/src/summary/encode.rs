@@ -235,7 +235,7 @@ fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Writes integers as differences from the previous integer; a missing value is written as difference 0.
+/// Writes integers as differences from the previous integer, each after a byte that tells whether there is a value.
 fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>) {
     let mut before = 0_i64;
     for value in values {

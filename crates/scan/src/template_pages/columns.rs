@@ -16,7 +16,7 @@ use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use quarry_eval::EngineError;
-use quarry_eval::rows::{DECIMAL_PRECISION, coalesce};
+use quarry_eval::rows::{ColumnBuilder, DECIMAL_PRECISION, coalesce};
 use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
 use quarry_event::value::{Number, parse_canonical_number};
@@ -33,7 +33,7 @@ use crate::fields::cells::append_undoubled;
 
 /// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
 const BULK_VALIDATION_DIVISOR: usize = 8;
-/// Number of rows up to which searching for a common column does not pay off.
+/// Minimum number of rows for which searching for a common column pays off.
 const COMMON_COLUMN_ROWS_MIN: usize = 64;
 
 /// A metadata field of a slab: its distinct texts, and the text of each metadata code.
@@ -427,85 +427,138 @@ fn column_from_mixed_locations(
     for place in &field.locations {
         nested.add(place, rows, page)?;
     }
-    let mut variables = variable_texts(field, rows, &nested, &keys, page)?;
-    let mut writer = TextWriter::default();
-    let mut written = Vec::new();
-    let key_end = field.key_end.finder();
-    for row in rows.iter() {
-        match place_of(row) {
-            ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
-                writer.push_null();
-                continue;
+    let variables = variable_texts(place_of, rows, &nested, page)?;
+    let mut reader = LocationReader { variables, nested, key_end: field.key_end.finder(), written: Vec::new() };
+    let is_list = |place: &ValueLocation| matches!(place, ValueLocation::List(_));
+    let column = match rows.iter().any(|row| is_list(place_of(row))) {
+        true => reader.multivalue_column(place_of, rows)?,
+        false => reader.text_column(place_of, rows)?,
+    };
+    let is_used = |variable: &VariableTexts| variable.next == variable.texts.ends.len();
+    assert!(reader.variables.iter().all(is_used), "each text that was read is part of a value");
+    Ok(column)
+}
+
+/// Reads values at locations that differ between rows, in ascending row order.
+struct LocationReader<'f> {
+    variables: Vec<VariableTexts>,
+    nested: NestedColumns,
+    key_end: Finder<'f>,
+    /// A reusable buffer.
+    written: Vec<u8>,
+}
+
+impl LocationReader<'_> {
+    /// Values of which no row has more than one.
+    fn text_column<'p>(
+        &mut self,
+        place_of: impl Fn(u32) -> &'p ValueLocation,
+        rows: &Rows,
+    ) -> Result<ArrayRef, EngineError> {
+        let mut writer = TextWriter::default();
+        for row in rows.iter() {
+            match self.append(place_of(row), row, &mut writer.bytes)? {
+                true => writer.end_text(),
+                false => writer.push_null(),
             }
-            ValueLocation::Constant(text) => writer.bytes.extend_from_slice(text.as_bytes()),
-            ValueLocation::Variable(column) => append_variable(&mut variables, *column, &mut writer.bytes),
-            ValueLocation::Composite(parts) => append_parts(&mut variables, parts, &mut writer.bytes),
+        }
+        writer.finish()
+    }
+
+    /// Values of which some rows have several.
+    fn multivalue_column<'p>(
+        &mut self,
+        place_of: impl Fn(u32) -> &'p ValueLocation,
+        rows: &Rows,
+    ) -> Result<ArrayRef, EngineError> {
+        let mut column = ColumnBuilder::new(rows.len());
+        let mut values: Vec<String> = Vec::new();
+        for row in rows.iter() {
+            values.clear();
+            let place = place_of(row);
+            let places = match place {
+                ValueLocation::List(places) => places,
+                place => std::slice::from_ref(place),
+            };
+            for place in places {
+                let mut bytes = Vec::new();
+                if self.append(place, row, &mut bytes)? {
+                    let broken = |_| EngineError::invalid("a value of a bucket is not UTF-8; rebuild the bucket");
+                    values.push(String::from_utf8(bytes).map_err(broken)?);
+                }
+            }
+            column.push_multi(&values);
+        }
+        Ok(column.finish())
+    }
+
+    /// Appends the value at a location of a row; false if there is none.
+    fn append(&mut self, place: &ValueLocation, row: u32, out: &mut Vec<u8>) -> Result<bool, EngineError> {
+        let LocationReader { variables, nested, key_end, written } = self;
+        written.clear();
+        match place {
+            ValueLocation::Absent | ValueLocation::List(_) | ValueLocation::Derived | ValueLocation::Text => {
+                return Ok(false);
+            }
+            ValueLocation::Constant(text) => out.extend_from_slice(text.as_bytes()),
+            ValueLocation::Variable(column) => append_variable(variables, *column, out),
+            ValueLocation::Composite(parts) => append_parts(variables, parts, out),
             ValueLocation::Escaped(parts) => {
-                written.clear();
-                append_parts(&mut variables, parts, &mut written);
-                append_unescaped(&written, &mut writer.bytes)?;
+                append_parts(variables, parts, written);
+                append_unescaped(written, out)?;
             }
             ValueLocation::Doubled(parts) => {
-                written.clear();
-                append_parts(&mut variables, parts, &mut written);
-                append_undoubled(&written, &mut writer.bytes);
+                append_parts(variables, parts, written);
+                append_undoubled(written, out);
             }
-            ValueLocation::Pair(pair) => {
-                if !append_pair(&mut variables, pair, &key_end, &mut written, &mut writer.bytes) {
-                    writer.push_null();
-                    continue;
-                }
-            }
+            ValueLocation::Pair(pair) => return Ok(append_pair(variables, pair, key_end, written, out)),
             ValueLocation::Nested(place) => match nested.present_value(&place.values, row) {
-                None => {
-                    writer.push_null();
-                    continue;
-                }
-                Some(NestedValue { column, is_escaped: false }) => {
-                    append_variable(&mut variables, column, &mut writer.bytes)
-                }
+                None => return Ok(false),
+                Some(NestedValue { column, is_escaped: false }) => append_variable(variables, column, out),
                 Some(NestedValue { column, is_escaped: true }) => {
-                    written.clear();
-                    append_variable(&mut variables, column, &mut written);
-                    append_unescaped(&written, &mut writer.bytes)?;
+                    append_variable(variables, column, written);
+                    append_unescaped(written, out)?;
                 }
             },
         }
-        writer.end_text();
+        Ok(true)
     }
-    let is_used = |variable: &VariableTexts| variable.next == variable.texts.ends.len();
-    assert!(variables.iter().all(is_used), "each text that was read is part of a value");
-    writer.finish()
 }
 
 /// The variables (with their texts) that compose the values of a field whose location differs between templates.
-fn variable_texts(
-    field: &FieldLocations,
+fn variable_texts<'p>(
+    place_of: impl Fn(u32) -> &'p ValueLocation,
     rows: &Rows,
     nested: &NestedColumns,
-    keys: &[u32],
     page: &mut PageReader<'_>,
 ) -> Result<Vec<VariableTexts>, EngineError> {
-    let place_of = |row: u32| field.locations.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
     let mut variables: Vec<VariableTexts> = Vec::new();
     for row in rows.iter() {
-        let (one, many): (Option<u32>, &[TemplatePart]) = match place_of(row) {
-            ValueLocation::Variable(column) => (Some(*column), &[]),
-            ValueLocation::Nested(place) => (nested.present_value(&place.values, row).map(|value| value.column), &[]),
-            ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) | ValueLocation::Doubled(parts) => {
-                (None, parts)
-            }
-            ValueLocation::Pair(pair) => (None, &pair.variables),
-            _ => (None, &[]),
+        let places = match place_of(row) {
+            ValueLocation::List(places) => places,
+            place => std::slice::from_ref(place),
         };
-        let named = many.iter().filter_map(|part| match part {
-            TemplatePart::Variable(column) => Some(*column),
-            TemplatePart::Literal(_) => None,
-        });
-        for column in one.into_iter().chain(named) {
-            match variables.iter_mut().find(|variable| variable.column == column) {
-                Some(variable) => variable.rows.push(row),
-                None => variables.push(VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
+        for place in places {
+            let (one, many): (Option<u32>, &[TemplatePart]) = match place {
+                ValueLocation::Variable(column) => (Some(*column), &[]),
+                ValueLocation::Nested(place) => {
+                    (nested.present_value(&place.values, row).map(|value| value.column), &[])
+                }
+                ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) | ValueLocation::Doubled(parts) => {
+                    (None, parts)
+                }
+                ValueLocation::Pair(pair) => (None, pair.parts()),
+                _ => (None, &[]),
+            };
+            let named = many.iter().filter_map(|part| match part {
+                TemplatePart::Variable(column) => Some(*column),
+                TemplatePart::Literal(_) => None,
+            });
+            for column in one.into_iter().chain(named) {
+                match variables.iter_mut().find(|variable| variable.column == column) {
+                    Some(variable) => variable.rows.push(row),
+                    None => variables.push(VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
+                }
             }
         }
     }
@@ -572,8 +625,8 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
     }
 }
 
-/// Finds a key-value pair in the texts of the variables that may contain it, and appends its value; false if none
-/// contains it. `written` is a reusable buffer.
+/// Finds a key-value pair in the pieces that may contain it, and appends its value; false if none contains it.
+/// `written` is a reusable buffer.
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,
@@ -582,9 +635,9 @@ fn append_pair(
     out: &mut Vec<u8>,
 ) -> bool {
     let mut is_found = false;
-    for variable in &pair.variables {
+    for piece in pair.pieces() {
         written.clear();
-        append_parts(variables, std::slice::from_ref(variable), written);
+        append_parts(variables, piece, written);
         if !is_found && let Some(value) = pair.value_in(written, key_end) {
             out.extend_from_slice(value.as_bytes());
             is_found = true;

@@ -1,7 +1,7 @@
-//! Codes of single rows of a page, for readers that visit rows in ascending order and columns in any order.
+//! Values of single rows of a page, for readers that visit rows in ascending order and columns in any order.
 //!
-//! A cursor only moves forward, so that a sparse column need not be searched for each row; moving back costs a search.
-//! Not here: reading columns ([`super::page`]).
+//! A cursor moves forward with the rows, so that a sparse column need not be searched for each row; moving back costs a
+//! search. Not here: reading columns ([`super::page`]).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Cursors {
 
 struct Cursor {
     values: Arc<PageColumn>,
-    /// The first row not yet passed.
+    /// Index in `values.rows` of the first row not passed yet.
     next: usize,
     /// The number represented by code 0.
     base: i64,

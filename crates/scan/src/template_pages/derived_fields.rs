@@ -45,8 +45,10 @@ impl DerivedField {
             for key in number * keys..(number + 1) * keys {
                 // A pair inside other values takes precedence, but most events may lack the pair.
                 if let ValueLocation::Pair(pair) = &places[at][key] {
-                    doubts[at][key] = pair.columns();
-                    places[at][key] = ValueLocation::Absent;
+                    (places[at][key], doubts[at][key]) = match pair.columns() {
+                        Some(columns) => (ValueLocation::Absent, columns),
+                        None => (ValueLocation::Text, Box::default()),
+                    };
                 }
                 // A value from another source takes precedence.
                 if places[at][key] != ValueLocation::Absent || patterned[at][key] {

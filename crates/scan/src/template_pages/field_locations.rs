@@ -15,7 +15,7 @@ pub(super) struct FieldLocations {
     pub locations: Vec<ValueLocation>,
     /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
-    /// Whether the text must be read for some template, at least in some rows.
+    /// Whether the text must be read for some template, at least in some rows, or some template has several values.
     pub by_text: bool,
     /// Columns of which several may have a value in one row; the text of such rows must be read.
     pub repeatable_columns: Vec<u32>,

@@ -1,13 +1,14 @@
 //! Automatic extraction on templates: each field is mapped to parts of the template, once per template instead of once
 //! per event.
 //!
-//! The real extraction runs on one text of the template, with a digit in place of each variable. The result applies to
-//! all events of the template if no value can change where keys and values begin and end; the proof uses the bytes
-//! that a column's values contain ([`ValueTraits`]). Templates for which it cannot be proven are extracted from text.
+//! The real extraction runs on one text of the template, with a placeholder for each variable. The result applies to
+//! all events of the template if no value can change where keys and values begin and end; the proof uses the bytes that
+//! a column's values contain ([`ValueTraits`]). If the proof fails for the whole text, it is tried for each segment
+//! ([`super::segments`]). Templates for which nothing can be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled
-//! like `rex` ([`super::groups`]). If a source's patterns extract a requested field from another field, all fields of
-//! the source are extracted from text.
+//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
+//! `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one reads what another
+//! extracts, all fields of the source are extracted from text (`AutoExtraction::by_pattern`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,10 +17,10 @@ use quarry_conf::KvMode;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name};
 
-use super::inner_pairs::InnerPair;
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::optional_pairs;
+use super::segments::Segments;
 use super::value_location::ValueLocation;
 use crate::fields::AutoExtraction;
 
@@ -68,35 +69,33 @@ pub(super) fn template_locations(
         (KvMode::Auto, true) if sample.begins_as_object()? => json.locations(template, names),
         (KvMode::Auto, _) => Sample::of_pairs(template_set, template)?.pairs(names, false),
     });
-    if let Some(found) = found {
-        return found.into_iter().map(FieldLocation::from).collect();
-    }
     let is_pairs = match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::AutoEscaped, _) | (KvMode::Auto, false) => true,
         (KvMode::Auto, true) => sample.as_ref().and_then(Sample::begins_as_object) == Some(false),
         _ => false,
     };
-    let columns = |name: &String| match is_pairs && sample.is_some() {
-        true => KeyEnd::of(name).columns(template_set, template),
-        false => None,
-    };
-    // Pairs inside values are not searched for escapes in quotes.
-    let inner_pair = |name: &str, columns: &[u32]| match cutting.kv_mode {
-        KvMode::Auto => InnerPair::location(name, columns, template_set, template),
-        _ => None,
-    };
-    let told = names.iter().map(|name| match columns(name) {
-        Some(doubt) if doubt.is_empty() => ValueLocation::Absent.into(),
-        Some(doubt) => match inner_pair(name, &doubt) {
-            Some(place) => place.into(),
-            None => FieldLocation { place: ValueLocation::Absent, ambiguous_columns: doubt },
-        },
-        None => ValueLocation::Text.into(),
+    let is_pairs = is_pairs && sample.is_some();
+    let is_whole = |found: &Vec<ValueLocation>| !found.contains(&ValueLocation::Text);
+    if is_pairs && cutting.kv_mode == KvMode::Auto && !found.as_ref().is_some_and(is_whole) {
+        let segments = Segments::new(template_set, template);
+        let known = found.unwrap_or_else(|| vec![ValueLocation::Text; names.len()]);
+        let located = known.into_iter().zip(names).map(|(place, name)| match place {
+            ValueLocation::Text => segments.location(name),
+            place => place.into(),
+        });
+        return located.collect();
+    }
+    if let Some(found) = found {
+        return found.into_iter().map(FieldLocation::from).collect();
+    }
+    let located = names.iter().map(|name| match KeyEnd::of(name).columns(template_set, template) {
+        Some(columns) if is_pairs => FieldLocation { place: ValueLocation::Absent, ambiguous_columns: columns },
+        _ => ValueLocation::Text.into(),
     });
-    told.collect()
+    located.collect()
 }
 
-/// Whether texts of the template may be parsed as JSON, where a field can have several values.
+/// Whether texts of the template may be parsed as JSON, XML or a table, where a field can have several values.
 pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: AutoExtraction) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
@@ -139,7 +138,7 @@ impl<'a> Sample<'a> {
     }
 
     /// Like [`Sample::new`], but for key-value pairs: each variable that is an optional pair is replaced by a pair.
-    fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
+    pub(super) fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
         let is_optional = |column: u32| optional_pairs::pair_forms(template_set, column).is_some();
         Sample::with(template_set, template, is_optional, pair_placeholder)
     }
@@ -198,7 +197,7 @@ impl<'a> Sample<'a> {
         match self.template.parts.first()? {
             TemplatePart::Literal(literal) => {
                 let text = std::str::from_utf8(literal).ok()?.trim_start();
-                // If the text so far is blank, the next part decides.
+                // After a blank literal, the answer depends on the next part.
                 text.chars().next().map(|first| first == '{')
             }
             TemplatePart::Variable(column) => {
@@ -272,7 +271,7 @@ impl Quote {
 
 /// `key=value` pairs.
 impl Sample<'_> {
-    fn pairs(&self, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
+    pub(super) fn pairs(&self, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
         let mut found = vec![ValueLocation::Absent; names.len()];
         let (mut regions, mut clear) = (Vec::new(), true);
         let (mut optional, mut outside) = (Vec::new(), Vec::new());

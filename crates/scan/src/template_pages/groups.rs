@@ -100,7 +100,7 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
     }
 }
 
-/// The groups of patterns in the matching rows, except those already in `known`. Rows whose text must be read are
+/// The groups of patterns in the matching rows; those in `known` are not read again. Rows whose text must be read are
 /// moved to the undecided rows.
 pub(super) fn read_groups(
     rexes: &mut [RexReader],

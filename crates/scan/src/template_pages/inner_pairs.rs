@@ -1,8 +1,8 @@
-//! `key=value` pairs inside the values of single variables, as in the query string of a quoted request.
+//! `key=value` pairs that are extracted from pieces of a text, as in the query string of a quoted request.
 //!
-//! If bytes that end any value surround each such variable, and no quoted value can be open before it, extraction from
-//! the variable's value finds the same pairs as extraction from the text ([`quarry_pipeline::extract::auto_kv`]), so
-//! the rest of the text is not needed.
+//! If bytes that end any value surround a piece, and no quoted value can be open before it, extraction from the piece
+//! finds the same pairs as extraction from the whole text ([`quarry_pipeline::extract::auto_kv`]), so the rest of the
+//! text is not needed. A piece is the value of a variable or a segment of the template ([`super::segments`]).
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
 
@@ -12,25 +12,35 @@ use quarry_pipeline::extract::key_value::KEY_BYTES_MAX;
 use quarry_pipeline::extract::{auto_kv, clean_key, extracted_name};
 
 use super::fields::{VALUE_ENDS, is_key_byte};
-use super::value_location::ValueLocation;
 
-/// The first pair with a given name in the values of some variables.
+/// The first pair with a given name in some pieces of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InnerPair {
-    pub name: Box<str>,
-    /// The variables, in the order of the text.
-    pub variables: Box<[TemplatePart]>,
+    name: Box<str>,
+    /// The parts of all pieces, in the order of the text.
+    parts: Box<[TemplatePart]>,
+    /// Where each piece ends in `parts`.
+    ends: Box<[usize]>,
 }
 
 impl InnerPair {
-    /// The location of a field that can only be a pair in the values of these columns; `None` if the text around them
-    /// may affect it.
+    /// The first pair with this name in `pieces`, which are in the order of the text.
+    pub(super) fn new(name: &str, pieces: impl IntoIterator<Item = Box<[TemplatePart]>>) -> InnerPair {
+        let (mut parts, mut ends) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            parts.extend(piece);
+            ends.push(parts.len());
+        }
+        InnerPair { name: name.into(), parts: parts.into(), ends: ends.into() }
+    }
+
+    /// A pair that can only be in the values of these columns; `None` if the text around them may affect it.
     pub(super) fn location(
         name: &str,
         columns: &[u32],
         template_set: &TemplateSet,
         template: &Template,
-    ) -> Option<ValueLocation> {
+    ) -> Option<InnerPair> {
         let mut variables = Vec::with_capacity(columns.len());
         let mut before = TextState::default();
         for (at, part) in template.parts.iter().enumerate() {
@@ -53,24 +63,35 @@ impl InnerPair {
                 if !before.ends_values() || !contains_whole_pairs(traits, after) {
                     return None;
                 }
-                variables.push(part.clone());
+                variables.push(Box::from([part.clone()]));
             }
             before.skip_values(traits)?;
         }
         let is_whole = variables.len() == columns.len();
-        is_whole.then(|| ValueLocation::Pair(InnerPair { name: name.into(), variables: variables.into() }))
+        is_whole.then(|| InnerPair::new(name, variables))
     }
 
-    /// The columns of the pair's variables.
-    pub(super) fn columns(&self) -> Box<[u32]> {
-        let column = |part: &TemplatePart| match part {
-            TemplatePart::Variable(column) => Some(*column),
-            TemplatePart::Literal(_) => None,
+    /// The parts of all pieces, in the order of the text.
+    pub(super) fn parts(&self) -> &[TemplatePart] {
+        &self.parts
+    }
+
+    /// The parts of each piece, in the order of the text.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &[TemplatePart]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.parts[start..*end])
+    }
+
+    /// The columns of the pieces if each piece is a single variable.
+    pub(super) fn columns(&self) -> Option<Box<[u32]>> {
+        let column = |piece: &[TemplatePart]| match piece {
+            [TemplatePart::Variable(column)] => Some(*column),
+            _ => None,
         };
-        self.variables.iter().filter_map(column).collect()
+        self.pieces().map(column).collect()
     }
 
-    /// The pair's value if a variable has the value `text`. `key_end` finds the end of the pair's key.
+    /// The pair's value if a piece has the text `text`. `key_end` finds the end of the pair's key.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
         key_end.find(text)?;
         let mut found = None;
@@ -152,7 +173,7 @@ impl TextState {
 
 /// Whether the quote at this position of a literal, after an equals sign, certainly opens a quoted value: a key that
 /// begins with a letter precedes the sign, and a separator precedes the key.
-fn opens_value(literal: &[u8], quote: usize) -> bool {
+pub(super) fn opens_value(literal: &[u8], quote: usize) -> bool {
     let Some(key) = literal.get(..quote).and_then(|before| before.strip_suffix(b"=")) else { return false };
     let length = key.iter().rev().take_while(|byte| is_key_byte(**byte)).count();
     let (before, key) = key.split_at(key.len() - length);
@@ -204,9 +225,7 @@ mod tests {
                 values.push(row.get(of_variable).clone());
             }
             let Some(columns) = KeyEnd::of("ref").columns(&template_set, &template) else { return Ok(()) };
-            let Some(ValueLocation::Pair(pair)) = InnerPair::location("ref", &columns, &template_set, &template) else {
-                return Ok(());
-            };
+            let Some(pair) = InnerPair::location("ref", &columns, &template_set, &template) else { return Ok(()) };
             let value_of = |part: &TemplatePart| match part {
                 TemplatePart::Literal(literal) => String::from_utf8(literal.to_vec()).unwrap(),
                 TemplatePart::Variable(column) => values[*column as usize].clone(),
@@ -219,7 +238,7 @@ mod tests {
                 }
             });
             let finder = Finder::new("ref=");
-            let of_variables: Vec<String> = pair.variables.iter().map(value_of).collect();
+            let of_variables: Vec<String> = pair.parts().iter().map(value_of).collect();
             let found = of_variables.iter().find_map(|value| pair.value_in(value.as_bytes(), &finder));
             prop_assert_eq!(found, expected.as_deref(), "{}", text);
         }

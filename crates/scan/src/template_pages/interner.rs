@@ -62,7 +62,8 @@ impl Interner {
         if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
     }
 
-    /// Builds an array of the texts in `codes`, and replaces the numbers in `codes` by indices into the array.
+    /// Returns an array that contains the texts in `codes`, and replaces the numbers in `codes` by indices into the
+    /// array.
     pub(super) fn array_of(&mut self, codes: &mut [u32]) -> ArrayRef {
         if let Some(array) = &self.array {
             return Arc::clone(array);

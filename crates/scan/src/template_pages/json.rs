@@ -6,9 +6,8 @@
 //! escape; elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of
 //! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
-//! If nothing can be proven for a variable, only the fields concerned are affected: if a string may contain escapes
-//! that the template cannot resolve, its path is read from the text; if a key contains a variable, so are the paths
-//! that the key may form.
+//! If that cannot be proven for a variable, all fields of the template are read from the text. If only single fields
+//! are in doubt, only these are: fields with several values, and paths that a key with a variable may form.
 //!
 //! Not here: `key=value` ([`super::fields`]).
 
@@ -145,11 +144,10 @@ impl<'a> JsonColumns<'a> {
                 return;
             }
             let Some(at) = names.iter().position(|known| known == extracted_name(path)) else { return };
-            found[at] = match (&found[at], value) {
-                (ValueLocation::Absent, Cow::Borrowed(value)) => sample.scalar_location(value),
-                // Several values, or a value with escapes.
-                _ => ValueLocation::Text,
-            };
+            let earlier = std::mem::replace(&mut found[at], ValueLocation::Text);
+            if let Cow::Borrowed(value) = value {
+                found[at] = earlier.followed_by(sample.scalar_location(value));
+            }
         });
         if !whole {
             return None;
@@ -209,13 +207,14 @@ impl<'a> JsonColumns<'a> {
             }
             key == wanted
         });
-        let mut place = match values.as_slice() {
-            _ if is_open => return None,
-            [] => ValueLocation::Absent,
-            [Cow::Borrowed(value)] => sample.value_location(value),
-            // Several values.
-            _ => return None,
-        };
+        if is_open {
+            return None;
+        }
+        let mut place = ValueLocation::Absent;
+        for value in values {
+            let Cow::Borrowed(value) = value else { return None };
+            place = place.followed_by(sample.value_location(value));
+        }
         for (at, column) in members {
             place = place.or(self.path_location_in_forms(column, path, at)?);
         }

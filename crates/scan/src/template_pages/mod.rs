@@ -43,6 +43,7 @@ mod reports;
 mod rex;
 mod roots;
 mod row_values;
+mod segments;
 mod slab;
 mod template_index;
 mod text_lengths;
@@ -85,7 +86,7 @@ use crate::derive::FieldStrategy;
 
 /// Minimum number of undecided events in a page for which a condition is evaluated a second time.
 const UNDECIDED_ROWS_MIN: usize = 16;
-/// If a page has at most this many candidate rows, their texts are rebuilt and tested without reading its columns.
+/// If a page has at most this many candidate rows, only these are read and tested, and no whole column.
 const RARE_ROWS_MAX: usize = 16;
 
 /// Result of reading a page by columns.
@@ -574,7 +575,7 @@ impl EventScan {
         })
     }
 
-    /// Whether the time range covers the whole page.
+    /// Whether the time range covers the whole page, and arrival times are not restricted.
     pub(super) fn covers_page(&self, page: &PageRef) -> bool {
         self.index_range == TimeRange::ALL
             && self.range.contains(page.info.time_min)

@@ -1,9 +1,9 @@
 //! Optional pairs: `key=value` pairs that only some texts of a template have.
 //!
-//! Such a pair, including the blank before it, is the value of a variable that is empty where the pair is missing.
-//! Both the pair and the text after it begin with a blank, so automatic extraction of the whole text equals extraction
-//! of its pieces. Each form of the pair is therefore extracted as a text of its own, and the surrounding text with a
-//! placeholder pair in place of the variable.
+//! Such a pair, including the blank before it, is the value of a variable that is empty where the pair is missing. The
+//! pair begins with a blank, and the text after it with a byte that ends a value, so automatic extraction of the whole
+//! text equals extraction of its pieces. Each form of the pair is therefore extracted as a text of its own, and the
+//! surrounding text with a placeholder pair in place of the variable.
 //!
 //! Not here: pairs that every text of the template has ([`super::fields`]).
 

@@ -55,7 +55,7 @@ impl Outcome {
         }
     }
 
-    /// Positions whose answer is yes or maybe.
+    /// Positions whose answer is yes or undecided, with the answer.
     pub(super) fn possible_positions(&self, values: usize) -> Box<dyn Iterator<Item = (usize, u8)> + '_> {
         match self {
             Outcome::Same(NO) => Box::new(std::iter::empty()),

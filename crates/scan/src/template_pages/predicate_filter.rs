@@ -98,8 +98,9 @@ impl EventScan {
         Ok(known)
     }
 
-    /// The readers of the patterns that produce the fields of a demand; `None` if something else may produce one of
-    /// the fields, or if no pattern does.
+    /// The readers of the patterns that produce the fields of a demand. `None` if one of the fields is intrinsic, a
+    /// default field, computed or not requested, or may come from an `spath` path, a rule's pattern, or a command that
+    /// reads another field.
     fn readers_of(&self, demand: &PushedPredicate, rexes: &[RexReader], page: &PageReader<'_>) -> Option<Vec<usize>> {
         let mut readers = Vec::new();
         for field in &demand.fields {

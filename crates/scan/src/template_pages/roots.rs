@@ -55,6 +55,7 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
             | ValueLocation::Doubled(_)
             | ValueLocation::Pair(_)
             | ValueLocation::Nested(_)
+            | ValueLocation::List(_)
             | ValueLocation::Derived
             | ValueLocation::Text => {
                 return TemplateNode::Unknown;

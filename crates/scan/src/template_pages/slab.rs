@@ -253,7 +253,7 @@ impl Slab {
         self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
     }
 
-    /// Location of a field before search-time rules; `None` for a field that is not read.
+    /// Location of a field as it is extracted, before aliases and calculations; `None` for a field that is not read.
     pub(super) fn stored_field(&self, name: &str) -> Option<&FieldLocations> {
         self.fields.get(name).map(Arc::as_ref)
     }
@@ -296,7 +296,7 @@ impl Slab {
         self.computed.as_deref()
     }
 
-    /// Fields that computed fields read.
+    /// Fields that computed fields read, and tested fields that patterns produce.
     pub(super) fn computed_inputs(&self) -> &[String] {
         &self.computed_of
     }
@@ -511,7 +511,7 @@ fn locate_fields(
     let named = named.map(|(((places, patterned), doubts), (name, derived))| {
         let column = sole_column(template_set, templates, &places);
         let is_open = doubts.iter().any(|columns| !columns.is_empty());
-        let by_text = is_open || places.contains(&ValueLocation::Text);
+        let by_text = is_open || !are_single_values(&places);
         let doubts = if is_open { doubts } else { Vec::new() };
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
         let columns = patterned.is_empty().then(|| value_columns(template_set, templates, &places, &doubts));
@@ -543,7 +543,7 @@ fn locate_path(
     let places = std::iter::repeat_n(of_class, classes).flatten().collect::<Vec<_>>();
     FieldLocations {
         column: sole_column(template_set, templates, &places),
-        by_text: places.contains(&ValueLocation::Text),
+        by_text: !are_single_values(&places),
         repeatable_columns: repeatable_columns(&places),
         ambiguous_columns: Vec::new(),
         key_end: KeyEnd::of(&path.text),
@@ -552,6 +552,11 @@ fn locate_path(
         derived: None,
         locations: places,
     }
+}
+
+/// Whether the locations suffice to read the field, and each has at most one value.
+fn are_single_values(places: &[ValueLocation]) -> bool {
+    !places.iter().any(|place| matches!(place, ValueLocation::List(_) | ValueLocation::Text))
 }
 
 /// Columns of which several may have a value in one row.
@@ -569,7 +574,8 @@ fn repeatable_columns(places: &[ValueLocation]) -> Vec<u32> {
     columns
 }
 
-/// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction.
+/// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction. With
+/// `joins`, a field found twice is read from the text.
 fn apply_reports(
     reports: &[ReportPlanner<'_>],
     template: &PlannedTemplate<'_>,
@@ -629,7 +635,11 @@ fn value_columns(
             }
         }
     };
-    for (at, place) in places.iter().enumerate() {
+    let places = places.iter().enumerate().flat_map(|(at, place)| match place {
+        ValueLocation::List(values) => values.iter().map(|value| (at, value)).collect(),
+        place => vec![(at, place)],
+    });
+    for (at, place) in places {
         let is_escaped = matches!(place, ValueLocation::Nested(nested) if nested.has_escapes());
         let is_open = doubts.get(at).is_some_and(|columns| !columns.is_empty());
         literals |= is_open
@@ -640,7 +650,7 @@ fn value_columns(
             ValueLocation::Absent | ValueLocation::Constant(_) => {}
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
             ValueLocation::Composite(parts) => reach(parts),
-            ValueLocation::Pair(pair) => reach(&pair.variables),
+            ValueLocation::Pair(pair) => reach(pair.parts()),
             ValueLocation::Nested(nested) if !is_escaped => {
                 nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
             }
@@ -648,6 +658,7 @@ fn value_columns(
             ValueLocation::Escaped(_)
             | ValueLocation::Doubled(_)
             | ValueLocation::Nested(_)
+            | ValueLocation::List(_)
             | ValueLocation::Derived
             | ValueLocation::Text => reach(&templates[at % templates.len()].parts),
         }

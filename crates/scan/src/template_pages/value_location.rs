@@ -25,8 +25,10 @@ pub(super) enum ValueLocation {
     Doubled(Box<[TemplatePart]>),
     /// In columns nested in variables that may be empty.
     Nested(Nested),
-    /// A `key=value` pair inside the values of variables.
+    /// A `key=value` pair in pieces of the text.
     Pair(InnerPair),
+    /// Several values, each a [`ValueLocation::Variable`], `Constant` or `Composite`.
+    List(Box<[ValueLocation]>),
     /// A pattern extracts the value from another field, whose location is known ([`super::derived_fields`]).
     Derived,
     /// The location depends on the text of each event.
@@ -72,6 +74,21 @@ impl ValueLocation {
                 ValueLocation::Text
             }
             parts => ValueLocation::Composite(parts.into()),
+        }
+    }
+
+    /// The location of this value and of a further value of the same field after it.
+    pub(super) fn followed_by(self, next: ValueLocation) -> ValueLocation {
+        let is_single = |place: &ValueLocation| {
+            matches!(place, ValueLocation::Variable(_) | ValueLocation::Constant(_) | ValueLocation::Composite(_))
+        };
+        match self {
+            ValueLocation::Absent => next,
+            ValueLocation::List(values) if is_single(&next) => {
+                ValueLocation::List(values.into_iter().chain([next]).collect())
+            }
+            first if is_single(&first) && is_single(&next) => ValueLocation::List([first, next].into()),
+            _ => ValueLocation::Text,
         }
     }
 

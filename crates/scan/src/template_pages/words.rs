@@ -618,8 +618,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The distinct spans of all templates. The answer for a template with too many variables in its spans becomes
-    /// maybe.
+    /// The distinct spans of all templates. A template with too many variables in its spans becomes undecided.
     fn template_spans(
         &self,
         column: u32,

@@ -1,13 +1,13 @@
 //! Stored results of finished searches (for `loadjob`) and the search log (for `history`), in files below `dispatch` of
 //! the data directory.
 //!
-//! Every search gets a folder with its name, so that two processes never use the same name. The folder of a finished
-//! search contains its rows (`results.arrow`: Arrow IPC streams, a new one whenever the columns change) and its outcome
-//! (`facts.json`, which is written last: a folder without it holds no result). A result has a lifetime. Beyond
-//! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest results are removed first, except those of clients' jobs,
-//! which have limits of their own. If the folder cannot be written, nothing is stored. Files that the `dump` command
-//! writes are in the subfolder `dump` of the search's folder, whether or not its result is stored, and are kept for
-//! [`ABANDONED_AFTER_S`].
+//! A search gets a folder with its name when it starts, so that two processes never use the same name; in a server, it
+//! gets one only when its result is written. The folder of a finished search contains its rows (`results.arrow`: Arrow
+//! IPC streams, a new one whenever the columns change) and its outcome (`facts.json`, which is written last: a folder
+//! without it holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest
+//! results are removed first, except those of clients' jobs, which have limits of their own. If the folder cannot be
+//! written, nothing is stored. Files that the `dump` command writes are in the subfolder `dump` of the search's folder,
+//! whether or not its result is stored, and are kept for [`ABANDONED_AFTER_S`].
 //!
 //! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 
@@ -260,7 +260,7 @@ impl JobStore {
         std::fs::create_dir(self.folder.join(sid))
     }
 
-    /// Writes results in memory to files.
+    /// Writes the results that are held in memory to files.
     fn flush_cached(&self) {
         for job in self.recent.iter().flat_map(RecentJobs::take_all).filter(|job| self.is_current(&job.facts)) {
             let has_folder = self.folder.join(&job.sid).is_dir() || self.create_folder(&job.sid).is_ok();

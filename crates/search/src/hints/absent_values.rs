@@ -197,7 +197,8 @@ pub(super) fn missing_value_notes(
     wrong.collect()
 }
 
-/// A note on a `where` that keeps no row because the values in the events differ in case.
+/// A note on a `where` that keeps no row because the values in the events differ in case or are spelt slightly
+/// differently.
 pub(super) fn case_mismatch_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],

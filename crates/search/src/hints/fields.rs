@@ -13,7 +13,7 @@ use super::probe::{DynProbes, any_value_condition, find_index_with_field, list_f
 const SOURCETYPES_MAX: usize = 8;
 /// Fields that every event has.
 const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
-/// Names of fields that every event has, and names that are no fields.
+/// Names that get no notes: default fields, which any event may have, and names that are no fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
 /// Prefixes of names like those in [`DEFAULT_FIELDS`].
@@ -164,7 +164,7 @@ fn is_searched(index: &str, commands: &[Stage]) -> bool {
     asked.iter().any(|asked| asked.text == index) || (asked.is_empty() && mentions_field(commands, "index"))
 }
 
-/// Whether every event has a field of this name, or the name is no field.
+/// Whether a name gets no notes, because it is a default field or no field at all.
 fn is_default(name: &str) -> bool {
     DEFAULT_FIELDS.contains(&name) || DEFAULT_PREFIXES.iter().any(|begin| name.starts_with(begin))
 }

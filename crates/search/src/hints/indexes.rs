@@ -11,7 +11,7 @@ use super::probe::{DynProbes, HintRow, Probes, any_value_condition, event_counts
 
 /// Condition for the indexes that a role searches by default.
 pub(super) const DEFAULT_INDEXES: &str = "*";
-/// Search that counts the events of the indexes read if a search names none.
+/// Search that counts the events of the indexes that a search reads if it names none.
 pub(super) const DEFAULT_INDEXES_COUNT: &str = "| tstats count WHERE earliest=0 latest=+100y";
 /// Condition for all indexes that are not internal.
 const ALL_INDEXES: &str = "index=*";

@@ -54,7 +54,7 @@ pub(super) fn outside_range_notes(
         let remark = Diagnostic::warning("no event that the search selects lies in its time range", place);
         return Some(remark.with_hint(format!("the newest one outside it is from {newest}: change {where_from}")));
     }
-    // Earlier events are not covered, because `earliest` cannot express times before 1970.
+    // Events before 1970 are not covered, because `earliest` cannot express such times.
     let all = ask.rows(&format!(
         "| tstats count min(_time) AS first max(_time) AS last WHERE {scope} earliest=1 latest=\"{LATEST_ALL}\" \
          | eval first=strftime(first, \"{TIME_FORMAT}\"), last=strftime(last, \"{TIME_FORMAT}\")"

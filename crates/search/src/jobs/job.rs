@@ -77,7 +77,7 @@ pub struct JobStatus {
     pub state: JobState,
     /// Error that ended the job, if it failed.
     pub failure: Option<String>,
-    /// Messages of the search so far.
+    /// Messages for the user; before the job has ended, only those of the job itself and not those of its search.
     pub messages: Vec<String>,
     /// Hints on why the search probably found nothing; empty before the job has ended.
     pub hints: Vec<String>,

@@ -119,9 +119,9 @@ pub struct Jobs {
     clock: SharedClock,
     /// Jobs started by this server, and the jobs of earlier servers.
     jobs: Mutex<BTreeMap<String, Arc<SearchJob>>>,
-    /// Names of jobs that have a folder but are not yet in `known`. Folders of jobs are created and removed under this
+    /// Names of jobs that have a folder but are not yet in `jobs`. Folders of jobs are created and removed under this
     /// lock, so that a job never mistakes the folder of another job of its name for its own. Lock order: this lock is
-    /// taken before that of `known`.
+    /// taken before that of `jobs`.
     beginning: Mutex<BTreeSet<String>>,
 }
 

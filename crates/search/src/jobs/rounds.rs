@@ -1,9 +1,9 @@
 //! Jobs of real-time searches: the search is rerun, each time over the current window.
 //!
 //! Each run is a *round*, and its rows replace those of the previous round. Sealed data does not change, so most of a
-//! round is answered from cached partial states. Rounds take at most half of the time, because the pause after a round
-//! is as long as the round itself, up to [`PAUSE_MAX_NS`]. Finalising keeps the rows of the last complete round as the
-//! result.
+//! round is answered from cached partial states. The pause after a round is as long as the round itself, so that rounds
+//! take at most half of the time, but at most [`PAUSE_MAX_NS`], so that slow rounds take more. Finalising keeps the
+//! rows of the last complete round as the result.
 //!
 //! Not here: the meaning of a window ([`crate::real_time`]).
 
@@ -32,7 +32,7 @@ const PAUSE_MIN_NS: i64 = 300_000_000;
 /// Maximum pause between two rounds.
 const PAUSE_MAX_NS: i64 = 10_000_000_000;
 
-/// The pause after a round: as long as the round took, so that rounds take at most half of the time.
+/// The pause after a round: as long as the round took, within the limits.
 pub(crate) fn pause_after(took_ns: i64) -> Duration {
     Duration::from_nanos(took_ns.clamp(PAUSE_MIN_NS, PAUSE_MAX_NS).unsigned_abs())
 }

@@ -62,7 +62,7 @@ pub struct FieldSummary {
 pub struct FieldValue {
     /// The value.
     pub value: String,
-    /// Number of rows that have the value.
+    /// Number of occurrences of the value.
     pub count: u64,
 }
 

@@ -206,7 +206,7 @@ pub(crate) static KINDS: &[ObjectKind] = &[
 ];
 
 impl ObjectKind {
-    /// The kind with this word or alias.
+    /// The kind with this word; aliases have been resolved before.
     pub(super) fn of(word: &str) -> Option<&'static ObjectKind> {
         KINDS.iter().find(|kind| kind.word == word)
     }

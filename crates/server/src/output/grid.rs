@@ -129,7 +129,7 @@ impl Grid {
         )
     }
 
-    /// Writes the rows; `dress` may colour a line of a cell; it gets the number of the column.
+    /// Writes the rows. `dress` receives the number of a column and a line of a cell, and may colour the line.
     pub(crate) fn write_rows(
         &self,
         fit: &ColumnWidths,

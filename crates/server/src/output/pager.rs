@@ -1,4 +1,5 @@
-//! Output of `quarry search` and `quarry help`: standard output, through a pager if it exceeds a terminal's screen.
+//! Output that may be long, as of `quarry search` and `quarry help`: standard output, through a pager if it exceeds a
+//! terminal's screen.
 //!
 //! Output is buffered until it exceeds the screen; then `$PAGER` (or `less -RFX`) is started and receives all output.
 //! If no pager can be started, the output is written directly.

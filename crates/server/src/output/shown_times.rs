@@ -1,5 +1,5 @@
-//! Times on a terminal: shown in milliseconds, so that times of different precision are aligned. Files and programs
-//! receive all digits.
+//! Times on a terminal are truncated to milliseconds, because more digits are rarely of interest to a reader. Files and
+//! programs receive all digits.
 
 use std::borrow::Cow;
 

@@ -25,7 +25,7 @@ const NAMES_BYTES_MAX: usize = 300;
 /// State shared by the parts of a table.
 #[derive(Debug, Default)]
 pub(super) struct TableParts {
-    /// Column widths on a terminal, the same for all parts.
+    /// Column widths of the last part on a terminal; those of a later part are at least as wide.
     fit: Option<ColumnWidths>,
     /// Names of the columns that do not fit.
     left_out: Vec<String>,
@@ -116,7 +116,7 @@ impl TableParts {
     }
 }
 
-/// Formats the fields of an event whose text was removed as `name=value`.
+/// Formats as `name=value` the fields of an event whose text was removed.
 fn format_pairs(row: Row<'_>) -> String {
     let mut text = String::new();
     for (name, cell) in row.cells().filter(|(name, cell)| is_pair(name, cell)) {
@@ -132,8 +132,8 @@ fn is_pair(name: &str, cell: &Cell<'_>) -> bool {
     is_shown(name) && name != "_time" && !matches!(cell, Cell::Null)
 }
 
-/// Writes each event as `time  text`. A row without a time has only the text, and an event without a text has its
-/// fields instead.
+/// Writes each event as `time  text`; an event without a text has its fields instead. Of rows that are not events, only
+/// the text is written.
 fn write_events(
     result: &ResultTable,
     style: OutputStyle,

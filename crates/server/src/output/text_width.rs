@@ -85,10 +85,11 @@ pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
 /// Characters after which a word longer than a line may be broken, as in names of classes, paths, addresses and
 /// queries.
 const BREAK_CHARS: &[char] = &['.', '/', ':', ',', ';', '=', '&', '?', '|', '(', ')', '[', ']', '{', '}', '-', '_'];
-/// Minimum width of lines in which words are broken at joints; narrower lines would hold too little text.
+/// Minimum width of lines in which words are broken at [`BREAK_CHARS`]; narrower lines would hold too little text.
 const BREAK_COLUMNS_MIN: usize = 20;
 
-/// Position at which to break a word at the end of a line: after a joint in the last third, else at the end.
+/// Position at which to break a word at the end of a line: after the last of [`BREAK_CHARS`] if it is in the last
+/// third, else at the end.
 fn break_position(line: &str, columns: usize) -> usize {
     let joint = line.char_indices().rfind(|(_, c)| BREAK_CHARS.contains(c)).map(|(at, c)| at + c.len_utf8());
     joint.filter(|&at| columns >= BREAK_COLUMNS_MIN && at > line.len() * 2 / 3).unwrap_or(line.len())

@@ -1,9 +1,9 @@
 //! `quarry bench s3`: measures an object store with the operations of a node.
 //!
-//! Each operation is a phase: the requested number of threads call the store repeatedly until the time has passed.
-//! Every thread uses one endpoint, so that endpoints can be compared. The report follows
-//! [warp](https://github.com/minio/warp): requests and bytes per second, latency percentiles, and the slowest, median
-//! and fastest second, per endpoint and in total.
+//! Each operation is a phase: the requested number of threads call the store repeatedly until the time has passed, or,
+//! in `delete`, until all objects are deleted. Every thread uses one endpoint, so that endpoints can be compared. The
+//! report follows [warp](https://github.com/minio/warp): requests and bytes per second, latency percentiles, and the
+//! slowest, median and fastest second, per endpoint and in total.
 //!
 //! Requests are those of the node itself: objects carry block checksums, and a `get` reads an object's end before the
 //! rest, so it takes two requests, while a plain client needs one.
@@ -25,7 +25,7 @@ use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::{bucket, data_directory};
 
-/// Maximum requests recorded per thread; reaching it ends the phase.
+/// Maximum requests recorded per thread; a thread that reaches it stops.
 const SAMPLES_MAX: usize = 1 << 20;
 /// Maximum objects a thread puts.
 const OBJECTS_MAX: usize = 1 << 20;

@@ -8,7 +8,7 @@ use crate::support::{Place, lines, wait_until};
 
 const JOBS: &str = "/services/search/jobs";
 
-/// Status and body of an answer that is not chunked.
+/// Status and body of an answer, which may be chunked.
 fn parts(answer: &str) -> (&str, String) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap();

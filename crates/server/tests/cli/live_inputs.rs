@@ -81,7 +81,7 @@ fn watched_files_and_programs_follow_changes_of_their_inputs() {
     found(&place, 3, "index=* | table _raw");
     place.run(&["remove", "monitor", &log]).expect_success();
     place.write("a.log", lines(0..5));
-    // It is no longer watched: another input reads what came since into another index, and nothing else does.
+    // The file is no longer watched: only the new input reads it, into another index.
     place.run(&["add", "monitor", &log, "-index", "next", "-sourcetype", "generic_single_line"]).expect_success();
     assert_eq!(found(&place, 8, "index=* | stats count by index"), ["next,5", "web,3"]);
     let folder = place.data().join("etc/apps/search/bin");

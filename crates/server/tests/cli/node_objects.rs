@@ -92,7 +92,7 @@ fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
             let about = format!("{kind} with a server: {has_server}");
             let added = place.run(&["add", kind, name, option, value]);
             assert_eq!((added.code, added.err.contains("added")), (0, true), "{about}: {added:?}");
-            // A running server carries out changes of its inputs; what forwards is another process.
+            // A running server applies changes of its inputs at once; forwarding is done by another process.
             let waits = *conf == "outputs" || *conf == "inputs" && !has_server;
             assert_eq!(added.err.contains("next start"), waits, "{about}: {}", added.err);
             let file =
@@ -142,7 +142,7 @@ fn paths_are_absolute_and_a_missing_one_is_reported() {
     assert!(listed.contains(&log), "{listed}");
     let server = Server::start(&place);
     assert!(wait_until(|| place.run(&["search", "* | stats count", "-o", "csv"]).expect_success() == "count\n3\n"));
-    // With or without a slash.
+    // A folder is found with or without a slash at its end.
     for (typed, meant) in [("watched/", "watched"), ("watched", "watched/")] {
         place.run(&["add", "monitor", typed]).expect_success();
         let removed = place.run(&["remove", "monitor", meant]);

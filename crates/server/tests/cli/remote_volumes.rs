@@ -188,7 +188,7 @@ fn buckets_are_stored_on_another_file_system() {
     assert!(folder.path().join("main").is_dir());
 }
 
-/// Replaces indexes.conf of a data directory.
+/// Replaces a text in indexes.conf of a data directory.
 fn configure(place: &Place, from: &str, to: &str) {
     let conf = place.data().join("etc/system/local/indexes.conf");
     let text = std::fs::read_to_string(&conf).unwrap();

@@ -95,7 +95,7 @@ pub(crate) fn begin(place: &Place, path: &str, body: &str) -> TcpStream {
     send(place, "POST", path, &format!("Bearer {}", run["token"].as_str().unwrap()), body)
 }
 
-/// Sends a request and returns status line and body.
+/// Sends a request and returns the whole answer.
 pub(crate) fn ask(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> String {
     let mut stream = send(place, method, path, authorization, body);
     let mut answer = String::new();

@@ -39,7 +39,7 @@ fn tokens_authenticate_their_user_until_removed() {
     assert_eq!(status(&ask(&place, "POST", "/services/messages", &token, "name=n&value=v")), "201");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &eva, "")), "401", "other roles end sessions, not tokens");
     let own = key(&place, "eva");
-    // A user may create and see only some users' tokens.
+    // Without further capabilities, a user may create and see only tokens of their own.
     let refused = ask(&place, "POST", TOKENS, &own, "name=admin&audience=x");
     assert!(status(&refused) == "403" && refused.contains("edit_tokens_own"), "{refused}");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &norole, "")), "403");

@@ -38,8 +38,8 @@ pub fn depends_only_on_event(condition: &SearchExpr) -> bool {
     }
 }
 
-/// Whether a time format is known to include day, month and year, so that the parsed time does not depend on today's
-/// date.
+/// Whether a time format is known to include an epoch, or year and day, so that the parsed time does not depend on
+/// today's date (if only the month is missing, the time is null).
 fn names_whole_day(format: Option<&Expr>) -> bool {
     let Some(Expr { kind: ExprKind::Text(format), .. }) = format else { return false };
     let names = |directives: &[&str]| directives.iter().any(|directive| format.contains(directive));

@@ -18,7 +18,7 @@ pub struct SearchedText {
 }
 
 /// The texts that the searches of a pipeline look for: words, phrases and field values, except those under NOT and
-/// values of metadata fields.
+/// values of metadata fields, event types, tags and internal fields.
 pub fn highlighted_texts(commands: &[Stage]) -> Vec<SearchedText> {
     let mut found = Vec::new();
     for stage in commands {

@@ -10,7 +10,7 @@ use crate::functions::StatsFunction;
 pub struct Aggregate {
     /// Function.
     pub function: StatsFunction,
-    /// Argument; `None` for a bare `count`.
+    /// Argument; [`AggregateArg::Rows`] for a bare `count`.
     pub arg: AggregateArg,
     /// Output name: the `AS` name, or the text as written, e.g. `sum(bytes)`, `count`, `count(eval(x>1))`.
     pub name: String,

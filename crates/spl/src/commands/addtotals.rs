@@ -13,9 +13,9 @@ const OPTIONS: OptionNames =
 /// `addtotals` and `addcoltotals`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AddTotalsCommand {
-    /// `row=`: adds a field with the sum of each row.
+    /// `row=`: whether a field with the sum of each row is added.
     pub row: bool,
-    /// `col=`: adds a row with the sums of columns.
+    /// `col=`: whether a row with the sums of columns is added.
     pub column: bool,
     /// `fieldname=Total`: field with the sum of a row.
     pub field_name: String,

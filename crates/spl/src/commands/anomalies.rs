@@ -31,9 +31,9 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct AnomaliesCommand {
     /// `threshold=0.01`: rows less unexpected than this are dropped.
     pub threshold: f64,
-    /// `labelonly=f`: every row stays.
+    /// `labelonly=f`: whether every row is kept.
     pub label_only: bool,
-    /// `normalize=t`: all numbers count as equal.
+    /// `normalize=t`: whether all numbers count as equal.
     pub normalizes: bool,
     /// `maxvalues=100`: number of preceding rows compared.
     pub window: usize,

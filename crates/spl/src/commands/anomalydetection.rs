@@ -32,7 +32,7 @@ pub struct HistogramDetection {
     pub action: AnomalyAction,
     /// `pthresh=`: probability below which a row is anomalous; estimated if absent.
     pub threshold: Option<f64>,
-    /// `cutoff=t`: reports few anomalies rather than many.
+    /// `cutoff=t`: whether few anomalies are reported rather than many.
     pub cutoff: bool,
     /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,

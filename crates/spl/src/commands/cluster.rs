@@ -27,7 +27,7 @@ pub struct ClusterCommand {
     pub label_field: String,
     /// `field=_raw`: field with the text.
     pub field: String,
-    /// `labelonly=f`: keeps every row and adds a label.
+    /// `labelonly=f`: whether every row is kept, rather than one row of each cluster.
     pub label_only: bool,
     /// `match=termlist`: similarity measure.
     pub matching: ClusterMatch,
@@ -36,11 +36,11 @@ pub struct ClusterCommand {
 /// Similarity measure of `cluster`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterMatch {
-    /// Events with the same words in the same order.
+    /// Compares words position by position.
     TermList,
-    /// Events with the same set of words.
+    /// Compares sets of words.
     TermSet,
-    /// Events with the same set of three-character sequences.
+    /// Compares sets of three-character sequences.
     NGramSet,
 }
 

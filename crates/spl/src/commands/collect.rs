@@ -49,9 +49,9 @@ pub struct CollectCommand {
     pub add_info: bool,
     /// `timeformat=`: format of the prepended time.
     pub time_format: Option<String>,
-    /// `output_format=hec`: fields as a JSON object.
+    /// `output_format=hec`: whether events contain their fields as a JSON object.
     pub as_json: bool,
-    /// `testmode=f`: shows the events without storing them.
+    /// `testmode=f`: whether the events are shown without being stored.
     pub test_mode: bool,
 }
 

@@ -96,7 +96,7 @@ fn most_frequent(make: NodeBuilder, limits: [(&str, &str, u32); 2], commands: &m
     );
 }
 
-/// Parses the share of values to cover, which has no effect: all values are shown.
+/// Checks the share of values to cover: only 1, which means all values, is supported.
 fn parse_cover_share(option: &OptionArg) -> ParseResult<()> {
     let share: f64 = option.number()?;
     if !(0.0..=1.0).contains(&share) {

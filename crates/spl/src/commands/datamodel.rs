@@ -22,7 +22,7 @@ pub struct DataModelCommand {
     pub name: Option<DataModelName>,
     /// Output of the command.
     pub mode: DataModelMode,
-    /// `strict_fields=t`: keep only fields of the model.
+    /// `strict_fields=t`: whether only fields of the model are kept.
     pub strict_fields: bool,
     /// Fields that `pivot` names, each with its position; the object must have them.
     pub required: Vec<(String, Span)>,

@@ -15,7 +15,7 @@ const OPTIONS: OptionNames = OptionNames {
 /// `dbinspect`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DbInspectCommand {
-    /// `index=`; if empty, the default index.
+    /// `index=`; if empty, the default indexes.
     pub indexes: Vec<String>,
     /// `timeformat=%m/%d/%Y:%H:%M:%S`: format of times.
     pub time_format: String,

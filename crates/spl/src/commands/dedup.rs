@@ -18,9 +18,9 @@ pub struct DedupCommand {
     pub count: usize,
     /// Fields of the combination.
     pub fields: Vec<FieldPattern>,
-    /// `keepevents=f`: keep duplicate rows, but clear their fields.
+    /// `keepevents=f`: whether duplicate rows are kept, with these fields cleared.
     pub keep_events: bool,
-    /// `keepempty=f`: keep rows that lack a field.
+    /// `keepempty=f`: whether rows that lack a field are kept.
     pub keep_empty: bool,
     /// `consecutive=f`: whether only consecutive duplicates are dropped.
     pub consecutive: bool,

@@ -30,7 +30,7 @@ pub struct ExtractCommand {
     pub limit: usize,
     /// `maxchars=10240`: maximum characters read per row.
     pub chars_max: usize,
-    /// `clean_keys=t`: replaces characters other than letters and digits in names by `_`.
+    /// `clean_keys=t`: whether characters of names other than letters and digits become `_`.
     pub clean_keys: bool,
     /// `mv_add=f`: whether a repeated name adds a value.
     pub adds_values: bool,

@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-/// Maximum number of clusters, and of different cluster counts tried.
+/// Maximum number of clusters, and maximum difference between the bounds of a range of numbers to try.
 const CLUSTERS_MAX: usize = 1_000;
 const CLUSTER_COUNTS_MAX: usize = 100;
 

@@ -23,7 +23,7 @@ pub struct LoadJobCommand {
     pub span: Span,
     /// `artifact_offset=0`: number of runs of a saved search to go back.
     pub offset: usize,
-    /// `events=f`: loads the events of the search instead of its result.
+    /// `events=f`: whether the events of the search are loaded instead of its result.
     pub events: bool,
 }
 

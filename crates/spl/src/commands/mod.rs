@@ -220,7 +220,8 @@ pub(crate) trait Semantics {
         declared
     }
 
-    /// The name as written. Overridden by commands whose aliases require other capabilities or are named in errors.
+    /// The name in messages: by default the main name; the name as written for commands whose aliases require other
+    /// capabilities or are named in errors.
     fn name<'a>(&'a self, declared: &'a str) -> &'a str {
         declared
     }
@@ -328,7 +329,7 @@ pub enum Beginning<'a> {
         /// Whether it reads only index-time fields of events.
         is_indexed: bool,
     },
-    /// One row without fields.
+    /// One row with only `_time`.
     EmptyRow,
     /// Rows that are not events; no rows if the command only processes those of other commands.
     Rows,
@@ -362,7 +363,7 @@ impl CreatedFields {
         Some(CreatedFields::default())
     }
 
-    /// The command creates these fields and keeps all others; `None` if one of them is a pattern.
+    /// The command creates these fields and keeps all others; `None` if one of them is not a plain name.
     pub(crate) fn adding<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         (!names.iter().any(|name| name.contains(['*', '{', '$'])))
@@ -398,7 +399,7 @@ impl CreatedFields {
     }
 }
 
-/// Whether a name or pattern matches a field; `*` alone does not select internal fields.
+/// Whether a name or pattern matches a field; only patterns that begin with `_` match internal fields.
 fn matches_field(pattern: &str, name: &str) -> bool {
     matches_pattern(pattern, name) && (pattern.starts_with('_') || !name.starts_with('_'))
 }

@@ -17,11 +17,11 @@ const OPTIONS: OptionNames = OptionNames {
 /// `multikv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MultiKvCommand {
-    /// `copyattrs=t`: rows keep the fields of their event.
+    /// `copyattrs=t`: whether rows keep the fields of their event.
     pub copies_fields: bool,
     /// `fields`: columns that become fields; if empty, all.
     pub fields: Vec<String>,
-    /// `filter`: rows without any of these texts are dropped.
+    /// `filter`: rows that contain none of these texts are dropped, unless the list is empty.
     pub filter: Vec<String>,
     /// `forceheader=`: line number of the header, from 1, not counting blank lines.
     pub header_line: Option<usize>,

@@ -1,4 +1,4 @@
-//! `relevancy`: the share of each text that consists of the search's words.
+//! `relevancy`: how relevant each text is to the words of the search.
 
 use serde::{Deserialize, Serialize};
 

@@ -23,7 +23,7 @@ pub struct RestCommand {
     pub span: Span,
     /// `count=0`: maximum entries; 0 for all.
     pub count: usize,
-    /// `search=`: a text that entries contain.
+    /// `search=`: words or `name=value` conditions that entries must match.
     pub search: Option<String>,
     /// `f=`: fields that are kept; if empty, all.
     pub fields: Vec<String>,
@@ -31,7 +31,7 @@ pub struct RestCommand {
     pub strict: bool,
     /// `splunk_server=`: names of the nodes to query, with `*`; empty for this one.
     pub servers: Vec<String>,
-    /// `report_as=text`: returns the response as one text instead of its entries.
+    /// `report_as=text`: whether the response is returned as one text instead of its entries.
     pub as_text: bool,
 }
 

@@ -100,13 +100,14 @@ impl Semantics for SortCommand {
     }
 }
 
-/// Whether a name is a direction in a form other than `desc` and `d`.
+/// Whether a name is the word for a direction, in any case.
 fn is_direction(name: &str) -> bool {
     ["asc", "ascending", "desc", "descending"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
 impl Parser<'_> {
-    /// Parses sort keys up to the end of the command; also returns whether a trailing `desc` reverses the order.
+    /// Parses sort keys up to an option or the end of the command; also returns whether a trailing `d` or `desc`
+    /// reverses the order.
     ///
     /// A sign joined to a field applies to that field; a separate sign applies to the fields after it.
     pub(crate) fn sort_keys(&mut self, command: &str) -> ParseResult<(Vec<SortKey>, bool)> {

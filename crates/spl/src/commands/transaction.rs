@@ -54,7 +54,7 @@ pub struct TransactionCommand {
     pub ends_with: Option<EventTest>,
     /// `connected=t`: whether an event must share a value with the transaction to join it.
     pub connected: bool,
-    /// `unifyends=t`.
+    /// `unifyends=t`: accepted without effect.
     pub unify_ends: bool,
     /// `keeporphans=f`: whether events without a transaction are shown.
     pub keep_orphans: bool,

@@ -45,7 +45,7 @@ pub struct TstatsCommand {
     pub time: TimeModifiers,
     /// `by`.
     pub by: Vec<TstatsSplit>,
-    /// `prestats=f`: leaves the aggregates to the next reporting command.
+    /// `prestats=f`: whether the aggregates are left to the next reporting command.
     pub prestats: bool,
     /// `append=f`: whether rows are added to the previous ones.
     pub append: bool,
@@ -238,7 +238,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Position of the word BY that ends a condition, or the end of the command.
+    /// Position of the word BY, or of the option, that ends a condition; otherwise the end of the command.
     fn split_clause(&self, options: &[&str]) -> usize {
         let bytes = self.text.as_bytes();
         let (mut at, mut open) = (self.pos, 0usize);

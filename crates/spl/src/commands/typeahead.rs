@@ -78,7 +78,7 @@ pub struct TypeAheadScope {
 }
 
 impl TypeAheadCommand {
-    /// Returns at most `count` suggestions for a prefix.
+    /// A command that returns at most `count` suggestions for a prefix.
     pub fn new(
         make: NodeBuilder,
         prefix: &str,

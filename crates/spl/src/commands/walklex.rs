@@ -159,14 +159,14 @@ pub(super) fn all_matches(make: NodeBuilder, pattern: &str) -> ParseResult<Comma
     Ok(RexCommand::Extract(RexExtraction { max_match: 0, ..extraction }).into())
 }
 
-/// The content of a regular expression's character class that contains the ASCII characters for which `holds` is
-/// true.
+/// The content of a regular expression's character class that contains all white space and the printable ASCII
+/// characters for which `holds` is true.
 pub(super) fn char_class(holds: impl Fn(u8) -> bool) -> String {
     let marks = (b' '..=b'~').filter(|byte| holds(*byte) && !byte.is_ascii_whitespace());
     format!("\\s{}", marks.map(|byte| format!("\\{}", char::from(byte))).collect::<String>())
 }
 
-/// Converts a pattern with `*` to a `like` pattern.
+/// Converts a pattern with `*` to a `like` pattern in lower case.
 pub(super) fn to_like_pattern(pattern: &str) -> String {
     let escaped = pattern.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     escaped.replace('*', "%")

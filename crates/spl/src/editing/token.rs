@@ -86,7 +86,7 @@ pub struct Token {
     pub command: Option<Span>,
 }
 
-/// Words that separate arguments.
+/// Words that separate arguments or join conditions.
 const KEYWORDS: [&str; 20] = [
     "against",
     "and",
@@ -249,7 +249,7 @@ impl Lexer<'_> {
     }
 
     /// Whether a stage's first word is a command. After a pipe it always is; elsewhere only `search` is one, and in
-    /// brackets any command.
+    /// brackets any command, unless a comparison operator follows.
     fn begins_command(&self, word: &str, length: usize) -> bool {
         let stage = self.stage();
         let after = self.rest()[length..].trim_start();

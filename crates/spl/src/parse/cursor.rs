@@ -1,6 +1,6 @@
 //! The parser's cursor in the text, and the smallest units: blanks, words, quotes, names, lists.
 //!
-//! Every reader leaves the cursor unchanged when it returns `None`. Errors are [`Diagnostic`]s passed up with `?` to
+//! A reader that returns `None` has skipped at most blanks and commas. Errors are [`Diagnostic`]s passed up with `?` to
 //! the current command, which is then dropped; lesser errors are recorded, and parsing continues.
 
 use std::collections::BTreeSet;
@@ -164,7 +164,7 @@ impl<'t> Parser<'t> {
         self.rest().chars().nth(1)
     }
 
-    /// Position of the next character, or of the last if none is left.
+    /// Position of the next character; an empty span at the end of the command.
     pub(crate) fn here(&self) -> Span {
         let length = self.peek().map_or(0, char::len_utf8);
         Span { start: self.pos, end: self.pos + length }
@@ -301,7 +301,7 @@ impl<'t> Parser<'t> {
         Some(Word { text: inner[..length].to_owned(), quoted: true, span: Span { start, end: self.pos } })
     }
 
-    /// Reads a field name in a list: quoted, or up to a blank or comma outside parentheses.
+    /// Reads a field name in a list: quoted, or up to a blank, comma, bracket, `|` or quote outside parentheses.
     pub(crate) fn field_word(&mut self) -> Option<Word> {
         let place = self.pos;
         self.skip_blank();

@@ -121,7 +121,7 @@ impl Parser<'_> {
         Ok(OptionArg { name, value, name_span, value_span: self.since(value_start) })
     }
 
-    /// An unquoted value: up to the next blank, or to a comma after its first character.
+    /// An unquoted value: up to the next blank, bracket or `|`, or to a comma after its first character.
     fn bare_value(&mut self) -> String {
         let rest = self.rest();
         let length = rest

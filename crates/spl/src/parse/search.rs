@@ -36,7 +36,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// Parses a condition in parentheses, with nothing after it.
+    /// Parses a condition in parentheses and stops after the closing one.
     pub(crate) fn search_in_parentheses(&mut self) -> ParseResult<SearchExpr> {
         self.expect('(', "before the condition")?;
         self.parse_nested(|parser| {
@@ -78,7 +78,7 @@ impl Parser<'_> {
         Ok(if negated { SearchExpr::Not(Box::new(expr)) } else { expr })
     }
 
-    /// Reads an upper-case operator if it is next as a whole word.
+    /// Reads an upper-case operator if it is next as a whole word; before `=`, `<` or `>`, the word is a field.
     fn eat_operator(&mut self, operator: &str) -> bool {
         let start = self.pos;
         self.skip_separators();

@@ -198,7 +198,7 @@ impl Parser<'_> {
         self.text[..self.pos].rfind(['|', '[']).map_or(0, |at| at + 1)
     }
 
-    /// Whether a search without leading `|` starts with a command name.
+    /// Whether a search without leading `|` starts with a command name. Outside of subsearches, only `search` is one.
     fn at_command(&mut self) -> bool {
         let name = self.peek_name().to_ascii_lowercase();
         let rest = &self.rest()[name.len().min(self.rest().len())..];
@@ -228,7 +228,7 @@ impl Parser<'_> {
         !is_call && !in_list && !is_compared
     }
 
-    /// Warns of a search for the word `makeresults` if the command was meant.
+    /// Warns of a search for a word such as `makeresults` if the command was probably meant.
     fn warn_missing_pipe(&mut self) {
         let name = self.peek_name();
         if GENERATING.contains(&name) && !self.rest()[name.len()..].trim_start().starts_with(['=', '!']) {

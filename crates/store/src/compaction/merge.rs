@@ -23,10 +23,10 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
 
-/// Adds a slab to the new bucket.
+/// Function that adds a slab to the new bucket.
 pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), BucketError>;
 
-/// Reason why buckets were not merged. Nothing has changed.
+/// Reason for which buckets were not merged. The inputs are unchanged.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The store is stopping.
@@ -35,7 +35,7 @@ pub(crate) enum Failure {
     Transient(StoreError),
     /// A bucket was retired, or some of its events were deleted, in the meantime.
     Changed,
-    /// A bucket, given by number, cannot be read.
+    /// The bucket with this number cannot be read.
     Damaged(u64, Damage),
     /// A retry would fail the same way.
     Permanent(String),
@@ -87,7 +87,7 @@ fn stored_bytes(inputs: &[Arc<SealedBucket>]) -> u64 {
     inputs.iter().map(|bucket| bucket.row.stored_bytes()).sum()
 }
 
-/// Refuses a merge whose new objects would take the space that appends need, since the old objects are deleted only
+/// Refuses a merge whose new objects would take the space that appends need, because the old objects are deleted only
 /// later.
 fn check_free_space(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let path = data_dir::objects(&shared.options.dir);
@@ -272,7 +272,7 @@ fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
     origins
 }
 
-/// Puts both objects.
+/// Stores both objects of the new bucket and sets their sizes in `row`.
 fn put(shared: &Shared, row: &mut BucketRow, encoded: EncodedBucket, pace: &mut Pace<'_>) -> Result<(), Failure> {
     let blobs = shared.readers.blobs();
     for (name, bytes) in [(&row.object, &encoded.object), (&row.filter, &encoded.filter)] {
@@ -297,8 +297,8 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let live = BucketRow { state: BucketState::Live, ..row.clone() };
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
-    // After an error it is unknown whether the transaction was committed: the objects stay, and the next start resolves
-    // it.
+    // After an error it is unknown whether the transaction was committed: the objects stay, and the next start
+    // deletes those that the catalog does not need.
     if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
         delete_output(shared, row);
         return Err(Failure::Permanent("the catalog does not have all of them as live".to_owned()));

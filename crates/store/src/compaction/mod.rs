@@ -52,7 +52,8 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Waits until there is something to merge and nothing to seal; returns `false` when the store closes.
+/// Waits until there is something to merge, no slab waits to be sealed, and none has been sealed for a while; returns
+/// `false` when the store closes.
 fn wait_for_work(shared: &Shared) -> bool {
     let mut state = shared.state();
     loop {
@@ -82,7 +83,7 @@ fn remaining_quiet_time(shared: &Shared, state: &State) -> Duration {
     quiet.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(0)))
 }
 
-/// Whether there is something to merge and nothing to seal, which has priority.
+/// Whether there are buckets to merge and no slab waits to be sealed. Sealing has priority.
 pub(crate) fn is_due(shared: &Shared, state: &mut State) -> bool {
     !is_sealing(state) && !choose(shared, state, Request::Background).is_empty()
 }
@@ -91,7 +92,7 @@ fn is_sealing(state: &State) -> bool {
     state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)))
 }
 
-/// Lets others have the state before an examination of many buckets goes on.
+/// Releases the state to other threads before the examination of many buckets continues.
 fn release_briefly<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
     drop(state);
     std::thread::yield_now();
@@ -103,7 +104,8 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
     let not_compacted = std::mem::take(&mut state.not_compacted);
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
-        // A bucket that is only on its remote volume is rarely used, and would be fetched in small parts.
+        // Excludes buckets that are only on a remote volume: they are rarely used, and a merge would fetch them in
+        // small parts.
         let is_here = bucket.copies.is_local();
         is_here && !not_compacted.contains(&number) && shared.readers.faults.get(number).is_none()
     };
@@ -112,7 +114,8 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
     chosen
 }
 
-/// Runs one merge. A permanent failure is reported to the operator and not retried.
+/// Runs one merge and reports a failure to the operator. Buckets that are damaged or that failed permanently are not
+/// merged again.
 pub(crate) fn merge_and_report(
     shared: &Shared,
     inputs: Vec<Arc<SealedBucket>>,

@@ -42,7 +42,7 @@ impl<'a> Pace<'a> {
         Pace { shared, budget: None, since: shared.clock.elapsed_ns(), owed_ns: 0 }
     }
 
-    /// Ends a step that transferred `bytes`, and rests.
+    /// Ends a step that transferred `bytes`, and rests if enough rest has accumulated.
     pub(crate) fn step(&mut self, bytes: u64) -> Result<(), Stopped> {
         let worked = self.shared.clock.elapsed_ns().saturating_sub(self.since);
         if let Some(budget) = self.budget {

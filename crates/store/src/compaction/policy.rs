@@ -5,8 +5,8 @@
 //! enough of them. An event is therefore rewritten a logarithmic number of times, rather than once for every later
 //! bucket.
 //!
-//! A store may have a million buckets, and the policy is asked after every seal, under the lock that appends wait for.
-//! It therefore looks only where something has changed.
+//! A store may have a million buckets, and the policy runs after every seal, under the lock that appends wait for. It
+//! therefore examines only places where buckets have changed.
 //!
 //! If there is nothing to merge, buckets with deleted events are rewritten: in the background those with many deleted
 //! events, on request all of them.
@@ -21,17 +21,17 @@ use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 
-/// Buckets that are looked at in one go, while appends wait; many more than merge at once, so that each go gets
-/// further.
+/// Maximum number of buckets examined at a time, while appends wait; many more than one merge takes, so that every
+/// examination makes progress.
 const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 
-/// Minimum number of inputs of a merge on request.
+/// Minimum number of inputs of a merge, whatever its options.
 const INPUTS_MIN: usize = 2;
 
-/// A bucket is rewritten in the background if at least one of this many of its events is deleted.
+/// A bucket is rewritten in the background if at least one in this many of its events is deleted.
 const REWRITE_DIVISOR: u64 = 4;
 
-/// The origin of a merge request.
+/// Initiator of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// The background thread: only worthwhile merges.
@@ -40,9 +40,9 @@ pub(crate) enum Request {
     Explicit,
 }
 
-/// The next buckets to merge, in order of arrival; none if there is nothing to do. Only places where buckets have come,
-/// gone or changed since they were last examined are looked at, and if there are many, only some of them:
-/// [`has_unexamined`].
+/// The next buckets to merge, in order of arrival, or one bucket to rewrite; none if there is nothing to do. Examines
+/// only places where buckets were added, removed or changed since the last examination, and at most `EXAMINED_MAX`
+/// buckets. [`has_unexamined`] shows whether places remain.
 pub(crate) fn choose(
     state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
@@ -83,16 +83,16 @@ struct Examination<'a> {
     options: &'a CompactionOptions,
     request: Request,
     index: &'a str,
-    /// Buckets to look at before the examination pauses.
+    /// Number of buckets that may still be examined before a pause.
     left: &'a Cell<usize>,
 }
 
 impl<'a> Examination<'a> {
-    /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at
-    /// most as many buckets earlier as merge at once. Where the groups begin may differ from an examination of the
-    /// whole index, which finds other merges of the same kind.
+    /// The first merge at an unexamined place. A change affects only merges that include the changed place; they
+    /// begin at most one merge length (its maximum number of inputs) earlier. Groups may begin at other buckets than
+    /// in an examination of the whole index, so the merges found may differ.
     fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
-        // A merge that was found before and not done is found again.
+        // A merge that was found earlier but not carried out is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
         if let Some((due, Found::Merge(inputs))) = due {
             places.set_due(due);
@@ -116,19 +116,19 @@ impl<'a> Examination<'a> {
         Examined::Nothing
     }
 
-    /// First place to look at in order to examine a place.
+    /// Place at which the examination of `place` begins.
     fn examination_start(&self, place: u64) -> u64 {
         let most = self.options.merge_options(self.index).max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX);
         self.state.sealed.place_before(self.index, place, most)
     }
 
-    /// Looks at the buckets from `begin` on until the group at `through`, and those at the unexamined places after it,
-    /// have ended. Places that are far away are left.
+    /// Examines the buckets from `begin` on, up to the end of the group at `through` and of the groups at nearby
+    /// unexamined places after it. Places farther away are left for another call.
     fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
         let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);
         let mut group = new_group();
-        // Thawed buckets stay in their folder.
+        // Thawed buckets are not merged: they stay in their folder.
         let buckets =
             self.state.sealed.arrived_between(self.index, begin, u64::MAX).filter(|bucket| !bucket.row.thawed);
         for bucket in buckets {
@@ -164,11 +164,11 @@ impl<'a> Examination<'a> {
 enum Found {
     /// Buckets to be merged.
     Merge(Vec<Arc<SealedBucket>>),
-    /// Nothing in the whole index.
+    /// No merge in the rest of the index.
     Nothing,
-    /// Nothing before these unexamined places.
+    /// No merge before this range of unexamined places.
     NothingBefore((u64, u64)),
-    /// Nothing so far; the bucket at this place was not looked at.
+    /// No merge so far; the examination stopped before the bucket at this place.
     Paused(u64),
 }
 
@@ -202,7 +202,7 @@ struct Group<'a> {
     stored_bytes: u64,
     /// Smallest and largest `_time`.
     times: (i64, i64),
-    /// Time span of the input with the longest one.
+    /// Longest time span of an input.
     widest: i64,
 }
 
@@ -228,7 +228,7 @@ impl<'a> Group<'a> {
         let row = &bucket.row;
         let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
         let limit = i64::try_from(self.merge.max_merge_time_span_secs).unwrap_or(i64::MAX);
-        // An input with a longer time span already keeps its events that long.
+        // An input whose time span exceeds the limit keeps its events that long even without a merge.
         let widest = self.widest.max(span(row.time_min, row.time_max)).max(limit.saturating_mul(NS_PER_SEC));
         (self.request == Request::Explicit || last.row.level == row.level)
             && self.inputs.len() < self.merge.max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX)
@@ -498,12 +498,12 @@ mod tests {
         state.add_sealed(SealedBucket::new(row(3_001, 20)));
         let (merged, few) = choose(&mut state);
         assert!(merged == 0 && few <= 11, "{few}");
-        // Two places far from each other, and what was there need not have been merged.
+        // Two places far from each other, where buckets are removed without a merge.
         [1_000, 2_000, 2_001].into_iter().for_each(|number| state.sealed.remove(number));
         state.add_sealed(SealedBucket::new(row(3_002, 20)));
         let (merged, few) = choose(&mut state);
         assert!(merged == 0 && few <= 50, "{few}");
-        // Small ones in place of large ones merge.
+        // Small buckets in place of large ones are merged.
         for number in 500..506 {
             state.sealed.remove(number);
             state.add_sealed(SealedBucket::new(row(number, 5)));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, SlabSource, TARGET_SLAB_RAW_BYTES};
 use quarry_event::{EventBatch, Metadata, Page, TimeNs};
 use quarry_stdx::number::u32_of;
-/// Number of eighths of its limits from which a slab counts as full.
+/// A slab counts as full if it reaches this many eighths of one of its limits.
 const FULL_EIGHTHS: u64 = 6;
 
 /// Maximum content of a slab.
@@ -48,7 +48,7 @@ impl Regroup {
         Regroup { limits, current: limits, slabs: Vec::new(), closed: true }
     }
 
-    /// Announces the pages of another input slab, whose size is given.
+    /// Announces the pages of the next input slab, which has the given size.
     pub(crate) fn start_slab(&mut self, events: u64, raw_bytes: u64) {
         let is_full = events * 8 >= self.limits.events as u64 * FULL_EIGHTHS
             || raw_bytes * 8 >= self.limits.raw_bytes as u64 * FULL_EIGHTHS;
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// A page with the given texts; event times and index times are their lengths.
+    /// A page with the given texts; event times are their lengths, index times ten times as much.
     fn page(host: &str, texts: &[&str]) -> Page {
         let ends = texts.iter().scan(0, |end, text| {
             *end += text.len() as u32;
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Texts of each slab, after checking that the other columns match them.
+    /// Host and text of each event by slab, after checking that the other columns match the texts.
     fn slabs(slabs: &[Slab]) -> Vec<Vec<String>> {
         let texts = |slab: &Slab| -> Vec<String> {
             let source = slab.source();

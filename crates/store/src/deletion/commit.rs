@@ -69,7 +69,7 @@ impl Shared {
     }
 }
 
-/// The live buckets affected by a deletion, with all their deleted rows afterwards.
+/// The live buckets that a deletion changes, each with the set of all its rows that are deleted then.
 fn changed_buckets(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
     let with_live =
         deletion.rows_by_bucket().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(number)?, rows)));

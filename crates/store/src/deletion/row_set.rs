@@ -1,4 +1,4 @@
-//! A set of rows of one bucket, as bitmaps of 4,096 rows each.
+//! A set of rows of one bucket: one bitmap for each run of 4,096 rows.
 //!
 //! Empty runs take no memory, so a set takes about one bit for each row of its non-empty runs. An encoded run consists
 //! of its number and the shortest of three forms: all rows, a list, or a bitmap.

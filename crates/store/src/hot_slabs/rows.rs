@@ -94,7 +94,7 @@ impl SlabRows {
         );
     }
 
-    /// The facts of the page of these rows.
+    /// Facts about these rows, which belong to one page.
     pub(crate) fn facts(&self, rows: Range<usize>) -> PageFacts {
         assert!(!rows.is_empty(), "a page has rows");
         let events = &self.events;
@@ -112,7 +112,7 @@ impl SlabRows {
         PageFacts { info, codes }
     }
 
-    /// The requested columns of the page of these rows, without metadata.
+    /// These rows as a page with the requested columns; `metas` stays empty.
     pub(crate) fn page(&self, rows: Range<usize>, columns: PageColumns) -> Page {
         let events = &self.events;
         let mut out = Page {

@@ -1,4 +1,4 @@
-//! All hot slabs, by index and pipeline set, with their aggregates.
+//! All hot slabs, by index and pipeline set, with their total memory.
 //!
 //! There may be as many slabs as indexes, nearly all of them almost empty. The cost of operations done for each append
 //! or seal must not depend on the number of slabs.
@@ -30,7 +30,7 @@ impl HotSlabs {
         self.slabs.get(key)
     }
 
-    /// Adds a slab under a key that is not in use.
+    /// Adds a slab, in place of any other under this key.
     pub(crate) fn insert(&mut self, key: HotKey, slab: HotSlab) {
         drop(self.remove(&key));
         self.bytes += slab.memory_bytes();
@@ -87,8 +87,8 @@ impl HotSlabs {
         self.slabs.range(ends).map(|(_, slab)| slab.number())
     }
 
-    /// Keys of the largest slabs, which must be closed for the rest to take at most `bytes`. Of equally large slabs,
-    /// the one idle longest comes first.
+    /// Keys of the largest slabs: as many as must be closed so that the others take at most `bytes`. Of equally large
+    /// slabs, the one idle longest comes first.
     pub(crate) fn largest_above(&self, bytes: usize) -> Vec<HotKey> {
         let mut slabs: Vec<(&HotKey, &HotSlab)> = self.slabs.iter().collect();
         slabs.sort_by_key(|(_, slab)| (std::cmp::Reverse(slab.memory_bytes()), slab.appended_at));

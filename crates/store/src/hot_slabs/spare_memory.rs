@@ -48,7 +48,8 @@ impl SpareMemory {
     }
 
     /// Empty rows for a slab that begins with `first`. If that batch is large, the slab will probably be filled, so
-    /// room for `raw_bytes` is reserved at once to avoid moving it while it grows; otherwise it starts small.
+    /// room for `raw_bytes` is reserved at once to avoid moving the rows while they grow. Otherwise the rows start
+    /// small.
     pub(crate) fn take_slab(&self, first: &EventBatch, raw_bytes: usize) -> SlabRows {
         if first.raw.len() < BATCH_BYTES_MIN {
             return SlabRows::default();

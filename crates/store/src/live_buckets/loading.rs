@@ -1,8 +1,8 @@
 //! The live buckets of a store that starts, or of one index, while their rows are read from the catalog.
 //!
 //! If a store has many buckets, the rows of its largest indexes do not stay in memory: only their sums do, until
-//! something needs the rows ([`crate::index_rows`]). Sets are built at once, from lists: adding buckets to them one
-//! after the other takes longer, and leaves their nodes half empty.
+//! something needs the rows ([`crate::index_rows`]). Each set is built from a list in one step: adding buckets one
+//! after the other takes longer and leaves the nodes of the set half empty.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ pub(crate) struct Loading {
 /// Buckets of one index that were read so far.
 #[derive(Debug, Default)]
 struct LoadingIndex {
-    /// `None` if they are left in the catalog.
+    /// The buckets; `None` if their rows are left in the catalog.
     buckets: Option<Vec<Arc<SealedBucket>>>,
     sums: UnloadedIndex,
-    /// Whether one of the buckets is in motion.
+    /// Whether one of the buckets is in motion (`is_in_motion`).
     in_motion: bool,
 }
 
@@ -71,7 +71,8 @@ impl Loading {
             }
             self.rows -= index.buckets.take().map_or(0, |buckets| buckets.len());
         }
-        // The other indexes have buckets in motion; this is not tried again for every further row.
+        // All other indexes have buckets in motion. The limit is raised, so that this function is not called again
+        // for every further row.
         self.rows_max = self.rows_max.max(self.rows.saturating_mul(2));
     }
 
@@ -139,7 +140,7 @@ mod tests {
         (live, missing.into_iter().map(|index| index.to_string()).collect())
     }
 
-    /// Sets and sums, however they came about.
+    /// The sets and sums as text, to compare buckets that were loaded with buckets that were added.
     fn contents(live: &LiveBuckets) -> String {
         let numbers: Vec<u64> = live.buckets.keys().copied().collect();
         format!("{numbers:?} {:?} {:?} {:?} {:?}", live.indexes, live.with_deletions, live.thawed, live.copies)
@@ -181,7 +182,8 @@ mod tests {
 
     #[test]
     fn an_index_with_a_bucket_in_motion_is_named_if_its_rows_are_not_in_memory() {
-        // The rows of an index stay once it is known that one is in motion; later ones are named.
+        // The rows of an index stay in memory once one of its buckets is known to be in motion. If they were left in
+        // the catalog before, the index is named.
         for (number, named) in [(1, false), (1_000, true)] {
             let (live, missing) = loaded(10, |bucket| bucket.row.number == number);
             let index = buckets().find(|bucket| bucket.row.number == number).map(|bucket| bucket.row.index).unwrap();

@@ -64,7 +64,7 @@ struct IndexBuckets {
     by_arrival: BTreeSet<(u64, u64)>,
     spans: Spans,
     totals: Totals,
-    /// Number of times that nothing was found to have needed the buckets since the last search or change.
+    /// Number of retention rounds since the last search or change of the buckets.
     idle: Cell<u32>,
 }
 
@@ -125,11 +125,11 @@ impl Totals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnloadedIndex {
     pub(crate) totals: Totals,
-    /// First and last time.
+    /// Smallest and largest `_time`.
     pub(crate) times: (i64, i64),
-    /// The earliest last time of a bucket.
+    /// Largest `_time` of the bucket that ends first.
     pub(crate) first_end: i64,
-    /// The largest number of a sealed bucket that an event came from.
+    /// The largest number among the sealed buckets from which events came.
     pub(crate) last_origin: u64,
     /// Bytes of local copies of uploaded buckets.
     pub(crate) local_bytes: u64,
@@ -197,7 +197,7 @@ impl LiveBuckets {
         assert!(self.unloaded.remove(index).is_some() && unloaded.is_empty(), "rows are loaded once");
         assert!(indexes.keys().all(|name| **name == *index), "all rows are of one index");
         let count = self.buckets.len() + buckets.len();
-        // Appending builds the map anew.
+        // `append` rebuilds the whole map.
         match buckets.len() > self.buckets.len() {
             true => self.buckets.append(&mut buckets),
             false => self.buckets.extend(buckets),
@@ -226,8 +226,8 @@ impl LiveBuckets {
         self.buckets.len()
     }
 
-    /// Counts that nothing needs the rows of indexes; returns those for which this is so for the `rounds`th time. With
-    /// background merges, only those are returned whose merges are all examined.
+    /// Counts one more round without use for each index with rows in memory; returns the indexes with at least `rounds`
+    /// such rounds. With background merges, indexes with unexamined places are left out.
     pub(crate) fn idle_indexes(&self, rounds: u32, merges: bool) -> Vec<Arc<str>> {
         let mut idle = Vec::new();
         for (name, index) in &self.indexes {
@@ -239,7 +239,8 @@ impl LiveBuckets {
         idle
     }
 
-    /// Keeps only the sums of an index, and returns its buckets, if `may_leave` holds for each of them.
+    /// If `may_leave` holds for every bucket of an index, keeps only their sums and returns the buckets; otherwise
+    /// returns none.
     pub(crate) fn unload(
         &mut self,
         index: &Arc<str>,
@@ -259,7 +260,7 @@ impl LiveBuckets {
         left
     }
 
-    /// The buckets by number whose rows are in memory, for lists and for actions on each of them.
+    /// The buckets whose rows are in memory, by number, for lists and for actions on each of them.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.buckets.values()
     }
@@ -376,7 +377,7 @@ impl LiveBuckets {
         earlier.and_then(|earlier| earlier.rev().nth(steps.saturating_sub(1))).map_or(0, |(first, _)| *first)
     }
 
-    /// Buckets of an index by last time and number.
+    /// Buckets of an index, ordered by their largest `_time`, then by number.
     pub(crate) fn by_end(&self, index: &str) -> impl Iterator<Item = &Arc<SealedBucket>> {
         let numbers = self.indexes.get(index).into_iter().flat_map(|it| it.spans.by_end(|number| self.end_of(number)));
         numbers.filter_map(|number| self.buckets.get(&number))

@@ -21,12 +21,13 @@ use crate::sync::lock;
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
-/// The first read of a bucket object covers its last bytes, one of this many. The metadata of all slabs is about this
-/// share of the object.
+/// The first read of a bucket object covers its end: one in this many of its bytes, which is about the share of the
+/// metadata of all slabs.
 const TAIL_DIVISOR: u64 = 200;
-/// Minimum of that: what a reader of a bucket fetches first.
+/// Minimum size of the first read of a bucket object: the bytes that a reader of a bucket fetches first.
 const OBJECT_END_BYTES: u64 = 64 << 10;
-/// The block checksums behind an object, and the tags of an encrypted one, are each one of this many of its bytes.
+/// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the
+/// object.
 const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID_SETTING: &str = "store_id";
@@ -88,20 +89,20 @@ struct KnownCopies {
     remote: Option<KnownCopy>,
     /// The copy at a second location, while the bucket moves.
     other: Option<Box<OtherCopy>>,
-    /// Totals of the store in which the bucket counts.
+    /// Totals of the store that include the bucket.
     counted: Counted,
 }
 
-/// Totals in which a bucket counts.
+/// Totals of a store that include a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Its local copy may go.
+    /// The local copy may be evicted.
     pub(crate) evictable: bool,
     /// Both copies are complete.
     pub(crate) local: bool,
-    /// Its remote copy is complete.
+    /// The remote copy is complete.
     pub(crate) remote: bool,
-    /// Objects at a place that it left are to be deleted.
+    /// The objects at the previous place are to be deleted.
     pub(crate) leaving: bool,
 }
 
@@ -169,7 +170,7 @@ impl Copies {
         (known.remote, known.other) = (remote.map(KnownCopy::new), other.map(Box::new));
     }
 
-    /// Totals in which the bucket was counted, and those in which it counts from now on.
+    /// The totals that included the bucket so far, and those that include it from now on.
     pub(crate) fn recount(&self) -> (Counted, Counted) {
         let mut known = lock(&self.known);
         let (state, other) = (known.remote.as_ref().map(|copy| copy.state), known.other.as_deref());
@@ -184,7 +185,7 @@ impl Copies {
         (std::mem::replace(&mut known.counted, now), now)
     }
 
-    /// Totals in which the bucket was counted; it counts no more.
+    /// The totals that included the bucket so far; none includes it from now on.
     pub(crate) fn uncount(&self) -> Counted {
         std::mem::take(&mut lock(&self.known).counted)
     }
@@ -231,8 +232,9 @@ impl ObjectKind {
         }
     }
 
-    /// Number of last bytes that are read when the object is opened, with the block checksums behind them: for a bucket
-    /// object, the metadata of all slabs; for a filter, the parameters of its slabs.
+    /// Estimated number of bytes at the end of the object that are needed when it is opened, and are therefore read
+    /// first: the metadata of all slabs for a bucket object, the parameters of all slabs for a filter, and the block
+    /// checksums after them.
     fn tail_bytes(self, row: &LiveRow) -> u64 {
         match self {
             ObjectKind::Object => {
@@ -256,8 +258,8 @@ impl ObjectKind {
     }
 }
 
-/// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row, and is unique because
-/// it includes a time: after an older catalog was restored, numbers may be reused.
+/// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row, and is unique
+/// because it includes a time: if an older catalog is restored, numbers may be reused.
 pub(crate) fn stem(row: &impl RemoteNames) -> String {
     let (own, number, created) = row.name_parts();
     own.map_or_else(|| format!("{number:010}-{created:016x}"), str::to_owned)

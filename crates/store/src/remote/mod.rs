@@ -9,7 +9,7 @@
 //! ([`receipt`]). A lost catalog can be rebuilt from receipts ([`rebuild`]). Orphaned objects are found by listings and
 //! deleted after a grace period ([`sweep`]). Buckets are moved to, between and from volumes on request ([`migrate`]).
 //!
-//! Not here: requests to the store and the block cache (`blob`), reads by searches ([`crate::sealed_buckets`]).
+//! Not here: requests to volumes and the block cache (`blob`), reads by searches ([`crate::sealed_buckets`]).
 
 pub(crate) mod copies;
 mod evict;

@@ -2,7 +2,7 @@
 //! catalog knows about the bucket.
 //!
 //! The receipt is put last, so a bucket with a receipt is complete, and a lost catalog can be rebuilt from receipts
-//! ([`super::rebuild`]). A receipt names the merged buckets whose events the bucket contains, because their objects may
+//! ([`super::rebuild`]). A receipt also names the buckets that were merged into its bucket, because their objects may
 //! still exist. It contains the rows of deleted events, and its key contains their number; when more events are
 //! deleted, a new receipt replaces the old one.
 //!
@@ -20,8 +20,7 @@ use crate::sealed_buckets::LiveRow;
 
 /// Version of the format; newer ones are refused.
 const VERSION: u64 = 1;
-/// Maximum size of a receipt in bytes: twice the space for the deleted events of the largest bucket, and more origins
-/// than such a bucket has.
+/// Maximum size of a receipt in bytes: room for twice the deleted events and for all origins of the largest bucket.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// Content of a receipt.
@@ -32,7 +31,7 @@ pub(crate) struct Receipt<'a> {
     pub(crate) row: &'a LiveRow,
     pub(crate) origins: &'a [Origin],
     pub(crate) deleted: Option<&'a RowSet>,
-    /// Stems of the merged buckets whose events the bucket contains.
+    /// Stems of the buckets that were merged into the bucket.
     pub(crate) replaces: &'a [String],
 }
 

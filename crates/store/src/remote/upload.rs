@@ -189,8 +189,8 @@ impl Shared {
         Ok(drawn)
     }
 
-    /// Puts the objects of a bucket whose upload has been recorded as begun, and records its completion. For an
-    /// uploaded bucket, puts a new receipt.
+    /// Puts the objects of a bucket whose upload has been recorded as begun, and records that the upload is complete.
+    /// For an uploaded bucket, puts a new receipt.
     fn upload(&self, bucket: &Arc<SealedBucket>) -> Result<(), StoreError> {
         let Some(copy) = bucket.copies.remote() else { return Ok(()) };
         let (row, deleted) = (&bucket.row, bucket.deleted_events());

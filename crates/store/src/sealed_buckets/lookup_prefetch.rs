@@ -1,9 +1,9 @@
 //! Prefetches, in parallel, the blocks of a remote bucket that a term lookup reads one after the other.
 //!
 //! A lookup of a token consults the term dictionary, then the term filter, then the locator. Each step may make the
-//! next one unnecessary, but may also wait for a round trip to the store. A token that the dictionary lacks needs
-//! filter and locator. An identifier (a token of four digits and more) is mostly stored in columns and needs all three.
-//! The blocks needed are therefore fetched into the cache together, where the lookup, which is unchanged, finds them.
+//! next one unnecessary, but may cost a round trip to the volume. A token that the dictionary lacks needs filter and
+//! locator. An identifier (a token of four digits and more) is mostly stored in columns and needs all three. The
+//! blocks needed are therefore fetched into the cache together, where the usual lookup finds them.
 //!
 //! Not here: the lookup ([`BucketReader::candidate_pages_with_filter`]).
 

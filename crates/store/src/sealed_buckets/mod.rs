@@ -389,7 +389,7 @@ impl Readers {
         }
         if self.is_ranged(bucket) {
             match self.ranged_filter(bucket) {
-                // The term dictionary is consulted first: see `may_hold`.
+                // Single cells are read only after the term dictionary was consulted (`may_hold`).
                 Ok(Some(_)) => return true,
                 Ok(None) => {}
                 Err(error) => {
@@ -428,7 +428,8 @@ impl Readers {
         })
     }
 
-    /// Whether single cells of the bucket's term filter are read: it is remote and large.
+    /// Whether single cells of the bucket's term filter are read: if the filter is large and on a volume that
+    /// verifies checksums.
     fn is_ranged(&self, bucket: &SealedBucket) -> bool {
         bucket.row.filter_bytes > WHOLE_FILTER_BYTES_MAX && self.objects.verifies_checksums(&bucket.copies)
     }

@@ -112,7 +112,7 @@ impl Segment for SealedSegment {
             slab: u32::try_from(self.slab).ok()?,
             deleted: self.deleted,
         };
-        // A cut has no identity, because its rows depend on the other buckets that the search reads.
+        // A part of a slab has no identity, because its rows depend on the other buckets that the search reads.
         self.cut.is_none().then_some(whole)
     }
 
@@ -274,7 +274,7 @@ impl SealedPage {
         (bucket, slab, page, column)
     }
 
-    /// Takes a column that another search has decoded from the cache; `None` if the cache lacks it.
+    /// Takes from the cache a column that another search has decoded; `None` if the cache lacks it.
     fn take_cached(&mut self, column: u32) -> Option<Arc<PageColumn>> {
         let known = self.readers.columns.get(&self.key(column))?;
         self.page.adopt_column(column, Arc::clone(&known));
@@ -288,8 +288,8 @@ impl TemplatePage for SealedPage {
             if let Some(known) = self.take_cached(column) {
                 return Ok(known);
             }
-            // The rows of a column follow from its parent column, which is decoded once for all columns that it names.
-            // In a remote bucket, both are fetched in one request instead.
+            // The rows of a column follow from its parent column, which is decoded once for all its child columns. In
+            // a remote bucket, both are fetched in one request instead.
             if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
                 self.column(parent)?;
             }

@@ -21,7 +21,7 @@ pub(crate) struct SlabPart {
 }
 
 impl SlabPart {
-    /// The cut with rows `rows` of a bucket, which must be within a slab with these pages.
+    /// The part with rows `rows`, which are numbered within the bucket and must belong to a slab with these pages.
     pub(crate) fn new(pages: &[PageInfo], rows: Range<u64>) -> SlabPart {
         let end_of = |page: &PageInfo| page.first_row + u64::from(page.events);
         let first_page = pages.partition_point(|page| end_of(page) <= rows.start);
@@ -37,7 +37,7 @@ impl SlabPart {
         SlabPart { rows, first_page, infos }
     }
 
-    /// The part of a page that belongs to this cut.
+    /// The events of a page that belong to this part of the slab.
     pub(crate) fn slice_page(&self, page: Page) -> Page {
         let end = page.first_row + page.len() as u64;
         let (from, until) = (self.rows.start.max(page.first_row), self.rows.end.min(end));

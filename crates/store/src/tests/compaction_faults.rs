@@ -231,7 +231,7 @@ fn merges_leave_the_space_that_appends_need() {
     assert_eq!(texts(&all(&store)), expected("main", 0..20));
 }
 
-/// Gate at which [`patient`] waits.
+/// Gate at which [`encode_when_gate_opens`] waits.
 static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
 /// Slab encoder that blocks until [`GATE`] is open.
@@ -262,7 +262,7 @@ fn closing_the_store_abandons_a_running_encoder() {
     assert_tidy(&store);
 }
 
-/// The store whose buckets [`retiring`] retires.
+/// The store whose buckets [`encode_after_expiry`] retires.
 static AGING: OnceLock<Arc<Store>> = OnceLock::new();
 
 /// Slab encoder that lets the buckets expire during the merge.

@@ -263,7 +263,7 @@ enum Step {
     Append(u64),
     Seal,
     Compact,
-    /// Deletes the events whose number modulo the second value is the first.
+    /// Deletes every event whose number, divided by the first value, leaves the second as remainder.
     Delete(u64, u64),
     /// Finds the same events as `Delete`, but leaves the deletion to the next `Commit`.
     Find(u64, u64),

@@ -1,4 +1,4 @@
-//! Damage of the log is reported, affects only the damaged records, and is never hidden by a checkpoint.
+//! Damage to the log is reported, affects only the damaged records, and is never hidden by a checkpoint.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -23,8 +23,8 @@ use crate::{
     LocalDisk, RemoteOptions, RemotePath, RetentionRule, Store, StoreError, StoreOptions, data_dir, rebuild_catalog,
 };
 
-/// Number of simulated worlds in a run, and number of lives of the machine in each. `QUARRY_VOLUME_WORLDS=50` means 500
-/// crashes.
+/// Number of simulated worlds (data directories with volumes) in a run, and number of lives of the machine in each.
+/// `QUARRY_VOLUME_WORLDS=50` means 500 crashes.
 const WORLDS: u64 = 3;
 const LIVES: u64 = 10;
 /// Maximum number of operations on objects in a life.
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// One life of the machine, which ends in the middle of some operation.
+    /// One life of the machine, which usually ends in the middle of some operation.
     fn live(&mut self) {
         let acts: OperationsLeft = Arc::new(AtomicU64::new(self.chance.below(OPERATIONS_MAX)));
         self.volumes.iter().for_each(|volume| *volume.acts.lock().unwrap() = acts.clone());

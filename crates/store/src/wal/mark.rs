@@ -2,9 +2,9 @@
 //!
 //! An unreadable record at the end of the log was either being written when the machine stopped, or was stored,
 //! acknowledged, and damaged later. The first is normal; the second must be reported. The mark distinguishes them: it
-//! is written after each sync of the log and before any acknowledgment. The mark itself is not synced, which would
-//! double the cost of a group. It survives the end of the process, but after a failure of the machine it may be some
-//! seconds old. It is never ahead of the durable records.
+//! is written after each sync of the log and before any acknowledgment. Only the first write of the mark is synced at
+//! once, because a sync for each group would double its cost. It survives the end of the process, but after a failure
+//! of the machine it may be some seconds old. It is never ahead of the durable records.
 
 use std::fs;
 use std::io;

@@ -47,7 +47,7 @@ pub(crate) struct EncodedRecord {
 }
 
 impl EncodedRecord {
-    /// Encodes a record without its frame.
+    /// Encodes a record. Of its frame, only the checksum of the body is filled in.
     pub(crate) fn new(
         batch: &EventBatch,
         checkpoint: Option<&FileCheckpoint>,

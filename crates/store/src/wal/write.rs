@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::wal::write_buffer::WriteBuffer;
 use crate::wal::{HEADER_BYTES, header, segment_path};
 
-/// The end of the log being written.
+/// Writer of the newest segment of the log.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     disk: Arc<dyn Disk>,
@@ -56,7 +56,8 @@ impl LogWriter {
         self.current.as_ref().map(|current| &current.path)
     }
 
-    /// Writes records, given in parts, and syncs once. After an error none of them is in the log.
+    /// Writes records, given in parts, and syncs once. After an error, none of them counts as written: bytes that the
+    /// group left are truncated, at the latest before the next group is written.
     pub(crate) fn write_group<'a>(
         &mut self,
         first_lsn: u64,
@@ -82,7 +83,7 @@ impl LogWriter {
                 Ok(())
             }
             Err(error) => {
-                // If this fails too, the next group tries again before it writes.
+                // If the truncation fails too, the next group repeats it before it writes.
                 drop(current.truncate_to_valid());
                 Err(error)
             }
@@ -113,7 +114,7 @@ impl Current {
         Ok(())
     }
 
-    /// Appends after the valid bytes; returns the new length.
+    /// Appends after the valid bytes and syncs; returns the new length.
     fn append<'a>(
         &self,
         first_lsn: u64,

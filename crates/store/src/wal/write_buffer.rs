@@ -14,7 +14,7 @@ use quarry_stdx::number::usize_of;
 #[derive(Debug)]
 pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
-    /// Index of the first aligned byte, which room for `GATHER_BYTES` follows.
+    /// Index of the first aligned byte; room for [`WRITE_BUFFER_BYTES`] begins there.
     base: usize,
     /// Range of the bytes that are collected and not written yet.
     from: usize,

@@ -1,7 +1,7 @@
-//! Several sourcetypes in one index: interleaved events of four other shapes.
+//! Several sourcetypes in one index: interleaved events of five other shapes.
 //!
 //! Random: the share of each shape, and everything that is random in the shapes themselves. The parsed table has the
-//! columns of all four shapes, like a wide event table.
+//! columns of all five shapes, like a wide event table.
 
 use super::draw::Pool;
 use super::firewall::Firewall;

@@ -56,7 +56,8 @@ const WORLDS_AT_ONCE: usize = 4;
 const ROUND_MS_MAX: u64 = 60;
 /// The same in worlds with many changes of objects in a round, because each change takes some milliseconds.
 const LONG_ROUND_MS_MAX: u64 = 400;
-/// Of this many worlds, one has a forwarder, one has only watched files, and one has remote volumes.
+/// Of this many worlds, one has only watched files, one has a forwarder, one has long rounds, and one has remote
+/// volumes.
 const SPECIAL_IN: u64 = 5;
 /// Position among these of the world with remote volumes.
 const VOLUMES: u64 = 3;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::senders::{ANSWER_WAIT, OPEN_MAX, Request};
 use super::{Chance, Ledger};
 
-/// Bytes of the greeting, and of its first part.
+/// Bytes of the greeting before the frame with the capabilities.
 const GREETING_BYTES: usize = 400;
 const EVENT: u8 = 0xfc;
 const OPEN_CHANNEL: u8 = 0xfe;

@@ -48,20 +48,21 @@ const PLACES: [Option<&str>; 3] = [Some("far"), Some("near"), None];
 pub(super) struct VolumeTotals {
     /// Number of kills.
     pub(super) kills: u64,
-    /// Number of kills during a PUT, a DELETE or a read.
+    /// Number of kills during a PUT or POST; those during a DELETE and during a read are counted in `in_delete` and
+    /// `in_read`.
     pub(super) in_put: u64,
     /// Number of kills of a command that adds and seals.
     pub(super) in_seal: u64,
     pub(super) in_delete: u64,
     pub(super) in_read: u64,
-    /// Number of requests, and of those that the proxy failed or damaged.
+    /// Number of requests, and of those that the proxy failed, damaged or delayed.
     pub(super) requests: u64,
     pub(super) faulty: u64,
-    /// Number of acknowledged events, and of events found once.
+    /// Number of acknowledged events, each of which was found once.
     pub(super) acknowledged: u64,
     /// Number of objects on the volumes at the end.
     pub(super) objects: u64,
-    /// Number of buckets removed by retention.
+    /// Number of events of the index `old` that retention removed.
     pub(super) old_removed: u64,
 }
 

@@ -23,8 +23,7 @@ const PAUSE_US: u64 = 600;
 const ROTATE_IN: u64 = 60;
 /// Minimum lines of a log before it is rotated: a copy of less than 4 KiB may be found too late to be recognised.
 const LINES_MIN: u64 = 30;
-/// Maximum bytes copied or compressed between two lines: only a little more than a line, so that the rotation takes
-/// long.
+/// Maximum bytes copied, and maximum compressed bytes written, between two lines: few, so that a rotation takes long.
 const COPIED_MAX: u64 = 1_500;
 const PACKED_MAX: u64 = 60;
 /// Maximum lines between the end of a copy and the truncation of its origin, and maximum pause after each of them.

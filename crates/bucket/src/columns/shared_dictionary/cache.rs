@@ -1,7 +1,7 @@
 //! The shared dictionaries of an open bucket, for all its slabs.
 //!
-//! A read of whole columns needs a dictionary as a whole, because its codes are in no order. A read of a few events
-//! takes single runs, until so many were read that the whole dictionary costs little more.
+//! A read of whole columns needs a dictionary as a whole, because the codes of a column are in no order. A read of a
+//! few events takes single runs, until so many were read that the whole dictionary costs little more.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

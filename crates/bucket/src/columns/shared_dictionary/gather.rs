@@ -18,7 +18,8 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
 /// Minimum number of values of a candidate column in a slab.
 const MIN_VALUES: usize = 4_096;
-/// Minimum bits of an entry in the range of a slab's values; shorter entries take no more space than their codes.
+/// Minimum number of bits that an entry needs for the range of a slab's values; shorter entries take no more space
+/// than codes.
 const MIN_ENTRY_BITS: u32 = 24;
 /// Number of values after which a candidate whose values rarely repeat is abandoned.
 const TRIAL_VALUES: usize = 32_768;
@@ -117,8 +118,8 @@ impl SharedColumns {
         (!self.groups[at].is_abandoned).then_some(at)
     }
 
-    /// Adds a unit of a slab, after the slab's layout was passed to `wait`. `ordinary_bytes` is the unit's size in the
-    /// ordinary form.
+    /// Adds a unit of a slab, after the slab's layout was passed to [`SharedColumns::defer_layout`]. `ordinary_bytes`
+    /// is the unit's size in the ordinary form.
     pub(crate) fn add(
         &mut self,
         slab: usize,
@@ -183,7 +184,7 @@ impl SharedColumns {
         self.deferred_layouts.push((slab, layout));
     }
 
-    /// Writes every group. Returns the layouts of the waiting slabs, complete and ready to be written.
+    /// Writes every group. Returns the deferred layouts, complete and ready to be written.
     pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, Layout)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;

@@ -194,8 +194,8 @@ impl SharedDictionary {
         found
     }
 
-    /// Codes of the entries whose component passes, ascending. `passes` tells whether any of some numbers passes; it is
-    /// called with a whole run first, and with single numbers only if the run passes.
+    /// Codes of the entries whose component passes, ascending. `passes` returns whether any of the given numbers
+    /// passes; it is called with a whole run first, and with single numbers only if the run passes.
     pub(crate) fn codes_where(&self, component: u32, passes: &dyn Fn(&[i64]) -> bool) -> Vec<u32> {
         let Some((component, shift)) = self.form.component(component) else { return Vec::new() };
         let mut found = Vec::new();

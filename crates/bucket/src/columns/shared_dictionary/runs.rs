@@ -18,7 +18,7 @@ use crate::error::{BlockPosition, BucketError};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Number of entries in a run: those of ids take 15 KB, about a block of a remote object.
+/// Number of entries in a run. A run of ids takes 15 KB, about a block of a remote object.
 pub(super) const RUN_ENTRIES: usize = 1_024;
 /// Maximum number of entries in a run.
 const MAX_RUN_ENTRIES: usize = 1 << 16;
@@ -26,7 +26,7 @@ const MAX_RUN_ENTRIES: usize = 1 << 16;
 const MAX_RUN_BYTES: usize = MAX_RUN_ENTRIES * (MAX_ENTRY_BITS as usize / 8 + 8);
 /// Maximum bytes of a directory: a length per run, the form of the entries, and headers.
 const MAX_DIRECTORY_BYTES: usize = 5 * MAX_SHARED_ENTRIES + 1_024;
-/// If at least one in this many runs is in memory, the whole dictionary is worth reading.
+/// If more than one in this many runs is in memory, the whole dictionary is worth reading.
 const MANY_RUNS: usize = 4;
 
 /// Writes entries, which ascend, as runs and their directory.
@@ -127,7 +127,7 @@ pub(super) fn decode_whole(stored: &[u8], at: &SharedAt) -> Result<SharedDiction
     let mut entries = Vec::new();
     let mut rest = of_runs;
     for (number, run) in directory.runs.iter().enumerate() {
-        // The directory was accepted only because its runs fill these bytes.
+        // This cannot panic: the directory was accepted only because its runs fill exactly these bytes.
         let (run, after) = rest.split_at(run.stored_len as usize);
         directory.read_run(number, run, &mut entries)?;
         rest = after;
@@ -171,7 +171,8 @@ impl DictionaryRuns {
         }
     }
 
-    /// The number of one component for this code, if it exists. Reads the run that has it unless it is in memory.
+    /// The number of one component for this code; `None` if either does not exist. Reads the run of the code unless
+    /// the run is in memory.
     pub(super) fn number(&self, source: &ObjectSource, component: u32, code: u32) -> Result<Option<i64>, BucketError> {
         let (number, at) = (code as usize / self.directory.run_entries, code as usize % self.directory.run_entries);
         let (Some(run), Some((component, shift))) =

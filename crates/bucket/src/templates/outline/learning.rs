@@ -10,13 +10,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
-use memchr::memchr;
+use memchr::{memchr, memmem};
 use quarry_event::EventBatch;
 
 use super::lookup::OutlineTemplates;
 use super::{
     ANCHORS_MAX, Anchor, BLANK, BYTE_CLASSES, DELIMITER, KEYS_MAX, Key, Line, Outline, OutlineSplit, OutlineVariable,
-    Pair, Role, Token, run_end,
+    Pair, Role, Token, ValueExtent, run_end,
 };
 
 /// Maximum number of sampled texts, and maximum number of bytes of each that are examined.
@@ -44,6 +44,8 @@ const TEMPLATES_GROWTH_MAX: usize = 2;
 const TEXTS_PER_TEMPLATE_MIN: usize = 5;
 /// Maximum percentage of the bytes of first lines that are free text.
 const FREE_TEXT_PERCENT_MAX: usize = 92;
+/// Minimum percentage of texts with a CEF header for values to extend to the next key.
+const CEF_PERCENT_MIN: usize = 90;
 /// Minimum per mille of runs of pairs that contain a key, for the key to be kept and for it to be required.
 const KEY_PERMILLE_MIN: usize = 4;
 const REQUIRED_KEY_PERMILLE_MIN: usize = 1_000;
@@ -77,8 +79,8 @@ pub(in crate::templates) fn learn_outline(events: &EventBatch) -> Option<Outline
     let place =
         |start: usize| start + (start.wrapping_mul(SAMPLE_SPREAD_MULTIPLIER) >> 32) % step.min(events.len() - start);
     let texts: Vec<&[u8]> = (0..events.len()).step_by(step).map(|start| events.raw(place(start))).collect();
-    let other = texts.iter().filter(|text| matches!(text.first(), Some(b'{' | b'<' | b'['))).count();
-    if other * 2 > texts.len() {
+    let documents = texts.iter().filter(|text| is_document(text)).count();
+    if documents * 2 > texts.len() {
         return None;
     }
     let sample: Vec<&[u8]> = texts.into_iter().filter(|text| text.len() <= SAMPLED_BYTES_MAX).collect();
@@ -87,23 +89,49 @@ pub(in crate::templates) fn learn_outline(events: &EventBatch) -> Option<Outline
     (is_few && is_worthwhile(&outline, &sample)).then_some(outline)
 }
 
+/// Whether a text looks like JSON or XML rather than a line of words. A syslog priority (`<34>`) and a time in brackets
+/// begin lines of words.
+fn is_document(text: &[u8]) -> bool {
+    match text {
+        [b'{', ..] => true,
+        [b'[', next, ..] => matches!(next, b'{' | b'[' | b'"' | b']'),
+        [b'<', next, ..] => next.is_ascii_alphabetic() || matches!(next, b'?' | b'!' | b'/'),
+        _ => false,
+    }
+}
+
 /// The outline of a sample, and the number of its templates.
 pub(in crate::templates) fn build_outline(sample: &[&[u8]]) -> (Outline, usize) {
-    let mut outline = Outline::new(Vec::new(), learn_keys(sample));
+    let value_extent = value_extent(sample);
+    let mut outline = Outline::new(Vec::new(), learn_keys(sample, value_extent), value_extent);
     let mut cut = OutlineSplit::default();
     let mut templates = count_templates(&outline, sample, &mut cut);
-    for candidate in anchor_candidates(sample) {
+    for candidate in anchor_candidates(sample, value_extent) {
         if outline.anchors.len() == ANCHORS_MAX {
             break;
         }
         let anchors = outline.anchors.iter().cloned().chain([candidate]).collect();
-        let tried = Outline::new(anchors, outline.keys.clone());
+        let tried = Outline::new(anchors, outline.keys.clone(), value_extent);
         let count = count_templates(&tried, sample, &mut cut);
         if count <= TEMPLATES_ALWAYS.max(templates) && count <= templates * TEMPLATES_GROWTH_MAX + 2 {
             (outline, templates) = (tried, count);
         }
     }
     (outline, templates)
+}
+
+/// The extent of unquoted values: in CEF, if nearly all texts have its header, up to the next key.
+fn value_extent(sample: &[&[u8]]) -> ValueExtent {
+    let header = memmem::Finder::new(b"CEF:");
+    let is_cef = |text: &&&[u8]| {
+        let version = header.find(examined_prefix(text)).map(|at| at + b"CEF:".len());
+        version.is_some_and(|at| matches!(text[at..], [b'0'..=b'9', b'|', ..]))
+    };
+    let texts = sample.iter().filter(is_cef).count();
+    match texts * 100 >= sample.len() * CEF_PERCENT_MIN {
+        true => ValueExtent::NextKey,
+        false => ValueExtent::Word,
+    }
 }
 
 /// Number of templates that an outline produces from the sample.
@@ -146,18 +174,18 @@ fn examined_prefix(text: &[u8]) -> &[u8] {
 }
 
 /// The first line of a text of the sample.
-fn first_line(text: &[u8]) -> Line<'_> {
+fn first_line(text: &[u8], value_extent: ValueExtent) -> Line<'_> {
     let text = examined_prefix(text);
-    Line { text: &text[..memchr(b'\n', text).unwrap_or(text.len())], quotes: true }
+    Line { text: &text[..memchr(b'\n', text).unwrap_or(text.len())], quotes: true, value_extent }
 }
 
 /// Candidate words for anchors, the most frequent first.
-fn anchor_candidates(sample: &[&[u8]]) -> Vec<Anchor> {
+fn anchor_candidates(sample: &[&[u8]], value_extent: ValueExtent) -> Vec<Anchor> {
     let mut words: HashMap<&[u8], Word<'_>, FixedState> = HashMap::default();
     let mut tokens: Vec<(Token, &[u8])> = Vec::new();
     for (number, text) in (1usize..).zip(sample) {
         tokens.clear();
-        let mut line = first_line(text);
+        let mut line = first_line(text, value_extent);
         let text = line.text;
         let mut at = 0;
         while at < text.len() {
@@ -257,12 +285,12 @@ enum UsualNeighbour {
 }
 
 /// The keys of the sample's pairs, in order of occurrence.
-fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
+fn learn_keys(sample: &[&[u8]], value_extent: ValueExtent) -> Vec<Key> {
     let mut keys: BTreeMap<&[u8], (usize, usize)> = BTreeMap::new();
     let mut order: BTreeMap<(&[u8], &[u8]), usize> = BTreeMap::new();
     let mut runs = 0;
     for text in sample {
-        let mut line = first_line(text);
+        let mut line = first_line(text, value_extent);
         let pairs = first_pair_run(&mut line);
         let key = |pair: &Pair| &line.text[pair.start..pair.equals];
         runs += usize::from(!pairs.is_empty());

@@ -104,7 +104,7 @@ fn role_tag(role: Role) -> u32 {
 mod tests {
     use super::*;
 
-    /// Literals and variables of a text in which `|` marks variables, with one role for each.
+    /// The text without the marks `|` that enclose its variables, and these variables, with one role for each.
     fn pieces_of(text: &str, roles: &[Role]) -> (Vec<u8>, Vec<OutlineVariable>) {
         let (mut bytes, mut pieces, mut roles) = (Vec::new(), Vec::new(), roles.iter());
         for (number, part) in text.split('|').enumerate() {

@@ -6,8 +6,11 @@
 //! however many words it has; only numbers at its beginning are variables of their own. All lines after the first are
 //! one variable. The remaining literals are therefore few, and texts with the same literals share a template.
 //!
+//! In the Common Event Format (CEF), a value extends to the next key, so that it may contain blanks.
+//!
 //! An optional pair as a whole is a variable, which is empty in texts without the pair, like an optional member of a
-//! JSON object in [`super::objects`]. Codes rather than templates then tell which pairs a text has.
+//! JSON object in [`super::objects`]. The values of these variables, rather than the template, then show which pairs
+//! a text has.
 //!
 //! Anchors and keys are learned from a sample of the slab ([`learning`]). They determine how small a slab becomes; the
 //! texts are restored exactly in any case.
@@ -36,6 +39,16 @@ pub(super) struct Outline {
     /// Number of an anchor plus one for each slot ([`word_slot`]); 0 for an empty slot.
     slots: Box<[u8; ANCHOR_SLOTS]>,
     keys: Vec<Key>,
+    value_extent: ValueExtent,
+}
+
+/// Extent of an unquoted value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValueExtent {
+    /// Up to a blank.
+    Word,
+    /// Up to the next key, as in CEF.
+    NextKey,
 }
 
 /// A word or punctuation mark that is a literal.
@@ -125,7 +138,7 @@ enum Token {
 }
 
 impl Outline {
-    fn new(anchors: Vec<Anchor>, keys: Vec<Key>) -> Outline {
+    fn new(anchors: Vec<Anchor>, keys: Vec<Key>, value_extent: ValueExtent) -> Outline {
         let mut slots = Box::new([0u8; ANCHOR_SLOTS]);
         for (number, anchor) in (1u8..).zip(&anchors) {
             let mut slot = word_slot(&anchor.word);
@@ -134,7 +147,7 @@ impl Outline {
             }
             slots[usize::from(slot)] = number;
         }
-        Outline { anchors, slots, keys }
+        Outline { anchors, slots, keys, value_extent }
     }
 
     /// The key of a [`Role::Member`].
@@ -159,7 +172,7 @@ impl Outline {
     pub(super) fn split(&self, text: &[u8], cut: &mut OutlineSplit) {
         cut.pieces.clear();
         let head = memchr(b'\n', text).unwrap_or(text.len());
-        let line = Line { text: &text[..head], quotes: true };
+        let line = Line { text: &text[..head], quotes: true, value_extent: self.value_extent };
         let mut marks = std::mem::take(&mut cut.marks);
         marks.compute(line.text);
         let (free, used) = (None, [0; ANCHORS_MAX]);
@@ -189,6 +202,7 @@ struct Line<'t> {
     text: &'t [u8],
     /// Whether a closing quote may still follow, so that a long text is not searched for one again and again.
     quotes: bool,
+    value_extent: ValueExtent,
 }
 
 impl Line<'_> {
@@ -251,12 +265,15 @@ impl Line<'_> {
         }
         let (value, mut end, is_quoted) = match self.text.get(equals + 1)? {
             b'=' => return None,
-            b'"' => {
+            b'"' if self.value_extent == ValueExtent::Word => {
                 let close = self.closing_quote(equals + 2)?;
                 ((equals + 2, close), close + 1, true)
             }
             _ => {
-                let end = run_end(self.text, equals + 1, VALUE_END);
+                let end = match self.value_extent {
+                    ValueExtent::Word => run_end(self.text, equals + 1, VALUE_END),
+                    ValueExtent::NextKey => self.next_key(equals + 1),
+                };
                 ((equals + 1, end), end, false)
             }
         };
@@ -265,6 +282,21 @@ impl Line<'_> {
         }
         let is_end = self.text.get(end).is_none_or(|byte| BYTE_CLASSES[usize::from(*byte)] & BLANK != 0);
         (value.1 > value.0 && is_end).then_some(Pair { start, equals, value, end, is_quoted })
+    }
+
+    /// The blank before the next key after `from`; the end of the line if there is none.
+    fn next_key(&self, from: usize) -> usize {
+        let mut at = from;
+        while let Some(equals) = memchr(b'=', &self.text[at..]).map(|len| at + len) {
+            let is_key_byte = |byte: &&u8| BYTE_CLASSES[usize::from(**byte)] & KEY != 0;
+            let key = self.text[at..equals].iter().rev().take_while(is_key_byte).count();
+            let start = equals - key;
+            if key > 0 && start > from && self.text[start - 1] == b' ' && !self.text[start].is_ascii_digit() {
+                return start - 1;
+            }
+            at = equals + 1;
+        }
+        self.text.len()
     }
 }
 
@@ -426,7 +458,7 @@ impl OutlineSplitter<'_, '_> {
     }
 
     /// Adds variables for those pairs of a run that come in the order of the keys, from the blank before the first
-    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing.
+    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing or quoted differently.
     fn process_known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
@@ -455,8 +487,10 @@ impl OutlineSplitter<'_, '_> {
 /// Adds the variable of a text that is a blank and a pair: the pair's value.
 pub(super) fn split_pair(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let equals = memchr(b'=', text)?;
-    let mut line = Line { text, quotes: true };
-    let pair = line.parse_pair(1, equals).filter(|pair| pair.end == text.len())?;
+    let pair = [ValueExtent::Word, ValueExtent::NextKey].into_iter().find_map(|value_extent| {
+        let mut line = Line { text, quotes: true, value_extent };
+        line.parse_pair(1, equals).filter(|pair| pair.end == text.len())
+    })?;
     let kind = if pair.is_quoted { VariableKind::Quoted } else { VariableKind::Value };
     variables.push(Variable { start: pair.value.0, end: pair.value.1, kind });
     Some(())

@@ -8,7 +8,7 @@
 //!
 //! A node that changes files holds an advisory lock from before it reads them until it has written them
 //! ([`SharedFileTable::lock`]). The lock only prevents needless conflicts; if it is lost with its connection, the
-//! numbers still detect them.
+//! numbers still reveal conflicts.
 //!
 //! Not here: which files are shared, and their copies on disk (sharing).
 
@@ -144,8 +144,8 @@ impl SharedFileTable {
         }
     }
 
-    /// Number of the last change, and the rows changed after `version`, in order. Waits for a lost connection, counted
-    /// from `since`; without `since`, not at all.
+    /// Number of the last change, and the rows changed after `version`, in order. If the connection is lost, waits for
+    /// it for at most the configured time from `since`; without `since`, it does not wait.
     pub fn changes_since(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
         self.read(since, |session| {
             let act = CatalogTransaction::on(session);
@@ -179,7 +179,8 @@ impl SharedFileTable {
         self.write(self.database.clock.elapsed_ns(), |session| self.try_put(session, changes, &mut open))
     }
 
-    /// One attempt. `open` is the number of the first change whose commit had no answer.
+    /// One attempt. If the commit of an earlier attempt had no answer, `open` is the number of the first change in that
+    /// attempt.
     fn try_put(
         &self,
         session: &Session,
@@ -203,7 +204,7 @@ impl SharedFileTable {
         };
         *open = Some(version);
         let committed = session.run_script("COMMIT");
-        // An answer of the server, even an error, shows whether it was executed.
+        // An answer of the server, even an error, shows whether the commit was executed.
         if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
             *open = None;
         }
@@ -289,7 +290,7 @@ impl SharedFileTable {
         })
     }
 
-    /// Runs `work` in the session that changes files; repeats it after a lost connection.
+    /// Runs `work` in the session that changes files; retries it after a lost connection or another transient failure.
     fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> StepResult<T>) -> Result<T, CatalogError> {
         let mut writer = lock(&self.writer);
         let mut patience = RetryWait { since, ..self.database.retry_wait(self.database.place.wait) };

@@ -27,7 +27,7 @@ fn put(table: &SharedFileTable, path: &str, known: i64, content: Option<&str>) -
     table.put(&[SharedFileChange { path, known, content: content.map(str::as_bytes) }]).unwrap()
 }
 
-/// Number and text of a file.
+/// Number of a file's last change, and the file's text.
 fn read(table: &SharedFileTable, path: &str) -> (i64, Option<String>) {
     let now = Some(table.database.clock.elapsed_ns());
     let file = table.file(path, now).unwrap();

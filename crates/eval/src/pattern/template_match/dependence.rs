@@ -45,7 +45,7 @@ const PLANNER_STEPS_MAX: usize = 4_000_000;
 const LENGTH_MAX: u32 = 256;
 /// Maximum number of cached windows.
 const CACHED_WINDOWS_MAX: usize = 8_192;
-/// Maximum number of cached [`OutcomeCache`].
+/// Maximum number of entries of an [`OutcomeCache`].
 const CACHED_OUTCOMES_MAX: usize = 2_048;
 
 /// Start and end of each group in the template; `None` for a group that does not take part in the match or is not
@@ -755,7 +755,7 @@ fn intern(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Und
     if all.len() > CONFIGURATIONS_MAX { Err(Undecidable) } else { Ok(all.len() - 1) }
 }
 
-/// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters.
+/// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters, or would be too long.
 fn filler(traits: &ValueTraits) -> Option<Box<str>> {
     if let Some(values) = &traits.value_set {
         return values.first().cloned();

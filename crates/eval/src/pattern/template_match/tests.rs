@@ -187,7 +187,7 @@ fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
 }
 
 /// Compares the plan with the result of the expression itself on every text, up to a maximum number; returns whether
-/// the plan was cached.
+/// there is a plan.
 fn check_texts(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     const TEXTS_MAX: usize = 60;
     let windows = match planner.plan(&sketch.template) {

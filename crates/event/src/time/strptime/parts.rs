@@ -82,8 +82,8 @@ impl DateTimeParts {
     }
 
     /// The instant. A missing zone is that of the context; a missing year is the latest year for which the instant is
-    /// at most two days after now; a missing date is that of the last timestamp. `None` for an invalid or incomplete
-    /// date, or one outside the range of [`TimeNs`].
+    /// at most two days after now; a missing date is that of the last timestamp, or of now if there is none. `None` for
+    /// an invalid or incomplete date, or one outside the range of [`TimeNs`].
     #[inline]
     pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
         let nanos = i64::from(self.nanos);

@@ -44,7 +44,7 @@ impl Drop for Slot {
 }
 
 impl HeldFile {
-    /// Opens the regular file at `path`, if it is this inode and a slot is free.
+    /// Opens the regular file at `path`, if it has this inode and a slot is free.
     pub(crate) fn open(path: &Path, node: Inode, slots: &Arc<Slots>) -> Option<HeldFile> {
         let slot = slots.take()?;
         let file = File::open(path).ok()?;

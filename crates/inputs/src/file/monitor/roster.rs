@@ -67,7 +67,7 @@ struct Entry {
 /// Queues of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
-    /// Seen for the first time.
+    /// Seen for the first time, or scheduled again.
     Backlog,
     Changed,
 }
@@ -143,7 +143,7 @@ impl Roster {
     }
 
     /// Records the current state of a file; returns false at the limit of known files. If `is_old` is set, a new file
-    /// is ignored. `held` keeps a new or renamed file open until it is read.
+    /// is recorded but not read. `held` keeps a new or renamed file open until it is read.
     pub(crate) fn update(
         &self,
         path: &Path,
@@ -249,7 +249,7 @@ impl Roster {
         None
     }
 
-    /// Begins a scan; a file not seen again by [`Roster::end_scan`] is treated as removed.
+    /// Begins a scan; a file not seen again before [`Roster::end_scan`] is treated as removed.
     pub(crate) fn begin_scan(&self) {
         let mut inner = self.lock();
         inner.round = inner.round.wrapping_add(1);
@@ -293,7 +293,7 @@ impl Roster {
         self.changed.notify_all();
     }
 
-    /// Whether monitoring ends.
+    /// True once monitoring is to end.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().is_over
     }

@@ -34,9 +34,9 @@ const BATCH_EVENTS: usize = 65_536;
 /// Maximum distance from a file's end at which the start of its last line is sought.
 const LAST_LINE_BYTES: u64 = 64 << 10;
 
-/// Age of the last write up to which a file with too few bytes to identify waits for more.
+/// Time after the last write during which a file with too few bytes to identify waits for more.
 const UNIDENTIFIED_MAX_NS: i64 = NANOS_PER_SEC;
-/// Age of the last write up to which a copy may still be in progress.
+/// Time after the last write during which a copy may still be in progress.
 const COPY_IN_PROGRESS_MAX_NS: i64 = 5 * NANOS_PER_SEC;
 
 /// Options of opening a file.
@@ -64,7 +64,7 @@ pub(crate) enum OpenOutcome {
     Compressed,
     /// The file may be a copy of another that has not been read to its end.
     Undecided {
-        /// Offset up to which the other file was read, if known.
+        /// Offset up to which the other file was read; 0 if unknown.
         origin_offset: u64,
     },
     /// A copy of a file that was read up to the same offset, so nothing needs to be read.
@@ -85,7 +85,7 @@ pub(crate) struct Tail {
     node: Inode,
     path: String,
     identity: Arc<FileIdentity>,
-    /// Leading bytes of the file, as far as they were read and at most as many as identify a file.
+    /// Leading bytes of the file read so far, at most [`HEAD_BYTES`].
     head: Vec<u8>,
     pipeline: Pipeline,
     /// Offset in the file of the first byte given to the pipeline.
@@ -100,7 +100,7 @@ pub(crate) struct Tail {
     pub(crate) counted: ReadCounts,
 }
 
-/// Counts of the events and lines handed over.
+/// Counts of the bytes read and of the events handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadCounts {
     pub(crate) bytes: u64,
@@ -214,7 +214,7 @@ impl Tail {
     }
 
     /// Determines the position at which reading resumes from the sink's positions and the file's content. Called before
-    /// each batch is handed over, because since the last read the file may have been rewritten or a copy of it read.
+    /// each turn of the file, because since the last one the file may have been rewritten or a copy of it read.
     pub(crate) fn resume_position(
         &mut self,
         path: &Path,
@@ -253,8 +253,8 @@ impl Tail {
         known.map_err(|error| InputError::sink(Path::new(&self.path), error))
     }
 
-    /// True if a copy with the same content was read beyond the offset up to which this file was handed over. If it
-    /// returns false, the next batch may be handed over.
+    /// True if the content of this file was read further elsewhere, usually in a copy, than it was handed over here.
+    /// Otherwise the next batch may be handed over.
     fn was_copy_read_further(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
         if self.kept == 0 && self.head.len() < HEAD_BYTES {
             // A longer copy may be stored under more leading bytes than have been read from this file.
@@ -309,7 +309,7 @@ impl Tail {
         self.pause(sink)
     }
 
-    /// Whether the bytes before the current offset are unchanged.
+    /// Whether the last bytes before the current offset are unchanged.
     fn is_unchanged(&self) -> bool {
         let read = self.recent.bytes_before(self.fed);
         let read = &read[read.len().saturating_sub(TAIL_BYTES)..];
@@ -337,7 +337,7 @@ impl Tail {
         self.pipeline.can_begin()
     }
 
-    /// True if the file has unread bytes.
+    /// True if the file has unread bytes or has become shorter.
     pub(crate) fn has_more(&self) -> bool {
         self.handle.content_bytes_now().is_ok_and(|(bytes, _)| bytes != self.fed)
     }

@@ -331,8 +331,7 @@ fn an_unreadable_file_is_reported_once_and_retried() {
     assert!(told[0].contains("a.log.gz"), "{told:?}");
 }
 
-/// Lines may be handed over at once, after enough bytes to determine the file's format, when the file is quiet, or at
-/// its end.
+/// The warning is reported once, whether the sourcetype is known from the start or has to be guessed first.
 #[test]
 fn dates_of_an_unknown_order_are_reported() {
     for settings in ["sourcetype = other\n", "sourcetype =\n"] {

@@ -1,7 +1,7 @@
 //! Reads files with new data in turns, so that a large file does not delay small ones.
 //!
-//! A file that grew stays open for a while ([`super::session`]). A file that had been quiet for `time_before_close`
-//! before its first read is closed at once.
+//! A file that grew stays open for a while ([`super::session`]). A file that has not been written for
+//! `time_before_close` is closed as soon as it was read.
 //!
 //! If a file was truncated or rewritten, the events read from it are still handed over: complete ones at once, and an
 //! incomplete line after a wait during which a copy with the whole line may be read.
@@ -41,7 +41,7 @@ const UNDECIDED_MAX: usize = 10_000;
 const COMPRESSED_GROWTH_MAX_NS: i64 = 60 * NANOS_PER_SEC;
 /// Interval at which a file without a session is checked.
 const CHECK_INTERVAL_NS: i64 = NANOS_PER_SEC;
-/// Maximum number of truncated files whose last line waits for a copy; beyond it, the oldest line is handed over.
+/// Maximum number of truncated files whose last line waits for a copy; beyond it, all waiting lines are handed over.
 const REMNANTS_MAX: usize = 100;
 
 /// A worker, which reads the files assigned to it.
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
         self.read(job)
     }
 
-    /// Closes an open file if reading must not resume at its current offset; called before each batch is handed over.
+    /// Closes an open file if reading must not resume at its current offset; called before each of its turns.
     fn check(&mut self, job: &Job) -> Result<(), InputError> {
         let scope = self.stanza(job).scope(&job.path.to_string_lossy());
         let rotation = self.rotation(job.stanza, Rotation::Awaited);
@@ -432,8 +432,8 @@ impl<'a> Worker<'a> {
         Some(session)
     }
 
-    /// Closes a file at the limit of open files, preferably the longest quiet one without buffered data. Buffered data
-    /// is handed over; the file's next turn resumes there.
+    /// Closes a file if the limit of open files is reached, preferably the longest quiet one without buffered data.
+    /// Buffered data is handed over first; the file's next turn resumes after it.
     fn close_for_limit(&mut self) -> Result<(), InputError> {
         if self.open.len() < self.monitor.options.open_max {
             return Ok(());
@@ -452,7 +452,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Hands over buffered data of an open file: also incomplete events if the file cannot be opened again.
+    /// Hands over the buffered data of an open file, including incomplete events if the file no longer has its name and
+    /// so cannot be opened again.
     fn flush_early(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.open.get(&job.number).is_some_and(|session| session.tail.has_undelivered()) {
             return Ok(());

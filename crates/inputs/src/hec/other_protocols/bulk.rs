@@ -26,7 +26,7 @@ pub(super) struct Document {
 
 /// Memory of a document and its answer, besides the texts.
 const DOCUMENT_BYTES: usize = 1 << 10;
-/// Number of copies of the index name held per document: here, as source, and in the answer.
+/// Upper bound of the copies of the index name held per document: here, as source, and in the answer.
 const INDEX_COPIES: usize = 4;
 
 /// Parses a bulk request; `None` if an action line is invalid or memory runs out. `lend` provides a temporary share of

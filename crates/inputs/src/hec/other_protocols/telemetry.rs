@@ -1,4 +1,4 @@
-//! OpenTelemetry logs and metrics (OTLP over HTTP, protobuf and JSON).
+//! OpenTelemetry logs and metrics (OTLP, protobuf and JSON).
 //!
 //! A log record becomes an event whose text is the record's body, formatted as JSON unless it is a string. Attributes
 //! of record and resource are indexed fields. A data point becomes a metric event like those of `/services/collector`.

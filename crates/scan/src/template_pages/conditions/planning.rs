@@ -58,7 +58,7 @@ impl FieldTest {
                     composite.resize(slab.key_count(), false);
                     composite[key] = true;
                 }
-                ValueLocation::Text => base[key] = UNDECIDED,
+                ValueLocation::List(_) | ValueLocation::Text => base[key] = UNDECIDED,
                 ValueLocation::Variable(column) => {
                     if !columns.iter().any(|(known, _)| known == column) {
                         columns.push((*column, self.column_plan(*column, slab)?));

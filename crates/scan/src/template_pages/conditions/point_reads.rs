@@ -88,7 +88,7 @@ impl FieldTest {
                     | ValueLocation::Variable(_)
                     | ValueLocation::Nested(_),
                 ) => tested.push((place, *row)),
-                Some(ValueLocation::Text) | None => {}
+                Some(ValueLocation::List(_) | ValueLocation::Text) | None => {}
             }
         }
         if tested.is_empty() {

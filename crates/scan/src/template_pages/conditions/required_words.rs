@@ -29,7 +29,7 @@ const RARE_UNDECIDED_DIVISOR: usize = 8;
 const WORD_BYTES_MIN: usize = 3;
 /// Minimum digits of a number that counts as rare.
 const NUMBER_DIGITS_MIN: usize = 5;
-/// Number of pages with few rows ruled out, after which the search for runs is abandoned.
+/// Number of pages with few rows ruled out, after which the search for runs or words is abandoned.
 const FRUITLESS_PAGES_MAX: usize = 3;
 
 /// Words for a field test: the text of every event that passes the test contains at least one of them or a backslash.
@@ -148,7 +148,7 @@ impl Conditions {
     }
 
     /// Changes the undecided rows of a word test to no if their text lacks one of the word's runs. After a run that
-    /// rules out few rows, no further run is tried; it took as long as reading the texts.
+    /// rules out few rows, no further run is tried, because the search takes as long as reading the texts.
     fn exclude_by_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if runs.words.is_empty() {
             return Ok(found);
@@ -161,7 +161,8 @@ impl Conditions {
             {
                 break;
             }
-            // An address in four columns is found with the phrase itself.
+            // A run that spans several columns, such as an address in four of them, is left to the test of the phrase
+            // itself.
             if page.slab.word_plan(*run, &self.words[*run])?.reads_spans() {
                 continue;
             }

@@ -20,7 +20,7 @@ fn place(cutting: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocati
         let mut traits = ValueTraits::default();
         values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
         let kind = match NumberFormat::guess(values[0].as_bytes()) {
-            Some(format) => ColumnKind::Numbers { format, min: 0, max: 0 },
+            Some(format) => ColumnKind::Numbers { format, min: 0, max: 1 },
             None => ColumnKind::Texts,
         };
         template_set.columns.push(column(kind, traits));
@@ -38,7 +38,8 @@ fn place(cutting: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocati
     field_location(&template_set, &template, cutting, &json)
 }
 
-/// The location of `f`; a location that is right only for some values counts as text.
+/// The location of `f`. If the field must be extracted from a segment's text, or the location is right only for some
+/// values, the location counts as text.
 fn field_location(
     template_set: &TemplateSet,
     template: &Template,
@@ -46,7 +47,11 @@ fn field_location(
     json: &JsonColumns<'_>,
 ) -> ValueLocation {
     let told = template_locations(template_set, template, cutting, &["f".to_owned()], json).remove(0);
-    if told.ambiguous_columns.is_empty() { told.place } else { ValueLocation::Text }
+    match told.place {
+        ValueLocation::Pair(pair) if pair.columns().is_none() => ValueLocation::Text,
+        _ if !told.ambiguous_columns.is_empty() => ValueLocation::Text,
+        place => place,
+    }
 }
 
 fn constant(text: &str) -> ValueLocation {
@@ -133,7 +138,7 @@ fn optional_pairs_are_located() {
         ("w f=@1@4@5", [&["", " g=@2"], &["", " h=@2"]], ValueLocation::Variable(1)),
         // The text after the pairs continues the last value, or contains a pair itself.
         ("w@4@5x", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
-        ("w@4@5 @1=2", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
+        ("w@4@5 @1=2", [&["", " f=@1"], &["", " g=@2"]], nested(&[1], false)),
         ("k=\"w@4@5\"", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
         // No pairs: the values begin with something else.
         ("w@4@5", [&["", "f=@1"], &["", " g=@2"]], ValueLocation::Text),
@@ -155,6 +160,39 @@ fn optional_pairs_are_located() {
 }
 
 #[test]
+fn doubt_about_a_segment_leaves_other_segments_certain() {
+    for (text, values, expected) in [
+        // A value that may begin with a quote; a key that varies.
+        ("f=@ g=@", &[&["a"][..], &["(null)", "\"x y\""]][..], ValueLocation::Variable(1)),
+        ("@=@ f=@", &[&["g", "h"], &["1"], &["a"]], ValueLocation::Variable(3)),
+        ("@=1 f=1", &[&["g"]], constant("1")),
+        // Values that may end early.
+        ("g=@ f=@", &[&["a b", "c"], &["a"]], ValueLocation::Variable(2)),
+        ("g=@,f=@", &[&["a)", "(b)"], &["a"]], ValueLocation::Variable(2)),
+        // A quoted value with quotes inside ends at the next quote that follows no equals sign.
+        ("g=\"@\" f=@", &[&["say \\\"x\\\"", "c"], &["a"]], ValueLocation::Variable(2)),
+        ("g=\"@\" f=@", &[&["x=\"y", "c="], &["a"]], ValueLocation::Text),
+        ("g=@ f=@", &[&["\"", "c"], &["a"]], ValueLocation::Text),
+        // A value that may itself contain the field, before the field.
+        ("g=@ f=@", &[&["a f=2", "c"], &["a"]], ValueLocation::Text),
+        ("f=@ g=@", &[&["a"], &["a f=2", "c"]], ValueLocation::Variable(1)),
+    ] {
+        assert_eq!(place(KV, text, values), expected, "{text} {values:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_the_same_number_everywhere_is_constant() {
+    let (mut template_set, template) = shapes_of(&[&["a0"], &["x"]], &[]);
+    let format = NumberFormat::guess(b"a0").unwrap();
+    let number = format.parse(b"a0").unwrap();
+    template_set.columns[1].kind = ColumnKind::Numbers { format, min: number, max: number };
+    let json = JsonColumns::new(&template_set, &|_| None);
+    let found = template_locations(&template_set, &template("@1=@2 g=\"x"), KV, &["a0".to_owned()], &json).remove(0);
+    assert_eq!(found, ValueLocation::Variable(2).into());
+}
+
+#[test]
 fn values_that_may_shift_bounds_require_the_text() {
     for (text, values) in [
         ("f=@", &[&["a", "b c"][..]][..]),
@@ -170,7 +208,6 @@ fn values_that_may_shift_bounds_require_the_text() {
         ("f=\"x @", &[&["a"]]),
         ("@ f=1", &[&["a", "f=2"]]),
         ("@f=1", &[&["a"]]),
-        ("@=1 f=1", &[&["g"]]),
         ("@ f=1", &[&["{}"]]),
         ("@ f=1", &[&[" x"]]),
     ] {
@@ -191,14 +228,15 @@ fn json_fields_are_located_in_templates() {
         ("{\"f\":@,\"g\":1}", &[&["12"]], ValueLocation::Variable(1)),
         ("{\"g\":\"@\",\"f\":\"x\"}", &[&["a"]], constant("x")),
         ("{\"a\":{\"f\":@}}", &[&["12"]], ValueLocation::Absent),
-        // Values with a quote, an escape, a key, a word, a part of a number, several values, and no JSON at all.
+        // Values with a quote, an escape, a key, a word, a part of a number, several values (with escapes), and no JSON at all.
         ("{\"f\":\"@\"}", &[&["a\"b"]], ValueLocation::Text),
         ("{\"f\":\"@\"}", &[&["a\\n"]], ValueLocation::Text),
         ("{\"@\":\"x\",\"f\":1}", &[&["f"]], ValueLocation::Text),
         ("{\"f\":@}", &[&["true"]], ValueLocation::Text),
         ("{\"f\":1@}", &[&["x2"]], ValueLocation::Text),
         ("{\"f\":0@}", &[&["12"]], ValueLocation::Text),
-        ("{\"f\":1,\"f\":\"@\"}", &[&["a"]], ValueLocation::Text),
+        ("{\"f\":1,\"f\":\"@\"}", &[&["a"]], ValueLocation::List([constant("1"), ValueLocation::Variable(1)].into())),
+        ("{\"f\":1,\"f\":\"@\"}", &[&["a\\n"]], ValueLocation::Text),
         ("{\"f\":\"@\"} x", &[&["a"]], ValueLocation::Text),
     ] {
         assert_eq!(place(KV, text, values), expected, "{text} {values:?}");
@@ -236,7 +274,7 @@ fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
         let is_nested = values.iter().any(|value| value.contains('@'));
         let kind = match (is_nested, NumberFormat::guess(values[0].as_bytes())) {
             (true, _) => ColumnKind::Templates(values.iter().map(|value| template_of(value)).collect()),
-            (false, Some(format)) => ColumnKind::Numbers { format, min: 0, max: 0 },
+            (false, Some(format)) => ColumnKind::Numbers { format, min: 0, max: 1 },
             (false, None) => ColumnKind::Dictionary { len: values.len() as u32 },
         };
         dictionaries.push(Arc::new(Dictionary { bytes: bytes.into(), ends }));
@@ -245,6 +283,25 @@ fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
     let read = |column: u32| dictionaries.get(column as usize).cloned();
     let json = JsonColumns::new(&template_set, &read);
     template_locations(&template_set, &template_of(text), KV, &[name.to_owned()], &json).remove(0).place
+}
+
+#[test]
+fn a_json_array_is_a_list_of_locations() {
+    let variable = ValueLocation::Variable;
+    for (text, variables, expected) in [
+        ("{\"f\":[\"@1\",\"@2\",3]}", &[&["a"][..], &["b"]][..], &[variable(1), variable(2), constant("3")][..]),
+        ("{\"f\":[\"a\",\"x@1\"]}", &[&["1"]], &[constant("a"), composite(&["x"], 1)]),
+    ] {
+        assert_eq!(json_place(text, variables, "f{}"), ValueLocation::List(expected.into()), "{text}");
+    }
+    assert_eq!(json_place("{\"f\":[\"@1\"]}", &[&["a"]], "f{}"), variable(1));
+    assert_eq!(json_place("{\"f\":[\"@1\",\"@2\"]}", &[&["a"], &["b\\n"]], "f{}"), ValueLocation::Text);
+}
+
+/// Literals followed by a variable.
+fn composite(literals: &[&str], column: u32) -> ValueLocation {
+    let literal = |text: &&str| TemplatePart::Literal(text.as_bytes().into());
+    ValueLocation::Composite(literals.iter().map(literal).chain([TemplatePart::Variable(column)]).collect())
 }
 
 #[test]
@@ -453,8 +510,8 @@ proptest! {
     /// The location of a field in a template holds for each of its texts.
     #[test]
     fn locations_agree_with_extraction_from_every_text(
-        literals in prop::collection::vec(piece_text(4), 3..5),
-        columns in prop::collection::vec(column_values(), 4),
+        literals in prop::collection::vec(piece_text(4), 3..7),
+        columns in prop::collection::vec(column_values(), 6),
         escaped in any::<bool>(),
     ) {
         let columns = &columns[..literals.len() - 1];
@@ -487,7 +544,7 @@ proptest! {
             let value = |column: &u32| values[*column as usize - 1];
             let told = match &place {
                 ValueLocation::Text => continue,
-                ValueLocation::Absent if ambiguous_columns.iter().any(|column| value(column).contains("f=")) => continue,
+                _ if ambiguous_columns.iter().any(|column| value(column).contains("f=")) => continue,
                 ValueLocation::Absent => None,
                 ValueLocation::Constant(constant) => Some(constant.to_string()),
                 ValueLocation::Variable(column) => Some(value(column).to_owned()),
@@ -496,12 +553,17 @@ proptest! {
                     TemplatePart::Variable(column) => value(column),
                 }).collect()),
                 ValueLocation::Pair(pair) => {
-                    let values = pair.variables.iter().map(|variable| match variable {
-                        TemplatePart::Literal(literal) => std::str::from_utf8(literal).unwrap(),
-                        TemplatePart::Variable(column) => value(column),
-                    });
+                    let piece_text = |piece: &[TemplatePart]| -> String {
+                        piece.iter().map(|part| match part {
+                            TemplatePart::Literal(literal) => std::str::from_utf8(literal).unwrap(),
+                            TemplatePart::Variable(column) => value(column),
+                        }).collect()
+                    };
                     let finder = memchr::memmem::Finder::new("f=");
-                    values.flat_map(|value| pair.value_in(value.as_bytes(), &finder)).next().map(str::to_owned)
+                    let in_piece = |piece: &[TemplatePart]| {
+                        pair.value_in(piece_text(piece).as_bytes(), &finder).map(str::to_owned)
+                    };
+                    pair.pieces().find_map(in_piece)
                 }
                 other => panic!("{other:?} of a template without optional pairs"),
             };

@@ -1,4 +1,4 @@
-//! Tests that find the columns and positions that may contain the end of a key.
+//! Tests of the columns and positions that may contain the end of a key.
 
 use quarry_event::template::{Column, ColumnKind, TemplateSet};
 

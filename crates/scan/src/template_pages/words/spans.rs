@@ -26,8 +26,8 @@ const MARGIN_BYTES: usize = 8;
 /// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
 /// time.
 const SPAN_VARIABLES_MAX: usize = 12;
-/// Share of rows, expected to contain a number, at or above which searching for a number that every match contains
-/// does not pay off.
+/// If at least this share of rows is expected to contain one of the numbers that a match requires, searching for these
+/// numbers does not pay off.
 const RARE_NUMBER_SHARE_MAX: f64 = 0.25;
 /// Maximum number of distinct values in a column of numbers for which answers are computed by value.
 const CACHED_NUMBERS_MAX: u64 = 1_024;
@@ -48,13 +48,13 @@ enum SpanPart {
     Value { column: u32, cut: CutEnd },
 }
 
-/// The end of a part that is cut off.
+/// Text that is cut off one end of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CutEnd {
     Nothing,
-    /// Everything but the last bytes of the part, of which there are this many.
+    /// The start of the part; this many bytes remain at its end.
     Start(usize),
-    /// Everything but the first bytes of the part, of which there are this many.
+    /// The end of the part; this many bytes remain at its start.
     End(usize),
 }
 

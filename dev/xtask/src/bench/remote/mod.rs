@@ -32,8 +32,8 @@ const LATENCY_MS: u64 = 20;
 /// Limited bandwidth of the store for one search; lower than the rate that client, proxy and server reach on one
 /// machine.
 const LIMIT_BYTES_PER_SECOND: u64 = 20_000_000;
-/// Searches for rare events. The goals: at most three times as slow as on local data plus four sequential requests, and
-/// at most this share of the data read.
+/// Searches for rare events. The goals of a cold run: at most [`RARE_TIMES_MAX`] times the time on cached data plus
+/// [`ROUND_TRIPS`] sequential requests, and at most [`RARE_SHARE_MAX`] percent of the stored bytes read.
 const RARE: [&str; 4] = ["Q3 every1k", "Q4 every100k dc", "Q5 needle", BY_ID];
 /// The search for an id that one line has.
 const BY_ID: &str = "one id";
@@ -58,8 +58,8 @@ const UPLOAD_CHECKS_MAX: usize = 5_000;
 const ID_BYTES_READ: usize = 4_096;
 /// A search that reads no bucket.
 const WITHOUT_EVENTS: &str = "| makeresults";
-/// Searches in addition to those of the comparison: the texts of all events, the newest events, and a line that exists
-/// once.
+/// Searches in addition to those of the comparison: over the texts of all events, for the newest events in two orders,
+/// and of averages.
 const EXTRA_SEARCHES: &[(&str, &str)] = &[
     ("whole texts", "index=main | eval n=len(_raw) | stats sum(n)"),
     ("newest 100", "index=main | head 100 | table _raw"),

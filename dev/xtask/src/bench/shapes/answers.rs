@@ -99,7 +99,7 @@ fn epoch(text: &str) -> Option<f64> {
     Some((days * 86_400 + number(11..13)? * 3_600 + number(14..16)? * 60) as f64 + seconds)
 }
 
-/// Differences between Quarry's answer and the expected one; `None` when they are equal.
+/// Describes the first difference between Quarry's answer and the expected one; `None` if they are equal.
 pub(super) fn differs(found: &Answer, expected: &Answer, is_ordered: bool) -> Option<String> {
     let arranged = |answer: &Answer| {
         let mut rows = answer.rows.clone();

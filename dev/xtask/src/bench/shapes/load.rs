@@ -142,7 +142,7 @@ fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f6
     Ok(times)
 }
 
-/// Times in milliseconds of all queries, run in sequence until `is_done` is set, each at least once.
+/// Times in milliseconds of the queries, which are run one after the other, again and again, until `is_done` is set.
 fn latencies_until(server: &Server, queries: &[Query], is_done: &AtomicBool) -> Result<Vec<f64>, String> {
     let mut connection = server.connect()?;
     let mut times = Vec::new();

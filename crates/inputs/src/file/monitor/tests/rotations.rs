@@ -1,8 +1,7 @@
 //! Every way in which logs are rotated, copied and replaced; every line must be stored once.
 //!
 //! Each row of [`WAYS`] is a series of operations on the log between two writes. Each is tested with a scan at every
-//! step and without scans; with single-line events, merged lines, and a guessed sourcetype; and with restarts in
-//! between.
+//! step, and without scans but with restarts; both with single-line events, merged lines, and a guessed sourcetype.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
@@ -275,7 +274,7 @@ impl Log {
         self.world.append(to, &text[part]);
     }
 
-    /// Records the whole lines of a file as read under its own identity (not counted here).
+    /// Records the whole lines of a file as read before; their events are not counted.
     fn note_read(&mut self, name: &str) {
         let text = std::fs::read_to_string(self.world.path(name)).unwrap();
         let read = text.rfind('\n').unwrap() + 1;

@@ -103,7 +103,8 @@ impl Logs {
                 self.world.copy(&Logs::name(*file), &to);
                 self.world.empty(&Logs::name(*file));
             }
-            // No reader can find data that was overwritten unread. For a second, two bytes may be half a BOM.
+            // No reader can find data that was overwritten unread, and two bytes are read only after a second, because
+            // they may begin a byte order mark.
             Step::Rewrite { file } if self.is_calm() && self.is_whole(*file) => {
                 self.world.wait(1.5);
                 self.world.empty(&Logs::name(*file));

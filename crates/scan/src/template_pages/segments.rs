@@ -1,0 +1,228 @@
+//! Segments of a template's text: extracted one by one, they have the same `key=value` pairs as the whole text.
+//!
+//! A separator that ends every unquoted value, such as a blank, cannot be part of a key either. Extraction can therefore
+//! start anew after each separator, unless a quoted value is open there. A segment is the text between two such
+//! separators. A value with unforeseeable effects, for instance one that may begin with a quote, makes only its own
+//! segment uncertain: fields of other segments have certain locations, and fields of the uncertain segment are
+//! extracted from its text instead of the whole text.
+//!
+//! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
+//! with escapes in quotes (`KV_MODE = auto_escaped`).
+
+use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet, ValueTraits};
+
+use super::fields::{FieldLocation, Sample, VALUE_ENDS};
+use super::inner_pairs::{InnerPair, opens_value};
+use super::key_end::KeyEnd;
+use super::value_location::ValueLocation;
+
+/// Number of variables up to which extraction from several segments always pays off.
+const FEW_VARIABLES: usize = 4;
+
+/// The segments of a template that may contain an equals sign, in order.
+pub(super) struct Segments<'a> {
+    template_set: &'a TemplateSet,
+    template: &'a Template,
+    segments: Vec<Template>,
+}
+
+/// A segment that may contain a pair with a given name.
+struct Candidate<'a> {
+    segment: &'a Template,
+    /// Columns whose values may contain the key; `None` if the key may be elsewhere.
+    columns: Option<Box<[u32]>>,
+    /// The location of the value, if it is certain.
+    place: Option<ValueLocation>,
+}
+
+impl Candidate<'_> {
+    /// Whether every text of the segment has the pair.
+    fn is_always_present(&self) -> bool {
+        let place = self.place.as_ref();
+        place.is_some_and(|place| {
+            matches!(place, ValueLocation::Variable(_) | ValueLocation::Constant(_) | ValueLocation::Composite(_))
+        })
+    }
+}
+
+impl<'a> Segments<'a> {
+    pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> Segments<'a> {
+        Segments { template_set, template, segments: Splitter::new(template_set).split(template) }
+    }
+
+    /// The location of the first pair with this name.
+    pub(super) fn location(&self, name: &str) -> FieldLocation {
+        let candidates = self.candidates(name);
+        let Some((last, before)) = candidates.split_last() else { return ValueLocation::Absent.into() };
+        if let (Some(place), true) = (&last.place, before.is_empty()) {
+            return place.clone().into();
+        }
+        // An earlier pair takes precedence. If only values can contain it, it is looked for in their columns.
+        let earlier = before.iter().map(|earlier| earlier.columns.as_deref());
+        if let (Some(place), true) = (&last.place, last.is_always_present())
+            && let Some(columns) = earlier.collect::<Option<Vec<_>>>()
+        {
+            return FieldLocation { place: place.clone(), ambiguous_columns: columns.concat().into() };
+        }
+        let pair = InnerPair::new(name, candidates.iter().flat_map(|candidate| self.pieces(name, candidate)));
+        let variables =
+            |parts: &[TemplatePart]| parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_))).count();
+        let (in_pair, all) = (variables(pair.parts()), variables(&self.template.parts));
+        match in_pair > FEW_VARIABLES && in_pair * 2 > all {
+            true => ValueLocation::Text.into(),
+            false => ValueLocation::Pair(pair).into(),
+        }
+    }
+
+    /// The segments that may contain the pair, up to the first that always does.
+    fn candidates(&self, name: &str) -> Vec<Candidate<'_>> {
+        let (key_end, names) = (KeyEnd::of(name), [name.to_owned()]);
+        let mut candidates = Vec::new();
+        for segment in &self.segments {
+            let columns = key_end.columns(self.template_set, segment);
+            if columns.as_ref().is_some_and(|columns| columns.is_empty()) {
+                continue;
+            }
+            let sample = Sample::of_pairs(self.template_set, segment);
+            let places = sample.and_then(|sample| sample.pairs(&names, false));
+            let place = places.and_then(|places| places.into_iter().next());
+            let candidate = match place {
+                Some(ValueLocation::Absent) => continue,
+                None | Some(ValueLocation::Text) => Candidate { segment, columns, place: None },
+                place => Candidate { segment, columns, place },
+            };
+            candidates.push(candidate);
+            if candidates.last().is_some_and(Candidate::is_always_present) {
+                break;
+            }
+        }
+        candidates
+    }
+
+    /// The texts from which a candidate's pair is extracted: single variables, if these suffice, or the segment.
+    fn pieces(&self, name: &str, candidate: &Candidate<'_>) -> Vec<Box<[TemplatePart]>> {
+        let columns = candidate.columns.as_deref();
+        let pair = columns.and_then(|columns| InnerPair::location(name, columns, self.template_set, candidate.segment));
+        match pair {
+            Some(pair) => pair.pieces().map(Box::from).collect(),
+            None => vec![candidate.segment.parts.as_slice().into()],
+        }
+    }
+}
+
+/// Whether a quoted value is open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum QuotedValue {
+    Closed,
+    Open,
+    Unknown,
+}
+
+/// Splits a template at separators outside of quoted values.
+struct Splitter<'a> {
+    template_set: &'a TemplateSet,
+    quoted: QuotedValue,
+    /// Whether the text so far may end with an equals sign.
+    ends_with_equals: bool,
+    /// The current segment.
+    parts: Vec<TemplatePart>,
+    /// Whether the current segment may contain an equals sign.
+    has_equals: bool,
+    segments: Vec<Template>,
+}
+
+impl<'a> Splitter<'a> {
+    fn new(template_set: &'a TemplateSet) -> Splitter<'a> {
+        Splitter {
+            template_set,
+            quoted: QuotedValue::Closed,
+            ends_with_equals: false,
+            parts: Vec::new(),
+            has_equals: false,
+            segments: Vec::new(),
+        }
+    }
+
+    fn split(mut self, template: &Template) -> Vec<Template> {
+        for (at, part) in template.parts.iter().enumerate() {
+            match part {
+                TemplatePart::Literal(literal) => self.add_literal(literal),
+                TemplatePart::Variable(column) => match self.constant_key(*column, template.parts.get(at + 1)) {
+                    Some(text) => self.add_literal(&text),
+                    None => self.add_variable(*column),
+                },
+            }
+        }
+        self.end_segment();
+        self.segments
+    }
+
+    /// The text of a variable that is always the same number and belongs to a key, such as `a0` in `a0=7f`.
+    fn constant_key(&self, column: u32, next: Option<&TemplatePart>) -> Option<Vec<u8>> {
+        let ColumnKind::Numbers { format, min, max } = &self.template_set.columns.get(column as usize)?.kind else {
+            return None;
+        };
+        let is_key = matches!(next, Some(TemplatePart::Literal(literal)) if literal.starts_with(b"="));
+        (is_key && min == max).then(|| {
+            let mut text = Vec::new();
+            format.write(*min, &mut text);
+            text
+        })
+    }
+
+    fn add_literal(&mut self, literal: &[u8]) {
+        let mut start = 0;
+        for (at, byte) in literal.iter().enumerate() {
+            match (byte, self.quoted) {
+                (b'"', QuotedValue::Open) => self.quoted = QuotedValue::Closed,
+                (b'"', QuotedValue::Closed) if self.ends_with_equals => {
+                    let is_open = opens_value(literal, at);
+                    self.quoted = if is_open { QuotedValue::Open } else { QuotedValue::Unknown };
+                }
+                // If a value is open, the quote closes it; otherwise the quote opens none.
+                (b'"', QuotedValue::Unknown) if !self.ends_with_equals => self.quoted = QuotedValue::Closed,
+                (byte, QuotedValue::Closed) if VALUE_ENDS.contains(*byte) && *byte != b'"' => {
+                    self.push_literal(&literal[start..at]);
+                    self.end_segment();
+                    start = at + 1;
+                }
+                _ => {}
+            }
+            self.ends_with_equals = *byte == b'=';
+        }
+        self.push_literal(&literal[start..]);
+    }
+
+    fn push_literal(&mut self, literal: &[u8]) {
+        if literal.is_empty() {
+            return;
+        }
+        self.has_equals |= literal.contains(&b'=');
+        match self.parts.last_mut() {
+            Some(TemplatePart::Literal(last)) => *last = [last, literal].concat().into(),
+            _ => self.parts.push(TemplatePart::Literal(literal.into())),
+        }
+    }
+
+    fn add_variable(&mut self, column: u32) {
+        let unknown = ValueTraits::default();
+        let traits = self.template_set.columns.get(column as usize).map_or(&unknown, |column| &column.traits);
+        let may_toggle = match self.quoted {
+            QuotedValue::Closed => traits.bytes.contains(b'=') || self.ends_with_equals,
+            QuotedValue::Open | QuotedValue::Unknown => true,
+        };
+        if may_toggle && traits.bytes.contains(b'"') {
+            self.quoted = QuotedValue::Unknown;
+        }
+        self.ends_with_equals = traits.lasts.contains(b'=') || (traits.min_len == 0 && self.ends_with_equals);
+        self.has_equals |= traits.bytes.contains(b'=');
+        self.parts.push(TemplatePart::Variable(column));
+    }
+
+    fn end_segment(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        if std::mem::take(&mut self.has_equals) && !parts.is_empty() {
+            self.segments.push(Template { parts });
+        }
+    }
+}
