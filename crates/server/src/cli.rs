@@ -214,7 +214,7 @@ pub(crate) struct JobArgs {
     /// ID of the job; chosen by the server if absent.
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Seconds that the server keeps the job after its last access.
+    /// Seconds that the server keeps the job after its search has ended.
     #[arg(long, alias = "ttl", value_name = "SECONDS")]
     pub(crate) timeout: Option<u64>,
     /// Seconds after which the job is finalized with the results so far.

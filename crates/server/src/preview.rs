@@ -230,9 +230,9 @@ pub(crate) fn to_json(request: &PreviewRequest<'_>, made: &FilePreview) -> Value
 }
 
 fn reason(event: &PreviewEvent) -> String {
-    let reason = event.reason.map_or_else(|| "made by rules of index time".to_owned(), |reason| reason.text());
+    let reason = event.reason.map_or_else(|| "set by an index-time rule".to_owned(), |reason| reason.text());
     match event.zone {
-        Some(WrittenZone::Offset(_)) => format!("{reason}, in its zone"),
+        Some(WrittenZone::Offset(_)) => format!("{reason}, in the zone named there"),
         Some(WrittenZone::Epoch) | None => reason,
     }
 }

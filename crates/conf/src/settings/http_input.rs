@@ -93,7 +93,7 @@ const TOKEN_ROWS: &[Row] = &[
     row("token", Kind::Text, "", "", "secret that senders present"),
     row("disabled", Kind::Bool, "false", "", "whether the token is refused"),
     row("index", Kind::Text, "", "", "default index of events"),
-    row("indexes", Kind::Text, "", "", "indexes that events may name, separated by commas; empty: any"),
+    row("indexes", Kind::Text, "", "", "indexes that events may name, separated by commas; empty: all but _*"),
     row("host", Kind::Text, "", "", "default host of events"),
     row("source", Kind::Text, "", "", "default source of events"),
     row("sourcetype", Kind::Text, "", "", "default sourcetype of events"),

@@ -72,7 +72,7 @@ const GLOBAL_ROWS: &[Row] = &[
     row("defaultGroup", Kind::Text, "", "", "groups for events that name none, separated by commas"),
     row("indexAndForward", Kind::Bool, "false", "", "whether events are also stored here: a forwarder stores none"),
     row("maxQueueSize", Kind::Text, "auto", "", "maximum bytes of the queue on disk, as in 500MB; auto: 1GB"),
-    row("persistentQueueSize", Kind::Text, "", "", "maximum bytes of the queue on disk, unless maxQueueSize sets it"),
+    row("persistentQueueSize", Kind::Text, "", "", "maximum bytes of the queue on disk; overrides maxQueueSize"),
     row("forwardedindex.filter.disable", Kind::Bool, "false", "", "whether the index filters are ignored"),
     row(
         INDEX_FILTER,

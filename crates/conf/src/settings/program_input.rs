@@ -42,7 +42,7 @@ const PROGRAM_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether the stanza is disabled"),
     row("index", Kind::Text, "main", "", "index of the events"),
     row("host", Kind::Text, "", "", "host of the events; empty: this machine's name"),
-    row("source", Kind::Text, "", "", "source of the events; empty: the name in the stanza"),
+    row("source", Kind::Text, "", "", "source of the events; empty: the path of the file, or the stanza"),
     row("sourcetype", Kind::Text, "", "", "sourcetype of the events; empty: the name of the program"),
     row(
         "interval",

@@ -77,7 +77,7 @@ fn props_zone_overrides_option_and_option_overrides_machine() {
     assert_eq!(machine["events"][0]["zone_in_text"], Value::Null);
     let text = run_in(&place, "Europe/Berlin", &["preview", &log]).expect_success();
     assert!(text.contains("zone of times that name none: Europe/Berlin (the machine's)"), "{text}");
-    assert_eq!(text.matches(", in its zone").count(), 2, "{text}");
+    assert_eq!(text.matches(", in the zone named there").count(), 2, "{text}");
     let named = preview(&["--zone", "Asia/Tokyo"]);
     assert_eq!(told(&named), ("Asia/Tokyo".to_owned(), "--zone".into()));
     assert_eq!(first(&named), "2026-07-20T12:00:00.000+09:00");
