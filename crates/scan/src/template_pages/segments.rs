@@ -2,7 +2,7 @@
 //!
 //! A separator that ends every unquoted value, such as a blank, cannot be part of a key either. Extraction can therefore
 //! start anew after each separator, unless a quoted value is open there. A segment is the text between two such
-//! separators. A value with unforeseeable effects, for instance one that may begin with a quote, makes only its own
+//! separators, or an optional pair, which begins with a blank ([`super::optional_pairs`]). A value with unforeseeable effects, for instance one that may begin with a quote, makes only its own
 //! segment uncertain: fields of other segments have certain locations, and fields of the uncertain segment are
 //! extracted from its text instead of the whole text.
 //!
@@ -14,6 +14,7 @@ use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet, Va
 use super::fields::{FieldLocation, Sample, VALUE_ENDS};
 use super::inner_pairs::{InnerPair, opens_value};
 use super::key_end::KeyEnd;
+use super::optional_pairs;
 use super::value_location::ValueLocation;
 
 /// Number of variables up to which extraction from several segments always pays off.
@@ -53,16 +54,17 @@ impl<'a> Segments<'a> {
     /// The location of the first pair with this name.
     pub(super) fn location(&self, name: &str) -> FieldLocation {
         let candidates = self.candidates(name);
-        let Some((last, before)) = candidates.split_last() else { return ValueLocation::Absent.into() };
-        if let (Some(place), true) = (&last.place, before.is_empty()) {
-            return place.clone().into();
-        }
-        // An earlier pair takes precedence. If only values can contain it, it is looked for in their columns.
-        let earlier = before.iter().map(|earlier| earlier.columns.as_deref());
-        if let (Some(place), true) = (&last.place, last.is_always_present())
-            && let Some(columns) = earlier.collect::<Option<Vec<_>>>()
-        {
-            return FieldLocation { place: place.clone(), ambiguous_columns: columns.concat().into() };
+        let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref());
+        // If only one segment has the pair, and elsewhere only values can contain it, it is searched for in the columns
+        // of these values.
+        let elsewhere = candidates.iter().filter(|candidate| candidate.place.is_none());
+        let elsewhere = elsewhere.map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
+        match (certain.next(), certain.next(), elsewhere) {
+            _ if candidates.is_empty() => return ValueLocation::Absent.into(),
+            (Some(place), None, Some(columns)) => {
+                return FieldLocation { place: place.clone(), ambiguous_columns: columns.concat().into() };
+            }
+            _ => {}
         }
         let pair = InnerPair::new(name, candidates.iter().flat_map(|candidate| self.pieces(name, candidate)));
         let variables =
@@ -79,7 +81,7 @@ impl<'a> Segments<'a> {
         let (key_end, names) = (KeyEnd::of(name), [name.to_owned()]);
         let mut candidates = Vec::new();
         for segment in &self.segments {
-            let columns = key_end.columns(self.template_set, segment);
+            let columns = self.key_columns(&key_end, segment);
             if columns.as_ref().is_some_and(|columns| columns.is_empty()) {
                 continue;
             }
@@ -97,6 +99,17 @@ impl<'a> Segments<'a> {
             }
         }
         candidates
+    }
+
+    /// Columns whose values may contain the key in a segment; `None` if the key may be elsewhere.
+    fn key_columns(&self, key_end: &KeyEnd, segment: &Template) -> Option<Box<[u32]>> {
+        if let [TemplatePart::Variable(column)] = segment.parts.as_slice()
+            && let Some(forms) = optional_pairs::pair_forms(self.template_set, *column)
+        {
+            let columns = forms.map(|form| key_end.columns(self.template_set, form)).collect::<Option<Vec<_>>>()?;
+            return Some(columns.concat().into());
+        }
+        key_end.columns(self.template_set, segment)
     }
 
     /// The texts from which a candidate's pair is extracted: single variables, if these suffice, or the segment.
@@ -144,17 +157,50 @@ impl<'a> Splitter<'a> {
     }
 
     fn split(mut self, template: &Template) -> Vec<Template> {
+        self.add_parts(template);
+        self.end_segment();
+        self.segments
+    }
+
+    fn add_parts(&mut self, template: &Template) {
         for (at, part) in template.parts.iter().enumerate() {
             match part {
                 TemplatePart::Literal(literal) => self.add_literal(literal),
+                TemplatePart::Variable(column) if self.is_optional_pair(*column, &template.parts[at + 1..]) => {
+                    self.end_segment();
+                    self.add_variable(*column);
+                    self.quoted = QuotedValue::Closed;
+                    self.end_segment();
+                }
                 TemplatePart::Variable(column) => match self.constant_key(*column, template.parts.get(at + 1)) {
                     Some(text) => self.add_literal(&text),
                     None => self.add_variable(*column),
                 },
             }
         }
-        self.end_segment();
-        self.segments
+    }
+
+    /// Whether a variable is an optional pair that can be extracted on its own: no quoted value is open before or after
+    /// it, and the text after it begins with a separator.
+    fn is_optional_pair(&self, column: u32, rest: &[TemplatePart]) -> bool {
+        let forms = |column: u32| optional_pairs::pair_forms(self.template_set, column);
+        let next = rest.iter().find(|part| match part {
+            TemplatePart::Variable(column) => forms(*column).is_none(),
+            TemplatePart::Literal(_) => true,
+        });
+        let is_bounded = match next {
+            None => true,
+            Some(TemplatePart::Literal(literal)) => {
+                literal.first().is_some_and(|byte| VALUE_ENDS.contains(*byte) && *byte != b'"')
+            }
+            Some(TemplatePart::Variable(_)) => false,
+        };
+        let is_closed = |form: &Template| {
+            let mut splitter = Splitter::new(self.template_set);
+            splitter.add_parts(form);
+            splitter.quoted == QuotedValue::Closed && !splitter.ends_with_equals
+        };
+        self.quoted == QuotedValue::Closed && is_bounded && forms(column).is_some_and(|mut forms| forms.all(is_closed))
     }
 
     /// The text of a variable that is always the same number and belongs to a key, such as `a0` in `a0=7f`.

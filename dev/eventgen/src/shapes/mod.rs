@@ -1,4 +1,4 @@
-//! Eleven log formats with randomised details, the fields of every event, and questions about them.
+//! Thirteen log formats with randomised details, the fields of every event, and questions about them.
 //!
 //! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. Everything that
 //! varies between two installations of the same format is random: the number of services and users and how unevenly
@@ -14,6 +14,8 @@
 //!
 //! Not here: running the questions; `cargo xtask bench --shapes` does that.
 
+mod audit;
+mod cef;
 mod cloudtrail;
 mod draw;
 mod firewall;
@@ -172,6 +174,8 @@ pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
         Box::new(klog::Klog::draw(&mut chance(9))),
         Box::new(postgres::Postgres::draw(&mut chance(10))),
         Box::new(sourcetype_mix::SourcetypeMix::draw(&mut chance(11))),
+        Box::new(audit::Audit::draw(&mut chance(12))),
+        Box::new(cef::Cef::draw(&mut chance(13))),
     ]
 }
 

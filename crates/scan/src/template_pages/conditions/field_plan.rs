@@ -10,6 +10,8 @@ pub(in crate::template_pages) struct FieldPlan {
     pub(super) composite: Vec<bool>,
     /// Whether the field is computed for some events.
     pub(super) computed: bool,
+    /// Whether values of other columns may contain the field's name as a key; the text of such rows must be read.
+    pub(super) ambiguous: bool,
     /// Whether the test depends on a single column only.
     pub(super) alone: bool,
 }

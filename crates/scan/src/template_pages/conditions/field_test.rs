@@ -16,6 +16,7 @@ use quarry_stdx::number::u32_of;
 
 use super::field_plan::{ColumnPlan, FieldPlan};
 use crate::event_fields::appears_verbatim;
+use crate::template_pages::ambiguous_rows::ambiguous_rows;
 use crate::template_pages::columns::{field_column, number_texts, text_array};
 use crate::template_pages::field_locations::FieldLocations;
 use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
@@ -93,6 +94,7 @@ impl FieldTest {
         let asks_composites = page.open.is_some() && (!plan.composite.is_empty() || plan.computed);
         if plan.columns.is_empty()
             && !asks_composites
+            && !plan.ambiguous
             && let Some((first, rest)) = plan.base.split_first()
             && rest.iter().all(|answer| answer == first)
         {
@@ -114,7 +116,7 @@ impl FieldTest {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
                 let is_there = field.locations.get(key as usize).is_some_and(|place| place.is_value_of(*column));
-                if is_there && !field.is_patterned(key) && !field.is_ambiguous(key) {
+                if is_there && !field.is_patterned(key) {
                     each[row] = answer;
                 }
             }
@@ -122,9 +124,10 @@ impl FieldTest {
         if asks_composites && !plan.composite.is_empty() {
             self.test_composites(field, plan, &keys, &mut each, page)?;
         }
-        page.rows_with_multiple_values(&field.repeatable_columns)?
-            .into_iter()
-            .for_each(|row| each[row as usize] = UNDECIDED);
+        // The text decides where the field occurs more than once, or a value may contain the field's name as a key.
+        let repeated = page.rows_with_multiple_values(&field.repeatable_columns)?;
+        let ambiguous = ambiguous_rows(field, page)?;
+        repeated.into_iter().chain(ambiguous).for_each(|row| each[row as usize] = UNDECIDED);
         Ok(Outcome::Each(each))
     }
 

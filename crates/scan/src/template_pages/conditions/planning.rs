@@ -26,16 +26,16 @@ impl FieldTest {
         let Some(field) = slab.field(&self.name) else {
             let (base, columns, computed) =
                 (vec![UNDECIDED; slab.key_count()], Vec::new(), slab.is_computed_for(&self.name));
-            return Ok(FieldPlan { base, columns, composite: Vec::new(), computed, alone: false });
+            let (composite, ambiguous, alone) = (Vec::new(), false, false);
+            return Ok(FieldPlan { base, columns, composite, computed, ambiguous, alone });
         };
         let mut base = vec![NO; slab.key_count()];
         let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
         let mut composite = Vec::new();
         for (key, place) in field.locations.iter().enumerate() {
             match place {
-                // The text decides where a pattern may find the field, and where a value may itself contain the
-                // field's name as a key.
-                _ if field.is_patterned(key as u32) || field.is_ambiguous(key as u32) => base[key] = UNDECIDED,
+                // The text decides where a pattern may find the field.
+                _ if field.is_patterned(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => {
                     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
@@ -71,6 +71,7 @@ impl FieldTest {
             columns,
             composite,
             computed: slab.is_computed_for(&self.name),
+            ambiguous: !field.ambiguous_columns.is_empty(),
             alone: field.column.is_some() && field.patterned.is_empty() && !field.by_text,
         })
     }
@@ -126,7 +127,7 @@ impl FieldTest {
             let answers = self.test_counted_values(*column, test, slab)?;
             return Ok(answers.map(|answers| ByValue::Values { column: *column, answers, rest: NO }));
         }
-        if !plan.columns.is_empty() {
+        if !plan.columns.is_empty() || plan.ambiguous {
             return Ok(None);
         }
         Ok(match plan.base.split_first() {

@@ -38,7 +38,7 @@ fn place(cutting: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocati
     field_location(&template_set, &template, cutting, &json)
 }
 
-/// The location of `f`. If the field must be extracted from a segment's text, or the location is right only for some
+/// The location of `f`. If the field must be extracted from a part of the text, or the location is right only for some
 /// values, the location counts as text.
 fn field_location(
     template_set: &TemplateSet,
@@ -48,7 +48,7 @@ fn field_location(
 ) -> ValueLocation {
     let told = template_locations(template_set, template, cutting, &["f".to_owned()], json).remove(0);
     match told.place {
-        ValueLocation::Pair(pair) if pair.columns().is_none() => ValueLocation::Text,
+        ValueLocation::Pair(_) => ValueLocation::Text,
         _ if !told.ambiguous_columns.is_empty() => ValueLocation::Text,
         place => place,
     }
@@ -132,6 +132,9 @@ fn optional_pairs_are_located() {
         // A value that may end early affects only the value's own field.
         ("w@4@5", [&["", " f=@2"], &["", " g=\"@3\""]], nested(&[2], false)),
         ("w@4@5", [&["", " g=@2"], &["", " f=\"@3\""]], ValueLocation::Text),
+        // The other field's value may contain an equals sign.
+        ("w@4@5", [&["", " f=@1"], &["", " g=@2=@3"]], ValueLocation::Text),
+        ("w f=@1@4@5", [&["", " g=@2=@3"], &["", " h=\"@3\""]], ValueLocation::Variable(1)),
         // A row may have the field twice.
         ("w@4@5", [&["", " f=@1"], &["", " f=@2"]], nested(&[1, 2], true)),
         ("w f=@1@4@5", [&["", " f=@2"], &["", " g=@2"]], ValueLocation::Text),
