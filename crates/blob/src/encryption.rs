@@ -14,9 +14,10 @@
 //! magic        "QRYENC01"
 //! ```
 //!
-//! The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Object
-//! name, length and key id are authenticated with the data key, so that swapped blocks or objects and truncated objects
-//! are detected.
+//! The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Reordered
+//! blocks are thus detected, and so are blocks of other objects, whose data keys differ. The encryption of the data key
+//! also authenticates the object's name, length and key id, so that renamed, exchanged and truncated objects are
+//! detected.
 //!
 //! Not here: server-side encryption (S3), names and sizes of objects, which stay visible, and the block cache on the
 //! local disk, which holds plaintext.

@@ -14,13 +14,13 @@ pub enum CatalogError {
     /// No space is left on the disk.
     #[error("no space left for the catalog {place}; free space on its file system")]
     Full {
-        /// Database file, or the place in a database.
+        /// Database file; or server, database and schema of PostgreSQL.
         place: String,
     },
     /// Another process holds the database.
     #[error("catalog {place} is locked by another process; stop it or let it do the work")]
     Busy {
-        /// Database file, or the place in a database.
+        /// Database file; or server, database and schema of PostgreSQL.
         place: String,
     },
     /// The database server does not answer. If a commit had been sent, the next start shows whether it took effect.
@@ -29,7 +29,7 @@ pub enum CatalogError {
          [catalog] url in server.conf"
     )]
     Unreachable {
-        /// The place in a database.
+        /// Server, database and schema of PostgreSQL.
         place: String,
         /// Seconds waited.
         waited: u64,
@@ -42,18 +42,18 @@ pub enum CatalogError {
         /// Destination of the copy.
         place: String,
     },
-    /// The file is not a catalog, or is damaged.
+    /// The file or the schema contains no catalog, or a damaged one.
     #[error("catalog {place} is damaged: {reason}; restore it from a copy")]
     Corrupt {
-        /// Database file, or the place in a database.
+        /// Database file; or server, database and schema of PostgreSQL.
         place: String,
         /// The database's error, or the checksum that does not match.
         reason: String,
     },
-    /// A newer quarry wrote it.
+    /// A newer quarry wrote the catalog.
     #[error("catalog {place} has version {found}, this quarry knows up to {known}; use a newer quarry")]
     TooNew {
-        /// Database file, or the place in a database.
+        /// Database file; or server, database and schema of PostgreSQL.
         place: String,
         /// Version of the catalog.
         found: i64,
@@ -63,7 +63,7 @@ pub enum CatalogError {
     /// Any other failure.
     #[error("catalog {place}: {reason}")]
     Failed {
-        /// Database file, or the place in a database.
+        /// Database file; or server, database and schema of PostgreSQL.
         place: String,
         /// The database's error.
         reason: String,

@@ -1,9 +1,10 @@
-//! A transaction as the domain methods see it, whichever database runs it.
+//! A transaction as the methods of [`crate::Catalog`] (buckets, settings, positions …) see it, whichever database runs
+//! it.
 //!
-//! The SQL of the domain methods is the common subset of SQLite and PostgreSQL: parameters are `?1`, `?2`, …, all
-//! numbers are 64-bit integers, rows are replaced by [`upsert`], and a word that one of the databases reserves is
-//! quoted. A backend implements [`Transaction`]; [`CatalogTransaction`] adds typed rows and collects the changes of
-//! digests.
+//! Their SQL is the common subset of SQLite and PostgreSQL: all numbers are 64-bit integers, rows are replaced by
+//! [`upsert`], and a word that one of the databases reserves is quoted. Only parameters are in SQLite's notation, `?1`,
+//! `?2`, …; for PostgreSQL, every `?` is replaced by `$`, so a statement must not contain one otherwise. A backend
+//! implements [`Transaction`]; [`CatalogTransaction`] adds typed rows and collects the changes of digests.
 //!
 //! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`, `crate::postgresql`).
 
@@ -13,7 +14,7 @@ use std::fmt;
 use crate::CatalogError;
 use crate::checksum::{TABLES, Table};
 
-/// Statements of a running transaction, for the domain methods.
+/// Statements of a running transaction, for the methods of the catalog.
 pub(crate) trait Transaction {
     /// Runs a statement without result rows; returns the number of changed rows.
     fn execute(&self, sql: &str, values: &[Value<'_>]) -> StepResult<u64>;
@@ -295,7 +296,7 @@ impl<'a> CatalogTransaction<'a> {
     }
 }
 
-/// A statement that inserts a row, or replaces the row with the same values in the columns `key`.
+/// A statement that inserts a row; if a row has the same `key` columns, it is replaced.
 pub(crate) fn upsert(table: &str, columns: &str, key: &str) -> String {
     let names: Vec<&str> = columns.split(", ").collect();
     let places: Vec<String> = (1..=names.len()).map(|number| format!("?{number}")).collect();

@@ -45,8 +45,8 @@ pub trait Reduce: Send + Sync {
     /// Called once before the first row. `data` is the time range of the rows; it may be too wide but never too
     /// narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
-    /// A name for everything on which the states depend besides the command and the rows; `None` if that is not known
-    /// in advance.
+    /// Part of the key under which partial states of the fold are cached: everything on which they depend besides the
+    /// command and the rows. `None` if it is known only after rows were read; the states are then not cached.
     fn fold_name(&self, _context: &CommandContext) -> Option<String> {
         Some(String::new())
     }

@@ -54,7 +54,7 @@ pub struct Extraction {
     pub span: Span,
 }
 
-/// An extraction that reads only the event text.
+/// An extraction that reads only the event text, or a field that no earlier extraction produces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExtractionKind {
     /// Groups of a regular expression.

@@ -5,7 +5,7 @@
 //! no text is rebuilt. Where the text is available anyway, the command itself runs, with the same result.
 //!
 //! Not here: such commands later in the pipeline, `rex` with several matches (`max_match`), `spath` on other fields
-//! (commands).
+//! (`commands` in the crate engine).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

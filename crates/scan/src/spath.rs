@@ -1,6 +1,7 @@
 //! `spath path=`: the values at one JSON or XML path as a field; and the check whether a scan can run the command.
 //!
-//! Not here: `spath` without a path (commands); paths evaluated on templates ([`crate::template_pages`]).
+//! Not here: `spath` without a path (`commands::spath` in the crate engine); paths evaluated on templates
+//! ([`crate::template_pages`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl RowCommand for Spath {
 pub(crate) struct PushedPath {
     pub command: Arc<SpathCommand>,
     pub path: JsonPath,
-    /// The path as written, which identifies the extraction.
+    /// The path as written; the key under which its locations are cached.
     pub text: String,
     /// The field that the command produces.
     pub output: String,
@@ -86,7 +87,8 @@ impl PushedPath {
     }
 }
 
-/// Whether a field does not come from the event text.
+/// Whether a field exists without extraction from the event text: intrinsic and hidden fields, and `_raw` itself. A
+/// command that is pushed down must not produce it.
 pub(crate) fn is_not_from_text(name: &str) -> bool {
     is_intrinsic_field(name) || rows::is_hidden(name) || name == TEXT_FIELD
 }

@@ -1,9 +1,9 @@
 //! Search services of a server's namespaces, each created on first use and cached.
 //!
-//! All services share the store, clock, stored results, memory and threads of the service without a namespace.
-//! Knowledge of apps and the user is read when the service is created. After [`Namespaces::mark_conf_changed`], a
-//! service is created anew at its next use, while running searches keep theirs. Beyond the limit, the least recently
-//! used service is dropped.
+//! All services share the store, clock, stored results, memory and threads of the service without a namespace. The
+//! knowledge objects of the apps and of the user are read when a service is created. After
+//! [`Namespaces::mark_conf_changed`], a service is created anew at its next use, while running searches keep theirs.
+//! Beyond the limit, the least recently used service is dropped.
 //!
 //! Because of read permissions in metadata, a namespace may need several services: one for each group of users with the
 //! same permissions ([`Reader`]). Usually one is enough. A user never gets a service that contains objects which this
@@ -33,8 +33,8 @@ const NAMESPACE_BYTES_MAX: usize = 16 << 20;
 /// Number of services that may be cached regardless of their size.
 const NAMESPACES_MIN: usize = 16;
 
-/// Names of further configuration that affects searches: indexes shown by `rest`, and files with permissions in
-/// metadata.
+/// Confs that affect searches in addition to those of [`affects_searches`]: `indexes`, which `rest` shows;
+/// `collections`, `datamodels` and `lookups`, because metadata restrict who may read these objects.
 const OTHER_CONFS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
 
 /// The part of the configuration that searches see.
@@ -225,7 +225,7 @@ impl Namespaces {
         let service = Arc::clone(&made.service);
         let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // Never drops the service of all apps, nor the requested one.
+        // Never drops the unrestricted service of all apps, nor the requested one.
         let may_go =
             |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::unrestricted();
         let is_over = |stays: &[CachedService]| {
@@ -239,7 +239,7 @@ impl Namespaces {
         }
         *kept = stays;
         drop(kept);
-        // Outside the lock, because dropping an engine joins its threads.
+        // Outside the lock, because freeing the configuration of a service takes time.
         drop(gone);
         service
     }

@@ -1,4 +1,5 @@
-//! `quarry spl check FILE.jsonl`: counts which of many searches parse and run, and what the others need.
+//! `quarry spl check FILE.jsonl`: counts which of many searches parse and are supported, and on which lookups, macros
+//! etc. they depend; with `--execute`, also runs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -128,7 +129,8 @@ struct Counts {
     parsed: u64,
     supported: u64,
     unsupported: BTreeMap<String, u64>,
-    /// Lookup tables, data models, macros and saved searches that the searches name.
+    /// By name, the number of searches that need a lookup table, a macro, a saved search or a data model that is not
+    /// bundled; and under `tokens`, the number of those with dashboard tokens.
     needs: BTreeMap<String, u64>,
     /// Line and first error of searches that do not parse.
     not_parsed: Vec<Value>,
@@ -175,7 +177,8 @@ impl Counts {
         }
     }
 
-    /// Records the names in a search that stand-ins replace.
+    /// Counts the lookup tables, saved searches, macros and data models (except bundled ones) that a search names. If
+    /// it is executed, generated ones take their place.
     fn record_dependencies(&mut self, needs: &Dependencies, macros: BTreeSet<String>) {
         let named = |kind: &'static str, names: &BTreeSet<String>| {
             names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()

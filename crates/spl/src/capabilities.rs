@@ -8,13 +8,13 @@ use crate::ast::{Command, Pipeline, Span, Stage};
 /// A command, and the capability that it requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequiredCapability {
-    /// Name of the command, as written.
+    /// Name of the command in the syntax tree. Most aliases have the main name; for example, `sumindex` is `collect`.
     pub command: String,
     /// Splunk's name of the capability.
     pub capability: &'static str,
 }
 
-/// The capability that a command requires; `None` if `search` is enough.
+/// The capability that a command requires in addition to the capability `search`; `None` if none.
 pub fn required_capability(command: &Command) -> Option<RequiredCapability> {
     let capability = command.capability()?;
     Some(RequiredCapability { command: command.name().to_owned(), capability })
@@ -57,7 +57,8 @@ mod tests {
         found
     }
 
-    /// An example of each command that requires a capability. In the tree, `inputcsv` is an `inputlookup`.
+    /// An example of each command that requires a capability. The syntax tree has `inputlookup` for `inputcsv`, and
+    /// `collect` for its aliases, so the test expects these names.
     const EXAMPLES: &[(&str, &str)] = &[
         ("collect", "* | collect index=summary"),
         ("delete", "error | delete"),

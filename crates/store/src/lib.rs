@@ -1,8 +1,8 @@
 //! The event store: write path, sealing, compaction, retention, snapshots.
 //!
 //! An append goes through the write-ahead log (`wal`, `log_thread`) into a hot slab (`hot_slabs`), where it is
-//! searchable. A full slab is sealed (`seal`): it becomes a bucket object that the catalog lists. Small buckets are
-//! merged (`compaction`) and old ones retired (`retire`). A [`Snapshot`] lists the segments a search reads.
+//! searchable. A full or idle slab is sealed (`seal`): it becomes a bucket object that the catalog lists. Small buckets
+//! are merged (`compaction`) and old ones retired (`retire`). A [`Snapshot`] lists the segments a search reads.
 //!
 //! Not here: the bucket format (bucket), object storage (blob), searching events (engine), scheduling of maintenance
 //! (server).

@@ -1,6 +1,10 @@
 //! Options and limits of the store.
 //!
-//! [`CompactionOptions`] and [`MergeOptions`] include the `bucketMerging` and `bucketMerge` settings of indexes.conf.
+//! Events are collected in memory in slabs, one per index and pipeline set. A slab that is being filled is hot. When it
+//! is full or idle, it is closed, and then sealed, that is, written as a bucket.
+//!
+//! [`MergeOptions`] holds the settings `bucketMerging` (as `background`) and `bucketMerge.*` of an index in
+//! indexes.conf; [`CompactionOptions::bucket_merging`] is set by the server only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,14 +27,15 @@ pub const UNCONFIGURED_INDEXES_MAX: usize = 1_000;
 pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
 /// Maximum number of buckets in one merge, regardless of settings.
 pub const MERGE_COUNT_MAX: usize = 1_024;
-/// Share of `hot_bytes_max` down to which hot slabs are closed once it is exceeded, so that many small slabs are sealed
-/// together.
+/// Share of `hot_bytes_max`. If the hot slabs exceed `hot_bytes_max`, the largest are closed until the others take at
+/// most this share of it. So several slabs are closed at once, and small ones among them can be sealed in one commit.
 pub const HOT_BYTES_TARGET_SHARE: f64 = 0.75;
-/// Maximum number of slabs that failed verification and stay searchable in memory; they do not count towards other
-/// limits.
+/// Number of slabs that failed verification which `unsealed_slabs_max` does not count; they stay searchable in memory.
+/// Each further one counts as a full slab.
 pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
 
-/// Weight of a full slab in the count of slabs waiting to be sealed; a small slab weighs 1.
+/// Weight of a closed slab in the limit `unsealed_slabs_max`, unless it is small (at most 1/64 of a full one), then 1.
+/// Hot slabs are weighed by their memory.
 pub(crate) const SLAB_WEIGHT: usize = 64;
 /// Memory of an event in bytes, without its text.
 const EVENT_BYTES: usize = 24;
@@ -66,7 +71,8 @@ pub struct StoreOptions {
     pub idle_seal_secs: u64,
     /// Free bytes the file system must keep; below it appends fail with `Full`.
     pub free_bytes_min: u64,
-    /// Maximum number of buckets kept open between searches, each with its file and directory.
+    /// Maximum number of buckets kept open between searches: the open file, and the decoded table of contents in
+    /// memory.
     pub open_buckets_max: usize,
     /// Maximum bytes of term filters kept in memory.
     pub filter_cache_bytes: usize,
@@ -80,8 +86,8 @@ pub struct StoreOptions {
     pub compaction: CompactionOptions,
     /// Indexes with a stanza in indexes.conf, which are unlimited.
     pub configured_indexes: BTreeSet<String>,
-    /// Maximum number of bucket rows that a start keeps in memory. If there are more, the rows of the largest indexes
-    /// are read when they are needed.
+    /// Maximum number of buckets whose catalog rows are kept in memory after a start. If there are more, the rows of
+    /// the largest indexes stay in the catalog until they are needed.
     pub rows_at_start: usize,
     /// Remote volumes; `None` for none.
     pub remote: Option<Arc<RemoteOptions>>,

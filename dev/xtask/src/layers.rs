@@ -1,8 +1,10 @@
 //! Checks crate dependencies against a table.
 //!
-//! Data flows one way, so a dependency that is not in the table fails. Pure crates must not depend on an async runtime,
-//! even indirectly. A heavy dependency may be named only by the crates listed as its owners. An entry that no manifest
-//! needs also fails, so that the tables stay accurate.
+//! A dependency between workspace crates must be in the table, except those on stdx and event. Pure crates must not
+//! depend on an async runtime, sockets or SQLite, even indirectly. A heavy dependency may be named only by the crates
+//! listed as its owners. An entry that no manifest needs is reported, too, so that the tables stay accurate.
+//!
+//! Only normal dependencies count that are neither optional nor limited to a platform.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +54,8 @@ const EDGES: Table<'_> = &[
     ("pgworld", &[]),
 ];
 
-/// Crates without async, files, sockets, clocks and randomness.
+/// Pure crates: they should use no async, files, sockets, clocks or randomness. Only the dependencies in [`IMPURE`] are
+/// checked.
 const PURE: &[&str] = &["event", "conf", "pipeline", "bucket", "spl", "learn"];
 
 /// Dependencies that no pure crate may have, directly or indirectly.
@@ -111,7 +114,8 @@ fn metadata() -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Names of packages, each with the packages that it uses outside tests.
+/// Names of packages, each with its normal dependencies; optional, platform-specific, build and dev-dependencies are
+/// not included.
 fn graph(packages: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages {

@@ -1,10 +1,10 @@
-//! Templates of one column as a trie of literals, so that the template and the variables of a text are found in one
-//! pass.
+//! Templates of one column as a trie of literals, so that the template and the variables of a text are found by one
+//! search with little backtracking.
 //!
-//! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and
-//! column the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the
-//! text. For this, it only compares bytes and neither splits nor hashes the text. An edge that matches moves towards
-//! the front, so that frequent edges are tried first.
+//! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
+//! the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the text, and
+//! goes back where no edge of a node fits. For this, it only compares bytes and neither splits nor hashes the text. An
+//! edge that matches moves towards the front, so that frequent edges are tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -73,7 +73,7 @@ struct Step {
 #[derive(Debug)]
 struct LiteralSkeleton {
     literals: Box<[Box<[u8]>]>,
-    /// Family of each variable.
+    /// Family of each variable ([`VariableKind::family`]); variables of different families have different columns.
     families: Box<[u8]>,
     columns: Box<[u32]>,
     template: u32,
@@ -196,8 +196,9 @@ impl Trie {
         }
     }
 
-    /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals and
-    /// not by the trie, because with free text the first node has a great many edges.
+    /// The template with the literals of this text around `variables`, and with variables of the same families; fills
+    /// `filled`. Found by a hash of the literals and not by the trie, because with free text the first node has a great
+    /// many edges.
     pub(super) fn find_skeleton(
         &self,
         text: &[u8],
@@ -225,7 +226,8 @@ impl Trie {
         })
     }
 
-    /// Adds a template whose variables belong to these columns. Equal prefixes have equal columns.
+    /// Adds a template whose variables belong to these columns. Templates that begin alike share edges, so the caller
+    /// must give them the same columns up to where they differ.
     pub(super) fn insert(&mut self, text: &[u8], variables: &[Variable], columns: &[u32], template: u32) {
         let skeleton = LiteralSkeleton {
             literals: literals(text, variables).map(Box::from).collect(),

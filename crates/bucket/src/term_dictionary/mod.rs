@@ -1,11 +1,14 @@
-//! The term dictionary: every distinct term of a slab with its posting list, the set of pages that contain it.
+//! The term dictionary: terms of a slab, each with its posting list, the set of pages of events that contain it. It has
+//! every term, except the rare tokens of slabs stored as columns (below).
 //!
 //! Terms are the lower-cased tokens of the texts and, in a second namespace, `name NUL value` of the index-time fields.
-//! [`table`] collects them from the text, [`mod@write`] sorts and front-codes them into pages of a few thousand terms,
-//! [`read`] finds a term by decoding one such page. `quarry_event::segment` defines what a token is.
+//! [`table`] collects them from the text, [`mod@write`] sorts and front-codes them into dictionary pages of a few
+//! thousand terms, [`read`] finds a term by decoding one dictionary page. `quarry_event::segment` defines what a token
+//! is.
 //!
-//! For slabs stored as columns, [`template_terms`] adds the terms that repeat. [`rare_tokens`] hashes the others, which
-//! are only in the term filter; [`scan`] finds them in the columns.
+//! For slabs stored as columns, [`template_terms`] fills the dictionary from literals, dictionary columns and long
+//! texts. It omits numbers and short texts, which seldom repeat: [`rare_tokens`] adds only their hashes to the term
+//! filter, and [`scan`] searches the columns for them.
 
 pub(crate) mod digits;
 pub(crate) mod hash;
@@ -78,8 +81,9 @@ pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
     term
 }
 
-/// Lower-cases character by character, so that a text and its parts agree. The two small sigmas are treated as one, so
-/// that the result does not depend on whether a query was lower-cased as a whole word.
+/// Lower-cases each character by itself, so that the folded parts of a text are parts of the folded text.
+/// `str::to_lowercase` writes a sigma at the end of a word as ς; ς becomes σ here, so that a query lower-cased that way
+/// still matches.
 pub(crate) fn fold_case(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();

@@ -1,4 +1,5 @@
-//! Rare tokens: numbers and short texts of template slabs that hardly repeat and are hashed for the term filter only.
+//! Rare tokens: those of the columns of numbers and of short texts of template slabs, which seldom repeat. They are
+//! hashed for the term filter only.
 //!
 //! A term dictionary of unique ids takes more space than the ids. The tokens of such columns are therefore only in the
 //! filter, and the pages with a token are found by reading the column (`super::scan`). Numbers from a small range,

@@ -2,8 +2,8 @@
 //!
 //! Variables usually begin and end at breakers, so that the tokens of a text are those of its literals and of its
 //! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle it. If one may,
-//! the values with this template are rebuilt and tokenised as texts. Numbers and short texts that hardly repeat are
-//! only hashed, for the term filter (`super::rare_tokens`).
+//! the values with this template are rebuilt and tokenised as texts. Columns of numbers and of short texts, which
+//! seldom repeat, are only hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};

@@ -12,7 +12,7 @@
 //!
 //! Two sessions are enough: one writes, one reads, and transactions are short.
 //!
-//! Not here: the domain methods and their SQL, which are those of SQLite.
+//! Not here: the methods of the catalog and their SQL, which are the same for SQLite.
 
 mod nul;
 mod schema;

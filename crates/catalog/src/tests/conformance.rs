@@ -1,4 +1,4 @@
-//! Each domain method and its effects, on every database.
+//! Each method of the catalog and its effects, on every database.
 //!
 //! Not here: tests specific to one database (`crate::sqlite`, `crate::postgresql`).
 

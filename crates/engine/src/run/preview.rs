@@ -6,7 +6,7 @@
 //!
 //! The first preview is made soon after the start. Each further one is made after a client has read the previous one,
 //! and rarely enough that previews take at most a tenth of the search's time. There are no previews for searches with
-//! side effects, with subsearches in the commands after the fold, or with external programs.
+//! side effects, with subsearches outside the condition of the first `search`, or with external programs.
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 

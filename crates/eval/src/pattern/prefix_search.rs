@@ -13,10 +13,10 @@ use regex_automata::{MatchKind, Span};
 
 use super::one_pass::{OnePass, OnePassMatch};
 
-/// Shortest literal worth searching for, in bytes.
+/// Minimum length of the longest literal, in bytes; if it is shorter, the search is not worthwhile.
 const LITERAL_BYTES_MIN: usize = 2;
-/// Number of occurrences without a match in one text after which the linear engine takes over, so that matching always
-/// takes linear time.
+/// Number of occurrences without a match after which one search passes to the linear engine. Each attempt may scan the
+/// rest of the text, so their number must be bounded.
 const CANDIDATES_MAX: usize = 8;
 
 /// An expression with a prefix search.

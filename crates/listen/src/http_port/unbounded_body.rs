@@ -2,8 +2,9 @@
 //! SDKs send events this way: `POST …/receivers/stream` (or `simple`) with the header `X-Splunk-Input-Mode: Streaming`.
 //!
 //! In HTTP/1.1, a request without a length has no body. Such a head is therefore passed on with `Transfer-Encoding:
-//! chunked`, and the data of each further read as a chunk. Only the first request of a connection can be of this kind;
-//! all other bytes pass unchanged.
+//! chunked` (and `Connection: close`). After it, the bytes returned by each read from the socket become one chunk. Only
+//! the first request of a connection is examined; a later one of this kind is passed on unchanged, so its body is not
+//! read.
 
 use std::io;
 use std::pin::Pin;
@@ -116,14 +117,16 @@ impl<Io: AsyncRead + Unpin> AsyncRead for UnboundedBody<Io> {
             }
             match this.state {
                 Passage::Plain => return Pin::new(&mut this.io).poll_read(context, buffer),
-                // The end of the connection would cancel the request before its events are stored.
+                // EOF is not reported, because the HTTP server would then drop the request before its events are
+                // stored.
                 Passage::Ended => return Poll::Pending,
                 Passage::Head(_) | Passage::Body => {}
             }
             let mut space = [0; READ_BYTES];
             let mut read = ReadBuf::new(&mut space);
             match ready!(Pin::new(&mut this.io).poll_read(context, &mut read)) {
-                // A client that closes its socket without a TLS closure has sent its whole body.
+                // Any read error ends the body, because some clients close the socket without a TLS closure. Whether
+                // the body was complete cannot be known.
                 Err(_) if matches!(this.state, Passage::Body) => read.clear(),
                 done => done?,
             }

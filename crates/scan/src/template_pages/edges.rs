@@ -1,7 +1,7 @@
 //! Surroundings of the parts of a template: whether a word may begin or end there in every event.
 //!
-//! A percent-encoded breaker (`%20`) bounds a word that begins a few bytes after the `%`. A `%` is harmless if no
-//! digit of such a code can follow it; otherwise, positions nearby are not *free*.
+//! A percent-encoded breaker (`%20`) bounds a word that begins a few bytes after the `%`. A `%` is harmless if no digit
+//! of such a code can follow it; otherwise, positions shortly after it are not *free*.
 
 use quarry_event::template::{ByteSet, TemplatePart, TemplateSet, ValueTraits};
 use quarry_stdx::number::u32_of;
@@ -18,7 +18,7 @@ pub(super) struct EdgeContext {
     pub left: bool,
     /// Whether a match may end at the end of the value.
     pub right: bool,
-    /// Whether no percent-encoded breaker is near.
+    /// Whether no percent-encoded breaker lies in the value or shortly before it.
     pub free: bool,
 }
 

@@ -1,8 +1,11 @@
 //! Facts about a slab's templates that do not depend on the search; computed once and cached for later searches.
 //!
-//! A few bits for each part of each template: whether its surroundings bound words in every event, whether a word
-//! without breakers can extend across its left edge, and whether a percent-encoded breaker may be near. An index
-//! ([`super::template_index`]) maps each part to the templates that contain it.
+//! The facts for word searches say of each part of each template: whether words are bounded at its edges in every
+//! event, whether a word without breakers can extend across its left edge, and whether a percent-encoded breaker (such
+//! as `%20`, which also bounds words) may be in the part or shortly before it. An index ([`super::template_index`])
+//! maps each part to the templates that contain it.
+//!
+//! The locations of fields and the pairs of transforms are cached, too.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +27,8 @@ use crate::fields::reports::Report;
 const CACHED_SLABS_MAX: usize = 4_096;
 /// Maximum number of fields of a slab whose locations are cached; the most recent ones stay.
 const CACHED_FIELDS_MAX: usize = 64;
-/// Maximum number of transforms of a slab whose pairs are cached; the most recent ones stay.
+/// Maximum number of transforms (`REPORT-`) for which the pairs in the templates of one slab are cached; the most
+/// recent ones stay.
 const CACHED_REPORTS_MAX: usize = 16;
 /// Maximum bytes of the cached field locations and pairs of all slabs; beyond that, every search computes them again.
 const LOCATIONS_BYTES_MAX: usize = 64 << 20;
@@ -48,7 +52,8 @@ struct CachedSlabs {
 }
 
 impl CachedSlabs {
-    /// Adds a slab, after removing slabs that no search reads any more and, at the limit, the oldest slab.
+    /// Adds a slab, after removing slabs whose templates have left memory and, at the limit, the slab that was added
+    /// first.
     fn add(&mut self, template_set: &Arc<TemplateSet>, facts: &Arc<TemplateFacts>) {
         let by_address = &mut self.by_address;
         self.order.retain(|address| {
@@ -103,7 +108,8 @@ impl TemplateFactsCache {
 pub(super) struct TemplateFacts {
     /// Computed when a word is first searched for.
     words: OnceLock<Arc<WordFacts>>,
-    /// Field locations, each for some extraction classes.
+    /// Field locations, each under the extraction rules of the slab's sources (one [`ExtractionClass`] per set of equal
+    /// rules).
     fields: Mutex<Vec<CachedField>>,
     /// Pairs of the transforms that take field names from the text.
     pairs: Mutex<Vec<(Arc<Report>, Arc<TemplatePairs>)>>,
@@ -179,16 +185,17 @@ pub(super) struct Surroundings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Bound {
     Always,
-    /// Only if the whole value is bounded on this side.
+    /// Only if the text that this template describes, itself perhaps a value in another template, is bounded on this
+    /// side.
     IfOutside,
     Never,
 }
 
-/// Whether no encoded breaker is near.
+/// Whether no percent-encoded breaker is in a part or shortly before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum BreakerFree {
     Always,
-    /// Only if no encoded breaker is near the whole value.
+    /// Only if none is shortly before the text that this template describes.
     IfOutside,
     Never,
 }
@@ -354,7 +361,8 @@ impl TemplateFacts {
     }
 }
 
-/// The edges of a template; `outside` tells whether the value as a whole is bounded and free.
+/// The edges of a template; `outside` tells whether the value as a whole is bounded on both sides and has no
+/// percent-encoded breaker before it.
 fn edges_of<'a>(template_set: &'a TemplateSet, template: &'a Template, free: &'a [bool], outside: bool) -> Edges<'a> {
     let around = EdgeContext { left: outside, right: outside, free: outside };
     Edges { template_set, parts: &template.parts, around, free }

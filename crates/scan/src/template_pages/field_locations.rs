@@ -1,5 +1,5 @@
-//! Locations of the values of one field in the texts of a slab: a location for each template key, the columns that
-//! contain the values, and the rows whose text must be read.
+//! Locations of the values of one field in the texts of a slab: a location for each key (an extraction class and a
+//! template, [`super::slab`]), the columns that contain the values, and the rows whose text must be read.
 //!
 //! Not here: finding a location (`fields`), and reading the values there (`columns`).
 
@@ -11,7 +11,7 @@ use super::value_location::ValueLocation;
 
 /// Locations of a field in the texts of a slab.
 pub(super) struct FieldLocations {
-    /// Location of the field for each template key.
+    /// Location of the field for each key.
     pub locations: Vec<ValueLocation>,
     /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
@@ -19,10 +19,10 @@ pub(super) struct FieldLocations {
     pub by_text: bool,
     /// Columns of which several may have a value in one row; the text of such rows must be read.
     pub repeatable_columns: Vec<u32>,
-    /// By key: columns whose values may contain the field's name as a key. The text of rows with such a value must be
-    /// read; in all other rows the location is right. Empty if there are no such columns.
+    /// By key: columns whose values may contain the field's name as the key of a `key=value` pair. The text of rows
+    /// with such a value must be read; in all other rows the location is right. Empty if there are no such columns.
     pub ambiguous_columns: Vec<Box<[u32]>>,
-    /// The bytes that a value must contain to have the field's name as a key.
+    /// The bytes that a value must contain to have a pair with the field's name.
     pub key_end: KeyEnd,
     /// By key: whether a pattern may produce the field at a position that depends on values; the location then applies
     /// if the pattern finds nothing. Empty if no pattern may do so.

@@ -1,8 +1,9 @@
 //! `key=value` pairs that are extracted from pieces of a text, as in the query string of a quoted request.
 //!
-//! If bytes that end any value surround a piece, and no quoted value can be open before it, extraction from the piece
-//! finds the same pairs as extraction from the whole text ([`quarry_pipeline::extract::auto_kv`]), so the rest of the
-//! text is not needed. A piece is the value of a variable or a segment of the template ([`super::segments`]).
+//! A piece is the value of a variable or a segment of the template ([`super::segments`]). If on each side of it there
+//! is a byte that ends unquoted values, or no text, and no quoted value can be open before it, extraction
+//! ([`quarry_pipeline::extract::auto_kv`]) from the piece alone finds exactly those pairs of the whole text that lie in
+//! the piece.
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
 
@@ -91,7 +92,8 @@ impl InnerPair {
         self.pieces().map(column).collect()
     }
 
-    /// The pair's value if a piece has the text `text`. `key_end` finds the end of the pair's key.
+    /// Value of the pair in `text`, the text of one piece; `None` if it has no such pair. A text that does not contain
+    /// the bytes of `key_end` is not examined.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
         key_end.find(text)?;
         let mut found = None;
@@ -129,7 +131,7 @@ struct TextState {
 }
 
 impl TextState {
-    /// Whether any value ends here, and the key of the next pair begins at the next byte or later.
+    /// Whether certainly no value continues here, and the key of the next pair begins at the next byte or later.
     fn ends_values(&self) -> bool {
         let is_bounded = match self.last {
             Some(byte) => VALUE_ENDS.contains(byte) || (!self.has_equals && !is_key_byte(byte)),

@@ -1,12 +1,14 @@
 //! Groups of a `rex` command or an `EXTRACT` rule, evaluated on templates and dictionaries.
 //!
-//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]). A variable that
-//! itself consists of templates is expanded only if the pattern reads it. The pattern then runs once per combination
-//! of the codes that it reads, and each row costs a lookup of its codes. If the plan for a row's template gives no
-//! answer, the row's text must be read.
+//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]). A template is a
+//! sequence of literals and variables, whose values are in columns. If the values of a variable have templates of their
+//! own, these are substituted for it only if the pattern can read this variable. If the variables that the pattern
+//! reads have few distinct values, which are numbered by codes, the pattern runs once per combination of codes, and
+//! each row costs a lookup. Otherwise it runs for each row, or for each new value of a group, on the part of the text
+//! in which it may match. If the plan for a row's template gives no answer, the row's text must be read.
 //!
-//! Not here: the choice of commands to push down ([`crate::pushed_commands`]); locations of fields of the same name
-//! ([`super::fields`]).
+//! Not here: the choice of commands to push down ([`crate::pushed_commands`]); locations of automatically extracted
+//! fields that have the name of a group ([`super::fields`]).
 
 mod answer_table;
 mod evaluation;
@@ -41,14 +43,14 @@ use crate::pushed_commands::PushedRex;
 
 /// Number of slabs whose plans a reader caches.
 const CACHED_SLABS_MAX: usize = 2;
-/// The code of a match for a pure test.
+/// The code of a match if a reader only tests whether the pattern matches ([`RexReader::of_test`]).
 const MATCHED: u32 = 0;
 
 /// Evaluates the groups of a pattern on template pages; used by one worker at a time.
 pub(crate) struct RexReader {
     /// The search-time rule; `None` for a command.
     pub(super) extract: Option<Arc<Extract>>,
-    /// The field with the result of a pure test.
+    /// The field with the result if the reader only tests whether the pattern matches.
     pub(super) test: Option<String>,
     /// The command and the field that it reads; `None` if it reads the event text.
     pub(super) source_field: Option<(Arc<RexExtraction>, String)>,
@@ -160,7 +162,8 @@ impl RexReader {
         Ok(found)
     }
 
-    /// The first node of each row of a page; `None` if the templates give no starting point.
+    /// For each row of a page, the number of the root in the [`PatternTree`] from which it is evaluated; `None` if the
+    /// texts are not stored as templates, or if the field is not available yet.
     fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
         match &self.source_field {
             Some((_, field)) if reads_on_columns(page.slab, field) => page.keys().map(|keys| Some(Roots::Keys(keys))),
@@ -227,7 +230,8 @@ impl RexReader {
         Ok(())
     }
 
-    /// An empty result; the text of the rows to which the pattern applies must be read.
+    /// An empty result. The rows to which the pattern applies are undecided, so that their text is read, unless the
+    /// pattern reads another field: then the command runs later.
     fn require_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
         let mut found = Groups::empty(self.groups.len() + usize::from(self.test.is_some()));
         if self.source_field.is_some() {
@@ -239,8 +243,9 @@ impl RexReader {
         found
     }
 
-    /// By key: whether the rule must be evaluated; `None` if for all keys. A rule need not be evaluated for a key if
-    /// the templates determine the location of the field.
+    /// For each key, that is, extraction class and template: whether the rule must be evaluated; `None` if for all. It
+    /// need not be if it does not apply to the class, or if the templates determine the locations of the fields of all
+    /// its groups.
     fn requested_keys(&self, classes: &[bool], slab: &Slab) -> Option<RequestedKeys> {
         let is_asked = |field: Option<&FieldLocations>, key: u32| {
             classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))

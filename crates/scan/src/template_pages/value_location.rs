@@ -23,7 +23,8 @@ pub(super) enum ValueLocation {
     Escaped(Box<[TemplatePart]>),
     /// Parts whose text contains doubled quotes, each of which represents one quote.
     Doubled(Box<[TemplatePart]>),
-    /// In columns nested in variables that may be empty.
+    /// In a column of a variable's own templates, or in one of several; in rows without a value there, the field is
+    /// absent.
     Nested(Nested),
     /// A `key=value` pair in pieces of the text.
     Pair(InnerPair),
@@ -35,8 +36,8 @@ pub(super) enum ValueLocation {
     Text,
 }
 
-/// A value in one of several columns, each nested in a variable that may be empty; absent in rows where none of the
-/// columns has a value.
+/// A value in one of several columns, each of which belongs to the templates of a variable that may be empty; absent in
+/// rows where none of the columns has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nested {
     pub values: Box<[NestedValue]>,
@@ -115,8 +116,8 @@ impl ValueLocation {
         }
     }
 
-    /// The location of a value that may be at either of two locations; rows with a value at both are resolved one by
-    /// one.
+    /// The location of a value that may be at either of two locations. If both are nested, only the text of rows with a
+    /// value at both is read; otherwise (unless one is absent) the text of all rows.
     pub(super) fn or(self, other: ValueLocation) -> ValueLocation {
         match (self, other) {
             (ValueLocation::Absent, place) | (place, ValueLocation::Absent) => place,

@@ -6,7 +6,8 @@
 //! matches across edges, the adjacent parts are concatenated ([`spans`]). If unknown bytes precede or follow a
 //! possible match, the answer is *maybe*, and the row's text decides. A yes or no always agrees with the text.
 //!
-//! Percent-encoded breakers (`%20`) bound a word from several bytes away; where one may be near, the answer is maybe.
+//! Percent-encoded breakers (`%20`) bound a word that begins several bytes after the `%`; where one may precede the
+//! word, the answer is maybe.
 
 mod finder;
 mod spans;

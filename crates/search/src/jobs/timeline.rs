@@ -1,4 +1,4 @@
-//! The timeline of a job: event counts in spans of equal width. The width grows with the time range covered.
+//! The timeline of a job: event counts in spans of equal width. The width grows with the number of non-empty spans.
 //!
 //! Events arrive newest first and their range is unknown, so counting starts with spans of one second. When there are
 //! too many spans, they are merged into spans of the next width. The widths are those of Splunk's timeline.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Widths of spans in seconds; each is a multiple of the previous one.
 const WIDTHS: [i64; 8] = [1, 10, 60, 600, 3_600, 86_400, 30 * 86_400, 360 * 86_400];
-/// Maximum number of spans of a timeline.
+/// Maximum number of non-empty spans of a timeline, unless these already have the largest width.
 pub const SPANS_MAX: usize = 1_000;
 
 /// Counts of events by time.
@@ -37,7 +37,8 @@ pub struct TimeSpan {
 }
 
 impl Timeline {
-    /// A timeline with at most `spans_max` spans.
+    /// A timeline with at most `spans_max` non-empty spans (and at most [`SPANS_MAX`]), unless these already have the
+    /// largest width. With 0, it has only the bounds.
     pub(crate) fn new(spans_max: usize) -> Timeline {
         Timeline { spans_max: spans_max.min(SPANS_MAX), width: 0, counts: BTreeMap::new(), bounds: None }
     }

@@ -16,8 +16,8 @@ impl Store {
     /// Deletes events; returns the number of deleted events of each index. Events already gone, by retention or another
     /// deletion, are not counted.
     ///
-    /// After an error, nothing is deleted; but if the catalog failed, the deletion may have been committed, which takes
-    /// effect at the next start.
+    /// After an error, searches still find the events. If the error came from the catalog, its commit may nevertheless
+    /// have succeeded; the events are then gone after the next start.
     pub fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -69,7 +69,7 @@ impl Shared {
     }
 }
 
-/// The live buckets that a deletion changes, each with the set of all its rows that are deleted then.
+/// The live buckets that a deletion changes, each with its deleted rows after it, including those deleted earlier.
 fn changed_buckets(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
     let with_live =
         deletion.rows_by_bucket().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(number)?, rows)));

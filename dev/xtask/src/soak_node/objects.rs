@@ -3,8 +3,8 @@
 //!
 //! An object has a name and one setting that identifies its last change. A change without an answer may or may not have
 //! been made, so the editor tracks the possible states of each object, and reads the object again if several states are
-//! possible. Rows of a finished job are read when it is done, and must never change afterwards: half of the jobs are
-//! created with a lifetime of a day, and the others are saved when they are done.
+//! possible. Rows of a finished job are read when it is done, and must never change afterwards. So that they do not
+//! expire before the last check, half of the jobs have a lifetime of a day and the others are saved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Chance;
 use super::management::Connection;
 
-/// Collections, each with the parameter that identifies the last change.
+/// REST endpoints of the kinds of objects, each with the parameter whose value identifies an object's last change.
 const KINDS: [(&str, &str); 5] = [
     ("admin/macros", "definition"),
     ("saved/searches", "search"),
@@ -31,7 +31,8 @@ const JOBS_MAX: usize = 20;
 /// State of an object that does not exist.
 const ABSENT: Option<String> = None;
 
-/// Possible states of an object: a single one if the last change was answered.
+/// Possible states of an object: a single one if the last change was acknowledged (status 2xx) or the object was read
+/// since.
 type Possible = BTreeSet<Option<String>>;
 
 /// Changes objects and tracks their states.
@@ -136,7 +137,7 @@ impl Editor {
         let found = match status {
             404 => ABSENT,
             200 => body["entry"][0]["content"][setting].as_str().map(str::to_owned),
-            // The disk is failing, so the object cannot be read now.
+            // The test makes the disk fail at times, so other statuses are expected; the object is then not checked.
             _ => return Some(()),
         };
         let possible = self.objects.get_mut(&object)?;

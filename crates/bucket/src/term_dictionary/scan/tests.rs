@@ -1,4 +1,4 @@
-//! Tests on values against the tokens of their texts.
+//! Compares the results of [`RareTest`] on column values with the tokens of the written values.
 
 use proptest::prelude::*;
 
@@ -110,7 +110,8 @@ fn tokens_do_not_span_adjacent_texts() {
     assert!(RareTest::of(&column, TokenPattern::Prefix(b"d")).any_passes(&values));
 }
 
-/// Otherwise each page with times of such a layout would be read for any token of their bytes.
+/// If longer tokens were not excluded, a search for any token whose bytes occur in such times would read all pages that
+/// have a column of them.
 #[test]
 fn times_without_fractions_contain_only_short_tokens() {
     let day_ns = 86_400_000_000_000;

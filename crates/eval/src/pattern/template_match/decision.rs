@@ -1,4 +1,4 @@
-//! Windows whose groups have fixed positions in every match, although not every text matches: `after (?<n>\\d+)
+//! Windows whose groups have fixed positions in every match, although not every text matches: `after (?<n>\d+)
 //! attempts` if the template is `after N TEXT`. To decide whether there is a match, fewer values are needed than to
 //! find the groups, whose positions are known.
 //!
