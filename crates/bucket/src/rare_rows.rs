@@ -81,18 +81,21 @@ impl BucketReader {
                 all.dedup();
                 Ok((all.len() <= most).then_some(all))
             }
-            TermQuery::All | TermQuery::Meta { .. } => Ok(None),
+            TermQuery::Meta { field, pattern } => {
+                let pages = self.metadata_pages(asked.slab, *field, pattern);
+                Ok(rows_unless_listed(pages, page))
+            }
+            TermQuery::All => Ok(None),
         }
     }
 
-    /// No rows if no event of the page has this index-time field; otherwise `None`, because it is unknown which events
-    /// have it.
+    /// No rows if no event of the page has this index-time field; otherwise `None`.
     fn rows_with_field(&self, slab: usize, page: usize, term: &[u8]) -> Result<Option<Vec<u32>>, BucketError> {
         let pages = match self.term_dictionary(slab, &self.parts()[slab].fields)? {
             Some(term_dictionary) => term_dictionary.find(&self.source, term)?,
             None => 0,
         };
-        Ok((pages >> page & 1 == 0).then(Vec::new))
+        Ok(rows_unless_listed(pages, page))
     }
 
     fn rows_with(
@@ -178,6 +181,12 @@ impl BucketReader {
         }
         Ok(test.passing_positions(&page.values(column)?))
     }
+}
+
+/// No rows if the page is not among `pages`, the pages with an event that has something; otherwise `None`, because it
+/// is unknown which events of the page have it.
+fn rows_unless_listed(pages: u64, page: usize) -> Option<Vec<u32>> {
+    (pages >> page & 1 == 0).then(Vec::new)
 }
 
 /// Whether a query is a condition on tokens, for which columns can be searched.

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quarry_event::template::{ColumnValues, Dictionary, TEXT_COLUMN, TemplateSet, Texts};
+use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns};
 
 use crate::block::{BlockKind, BlockRef, open_block};
@@ -313,10 +314,7 @@ impl BucketReader {
                 Some(term_dictionary) => term_dictionary.find(&self.source, &field_term(name, value))?,
                 None => 0,
             },
-            TermQuery::Meta { field, pattern } => {
-                let matches = |meta: &Metadata| matches_pattern(field_text(meta, *field), pattern);
-                self.metadata_pages(slab, matches)
-            }
+            TermQuery::Meta { field, pattern } => self.metadata_pages(slab, *field, pattern),
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
                 let asked = TokenScope { within: within.as_ref(), ..asked };
@@ -382,8 +380,10 @@ impl BucketReader {
         Ok(found)
     }
 
-    fn metadata_pages(&self, slab: usize, matches: impl Fn(&Metadata) -> bool) -> u64 {
+    /// Pages with an event whose metadata field matches `pattern`.
+    pub(crate) fn metadata_pages(&self, slab: usize, field: MetaField, pattern: &str) -> u64 {
         let info = &self.opened.slabs[slab];
+        let matches = |meta: &Metadata| matches_pattern(field_text(meta, field), pattern);
         let wanted: Vec<bool> = info.metas.iter().map(matches).collect();
         let holds = |page: &PageInfo| page.metas.iter().any(|code| wanted.get(code as usize) == Some(&true));
         info.pages.iter().enumerate().filter(|(_, page)| holds(page)).fold(0, |set, (at, _)| set | 1 << at)

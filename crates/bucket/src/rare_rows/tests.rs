@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::template::{ColumnKind, NumberFormat};
-use quarry_event::{AnyColumn, EventBatch, ValueColumns};
+use quarry_event::term::MetaField;
+use quarry_event::{AnyColumn, EventBatch, Metadata, ValueColumns};
 
 use super::*;
 use crate::rare_pages::tests::log;
@@ -87,6 +88,40 @@ fn rows_are_unknown_for_words_in_the_term_dictionary() {
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
     for query in [TermQuery::Token("payments".into()), TermQuery::All, TermQuery::Prefix("pay".into())] {
         assert_eq!(reader.candidate_rows(0, 0, &query, &AnyColumn, 1_000).unwrap(), None, "{query:?}");
+    }
+}
+
+/// A field's value may be in events of some sourcetypes without its tokens; their names matter only on pages that have
+/// such events.
+#[test]
+fn metadata_is_looked_up_by_page() {
+    let named = |sourcetype: &str| Metadata {
+        index: "main".into(),
+        host: "web1".into(),
+        source: "/var/log/x.log".into(),
+        sourcetype: sourcetype.into(),
+    };
+    let mut events = EventBatch::default();
+    let metas = ["first", "second"].map(|sourcetype| events.intern(&named(sourcetype)));
+    for row in 0..2 * MAX_PAGE_EVENTS {
+        let text = format!("request {:016x} took {row} ms", (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        events.push(text.as_bytes(), row as i64, metas[row / MAX_PAGE_EVENTS]);
+    }
+    let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
+    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
+    let of_sourcetype = |name: &str| TermQuery::Meta { field: MetaField::Sourcetype, pattern: name.into() };
+    let token = TermQuery::Token(format!("{:016x}", 8u64.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into());
+    for (page, sourcetype, rows) in [
+        (0, "other", Some(vec![7])),
+        (0, "second", Some(vec![7])),
+        (0, "first", None),
+        (0, "f*", None),
+        (1, "first", Some(vec![])),
+        (1, "second", None),
+    ] {
+        let query = TermQuery::Or(vec![token.clone(), of_sourcetype(sourcetype)]);
+        let found = reader.candidate_rows(0, page, &query, &AnyColumn, 16).unwrap();
+        assert_eq!(found, rows, "page {page}, {sourcetype}");
     }
 }
 

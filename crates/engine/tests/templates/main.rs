@@ -211,6 +211,7 @@ fn store() -> MemoryStore {
             batch.push(text.as_bytes(), (part * 1_000 + at / 2) as i64 * 1_000_000_000, metas[*source]);
             if at % 50 == 17 {
                 batch.fields.push(IndexedField { row: at as u32, name: "status".into(), value: "404".into() });
+                batch.fields.push(IndexedField { row: at as u32, name: "zone".into(), value: "north".into() });
             }
         }
         store.append(batch).unwrap();

@@ -98,6 +98,24 @@ const PATTERNS: &[&str] = &[
     r#"rex "(?<eventtype>level)" | rex "msg=.(?<m>.*)." | search eventtype=level | stats count by m"#,
     r#"rex "shard-(?<a>\d)" | rex "msg=.(?<m>.*)." | search date_hour=* a=3 | stats count by m"#,
     r#"eval msg=level | rex field=msg "(?<m>[A-Z])" | stats count by m"#,
+    // Values that few rows have, found by the words of their texts: whole tokens, beginnings and ends of tokens, words
+    // between minor breakers, other case, values of rules where the pattern finds nothing, and escapes.
+    r#"rex "by (?<w>w\d+)zebra" | rex "msg=.(?<m>.*)." | search w=W5 | table _time w m"#,
+    r#"rex "by w(?<w>\d+z\w+) on" | rex "msg=.(?<m>.*)." | search w=5zebra | table _time w m"#,
+    r#"rex "by (?<w>\w+) on" | rex "msg=.(?<m>.*)." | search w=w5Zebra | table _time w m"#,
+    r#"rex "by (?<w>\w+) on" | rex "msg=.(?<m>.*)." | search NOT w=w5zebra | stats count by w m"#,
+    r#"rex "by (?<w>\w+) on" | rex "msg=.(?<m>.*)." | search w=w5zebra OR w=w7zebra level=WARN | table _time w m"#,
+    r#"rex "by (?<w>\w+) on" | rex "msg=.(?<m>.*)." | search w=w5zebra OR NOT w=* | stats count by m"#,
+    r#"rex "by (?<w>\w+) on" | rex "msg=.(?<m>.*)." | search w IN (w5zebra, w51zebra, zebra) | table _time w m"#,
+    r#"rex "by (?<w>\w+) on" | rex "msg=.(?<m>.*)." | search w=w5zebra level=ERROR | table _time w m"#,
+    r#"rex "zebra on (?<s>shard-\d) " | rex "msg=.(?<m>.*)." | search s=Shard-3 | table _time s m"#,
+    r#"rex "zebra on sha(?<s>rd-\d) " | rex "msg=.(?<m>.*)." | search s=rd-3 | table _time s m"#,
+    r#"rex "(?<p>shard-\d after \d+)%" | rex "msg=.(?<m>.*)." | search p="shard-3 after 3" | table _time p m"#,
+    r#"rex "level (?<level>never)" | rex "code-(?<c>\d+)" | search level=warn | table _time level c"#,
+    r#"rex "level (?<user>never)" | rex "code-(?<c>\d+)" | search user=zoë | table _time user c"#,
+    r#"rex "level (?<v>never)" | rex "code-(?<c>\d+)" | search v=ä5 | table _time v c"#,
+    r#"rex "level (?<d>never)" | rex "code-(?<c>\d+)" | search d="dave eve" | table _time d c"#,
+    r#"rex "level (?<zone>never)" | rex "code-(?<c>\d+)" | search zone=north | table _time zone c"#,
 ];
 
 #[test]

@@ -227,9 +227,13 @@ impl EventScan {
                 is_asked_for && self.projection.names.iter().any(|wanted| wanted == name)
             });
         }
-        let known = self.filter_by_groups(&mut rexes, &mut sure, reader, left)?;
-        let mut groups =
-            costs.measure_part(ScanPart::Fields, || read_groups(&mut rexes, known, &mut sure, &mut maybe, reader))?;
+        let mut groups = Vec::new();
+        // Rows that were left out before need no pattern, and no column for one.
+        if !sure.is_empty() {
+            let known = self.filter_by_groups(&mut rexes, &mut sure, reader, left)?;
+            groups = costs
+                .measure_part(ScanPart::Fields, || read_groups(&mut rexes, known, &mut sure, &mut maybe, reader))?;
+        }
         let sure_rows = match sure.is_empty() {
             true => None,
             false => {
