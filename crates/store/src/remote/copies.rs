@@ -21,9 +21,9 @@ use crate::sync::lock;
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
-/// The first read of a bucket object covers its last bytes, one of this many. The metadata of all slabs is about this
-/// share of the object.
-const TAIL_DIVISOR: u64 = 200;
+/// The first read of a bucket object covers its last bytes, one of this many. The metadata of all slabs is a little
+/// less than this share of the object.
+const TAIL_DIVISOR: u64 = 300;
 /// Minimum of that: what a reader of a bucket fetches first.
 const OBJECT_END_BYTES: u64 = 64 << 10;
 /// The block checksums behind an object, and the tags of an encrypted one, are each one of this many of its bytes.
