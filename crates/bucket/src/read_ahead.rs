@@ -264,6 +264,32 @@ mod tests {
     }
 
     #[test]
+    fn announced_columns_are_fetched_in_one_request() {
+        let (reader, requests) = bucket();
+        let all: Vec<u32> = (0..reader.template_set(0).unwrap().unwrap().columns.len() as u32).collect();
+        let read = |reader: &BucketReader, is_announced: bool| -> Vec<Arc<PageColumn>> {
+            let mut columns = Vec::new();
+            // The end of the object is in memory, and with it the last pages of some columns.
+            for page in 0..PAGES {
+                let mut page = reader.template_page(0, page).unwrap().unwrap();
+                if is_announced {
+                    page.prefetch_columns(&all).unwrap();
+                }
+                columns.extend(all.iter().map(|column| page.column(*column).unwrap()));
+            }
+            columns
+        };
+        let expected = read(&reader, false);
+        let ahead = reader.with_read_ahead(0, PageSet::first(PAGES), true, &ReadAheadBudget::default());
+        requests.store(0, Ordering::Relaxed);
+        assert_eq!(read(&ahead, true), expected);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+        // Without read-ahead, each column is fetched when it is read.
+        reader.template_page(0, 0).unwrap().unwrap().prefetch_columns(&all).unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
     fn uncertain_searches_prefetch_more_pages_as_they_progress() {
         let (reader, requests) = bucket();
         let expected = read_all_columns(&reader, (0..PAGES).rev());

@@ -17,7 +17,7 @@ use quarry_spl::ast::{Command, Pipeline, Span};
 use quarry_spl::capabilities::{required_capability, visit_commands};
 use quarry_spl::commands::{Effect, InnerSearchText};
 use quarry_stdx::Fault;
-use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, RemoteStats, Snapshot, StoreError};
+use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, IndexStats, RemoteStats, Snapshot, StoreError};
 
 use crate::plan::Effects;
 use crate::run::Runner;
@@ -57,10 +57,14 @@ impl SnapshotSource for PermittedSource {
         self.source.snapshot(&indexes.within(&self.allowed), range)
     }
 
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
-        let mut buckets = self.source.buckets()?;
-        buckets.retain(|bucket| self.allowed.matches(&bucket.index));
-        Some(buckets)
+    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Option<Vec<BucketListing>> {
+        self.source.buckets(&indexes.within(&self.allowed), range)
+    }
+
+    fn index_stats(&self) -> Vec<IndexStats> {
+        let mut indexes = self.source.index_stats();
+        indexes.retain(|stats| self.allowed.matches(&stats.index));
+        indexes
     }
 
     fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {

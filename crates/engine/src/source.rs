@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use quarry_event::{EventBatch, TimeRange};
 use quarry_stdx::Fault;
 use quarry_store::{
-    AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, RemoteStats, Snapshot, Store,
-    StoreError,
+    AppendRequest, BucketListing, Deletion, Follower, IndexSelector, IndexStats, MemoryStore, RemoteStats, Snapshot,
+    Store, StoreError,
 };
 
 /// Error text if events are not stored in buckets.
@@ -15,9 +15,14 @@ const NOT_DELETED: &str = "these events cannot be deleted: they are in no index"
 pub trait SnapshotSource: Send + Sync {
     /// A snapshot of these indexes in this time range.
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
-    /// The buckets; `None` if events are not stored in buckets.
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
+    /// The buckets of these indexes that may have events in this time range; `None` if events are not stored in
+    /// buckets.
+    fn buckets(&self, _indexes: &IndexSelector, _range: &TimeRange) -> Option<Vec<BucketListing>> {
         None
+    }
+    /// Totals of every index that contains events; none if events are not stored in buckets.
+    fn index_stats(&self) -> Vec<IndexStats> {
+        Vec::new()
     }
     /// Follows the new events of these indexes; `None` if the source cannot do this, or has too many followers.
     fn follow(&self, _indexes: &IndexSelector) -> Option<Follower> {
@@ -46,8 +51,12 @@ impl SnapshotSource for Store {
         Ok(Store::snapshot(self, indexes, range))
     }
 
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
-        Some(Store::buckets(self))
+    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Option<Vec<BucketListing>> {
+        Some(Store::buckets_of(self, indexes, range))
+    }
+
+    fn index_stats(&self) -> Vec<IndexStats> {
+        Store::stats(self)
     }
 
     fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {

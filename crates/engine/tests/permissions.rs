@@ -58,7 +58,7 @@ impl SnapshotSource for Node {
         Ok(all)
     }
 
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
+    fn buckets(&self, indexes: &IndexSelector, _: &TimeRange) -> Option<Vec<BucketListing>> {
         let listing = |name: &str| BucketListing {
             id: format!("{name}~1"),
             index: name.to_owned(),
@@ -73,7 +73,8 @@ impl SnapshotSource for Node {
             level: 0,
             copies: quarry_store::BucketCopies::Local,
         };
-        Some(self.indexes.iter().map(|(name, _)| listing(name)).collect())
+        let wanted = self.indexes.iter().filter(|(name, _)| indexes.matches(name));
+        Some(wanted.map(|(name, _)| listing(name)).collect())
     }
 
     fn store_events(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {

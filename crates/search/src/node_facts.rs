@@ -9,9 +9,10 @@ use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions, RemoteStorage};
 use quarry_engine::{DeletionRecord, JobResult, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
+use quarry_event::TimeRange;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{Fault, SharedClock};
-use quarry_store::{BucketCopies, BucketListing, RemoteStats};
+use quarry_store::{BucketCopies, BucketListing, IndexSelector, IndexStats, RemoteStats};
 use serde_json::Value;
 
 use crate::dispatch::JobStore;
@@ -212,29 +213,30 @@ impl NodeFacts {
     /// Indexes that `viewer` may search and that are configured or contain events.
     fn indexes(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let allowed = allowed_indexes(viewer);
-        let buckets = self.source.buckets().unwrap_or_default();
+        let totals: BTreeMap<String, IndexStats> =
+            self.source.index_stats().into_iter().map(|stats| (stats.index.clone(), stats)).collect();
         let conf = IndexesConf::new(&self.layers);
         let stanzas = self.layers.conf("indexes");
         let configured = stanzas.stanzas().iter().map(|stanza| stanza.name.clone());
         let is_index = |name: &String| name != "default" && !name.contains(':');
         let names: std::collections::BTreeSet<String> =
-            configured.filter(is_index).chain(buckets.iter().map(|bucket| bucket.index.clone())).collect();
+            configured.filter(is_index).chain(totals.keys().cloned()).collect();
         let names = names.into_iter().filter(|name| allowed.matches(name));
         let entry = |name: String| {
-            let own = || buckets.iter().filter(|bucket| bucket.index == name);
+            let own = totals.get(&name);
             let settings = conf.get(&name).unwrap_or(conf.defaults());
-            let sum = |count: fn(&BucketListing) -> u64| own().map(count).sum::<u64>();
+            let stored_bytes = own.map_or(0, |stats| stats.stored_bytes);
             let mut entry = vec![
                 field("title", name.clone()),
-                field("totalEventCount", sum(|bucket| bucket.events).to_string()),
-                field("currentDBSizeMB", sum(|bucket| bucket.stored_bytes).div_ceil(MEGABYTE).to_string()),
+                field("totalEventCount", own.map_or(0, |stats| stats.events).to_string()),
+                field("currentDBSizeMB", stored_bytes.div_ceil(MEGABYTE).to_string()),
                 field("disabled", if settings.disabled { "1" } else { "0" }),
                 field("frozenTimePeriodInSecs", settings.frozen_time_period_seconds.to_string()),
                 field("isInternal", if name.starts_with('_') { "1" } else { "0" }),
             ];
             let seconds = |time: i64| time.div_euclid(NS_PER_SEC).to_string();
-            entry.extend(own().map(|bucket| bucket.time_min).min().map(|time| field("minTime", seconds(time))));
-            entry.extend(own().map(|bucket| bucket.time_max).max().map(|time| field("maxTime", seconds(time))));
+            entry.extend(own.map(|stats| field("minTime", seconds(stats.time_min))));
+            entry.extend(own.map(|stats| field("maxTime", seconds(stats.time_max))));
             entry
         };
         names.map(entry).collect()
@@ -243,19 +245,31 @@ impl NodeFacts {
     /// The data directory and the remote volumes, each with its buckets, bytes and events. A bucket with a local and a
     /// remote copy counts for both.
     fn volumes(&self) -> Result<Vec<NodeEntry>, Fault> {
-        let (storage, buckets) = (RemoteStorage::new(&self.layers)?, self.source.buckets().unwrap_or_default());
-        let entry = |name: String, buckets: Vec<&BucketListing>| {
-            let sum = |count: fn(&BucketListing) -> u64| buckets.iter().map(|bucket| count(bucket)).sum::<u64>();
+        let storage = RemoteStorage::new(&self.layers)?;
+        let entry = |name: String, (buckets, bytes, events): (u64, u64, u64)| {
             vec![
                 field("title", name),
                 field("max_size", "infinite"),
-                field("total_size", megabytes(sum(|bucket| bucket.stored_bytes))),
-                field("total_bucket_count", buckets.len().to_string()),
-                field("total_event_count", sum(|bucket| bucket.events).to_string()),
+                field("total_size", megabytes(bytes)),
+                field("total_bucket_count", buckets.to_string()),
+                field("total_event_count", events.to_string()),
             ]
         };
+        let sums = |all: &mut dyn Iterator<Item = (u64, u64, u64)>| {
+            all.fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2))
+        };
+        let local_name = self.data_dir.join("db").display().to_string();
+        if storage.volumes.is_empty() {
+            let totals = self.source.index_stats();
+            let mut totals = totals.iter().map(|stats| (stats.buckets, stats.stored_bytes, stats.events));
+            return Ok(vec![entry(local_name, sums(&mut totals))]);
+        }
+        let buckets = self.source.buckets(&IndexSelector::all(), &TimeRange::ALL).unwrap_or_default();
+        let sums_of = |buckets: Vec<&BucketListing>| {
+            sums(&mut buckets.into_iter().map(|bucket| (1, bucket.stored_bytes, bucket.events)))
+        };
         let local = buckets.iter().filter(|bucket| bucket.copies != BucketCopies::Remote).collect();
-        let mut entries = vec![entry(self.data_dir.join("db").display().to_string(), local)];
+        let mut entries = vec![entry(local_name, sums_of(local))];
         let volume_of = |bucket: &BucketListing| match storage.of_index.get(&bucket.index) {
             Some(place) => place.as_ref(),
             None => storage.default.as_ref(),
@@ -263,7 +277,7 @@ impl NodeFacts {
         let is_uploaded = |bucket: &&BucketListing| matches!(bucket.copies, BucketCopies::Both | BucketCopies::Remote);
         entries.extend(storage.volumes.keys().map(|name| {
             let is_there = |bucket: &&BucketListing| volume_of(bucket).is_some_and(|place| place.volume == *name);
-            entry(name.clone(), buckets.iter().filter(is_uploaded).filter(is_there).collect())
+            entry(name.clone(), sums_of(buckets.iter().filter(is_uploaded).filter(is_there).collect()))
         }));
         Ok(entries)
     }
@@ -301,7 +315,6 @@ impl NodeFacts {
 
     /// Buckets that `viewer` may search and that are, or will be, on a remote volume.
     fn cached_buckets(&self, viewer: &Permissions) -> Vec<NodeEntry> {
-        let allowed = allowed_indexes(viewer);
         let entry = |bucket: BucketListing| {
             let (stable, status) = match bucket.copies {
                 BucketCopies::Local => return None,
@@ -309,17 +322,16 @@ impl NodeFacts {
                 BucketCopies::Both => ("1", "local"),
                 BucketCopies::Remote => ("1", "remote"),
             };
-            allowed.matches(&bucket.index).then(|| {
-                vec![
-                    field("title", format!("bid|{}|", bucket.id)),
-                    field("cm:bucket.index", bucket.index),
-                    field("cm:bucket.stable", stable),
-                    field("cm:bucket.status", status),
-                    field("cm:bucket.estimated_size", bucket.stored_bytes.to_string()),
-                ]
-            })
+            Some(vec![
+                field("title", format!("bid|{}|", bucket.id)),
+                field("cm:bucket.index", bucket.index),
+                field("cm:bucket.stable", stable),
+                field("cm:bucket.status", status),
+                field("cm:bucket.estimated_size", bucket.stored_bytes.to_string()),
+            ])
         };
-        self.source.buckets().unwrap_or_default().into_iter().filter_map(entry).collect()
+        let buckets = self.source.buckets(&allowed_indexes(viewer), &TimeRange::ALL).unwrap_or_default();
+        buckets.into_iter().filter_map(entry).collect()
     }
 
     /// Summaries of accelerated data models as of the last building round, one entry per object.

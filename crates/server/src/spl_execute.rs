@@ -191,7 +191,7 @@ impl SnapshotSource for NoBuckets {
         SnapshotSource::snapshot(&self.0, indexes, range)
     }
 
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
+    fn buckets(&self, _: &IndexSelector, _: &TimeRange) -> Option<Vec<BucketListing>> {
         Some(Vec::new())
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use quarry_blob::CacheStats;
 use quarry_catalog::{BucketState, RemoteState};
-use quarry_event::TimeNs;
+use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::Fault;
 
-use crate::live_buckets::Totals;
+use crate::live_buckets::{Totals, UnloadedIndex};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Progress;
-use crate::{Segment, Store};
+use crate::{IndexSelector, Segment, Store};
 
 /// Location of a bucket's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,27 +137,37 @@ pub struct Verdict {
 impl Store {
     /// Every bucket by ascending number, including hot and closed slabs.
     pub fn buckets(&self) -> Vec<BucketListing> {
-        let mut listed = BTreeMap::new();
-        let state = self.shared.state_with_all().unwrap_or_else(|error| {
+        self.buckets_of(&IndexSelector::all(), &TimeRange::ALL)
+    }
+
+    /// The buckets of the selected indexes that may have events in `range`, by ascending number, including those in
+    /// memory. Rows of other indexes are not read from the catalog.
+    pub fn buckets_of(&self, selector: &IndexSelector, range: &TimeRange) -> Vec<BucketListing> {
+        let wanted = |index: &str, unloaded: &UnloadedIndex| {
+            selector.matches(index) && range.overlaps(unloaded.times.0, unloaded.times.1)
+        };
+        let state = self.shared.state_with(wanted).unwrap_or_else(|error| {
             self.shared.report_message(format!("not all buckets are listed: {error}"));
             self.shared.state()
         });
-        for bucket in state.sealed.values() {
-            listed.insert(bucket.row.number, sealed_listing(bucket));
-        }
-        for slab in state.closed.values().map(|closed| &closed.segment) {
+        let is_wanted = |index: &str, (first, last)| selector.matches(index) && range.overlaps(first, last);
+        let sealed = state.sealed.overlapping(|index| selector.matches(index), range);
+        let mut listings: Vec<_> = sealed.map(|bucket| (bucket.row.number, sealed_listing(bucket))).collect();
+        let closed = state.closed.values().map(|closed| &closed.segment);
+        for slab in closed.filter(|slab| is_wanted(slab.index(), slab.times())) {
             let counts = (slab.events(), slab.raw_bytes());
             let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Sealing, counts, slab.times());
-            listed.insert(slab.number(), listing);
+            listings.push((slab.number(), listing));
         }
-        for slab in state.hot.values() {
+        for slab in state.hot.values().filter(|slab| is_wanted(slab.index(), slab.times())) {
             let counts = (slab.events() as u64, slab.raw_bytes() as u64);
             let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Hot, counts, slab.times());
-            listed.insert(slab.number(), listing);
+            listings.push((slab.number(), listing));
         }
-        let listings = state.sealed.values().count() + state.closed.len() + state.hot.values().count();
-        assert_eq!(listed.len(), listings, "a slab is in exactly one place, and bucket numbers are unique");
-        listed.into_values().collect()
+        listings.sort_unstable_by_key(|(number, _)| *number);
+        let is_once = listings.is_sorted_by(|(one, _), (next, _)| one < next);
+        assert!(is_once, "a slab is in exactly one place, and bucket numbers are unique");
+        listings.into_iter().map(|(_, listing)| listing).collect()
     }
 
     /// Figures about buckets on remote volumes and the block cache; `None` without volumes.

@@ -148,6 +148,11 @@ pub trait TemplatePage: Send {
     fn contains_number(&mut self, _column: u32, _number: i64) -> Result<Option<bool>, StoreError> {
         Ok(None)
     }
+    /// Announces that these columns are about to be read in this number of rows, so that a remote bucket fetches them
+    /// with one request.
+    fn prefetch_columns(&mut self, _columns: &[u32], _rows: usize) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// The texts of a column in the given ascending rows, each of which must have a text; column 0 is the event text.
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError>;
 }

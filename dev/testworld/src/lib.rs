@@ -231,8 +231,8 @@ impl SnapshotSource for CountedStore {
         Ok(snapshot)
     }
 
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
-        Some(self.store.buckets())
+    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Option<Vec<BucketListing>> {
+        Some(self.store.buckets_of(indexes, range))
     }
 }
 

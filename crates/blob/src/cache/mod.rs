@@ -40,7 +40,7 @@ const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
 /// Maximum open files.
 const FILES_MAX: usize = 512;
 /// Maximum number of blocks between two missing blocks that are fetched with them, to save a request.
-const GAP_BLOCKS: u64 = 2;
+const GAP_BLOCKS: u64 = 1;
 /// Bytes written between two checks of the disk's free space.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
 /// Divisor of the cache size: the share evicted when the disk is full.

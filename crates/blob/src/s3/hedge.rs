@@ -8,8 +8,9 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// Largest read that may be hedged.
-pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
+/// Largest read that may be hedged. How long a larger one takes depends on the bandwidth, of which a second one takes a
+/// part.
+pub(crate) const READ_BYTES_MAX: u64 = 128 << 10;
 
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_secs(5);

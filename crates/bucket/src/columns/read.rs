@@ -4,12 +4,12 @@
 //! computed when a single column is requested. Rebuilding whole texts needs no rows, because it uses the values in
 //! order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::template::{Column, ColumnKind, ColumnValues, Dictionary, PageColumn, TemplateSet};
+use quarry_event::template::{Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TemplateSet};
 use quarry_event::{PageSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -132,13 +132,25 @@ impl SlabColumns {
         page: usize,
         extent: Extent,
     ) -> Result<(), BucketError> {
+        self.fetch_with(source, columns, page, extent, Vec::new())
+    }
+
+    /// Like [`SlabColumns::fetch_for_search`]; if a column is fetched, the ranges `more` are, too.
+    fn fetch_with(
+        &self,
+        source: &ObjectSource,
+        columns: impl Iterator<Item = u32>,
+        page: usize,
+        extent: Extent,
+        more: Vec<Range<u64>>,
+    ) -> Result<(), BucketError> {
         let Some(search) = source.read_ahead() else { return Ok(()) };
         let columns: Vec<u32> = columns.filter(|column| !self.is_available(source, *column, page)).collect();
         if columns.is_empty() {
             return Ok(());
         }
         let pages = search.pages_to_fetch(page);
-        let mut ranges = Vec::new();
+        let mut ranges = more;
         for column in search.with_earlier_columns(columns) {
             self.add_values(column, &pages, extent, &mut ranges);
         }
@@ -462,6 +474,26 @@ impl TemplatePage {
         let unread =
             self.columns.with_descendants(column).into_iter().filter(|number| self.cached_column(*number).is_none());
         self.columns.fetch_for_search(&self.source, unread, self.page, extent)
+    }
+
+    /// If a search reads ahead, fetches the blocks of columns that it is about to read, and of the parent columns
+    /// needed to find their rows, except those read before. Times in texts are mostly stored as differences to the
+    /// times of the events, which are then fetched, too.
+    pub fn prefetch_columns(&self, columns: &[u32]) -> Result<(), BucketError> {
+        let Some(search) = self.source.read_ahead() else { return Ok(()) };
+        let all = &self.columns.layout.template_set.columns;
+        let is_time = |column: &u32| {
+            let kind = all.get(*column as usize).map(|column| &column.kind);
+            matches!(kind, Some(ColumnKind::Numbers { format: NumberFormat::Time(_), .. }))
+        };
+        let mut more = Vec::new();
+        if self.times.is_none() && columns.iter().any(is_time) {
+            more = search.block_ranges_to_fetch(self.page, &|kind| kind == BlockKind::Time);
+        }
+        let chain_of = |column: &u32| std::iter::successors(Some(*column), |column| self.parent_of(*column));
+        let wanted: BTreeSet<u32> = columns.iter().flat_map(chain_of).collect();
+        let unread = wanted.into_iter().filter(|column| self.cached_column(*column).is_none());
+        self.columns.fetch_with(&self.source, unread, self.page, Extent::All, more)
     }
 
     /// Fetches the blocks of several columns.

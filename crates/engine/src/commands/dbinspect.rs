@@ -7,6 +7,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{ColumnBuilder, RowIter, Value, batch_of, of_batches};
 use quarry_eval::spans::TimeSpans;
+use quarry_event::TimeRange;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_spl::ast::DbInspectCommand;
 use quarry_store::{BucketListing, IndexSelector, ListingState};
@@ -24,20 +25,13 @@ impl Execute for DbInspectCommand {
 }
 
 fn rows_of(command: &DbInspectCommand, search: &dyn SearchEnvironment) -> Result<RecordBatch, EngineError> {
-    let Some(mut buckets) = search.source().buckets() else {
+    let wanted = if command.indexes.is_empty() { search.default_indexes().to_vec() } else { command.indexes.clone() };
+    let range = if command.all_time { TimeRange::ALL } else { search.context().range };
+    let Some(mut buckets) = search.source().buckets(&IndexSelector::new(wanted), &range) else {
         return Err(EngineError::invalid(
             "dbinspect: this search runs without a data directory, so there are no buckets",
         ));
     };
-    let wanted = if command.indexes.is_empty() { search.default_indexes().to_vec() } else { command.indexes.clone() };
-    let wanted = IndexSelector::new(wanted);
-    buckets.retain(|bucket| wanted.matches(&bucket.index));
-    let range = search.context().range;
-    buckets.retain(|bucket| {
-        let begins_later = range.latest.is_some_and(|latest| bucket.time_min >= latest);
-        let ends_before = range.earliest.is_some_and(|earliest| bucket.time_max < earliest);
-        command.all_time || (!begins_later && !ends_before)
-    });
     if command.corrupt_only {
         buckets.clear();
     }

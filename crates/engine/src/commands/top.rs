@@ -111,16 +111,18 @@ struct ResultRow {
 impl Top {
     /// The groups whose counts may be among the first, and the total count.
     fn top_groups(&self, finished: FinishedGroups) -> Result<(RecordBatch, Option<i64>), EngineError> {
-        let counts = finished.columns.first().map(|counts| counts.as_primitive::<Int64Type>().values().to_vec());
+        let counts = finished.columns.first().map(|counts| counts.as_primitive::<Int64Type>().values().as_ref());
         let counts = counts.unwrap_or_default();
         let total = Some(counts.iter().sum());
         if counts.len() <= self.command.limit {
             return Ok((finished.rows(&self.plan, None)?, total));
         }
-        let mut sorted = counts.clone();
-        let (last, rare) = (self.command.limit - 1, self.command.rarest);
-        let (_, bound, _) = sorted.select_nth_unstable_by(last, |a, b| if rare { a.cmp(b) } else { b.cmp(a) });
-        let reaches = |count: i64| if rare { count <= *bound } else { count >= *bound };
+        let (limit, rare) = (self.command.limit, self.command.rarest);
+        let bound = match rare {
+            true => nth_smallest(counts.iter().copied(), limit),
+            false => nth_smallest(counts.iter().map(|count| -count), limit).map(|bound| -bound),
+        };
+        let reaches = |count: i64| bound.is_some_and(|bound| if rare { count <= bound } else { count >= bound });
         let places: Vec<u32> =
             counts.iter().zip(0..).filter(|(count, _)| reaches(**count)).map(|(_, place)| place).collect();
         Ok((finished.rows(&self.plan, Some(&places))?, total))
@@ -252,6 +254,23 @@ impl Top {
     }
 }
 
+/// The number at place `nth`, counted from 1, in ascending order. Only a few numbers are held, because a copy of all of
+/// them may be large.
+fn nth_smallest(numbers: impl Iterator<Item = i64>, nth: usize) -> Option<i64> {
+    let last = nth.checked_sub(1)?;
+    let (mut smallest, mut bound) = (Vec::new(), None);
+    for number in numbers {
+        if bound.is_none_or(|bound| number < bound) {
+            smallest.push(number);
+        }
+        if smallest.len() > nth.saturating_mul(2) {
+            bound = Some(*smallest.select_nth_unstable(last).1);
+            smallest.truncate(nth);
+        }
+    }
+    if smallest.len() < nth { None } else { Some(*smallest.select_nth_unstable(last).1) }
+}
+
 /// A number for each combination of BY values.
 fn group_numbers(rows: &RecordBatch, by: &[String]) -> Vec<u32> {
     if by.is_empty() {
@@ -266,4 +285,21 @@ fn group_numbers(rows: &RecordBatch, by: &[String]) -> Vec<u32> {
         numbers.push(keys.intern(&key));
     }
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nth_smallest;
+
+    #[test]
+    fn a_place_in_ascending_order_is_found_in_any_order() {
+        let shuffled = (0..1_000_i64).map(|at| (at * 389) % 1_000 / 3);
+        let mut sorted: Vec<i64> = shuffled.clone().collect();
+        sorted.sort_unstable();
+        for nth in [1, 2, 3, 10, 499, 500, 999, 1_000] {
+            assert_eq!(nth_smallest(shuffled.clone(), nth), sorted.get(nth - 1).copied(), "{nth}");
+            assert_eq!(nth_smallest(sorted.iter().rev().copied(), nth), sorted.get(nth - 1).copied(), "{nth}");
+        }
+        assert_eq!((nth_smallest(shuffled.clone(), 0), nth_smallest(shuffled, 1_001)), (None, None));
+    }
 }

@@ -107,10 +107,14 @@ impl DirectCounts {
         counted
     }
 
-    /// Takes over the counts of `other` if both count integers of one form with close ranges; otherwise both are
-    /// unchanged.
+    /// Takes over the counts of `other` if there are none here, or if both count integers of one form with close
+    /// ranges; otherwise both are unchanged.
     pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
-        let (Counts::Integers(mine), Counts::Integers(others)) = (&mut self.counts, &other.counts) else { return };
+        if self.is_empty() {
+            std::mem::swap(self, other);
+            return;
+        }
+        let (Counts::Integers(mine), Counts::Integers(others)) = (&mut self.counts, &mut other.counts) else { return };
         if self.rows + other.rows < ROWS_MAX && mine.absorb(others) {
             self.rows += other.rows;
             *other = DirectCounts::default();
@@ -147,6 +151,19 @@ impl DirectCounts {
                     });
                 }
             }
+        }
+    }
+
+    /// Whether nothing is counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.counts, Counts::Nothing)
+    }
+
+    /// Number of different integers counted.
+    pub(crate) fn integer_count(&self) -> usize {
+        match &self.counts {
+            Counts::Integers(integers) => integers.counts.iter().filter(|count| **count > 0).count(),
+            _ => 0,
         }
     }
 
@@ -235,13 +252,17 @@ impl IntegerCounts {
     }
 
     /// Adds the counts of `others`; false if they have another form or their range is too far away.
-    fn absorb(&mut self, others: &IntegerCounts) -> bool {
-        let range = (others.base, others.base + others.counts.len() as i64 - 1);
-        let needed = self.required_len(range);
+    fn absorb(&mut self, others: &mut IntegerCounts) -> bool {
+        let range_of = |counts: &IntegerCounts| (counts.base, counts.base + counts.counts.len() as i64 - 1);
+        let needed = self.required_len(range_of(others));
         if self.form != others.form || needed > INTEGERS_MAX {
             return false;
         }
-        self.cover(range, needed);
+        // The longer array mostly covers the other, so that none is allocated.
+        if others.counts.len() > self.counts.len() {
+            std::mem::swap(self, others);
+        }
+        self.cover(range_of(others), needed);
         let start = (others.base - self.base) as usize;
         let mine = &mut self.counts[start..start + others.counts.len()];
         mine.iter_mut().zip(&others.counts).for_each(|(count, more)| *count += more);

@@ -63,6 +63,8 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     }
     /// Adds to each of these groups this many rows; for folds that count rows.
     fn add_counts(&mut self, _groups: &[u32], _rows: &[i64]) {}
+    /// Prepares for [`Fold::add_counts`] of this many new groups.
+    fn reserve(&mut self, _groups: usize) {}
     /// Approximate bytes held.
     fn bytes(&self) -> usize;
 }
@@ -256,6 +258,10 @@ impl Fold for CountFold {
         grow(&mut self.counts, total, 0);
         let Some(other) = downcast::<CountFold>(other) else { return };
         groups.iter().zip(other.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
+    }
+
+    fn reserve(&mut self, groups: usize) {
+        self.counts.reserve_exact(groups);
     }
 
     fn add_counts(&mut self, groups: &[u32], rows: &[i64]) {

@@ -196,10 +196,26 @@ impl Folder {
 
     /// Turns direct counts into group counts.
     fn flush_direct_counts(&mut self) {
+        self.drain_direct_counts(false);
+    }
+
+    /// Turns direct counts into group counts before the groups are emptied or only read: integers that are the only
+    /// values need no lookup then, whose table would take more memory than they do.
+    fn flush_last_direct_counts(&mut self) {
+        self.drain_direct_counts(self.groups.len() == 0);
+    }
+
+    fn drain_direct_counts(&mut self, is_only: bool) {
         let Folder { direct, groups, folds, .. } = self;
+        if is_only {
+            let count = direct.integer_count();
+            groups.reserve_integers(count);
+            folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.reserve(count));
+        }
         direct.drain(|counted, rows| {
             let only;
             let groups = match counted {
+                CountedValues::Integers(form, integers) if is_only => groups.append_integers(form, integers),
                 CountedValues::Integers(form, integers) => groups.groups_of_integers(form, integers),
                 CountedValues::Time(time, text) => {
                     only = [groups.group_of_time(time, text)];
@@ -246,6 +262,12 @@ impl Folder {
         self.direct.bytes() + self.groups.bytes() + folds
     }
 
+    /// Approximate bytes held once direct counts are group counts.
+    fn flushed_bytes(&self) -> usize {
+        let of_group = GroupTable::INTEGER_BYTES + self.folds.len() * size_of::<i64>();
+        self.bytes() + self.direct.integer_count() * of_group
+    }
+
     /// Empties the folder.
     fn reset(&mut self) {
         self.groups = GroupTable::new(self.plan.null_key_texts());
@@ -273,7 +295,7 @@ impl Folder {
 
     /// The states of all groups, in the plan's [layout](AggregatePlan::layout); the folder is reset.
     pub fn take_state(&mut self) -> Result<RecordBatch, EngineError> {
-        self.flush_direct_counts();
+        self.flush_last_direct_counts();
         let groups = self.groups.len();
         let mut columns = self.groups.key_columns(None);
         let folds = std::mem::take(&mut self.folds).into_iter().flat_map(|folds| folds.parts);
@@ -346,6 +368,9 @@ impl Folder {
     /// Merges the groups of another folder.
     fn absorb(&mut self, mut other: Folder) {
         self.direct.absorb(&mut other.direct);
+        if other.direct.is_empty() && other.groups.len() == 0 {
+            return;
+        }
         self.flush_direct_counts();
         other.flush_direct_counts();
         assert_eq!(self.folds.len(), other.folds.len(), "merged folders have the same plan");
@@ -359,7 +384,7 @@ impl Folder {
 
     /// The values of all groups.
     pub fn finish(mut self) -> FinishedGroups {
-        self.flush_direct_counts();
+        self.flush_last_direct_counts();
         let groups = self.groups.len();
         let columns = self.plan.columns.iter().zip(self.folds).map(|(column, folds)| {
             if matches!(column.body, FunctionBody::Distinct(DistinctResult::Count))
@@ -405,14 +430,14 @@ impl FinishedGroups {
 impl AggregatePlan {
     /// Merges the folders of all workers, in memory if they fit there.
     pub fn gather(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Folded, EngineError> {
-        let bytes: usize = folders.iter().map(Folder::bytes).sum();
+        let bytes: usize = folders.iter().map(Folder::flushed_bytes).sum();
         let has_spilled = |folder: &Folder| folder.has_spilled() || !folder.others.is_empty();
         let fits = bytes <= self.bytes_max(context);
         if !folders.iter().any(has_spilled) && (fits || self.by.is_empty()) {
             let mut folders = folders.into_iter();
             let mut all = folders.next().unwrap_or_else(|| Folder::new(self, context));
             folders.for_each(|folder| all.absorb(folder));
-            return if all.bytes() <= self.bytes_max(context) {
+            return if all.flushed_bytes() <= self.bytes_max(context) {
                 Ok(Folded::Groups(Box::new(all)))
             } else {
                 Err(EngineError::Memory)

@@ -88,6 +88,9 @@ pub(crate) struct GroupTable {
 }
 
 impl GroupTable {
+    /// Bytes of a group of [`GroupTable::append_integers`].
+    pub(super) const INTEGER_BYTES: usize = ValueTable::INTEGER_BYTES;
+
     /// Creates a table; `texts_of_null` has the substitute for a missing value of each BY field; a row without value
     /// and substitute has no group.
     pub(crate) fn new(texts_of_null: Vec<Option<&'static str>>) -> GroupTable {
@@ -182,6 +185,24 @@ impl GroupTable {
         self.groups.clear();
         if let ([values], [low, ..], [.., high]) = (self.fields.as_mut_slice(), integers, integers) {
             values.numbers_of_integers(form, integers, (*low, *high), &mut self.groups);
+        }
+        &self.groups
+    }
+
+    /// Prepares for [`GroupTable::append_integers`] of this many integers.
+    pub(super) fn reserve_integers(&mut self, count: usize) {
+        if let [values] = self.fields.as_mut_slice() {
+            values.reserve(count);
+        }
+    }
+
+    /// New groups for integers that have none yet, for a single field. Their groups cannot be looked up afterwards.
+    pub(super) fn append_integers(&mut self, form: IntegerForm, integers: &[i64]) -> &[u32] {
+        self.groups.clear();
+        if let [values] = self.fields.as_mut_slice() {
+            let first = u32_of(values.len());
+            values.append_integers(form, integers);
+            self.groups.extend(first..u32_of(values.len()));
         }
         &self.groups
     }

@@ -2,9 +2,10 @@
 
 mod dictionary_codes;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
+use arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampNanosecondArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeRange;
 use quarry_spl::ast::{Command, DependsOn, StatsCommand, StatsFunction};
@@ -17,7 +18,7 @@ use crate::context::{CommandContext, Stop};
 use crate::dataflow::Dataflow;
 use crate::expr::ExprContext;
 use crate::messages::Messages;
-use crate::rows::{ColumnBuilder, batch_of, column_or_null};
+use crate::rows::{ColumnBuilder, ColumnReader, batch_of, column_or_null};
 
 fn context() -> CommandContext {
     CommandContext {
@@ -265,4 +266,61 @@ fn groups_beyond_memory(stats: &str) {
     let counts = crate::rows::as_number_array(&column_or_null(&result, "count"));
     assert_eq!(counts.values().iter().sum::<f64>(), 200_000.0);
     assert_eq!(counts.len(), 125_000);
+}
+
+/// Integers are counted by index, and groups are only made of them when all folders are merged.
+#[test]
+fn counts_of_integers_and_addresses_do_not_depend_on_slices() {
+    let wide: Vec<i64> = (0..9_000).map(|at| (at * at) % 70_001 - 300).collect();
+    let [narrow, far] = [vec![5, -3, 5, 7], vec![9_000_000_000, 5, 9_000_000_000]];
+    let integers = [narrow, wide.clone(), far].map(|values| -> ArrayRef { Arc::new(Int64Array::from(values)) });
+    let addresses = wide.iter().map(|value| *value as u32 & 0xffff);
+    let address: ArrayRef = Arc::new(addresses.collect::<UInt32Array>());
+    let text: ArrayRef = Arc::new(StringViewArray::from_iter_values(["5", "0.0.0.5", "x"]));
+    let [narrow, wide, far] = integers;
+    for columns in [
+        vec![narrow.clone(), wide.clone()],
+        vec![wide.clone(), narrow.clone(), wide.clone()],
+        vec![wide.clone(), far.clone(), narrow.clone()],
+        vec![narrow, address.clone(), wide.clone(), text.clone()],
+        vec![address.clone(), address],
+        vec![text, wide, far],
+    ] {
+        let mut expected: BTreeMap<String, usize> = BTreeMap::new();
+        for column in columns.iter().map(ColumnReader::new) {
+            for row in 0..column.len() {
+                let value = column.value(row);
+                *expected.entry(value.text().unwrap_or_default().into_owned()).or_default() += 1;
+            }
+        }
+        let slices: Vec<RecordBatch> =
+            columns.iter().map(|column| batch_of([("g", Arc::clone(column))], column.len()).unwrap()).collect();
+        for way in DISTRIBUTIONS {
+            let mut lines = run_stats_distributed("count, count as again by g", &slices, way);
+            lines.sort_unstable();
+            let mut expected: Vec<String> =
+                expected.iter().map(|(value, count)| format!("{value} {count} {count}")).collect();
+            expected.sort_unstable();
+            assert_eq!(lines, expected, "{way:?}");
+        }
+    }
+}
+
+/// The memory check of a merge counts the groups that are yet to be made of integers.
+#[test]
+fn groups_of_counted_integers_beyond_memory_are_merged_by_partition() {
+    let plan = plan("count by g");
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..600_000));
+    let rows = batch_of([("g", values)], 600_000).unwrap();
+    for (memory, is_merged_in_memory) in [(256 << 20, true), (32 << 20, false)] {
+        let context = CommandContext { dataflow: Arc::new(Dataflow::new(memory, None).unwrap()), ..context() };
+        let mut folder = Folder::with_limit(&plan, usize::MAX, &context);
+        folder.add(&rows, 0, 0).unwrap();
+        let bytes = folder.bytes();
+        assert!(bytes < memory / 3, "the counts themselves fit: {bytes}");
+        let folded = plan.gather(vec![folder], &context).unwrap();
+        assert_eq!(matches!(folded, Folded::Groups(_)), is_merged_in_memory, "{memory}");
+        let groups: usize = plan.state_batches(folded).unwrap().map(|states| states.unwrap().num_rows()).sum();
+        assert_eq!(groups, 600_000);
+    }
 }

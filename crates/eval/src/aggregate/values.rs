@@ -244,6 +244,23 @@ fn write_form(kind: ValueForm<'_>, out: &mut String) {
 }
 
 impl ValueTable {
+    /// Bytes of a value of [`ValueTable::append_integers`].
+    pub(super) const INTEGER_BYTES: usize = size_of::<Origin>();
+
+    /// Prepares for this many new values.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.distinct.origins.reserve_exact(count);
+    }
+
+    /// Numbers integers that the table does not have, without making them known to lookups.
+    pub(super) fn append_integers(&mut self, form: IntegerForm, values: &[i64]) {
+        let origin_of = |value: &i64| match form {
+            IntegerForm::Integer => Origin::Integer(*value),
+            IntegerForm::Address => Origin::Address(*value as u32),
+        };
+        self.distinct.origins.extend(values.iter().map(origin_of));
+    }
+
     /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.distinct.origins.len()

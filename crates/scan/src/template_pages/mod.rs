@@ -533,11 +533,17 @@ impl EventScan {
             let seconds = sure.iter().map(|row| events.index_time.get(row as usize).map(|time| time / NS_PER_SEC));
             columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
         }
-        for name in self.projection.names.iter().filter(|name| !is_intrinsic_field(name)) {
-            if self.rexes.reads_exclusively(name) && reads_on_columns(reader.slab, name) {
-                continue;
-            }
-            let Some(field) = reader.slab.field(name) else { continue };
+        let slab = reader.slab;
+        let is_read_here = |name: &&String| {
+            let is_read_by_rex = self.rexes.reads_exclusively(name) && reads_on_columns(slab, name);
+            !is_intrinsic_field(name) && !is_read_by_rex
+        };
+        let names = self.projection.names.iter().filter(is_read_here);
+        let fields: Vec<(&String, &FieldLocations)> =
+            names.filter_map(|name| slab.field(name).map(|field| (name, field))).collect();
+        let stored: Vec<u32> = fields.iter().filter_map(|(_, field)| field.column).collect();
+        reader.prefetch_columns(&stored, sure)?;
+        for (name, field) in fields {
             let column = context.costs.measure_part(ScanPart::Fields, || columns::field_column(field, sure, reader))?;
             if let Some(column) = column {
                 columns.push((name.clone(), column));

@@ -188,6 +188,14 @@ impl<'a> PageReader<'a> {
         Ok(self.template_page()?.column(column)?)
     }
 
+    /// Announces that these columns are about to be read in these rows.
+    pub(super) fn prefetch_columns(&mut self, columns: &[u32], rows: &Rows) -> Result<(), EngineError> {
+        match columns {
+            [] | [_] => Ok(()),
+            _ => Ok(self.template_page()?.prefetch_columns(columns, rows.len())?),
+        }
+    }
+
     /// Values of a column for at least those of these rows that have a value.
     pub(super) fn column_of_rows(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
         match rows {

@@ -22,6 +22,8 @@ use crate::text_values::char_count;
 /// Largest dictionary whose entries are all measured at the first row; for a larger one, entries are measured row by
 /// row.
 const MEASURED_TEXTS_MAX: usize = 65_536;
+/// If at least this part of a page's rows is measured, most of its columns are read.
+const MANY_ROWS_DIVISOR: usize = 4;
 
 /// Cached lengths of the values of a slab's columns.
 pub(super) struct LengthCache {
@@ -66,6 +68,18 @@ impl LengthCache {
         self.fixed.get(column as usize).is_some_and(Option::is_some)
     }
 
+    /// The columns that may have to be read for the lengths of texts: all below the text column, except those whose
+    /// values have the same length and those only contained in such.
+    fn columns_to_read(&self, template_set: &TemplateSet) -> Vec<u32> {
+        let mut is_read = vec![false; template_set.columns.len()];
+        for (number, column) in (0u32..).zip(&template_set.columns) {
+            let parent = column.parent.and_then(|parent| is_read.get(parent as usize)).copied();
+            is_read[number as usize] =
+                number == TEXT_COLUMN || (parent == Some(true) && !self.has_common_length(number));
+        }
+        (0u32..).zip(is_read).filter(|(_, is_read)| *is_read).map(|(number, _)| number).collect()
+    }
+
     /// Lengths of the texts of a dictionary; `None` for a large dictionary.
     fn dictionary_lengths(&self, column: u32, page: &PageReader<'_>) -> Result<Option<Arc<[u32]>>, EngineError> {
         let mut known = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,6 +103,9 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
     let mut lengths = vec![0u32; page.len()];
     let mut open = vec![TEXT_COLUMN];
     let mut seen = vec![false; page.template_set().columns.len()];
+    if rows.len() >= page.len() / MANY_ROWS_DIVISOR {
+        page.prefetch_columns(&known.columns_to_read(page.template_set()), rows)?;
+    }
     while let Some(column) = open.pop() {
         let values = page.column_of_rows(column, rows)?;
         if values.values.is_empty() {
@@ -101,11 +118,13 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
             codes.iter().for_each(|code| used[*code as usize] = true);
             let named =
                 templates.iter().zip(used).filter(|(_, used)| *used).flat_map(|(template, _)| template.variables());
+            let before = open.len();
             for variable in named.filter(|variable| !known.has_common_length(*variable)) {
                 if !std::mem::replace(&mut seen[variable as usize], true) {
                     open.push(variable);
                 }
             }
+            page.prefetch_columns(&open[before..], rows)?;
         }
         add_column_lengths(column, &values, &known, &mut lengths, page)?;
     }
@@ -202,4 +221,36 @@ fn formatted_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u3
     text.clear();
     format.write(number, text);
     text.len() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::template::{Template, ValueTraits};
+
+    use super::*;
+
+    #[test]
+    fn columns_with_one_length_and_those_below_are_not_read() {
+        let templates = |parts: &[&[u32]]| {
+            let of = |variables: &&[u32]| Template {
+                parts: variables.iter().map(|column| TemplatePart::Variable(*column)).collect(),
+            };
+            ColumnKind::Templates(parts.iter().map(of).collect())
+        };
+        let column = |parent: Option<u32>, kind: ColumnKind, lens: (u32, u32)| {
+            let traits = ValueTraits { min_len: lens.0, max_len: lens.1, bytes: ASCII, ..ValueTraits::default() };
+            Column { parent, kind, traits, values: 1 }
+        };
+        let columns = vec![
+            column(None, templates(&[&[1, 2], &[1, 3, 4]]), (0, 9)),
+            column(Some(0), ColumnKind::Texts, (1, 2)),
+            column(Some(0), ColumnKind::Texts, (3, 3)),
+            column(Some(0), templates(&[&[5]]), (3, 3)),
+            column(Some(0), templates(&[&[6], &[]]), (0, 3)),
+            column(Some(3), ColumnKind::Dictionary { len: 7 }, (3, 3)),
+            column(Some(4), ColumnKind::Dictionary { len: 7 }, (1, 3)),
+        ];
+        let template_set = TemplateSet { columns, ..TemplateSet::default() };
+        assert_eq!(LengthCache::of(&template_set).columns_to_read(&template_set), [0, 1, 4, 6]);
+    }
 }

@@ -316,6 +316,16 @@ impl TemplatePage for SealedPage {
         self.page.contains_number(column, [number, number]).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
+    fn prefetch_columns(&mut self, columns: &[u32], rows: usize) -> Result<(), StoreError> {
+        // A few rows need only a part of what whole columns consist of.
+        if self.bucket.copies.is_local() || rows <= POINT_READ_ROWS_MAX {
+            return Ok(());
+        }
+        let is_needed = |column: &u32| !self.page.has_column(*column) && self.take_cached(*column).is_none();
+        let needed: Vec<u32> = columns.iter().copied().filter(is_needed).collect();
+        self.page.prefetch_columns(&needed).map_err(|error| damage_error(self.bucket.id(), &error))
+    }
+
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
         if rows.len() > POINT_READ_ROWS_MAX {
             for part in self.page.column_with_descendants(column) {

@@ -72,6 +72,30 @@ fn rows_are_read_when_a_search_needs_them() {
     assert_eq!(of(&store, "far", &TimeRange::ALL), expected("far", 0..4 * EVENTS));
 }
 
+#[test]
+fn a_list_reads_only_rows_of_its_indexes_and_times() {
+    let dir = tempdir().unwrap();
+    let options = filled(dir.path());
+    let read = open(&StoreOptions { rows_at_start: 100, ..options.clone() });
+    let listed = read.buckets();
+    drop(read);
+    assert_eq!(listed.len(), 5);
+    let store = open(&options);
+    let of_index = |index: &str, range: &TimeRange| store.buckets_of(&IndexSelector::new([index]), range);
+    let (later, last) = (4 * EVENTS as i64, 4 * EVENTS as i64 - 1);
+    let from = |time: i64| TimeRange { earliest: Some(time), latest: None };
+    assert_eq!(of_index("near", &TimeRange::ALL), listed[4..]);
+    assert_eq!((of_index("far", &from(later)), of_index("near", &from(later))), (vec![], vec![]));
+    assert_eq!(unloaded(&store), ["far"], "nothing needed the rows so far");
+    assert_eq!(of_index("far", &from(last)), listed[3..4]);
+    assert_eq!(unloaded(&store), [""; 0]);
+    append(&store, "far", 4 * EVENTS, 1);
+    let with_hot = of_index("far", &from(last));
+    assert_eq!((with_hot.len(), &with_hot[0]), (2, &listed[3]));
+    assert!(of_index("far", &from(later + 1)).is_empty());
+    assert_eq!(store.buckets().len(), 6);
+}
+
 /// Each step has the same result whether rows are in memory or in the catalog.
 #[test]
 fn no_step_overlooks_rows_in_the_catalog() {

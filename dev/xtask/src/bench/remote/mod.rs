@@ -8,7 +8,8 @@
 //! measurements are searches with a part of the data in the cache ([`shares`]), a search at the bandwidth limit of the
 //! store, and ingest with upload ([`upload`]). At the end every missed goal is listed. With `--requests NAME`, only the
 //! searches whose name contains NAME run, and their requests are listed, each with its time since the search began,
-//! which shows how many requests follow one another.
+//! which shows how many requests follow one another; with `--bandwidth MB`, on a store limited to that many megabytes
+//! per second.
 
 mod shares;
 mod upload;
@@ -25,8 +26,8 @@ use super::queries::{QUERIES, RUNS};
 use super::server::{Connection, Server};
 use super::{keep_partial_states, quarry};
 
-const USAGE: &str =
-    "usage: cargo xtask bench --remote DIR [--latency MS] [--requests NAME] (DIR with syslog.log in it)";
+const USAGE: &str = "usage: cargo xtask bench --remote DIR [--latency MS] [--requests NAME [--bandwidth MB]] \
+                     (DIR with syslog.log in it)";
 /// Default delay of a request.
 const LATENCY_MS: u64 = 20;
 /// Limited bandwidth of the store for one search; lower than the rate that client, proxy and server reach on one
@@ -70,7 +71,7 @@ const EXTRA_SEARCHES: &[(&str, &str)] = &[
 /// Runs all searches and prints the table.
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let folder = arguments.first().map(PathBuf::from).ok_or(USAGE)?;
-    let (latency, listed) = options_of(&arguments[1..])?;
+    let Options { latency, listed, bytes_per_second } = options_of(&arguments[1..])?;
     let gateway = Gateway::start().ok_or("versitygw is needed")?;
     let proxy = FaultProxy::start(gateway.address(), Faults::default());
     let (local, far) = (folder.join("quarry-local"), folder.join("quarry-far"));
@@ -82,7 +83,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         "{:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
         "search", "local ms", "cold ms", "cached ms", "requests", "MB", "% of data"
     );
-    proxy.set(Faults { latency, ..Faults::default() });
+    proxy.set(Faults { latency, bytes_per_second, ..Faults::default() });
     let local_server = Server::start(&local)?;
     let mut here = local_server.connect()?;
     let mut missed: Vec<String> = Vec::new();
@@ -177,19 +178,34 @@ fn id_in_the_middle(log: &Path) -> Result<String, String> {
     id.map(str::to_owned).ok_or_else(|| format!("{}: no request_id in the middle", log.display()))
 }
 
-/// Delay of a request, and the name of `--requests`.
-fn options_of(arguments: &[String]) -> Result<(Duration, Option<&str>), String> {
-    let (mut latency, mut listed) = (Duration::from_millis(LATENCY_MS), None);
+/// Options of the command line.
+struct Options<'a> {
+    /// Delay of a request.
+    latency: Duration,
+    /// Name of `--requests`.
+    listed: Option<&'a str>,
+    /// Bandwidth of the store for the listed searches; 0 for no limit.
+    bytes_per_second: u64,
+}
+
+fn options_of(arguments: &[String]) -> Result<Options<'_>, String> {
+    let mut options = Options { latency: Duration::from_millis(LATENCY_MS), listed: None, bytes_per_second: 0 };
     for option in arguments.chunks(2) {
         match option {
             [name, value] if name == "--latency" => {
-                latency = Duration::from_millis(value.parse().map_err(|_| USAGE)?);
+                options.latency = Duration::from_millis(value.parse().map_err(|_| USAGE)?);
             }
-            [name, value] if name == "--requests" => listed = Some(value.as_str()),
+            [name, value] if name == "--requests" => options.listed = Some(value.as_str()),
+            [name, value] if name == "--bandwidth" => {
+                options.bytes_per_second = value.parse::<u64>().map_err(|_| USAGE)?.saturating_mul(1_000_000);
+            }
             _ => return Err(USAGE.to_owned()),
         }
     }
-    Ok((latency, listed))
+    match options.listed {
+        None if options.bytes_per_second > 0 => Err(USAGE.to_owned()),
+        _ => Ok(options),
+    }
 }
 
 /// Prints each request after the first `before` ones: milliseconds since `start`, range, and first line.
