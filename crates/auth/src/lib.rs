@@ -420,6 +420,16 @@ impl Auth {
         }
     }
 
+    /// Seconds without a request after which a session ends.
+    pub fn session_timeout_s(&self) -> i64 {
+        self.lock().sessions.idle_limit_s()
+    }
+
+    /// Changes that time, also for open sessions.
+    pub fn set_session_timeout(&self, seconds: u64) {
+        self.lock().sessions.set_idle_limit(i64::try_from(seconds).unwrap_or(i64::MAX));
+    }
+
     /// Open sessions of `by`, or all sessions if `by` is an administrator.
     pub fn sessions(&self, by: &Identity) -> Vec<ShownSession> {
         let may_see_all = self.permissions(by).has_capability(EDIT_USER);

@@ -66,6 +66,20 @@ fn session_keys_work_until_idle_for_an_hour() {
 }
 
 #[test]
+fn a_changed_timeout_applies_to_open_sessions() {
+    let clock = ManualClock::shared(0);
+    let auth = auth(clock.clone());
+    assert_eq!(auth.session_timeout_s(), SESSION_IDLE_LIMIT_S);
+    let header = format!("Splunk {}", auth.login("admin", "the secret", &AFAR).unwrap());
+    auth.set_session_timeout(2 * SESSION_IDLE_LIMIT_S.unsigned_abs());
+    clock.advance_ns((SESSION_IDLE_LIMIT_S + 1) * SECOND_NS);
+    assert!(auth.authenticate(Some(&header), &AFAR).is_ok());
+    auth.set_session_timeout(60);
+    clock.advance_ns(61 * SECOND_NS);
+    assert_eq!(auth.authenticate(Some(&header), &AFAR), Err(AuthError::Denied));
+}
+
+#[test]
 fn every_scheme_is_read_and_others_are_refused() {
     let auth = auth(ManualClock::shared(0));
     assert!(auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).is_ok());

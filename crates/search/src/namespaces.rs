@@ -33,9 +33,9 @@ const NAMESPACE_BYTES_MAX: usize = 16 << 20;
 /// Number of services that may be cached regardless of their size.
 const NAMESPACES_MIN: usize = 16;
 
-/// Names of further configuration that affects searches: indexes shown by `rest`, and files with permissions in
-/// metadata.
-const OTHER_CONFS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
+/// Names of further configuration that affects searches: indexes shown by `rest`, the name of the node, and files with
+/// permissions in metadata.
+const OTHER_CONFS: [&str; 5] = ["collections", "datamodels", "indexes", "lookups", "server"];
 
 /// The part of the configuration that searches see.
 #[derive(Clone, Debug, PartialEq, Eq)]
