@@ -39,9 +39,7 @@ impl CollectedRows {
 
     /// The same rows with only these columns, in this order; missing columns are dropped.
     pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
-        if !wanted.is_empty() {
-            self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
-        }
+        self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
         self
     }
 
