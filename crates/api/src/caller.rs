@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
-use quarry_auth::{Identity, Origin, SESSION_IDLE_LIMIT_S};
+use quarry_auth::{Identity, Origin};
 use quarry_conf::Permissions;
 
 use crate::ApiState;
@@ -74,15 +74,15 @@ pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     format!("{COOKIE}{}", port.filter(is_port).unwrap_or(PORT))
 }
 
-/// A cookie with the key of a session; its lifetime is the session's idle timeout.
-pub(crate) fn session_cookie(headers: &HeaderMap, key: &str) -> String {
-    format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}", cookie_name(headers))
+/// A cookie with the key of a session, which lasts for `lifetime_s` seconds.
+pub(crate) fn session_cookie(headers: &HeaderMap, key: &str, lifetime_s: i64) -> String {
+    format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lifetime_s}", cookie_name(headers))
 }
 
 /// The cookie with a renewed lifetime, if the request was authenticated by a cookie.
-pub(crate) fn renewed_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(crate) fn renewed_cookie(headers: &HeaderMap, lifetime_s: i64) -> Option<HeaderValue> {
     let key = session_key_of(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION))?;
-    session_cookie(headers, key).parse().ok()
+    session_cookie(headers, key, lifetime_s).parse().ok()
 }
 
 /// The credentials of a request: its `Authorization` header, or its session cookie.
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(credentials_of(&headers(&[(header::COOKIE, "session=key")])), None);
         let two = [(header::HOST, "h:9001"), (header::COOKIE, "splunkd_8089=a; splunkd_9001=b")];
         assert_eq!(credentials_of(&headers(&two)).as_deref(), Some("Splunk b"));
-        let renewed = |pairs: &[(header::HeaderName, &str)]| renewed_cookie(&headers(pairs));
+        let renewed = |pairs: &[(header::HeaderName, &str)]| renewed_cookie(&headers(pairs), 3_600);
         let cookie = renewed(&two).unwrap();
         assert!(cookie.to_str().unwrap().starts_with("splunkd_9001=b; Path=/; HttpOnly;"), "{cookie:?}");
         assert_eq!(renewed(&[(header::COOKIE, "splunkd_8089=a"), (header::AUTHORIZATION, "Bearer x")]), None);

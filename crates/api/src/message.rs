@@ -122,10 +122,15 @@ impl ApiError {
 
     /// The error of the search `text`.
     pub(crate) fn from_search_error(text: &str, error: SearchError) -> ApiError {
+        ApiError::from_typed_search(&TypedSearch { text: text.to_owned(), prefix: 0 }, error)
+    }
+
+    /// The error of a search, with positions in the text that the client has sent.
+    pub(crate) fn from_typed_search(search: &TypedSearch, error: SearchError) -> ApiError {
         let status = status_of(error.kind());
         let Some(diagnostics) = error.diagnostics() else { return ApiError::with_status(status, error.to_string()) };
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
-        let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
+        let messages = errors.map(|diagnostic| message_of(search, diagnostic)).collect();
         ApiError::from_messages(status, messages)
     }
 
@@ -190,10 +195,29 @@ impl ApiError {
     }
 }
 
-/// A diagnostic as plain text: the problem, its place, and a correction.
-fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
-    let Span { start, end } = diagnostic.span;
-    let mut text = diagnostic.message.clone();
+/// The text of a search that runs for a request.
+#[derive(Clone, Debug)]
+pub(crate) struct TypedSearch {
+    pub(crate) text: String,
+    /// Bytes at its start that the client has not sent.
+    pub(crate) prefix: usize,
+}
+
+/// The name in the error about a command that does not exist, and the rest of its message.
+fn unknown_command(diagnostic: &Diagnostic) -> Option<(&str, &str)> {
+    diagnostic.message.strip_prefix("unknown command `")?.split_once('`')
+}
+
+/// A diagnostic as plain text: the problem, its place, and a correction. Clients recognise an unknown command by
+/// Splunk's words.
+fn message_of(search: &TypedSearch, diagnostic: &Diagnostic) -> Message {
+    let typed = |at: usize| at.saturating_sub(search.prefix);
+    let place = Span { start: typed(diagnostic.span.start), end: typed(diagnostic.span.end) };
+    let (Span { start, end }, search) = (place, search.text.get(search.prefix..).unwrap_or_default());
+    let mut text = match unknown_command(diagnostic) {
+        Some((name, rest)) => format!("Unknown search command '{name}'.{rest}"),
+        None => diagnostic.message.clone(),
+    };
     if let Some(before) = search.get(..start) {
         let shown = excerpt(search.get(start..end.max(start)).unwrap_or_default());
         let shown = if shown.is_empty() { String::new() } else { format!(": `{shown}`") };
@@ -202,7 +226,7 @@ fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
     if let Some(hint) = &diagnostic.hint {
         text.push_str(&format!("; {hint}"));
     }
-    Message { text, code: None, place: Some(diagnostic.span), hint: diagnostic.hint.clone() }
+    Message { text, code: None, place: Some(place), hint: diagnostic.hint.clone() }
 }
 
 /// A text escaped for XML; characters invalid in XML are dropped.
@@ -360,15 +384,22 @@ mod tests {
     #[test]
     fn search_errors_contain_position_and_hint() {
         let search = "é | stast count";
-        let wrong = Diagnostic::error("unknown command", Span { start: 5, end: 10 }).with_hint("did you mean `stats`?");
+        let span = Span { start: 5, end: 10 };
+        let wrong = Diagnostic::error("unknown command `stast`", span).with_hint("did you mean `stats`?");
         let error = ApiError::from_search_error(search, SearchError::Syntax(vec![wrong]));
         assert_eq!(
             error.json(),
-            "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"unknown command (character 5: `stast`); did you mean \
-             `stats`?\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
+            "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"Unknown search command 'stast'. (character 5: `stast`); did you \
+             mean `stats`?\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
         );
+        let parsed = quarry_spl::parse("* | stast count").diagnostics;
+        assert_eq!(parsed.first().and_then(unknown_command), Some(("stast", "")), "the parser's words");
         let odd = Diagnostic::error("odd", Span { start: 1, end: 999 });
-        assert_eq!(message_of(search, &odd).text, "odd", "an invalid location");
+        let whole = TypedSearch { text: search.to_owned(), prefix: 0 };
+        assert_eq!(message_of(&whole, &odd).text, "odd", "an invalid location");
+        let prefixed = TypedSearch { text: "|stast count".to_owned(), prefix: 1 };
+        let told = message_of(&prefixed, &Diagnostic::error("bad", Span { start: 1, end: 6 }));
+        assert_eq!((told.text.as_str(), told.place), ("bad (character 1: `stast`)", Some(Span { start: 0, end: 5 })));
     }
 
     #[test]

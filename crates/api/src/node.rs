@@ -205,6 +205,16 @@ pub struct NodeCondition {
     pub name: String,
     /// Name of its machine.
     pub host: String,
+    /// Host of events whose input sets none.
+    pub input_host: String,
+    /// Address of its management port; empty if it has no port.
+    pub management: String,
+    /// Whether server.conf has a key for the nodes of a cluster.
+    pub has_cluster_key: bool,
+    /// Time without a request after which a session ends, as configured: `1h`.
+    pub session_timeout: String,
+    /// The same in seconds.
+    pub session_timeout_s: u64,
     /// Its data directory.
     pub folder: String,
     /// Time of its start, in nanoseconds since 1970.
@@ -274,6 +284,9 @@ pub trait Node: Send + Sync {
 
     /// A remark on a stanza of inputs.conf that was changed or removed; `None` if the inputs run as configured.
     fn input_warning(&self, stanza: &str) -> Option<String>;
+
+    /// Name of the node.
+    fn name(&self) -> String;
 
     /// The configured roles.
     fn roles(&self) -> Roles;

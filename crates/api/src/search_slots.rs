@@ -141,7 +141,17 @@ impl SlotPool {
         user: &str,
         purpose: SlotPurpose,
     ) -> Result<SlotPermit, ApiError> {
-        let waiting = {
+        self.acquire_or_tell(user, purpose, |_| {}).await
+    }
+
+    /// Like [`SlotPool::acquire`]; passes the reason to `tell` if the search must wait.
+    pub(crate) async fn acquire_or_tell(
+        self: &Arc<SlotPool>,
+        user: &str,
+        purpose: SlotPurpose,
+        tell: impl FnOnce(String),
+    ) -> Result<SlotPermit, ApiError> {
+        let (waiting, why) = {
             let mut queue = self.lock();
             if queue.may_run(user, purpose, &self.bounds) {
                 queue.add_running(user, purpose);
@@ -163,8 +173,9 @@ impl SlotPool {
             }
             let (permit, waiting) = oneshot::channel();
             queue.waiting.push_back((user.to_owned(), purpose, permit));
-            waiting
+            (waiting, queue.reason_to_wait(user, &self.bounds))
         };
+        tell(why);
         waiting.await.map_err(|_| ApiError::internal("the server is about to stop".to_owned()))
     }
 }
@@ -210,6 +221,24 @@ impl Queue {
         let (of_user, streams_of_user) = self.bounds_of(user, bounds);
         let fits = purpose == SlotPurpose::Search || share.streams < streams_of_user;
         fits && self.running < bounds.all && share.all < of_user
+    }
+
+    /// The reason for which a search of a user must wait.
+    fn reason_to_wait(&self, user: &str, bounds: &Bounds) -> String {
+        let own = self.of_user.get(user).copied().unwrap_or_default();
+        let (of_user, _) = self.bounds_of(user, bounds);
+        if own.all >= of_user {
+            return format!(
+                "The search waits for a slot: {} searches of user {user} run, and {of_user} may run at a time \
+                 (srchJobsQuota of the user's roles, or three quarters of all slots).",
+                own.all
+            );
+        }
+        format!(
+            "The search waits for a slot: {} searches run, and {} may run at a time (base_max_searches and \
+             max_searches_per_cpu in limits.conf).",
+            self.running, bounds.all
+        )
     }
 
     /// Maximum searches and streams of a user.
@@ -290,10 +319,14 @@ mod tests {
         ];
         let search = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
         let waiting = Arc::clone(&slots);
-        let fourth = tokio::spawn(async move { waiting.acquire("eva", SlotPurpose::Search).await });
+        let (say, told) = std::sync::mpsc::channel();
+        let tell = move |why| say.send(why).unwrap();
+        let fourth = tokio::spawn(async move { waiting.acquire_or_tell("eva", SlotPurpose::Search, tell).await });
         while slots.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
+        let why = told.recv().unwrap();
+        assert!(why.contains("3 searches of user eva run, and 3 may run at a time"), "{why}");
         let others: Vec<SlotPermit> = futures_of(&slots, "tom", 40).await;
         assert_eq!(slots.lock().running, 43, "tom has no quota, and eva has hers");
         drop(search);

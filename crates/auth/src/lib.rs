@@ -55,6 +55,7 @@ use keyed_hash::{HashKey, KeyedHash};
 use ledger::Ledger;
 use session::Sessions;
 use throttle::Throttle;
+use users::{known_names, user_position};
 
 /// Splunk's name of a login in audit events.
 const LOGIN: &str = "login attempt";
@@ -216,6 +217,7 @@ impl Auth {
         node: &str,
         origin: &Origin,
     ) -> Result<(String, String), UserError> {
+        let request = NewToken { user: self.stored_name(&request.user), ..request };
         self.check_token_change(by, &request.user)?;
         let mut id = [0; 16];
         (self.random)(&mut id);
@@ -377,6 +379,30 @@ impl Auth {
         *roles = Arc::new(read());
     }
 
+    /// The name of a user as stored; one that is not stored, in lower case. The case of names does not matter.
+    pub fn stored_name(&self, name: &str) -> String {
+        let state = self.lock();
+        let stored = user_position(&state.users, name).and_then(|at| state.users.get(at));
+        stored.map_or_else(|| name.to_lowercase(), |user| user.name.clone())
+    }
+
+    /// A change with the names as they are stored.
+    fn with_stored_names(&self, change: &UserChange) -> UserChange {
+        let roles = self.roles();
+        match change.clone() {
+            UserChange::Add { name, password, roles: given } => {
+                UserChange::Add { name: name.to_lowercase(), password, roles: known_names(&given, &roles) }
+            }
+            UserChange::Edit { name, password, old_password, roles: given } => UserChange::Edit {
+                name: self.stored_name(&name),
+                password,
+                old_password,
+                roles: given.map(|given| known_names(&given, &roles)),
+            },
+            UserChange::Remove { name } => UserChange::Remove { name: self.stored_name(&name) },
+        }
+    }
+
     /// The effective permissions of an identity now.
     pub fn permissions(&self, identity: &Identity) -> Permissions {
         permissions(&self.roles(), identity)
@@ -415,9 +441,20 @@ impl Auth {
         match Credentials::of(header)? {
             Credentials::Key(key) => self.check_key(key, origin).map(Some),
             Credentials::Password(user, password) => {
+                let user = self.stored_name(&user);
                 self.check_without_hash(&Attempt::of(self, &user, &password, origin), |_, _, _| {})
             }
         }
+    }
+
+    /// Seconds without a request after which a session ends.
+    pub fn session_timeout_s(&self) -> i64 {
+        self.lock().sessions.idle_limit_s()
+    }
+
+    /// Changes that time, also for open sessions.
+    pub fn set_session_timeout(&self, seconds: u64) {
+        self.lock().sessions.set_idle_limit(i64::try_from(seconds).unwrap_or(i64::MAX));
     }
 
     /// Open sessions of `by`, or all sessions if `by` is an administrator.
@@ -471,6 +508,7 @@ impl Auth {
     /// Changes the users on behalf of `by`; ends the sessions of the user who is changed or removed. Blocks while
     /// passwords are hashed.
     pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), UserError> {
+        let change = &self.with_stored_names(change);
         let name = change.name();
         let is_own_password = by.user == name && matches!(change, UserChange::Edit { roles: None, .. });
         let permissions = self.permissions(by);
@@ -592,6 +630,8 @@ impl Auth {
         origin: &Origin,
         found: impl Fn(&mut State, &Identity, i64),
     ) -> Result<Identity, AuthError> {
+        let user = self.stored_name(user);
+        let user = user.as_str();
         let attempt = Attempt::of(self, user, password, origin);
         if let Some(identity) = self.check_without_hash(&attempt, &found)? {
             return Ok(identity);

@@ -1,5 +1,5 @@
-//! Open sessions by key. A session ends after an hour without use, when its user or an administrator ends it, or when
-//! its user is changed or removed.
+//! Open sessions by key. A session ends after some time without use (an hour unless configured), when its user or an
+//! administrator ends it, or when its user is changed or removed.
 //!
 //! A new session beyond a user's limit ends the user's least recently used session, preferably one from the same
 //! address, so that a client that logs in for each call does not end other clients' sessions.
@@ -11,16 +11,26 @@ use crate::Identity;
 use crate::keyed_hash::KeyedHash;
 use crate::tokens::hex;
 
-/// Seconds without a request after which a session ends (Splunk's default `sessionTimeout`).
+/// Default of the seconds without a request after which a session ends, as in Splunk.
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
 /// Maximum sessions per user.
 pub const SESSIONS_PER_USER_MAX: usize = 1_000;
 /// Maximum sessions in all.
 pub const SESSIONS_MAX: usize = 10_000;
 
-/// Sessions by the keyed hash of their key.
-#[derive(Default)]
-pub(crate) struct Sessions(BTreeMap<KeyedHash, Session>);
+/// Open sessions.
+pub(crate) struct Sessions {
+    /// Sessions by the keyed hash of their key.
+    by_key: BTreeMap<KeyedHash, Session>,
+    /// Seconds without a request after which a session ends.
+    idle_limit_s: i64,
+}
+
+impl Default for Sessions {
+    fn default() -> Sessions {
+        Sessions { by_key: BTreeMap::new(), idle_limit_s: SESSION_IDLE_LIMIT_S }
+    }
+}
 
 /// An open session as shown to users. With its id, a client can end the session but not use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,37 +50,50 @@ struct Session {
 }
 
 impl Session {
-    fn is_idle(&self, now_ns: i64) -> bool {
-        now_ns - self.last_use_ns > SESSION_IDLE_LIMIT_S * 1_000_000_000
+    fn is_idle(&self, limit_s: i64, now_ns: i64) -> bool {
+        now_ns - self.last_use_ns > limit_s.saturating_mul(1_000_000_000)
     }
 }
 
 impl Sessions {
+    /// Seconds without a request after which a session ends.
+    pub(crate) fn idle_limit_s(&self) -> i64 {
+        self.idle_limit_s
+    }
+
+    /// Changes that time, also for open sessions.
+    pub(crate) fn set_idle_limit(&mut self, seconds: i64) {
+        self.idle_limit_s = seconds;
+    }
+
     /// Adds a session, ending another one if necessary.
     pub(crate) fn open(&mut self, key: KeyedHash, identity: Identity, address: IpAddr, now_ns: i64) {
-        let of_user = self.0.values().filter(|session| session.identity.user == identity.user).count();
+        let of_user = self.by_key.values().filter(|session| session.identity.user == identity.user).count();
         if of_user >= SESSIONS_PER_USER_MAX {
             self.end_first(|session| (session.identity.user != identity.user, session.address != address));
-        } else if self.0.len() >= SESSIONS_MAX {
-            self.0.retain(|_, session| !session.is_idle(now_ns));
+        } else if self.by_key.len() >= SESSIONS_MAX {
+            let limit_s = self.idle_limit_s;
+            self.by_key.retain(|_, session| !session.is_idle(limit_s, now_ns));
         }
-        if self.0.len() >= SESSIONS_MAX {
+        if self.by_key.len() >= SESSIONS_MAX {
             self.end_first(|_| ());
         }
-        self.0.insert(key, Session { identity, address, last_use_ns: now_ns });
+        self.by_key.insert(key, Session { identity, address, last_use_ns: now_ns });
     }
 
     /// Ends the session that is first in this order; among equals, the least recently used one.
     fn end_first<K: Ord>(&mut self, order: impl Fn(&Session) -> K) {
-        let first = self.0.iter().min_by_key(|(_, session)| (order(session), session.last_use_ns)).map(|(key, _)| *key);
-        first.map(|key| self.0.remove(&key));
+        let first =
+            self.by_key.iter().min_by_key(|(_, session)| (order(session), session.last_use_ns)).map(|(key, _)| *key);
+        first.map(|key| self.by_key.remove(&key));
     }
 
     /// The identity of a live session; updates its last use.
     pub(crate) fn touch(&mut self, key: &KeyedHash, now_ns: i64) -> Option<Identity> {
-        let session = self.0.get_mut(key)?;
-        if session.is_idle(now_ns) {
-            self.0.remove(key);
+        let limit_s = self.idle_limit_s;
+        let session = self.by_key.get_mut(key)?;
+        if session.is_idle(limit_s, now_ns) {
+            self.by_key.remove(key);
             return None;
         }
         session.last_use_ns = now_ns;
@@ -79,7 +102,7 @@ impl Sessions {
 
     /// Open sessions, most recently used first.
     pub(crate) fn list(&self, now_ns: i64) -> Vec<ShownSession> {
-        let open = self.0.iter().filter(|(_, session)| !session.is_idle(now_ns));
+        let open = self.by_key.iter().filter(|(_, session)| !session.is_idle(self.idle_limit_s, now_ns));
         let shown = |(key, session): (&KeyedHash, &Session)| ShownSession {
             id: hex(key),
             user: session.identity.user.clone(),
@@ -92,22 +115,22 @@ impl Sessions {
 
     /// The keyed hash of the session with an id.
     pub(crate) fn find_by_id(&self, id: &str) -> Option<KeyedHash> {
-        self.0.keys().find(|key| hex(key.as_slice()) == id).copied()
+        self.by_key.keys().find(|key| hex(key.as_slice()) == id).copied()
     }
 
     /// The user of a session.
     pub(crate) fn owner(&self, key: &KeyedHash) -> Option<&Identity> {
-        self.0.get(key).map(|session| &session.identity)
+        self.by_key.get(key).map(|session| &session.identity)
     }
 
     /// Ends a session.
     pub(crate) fn end(&mut self, key: &KeyedHash) {
-        self.0.remove(key);
+        self.by_key.remove(key);
     }
 
     /// Ends all sessions of a user.
     pub(crate) fn end_user_sessions(&mut self, user: &str) {
-        self.0.retain(|_, session| session.identity.user != user);
+        self.by_key.retain(|_, session| session.identity.user != user);
     }
 }
 
@@ -135,7 +158,7 @@ mod tests {
             sessions.open(key(number), identity("eva"), here, number as i64);
             assert!(sessions.touch(&key(number), number as i64).is_some(), "the newest works");
         }
-        assert_eq!(sessions.0.len(), 1 + SESSIONS_PER_USER_MAX);
+        assert_eq!(sessions.by_key.len(), 1 + SESSIONS_PER_USER_MAX);
         assert!(sessions.touch(&key(1), 0).is_some(), "another user's");
         assert!(sessions.touch(&key(2), 0).is_some(), "the same user from another address");
         assert!(sessions.touch(&key(10), 0).is_none());
@@ -159,7 +182,7 @@ mod tests {
         for number in 0..SESSIONS_MAX + 5 {
             sessions.open(key(number), identity(&format!("u{}", number / 50)), address, number as i64);
         }
-        assert_eq!(sessions.0.len(), SESSIONS_MAX);
+        assert_eq!(sessions.by_key.len(), SESSIONS_MAX);
         assert!(sessions.touch(&key(0), 0).is_none() && sessions.touch(&key(SESSIONS_MAX + 4), 0).is_some());
     }
 }

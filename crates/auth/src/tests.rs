@@ -66,6 +66,41 @@ fn session_keys_work_until_idle_for_an_hour() {
 }
 
 #[test]
+fn the_case_of_a_user_name_does_not_matter() {
+    let auth = auth(ManualClock::shared(0));
+    let eva = auth.authenticate(Some(&basic("EVA", "evas secret")), &AFAR).unwrap();
+    assert_eq!(
+        (eva.user.as_str(), auth.stored_name("Eva"), auth.stored_name("Tom")),
+        ("eva", "eva".into(), "tom".into())
+    );
+    let admin = auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).unwrap();
+    let roles = Some(vec!["Power".to_owned()]);
+    let edit = UserChange::Edit { name: "EVA".into(), password: None, old_password: None, roles };
+    auth.change(&admin, &edit, &AFAR).unwrap();
+    assert!(auth.users().contains(&("eva".to_owned(), vec!["power".to_owned()])));
+    // Another spelling is throttled like the name itself, and the first password stays refused from afar.
+    for spelling in ["eva", "EVA", "Eva", "eVa", "evA", "EVa", "EvA", "eVA"].repeat(2) {
+        drop(auth.login(spelling, &format!("wrong {spelling}"), &AFAR));
+        drop(auth.login(spelling, "wrong again", &AFAR));
+    }
+    assert!(matches!(auth.login("eva", "another", &AFAR), Err(AuthError::Throttled { .. })));
+}
+
+#[test]
+fn a_changed_timeout_applies_to_open_sessions() {
+    let clock = ManualClock::shared(0);
+    let auth = auth(clock.clone());
+    assert_eq!(auth.session_timeout_s(), SESSION_IDLE_LIMIT_S);
+    let header = format!("Splunk {}", auth.login("admin", "the secret", &AFAR).unwrap());
+    auth.set_session_timeout(2 * SESSION_IDLE_LIMIT_S.unsigned_abs());
+    clock.advance_ns((SESSION_IDLE_LIMIT_S + 1) * SECOND_NS);
+    assert!(auth.authenticate(Some(&header), &AFAR).is_ok());
+    auth.set_session_timeout(60);
+    clock.advance_ns(61 * SECOND_NS);
+    assert_eq!(auth.authenticate(Some(&header), &AFAR), Err(AuthError::Denied));
+}
+
+#[test]
 fn every_scheme_is_read_and_others_are_refused() {
     let auth = auth(ManualClock::shared(0));
     assert!(auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).is_ok());

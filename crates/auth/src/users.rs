@@ -141,7 +141,26 @@ impl HasKind for UserError {
     }
 }
 
-/// The records after a change; `hash` is the hash of the new password.
+/// Position of the user of this name, whose case does not matter, as in Splunk. Older records may have capitals.
+pub(crate) fn user_position(users: &[UserRecord], name: &str) -> Option<usize> {
+    let exact = users.iter().position(|user| user.name == name);
+    exact.or_else(|| {
+        let name = name.to_lowercase();
+        users.iter().position(|user| user.name.to_lowercase() == name)
+    })
+}
+
+/// These roles by the names of authorize.conf, whatever their case; unknown ones stay as they are.
+pub(crate) fn known_names(roles: &[String], known: &Roles) -> Vec<String> {
+    let name = |role: &String| {
+        let lower = role.to_lowercase();
+        let same = known.get(role).or_else(|| known.iter().find(|other| other.name.to_lowercase() == lower));
+        same.map_or_else(|| role.clone(), |found| found.name.clone())
+    };
+    roles.iter().map(name).collect()
+}
+
+/// The records after a change; `hash` is the hash of the new password. New names are in lower case.
 pub fn apply_change(
     users: &[UserRecord],
     change: &UserChange,
@@ -149,23 +168,25 @@ pub fn apply_change(
     known: &Roles,
 ) -> Result<Vec<UserRecord>, UserError> {
     let mut users = users.to_vec();
-    let at = users.iter().position(|user| user.name == change.name());
+    let at = user_position(&users, change.name());
     match (change, at) {
         (UserChange::Add { name, .. }, Some(_)) => return Err(UserError::Exists(name.clone())),
         (UserChange::Add { name, roles, .. }, None) => {
             check_name(name)?;
-            check_roles(roles, known)?;
+            let roles = known_names(roles, known);
+            check_roles(&roles, known)?;
             if users.len() >= USERS_MAX {
                 return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the maximum")));
             }
             let password_hash = hash.ok_or_else(|| UserError::Invalid("a new user needs a password".to_owned()))?;
-            users.push(UserRecord { name: name.clone(), password_hash, roles: roles.clone() });
+            users.push(UserRecord { name: name.to_lowercase(), password_hash, roles });
         }
         (_, None) => return Err(UserError::Unknown(change.name().to_owned())),
         (UserChange::Edit { roles, .. }, Some(at)) => {
             if let Some(roles) = roles {
-                check_roles(roles, known)?;
-                users[at].roles.clone_from(roles);
+                let roles = known_names(roles, known);
+                check_roles(&roles, known)?;
+                users[at].roles = roles;
             }
             if let Some(hash) = hash {
                 users[at].password_hash = hash;
@@ -279,6 +300,8 @@ mod tests {
         let two = changed(&users, &add("eva"), Some("x".into())).unwrap();
         assert_eq!((two.len(), two[1].password_hash.as_str()), (2, "x"));
         assert_eq!(changed(&two, &add("eva"), Some("x".into())), Err(UserError::Exists("eva".into())));
+        assert_eq!(changed(&two, &add("EVA"), Some("x".into())), Err(UserError::Exists("EVA".into())));
+        assert_eq!(changed(&two, &add("Tom"), Some("x".into())).unwrap()[2].name, "tom");
         for odd in ["", "a b", "a:b", "a;b", "a\nb", "#a", "nobody", "-", "a/b", &"x".repeat(101)] {
             assert!(matches!(changed(&users, &add(odd), Some("x".into())), Err(UserError::Invalid(_))), "{odd:?}");
         }
@@ -303,7 +326,7 @@ mod tests {
         assert!(changed(&old, &remove("eva"), None).is_ok());
         let password = UserChange::Edit { name: "eva".into(), password: None, old_password: None, roles: None };
         assert!(changed(&old, &password, Some("x".into())).is_ok());
-        assert_eq!(changed(&two, &roles(&["admin", "power"]), None).unwrap()[0].roles.len(), 2);
+        assert_eq!(changed(&two, &roles(&["admin", "Power"]), None).unwrap()[0].roles, ["admin", "power"]);
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl AnswerWatch {
             now,
             offset_s: offset_s(&search.zone, now),
             is_watched: false,
+            is_filtered: search.permissions.limits.filter.is_some(),
         };
         if found.is_complete() {
             return Vec::new();

@@ -25,6 +25,7 @@ mod pending_rows;
 pub mod real_time;
 mod rest_connection;
 mod result_pages;
+mod server_info;
 mod service;
 mod setup;
 pub mod summaries;
@@ -38,6 +39,7 @@ pub use job_recorder::{COLLECTED_BYTES_MAX, CollectedBytes, JobFacts, JobRecorde
 pub use namespaces::{Namespaces, ReadSettings, Visibility};
 pub use rest_connection::{RestConnection, RestEntries};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
+pub use server_info::NodeIdentity;
 pub use service::{
     ModelSummaryRequest, Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts,
 };

@@ -33,9 +33,9 @@ const NAMESPACE_BYTES_MAX: usize = 16 << 20;
 /// Number of services that may be cached regardless of their size.
 const NAMESPACES_MIN: usize = 16;
 
-/// Confs that affect searches in addition to those of [`affects_searches`]: `indexes`, which `rest` shows;
-/// `collections`, `datamodels` and `lookups`, because metadata restrict who may read these objects.
-const OTHER_CONFS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
+/// Confs that affect searches in addition to those of [`affects_searches`]: `indexes`, which `rest` shows; `server`, for
+/// the name of the node; `collections`, `datamodels` and `lookups`, because metadata restrict who may read these objects.
+const OTHER_CONFS: [&str; 5] = ["collections", "datamodels", "indexes", "lookups", "server"];
 
 /// The part of the configuration that searches see.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::dispatch::JobStore;
 use crate::rest_connection::RestConnection;
+use crate::server_info::{NodeIdentity, server_info};
 use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
 
@@ -66,6 +67,8 @@ pub(crate) struct NodeFacts {
     pub(crate) data_dir: PathBuf,
     /// Name of this machine.
     pub(crate) host: String,
+    /// Identity of this node.
+    pub(crate) identity: NodeIdentity,
     /// Lookup files visible to searches.
     pub(crate) files: LookupFiles,
     pub(crate) source: Arc<dyn SnapshotSource>,
@@ -83,7 +86,8 @@ pub(crate) struct NodeFacts {
     pub(crate) rest: Arc<RestConnection>,
 }
 
-fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
+/// A field with one value.
+pub(crate) fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
     (name.to_owned(), vec![value.into()])
 }
 
@@ -109,7 +113,7 @@ impl NodeSource for NodeFacts {
             )));
         }
         Ok(Some(match Some(endpoint) {
-            Some("server/info") => vec![server_info(self.host.clone(), self.name())],
+            Some("server/info") => vec![server_info(&self.host, self.name(), &self.identity)],
             Some("data/indexes") => self.indexes(viewer),
             Some("data/index-volumes") => self.volumes()?,
             Some("data/summaries") => self.model_summaries(),
@@ -165,48 +169,9 @@ fn strip_services(path: &str) -> Option<&str> {
     path.strip_prefix("/services/")
 }
 
-/// Splunk release whose REST API this node follows. Clients choose their requests by this version: they do not use
-/// `search/v2` below 9.0.2, and refuse to delete an index below 5.
-const API_VERSION: &str = "9.4.0";
-
-fn server_info(host: String, name: String) -> NodeEntry {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    vec![
-        field("title", "server-info"),
-        field("host", host),
-        field("serverName", name),
-        field("version", API_VERSION),
-        field("quarry_version", env!("CARGO_PKG_VERSION")),
-        field("product_type", "quarry"),
-        field("os_name", std::env::consts::OS),
-        field("os_name_extended", std::env::consts::OS),
-        field("os_version", os_version()),
-        field("os_build", os_version()),
-        field("rtsearch_enabled", "1"),
-        field("activeLicenseGroup", "Free"),
-        field("licenseSignature", ""),
-        field("isForwarding", "0"),
-        field("kvStoreStatus", "ready"),
-        field("build", env!("CARGO_PKG_VERSION")),
-        field("isFree", "0"),
-        field("isTrial", "0"),
-        field("licenseState", "OK"),
-        field("mode", "normal"),
-        field("server_roles", "indexer"),
-        field("cpu_arch", std::env::consts::ARCH),
-        field("numberOfCores", cores.to_string()),
-    ]
-}
-
 /// Megabytes with three decimals, as in Splunk.
 fn megabytes(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / MEGABYTE as f64)
-}
-
-/// Kernel release, if available.
-fn os_version() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    if release.trim().is_empty() { "unknown".to_owned() } else { release.trim().to_owned() }
 }
 
 impl NodeFacts {

@@ -40,9 +40,7 @@ impl CollectedRows {
     /// The same rows with only the columns of a list, in its order; missing columns are dropped. An empty list keeps
     /// all columns.
     pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
-        if !wanted.is_empty() {
-            self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
-        }
+        self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
         self
     }
 

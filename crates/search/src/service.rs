@@ -35,6 +35,8 @@ const INDEXES: &str = "/services/data/indexes";
 pub struct SearchParams {
     /// Text of the search.
     pub text: String,
+    /// Bytes at the start of the text that its author has not written; errors are shown without them.
+    pub prefix: usize,
     /// The parsed search. If present, it is run instead of the text, which is then used in messages only.
     pub pipeline: Option<Pipeline>,
     /// Start of the time range, as a time modifier; unbounded when absent.

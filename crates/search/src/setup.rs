@@ -19,6 +19,7 @@ use crate::dispatch::{JOBS_FOLDER, JobStore};
 use crate::job_recorder::JobRecorder;
 use crate::node_facts::NodeFacts;
 use crate::rest_connection::RestConnection;
+use crate::server_info::NodeIdentity;
 use crate::service::{SearchService, SearchServiceParts};
 use crate::summaries::ModelSummaries;
 
@@ -49,6 +50,8 @@ pub struct SearchSettings {
     pub zone: TimeZone,
     /// Name of this machine.
     pub host: String,
+    /// Identity of this node.
+    pub identity: NodeIdentity,
     /// The data directory, if any.
     pub data_dir: Option<PathBuf>,
     /// Whether searches read files in place. The data directory then only provides knowledge and lookups: the search
@@ -160,6 +163,7 @@ impl SearchSettings {
         let summaries = self.searched_dir().map(|data_dir| self.summaries(data_dir));
         if let (Some(data_dir), Some(summaries)) = (self.searched_dir(), summaries.clone()) {
             let (layers, data_dir, host) = (self.layers.clone(), data_dir.to_owned(), self.host.clone());
+            let identity = self.identity.clone();
             engine = engine.with_summaries(summaries.clone());
             let source = Arc::clone(&source);
             let jobs = jobs.clone();
@@ -168,6 +172,7 @@ impl SearchSettings {
                 layers,
                 data_dir,
                 host,
+                identity,
                 files,
                 source,
                 models,
@@ -251,6 +256,7 @@ pub(crate) mod tests {
             clock,
             zone,
             host,
+            identity: NodeIdentity::default(),
             data_dir,
             in_place: false,
             commands,

@@ -51,6 +51,13 @@ impl ResultTable {
         ResultTable { fields, batches, zone }
     }
 
+    /// The same rows with only these columns, in this order; missing columns are dropped.
+    pub fn select(self, wanted: &[String]) -> ResultTable {
+        let fields: Arc<[String]> = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
+        let batches = self.batches.into_iter().map(|batch| batch.rows).collect();
+        ResultTable::with_fields(fields, batches, self.zone)
+    }
+
     /// A table of texts received from a server. `values_of` returns the values of a cell by row and column, and no
     /// value for null.
     pub fn from_texts<'a>(

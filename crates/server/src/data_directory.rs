@@ -3,26 +3,29 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use quarry_apps::{read_apps, read_configuration, read_readable, read_view, read_with_private};
 use quarry_conf::{
     ConfWarning, Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules,
 };
 use quarry_engine::{DeletionRecord, IngestExpressions};
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::{Deleting, IngestError, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
-use quarry_search::{JobStore, SearchSettings, Visibility, remove_orphaned_spills};
+use quarry_search::{JobStore, NodeIdentity, SearchSettings, Visibility, remove_orphaned_spills};
 use quarry_stdx::{Fault, SharedClock, SystemClock, log, private_file};
 use quarry_store::{MemoryStore, Store};
 
 use crate::failure::Failure;
-use crate::zone;
+use crate::{identity, zone};
 
 /// File with the configuration errors reported last, relative to the data directory.
 const REPORTED_FAULTS: &str = "run/told_faults";
+
+/// Time at which the process first read the configuration of a data directory, shown as its start.
+static STARTED: OnceLock<TimeNs> = OnceLock::new();
 
 /// Configuration of a data directory, as used by verbs.
 pub(crate) struct Settings {
@@ -181,6 +184,8 @@ impl Settings {
     /// Settings of searches over a data directory.
     pub(crate) fn search_settings(&self, data_dir: Option<&Path>) -> SearchSettings {
         let host = host_name();
+        let started = *STARTED.get_or_init(|| self.clock.now_ns());
+        let identity = NodeIdentity { guid: data_dir.and_then(identity::read).unwrap_or_default(), started };
         let commands = CustomCommands::new(&self.layers, data_dir, (self.view.as_ref(), &self.readable), &host);
         SearchSettings {
             layers: self.layers.clone(),
@@ -191,6 +196,7 @@ impl Settings {
             clock: self.clock.clone(),
             zone: zone::machine(),
             host,
+            identity,
             data_dir: data_dir.map(Path::to_owned),
             in_place: false,
             commands: Some(Arc::new(commands)),

@@ -20,6 +20,7 @@ mod failure;
 mod follow;
 mod forward;
 mod help;
+mod identity;
 mod input_indexes;
 mod interrupt;
 mod live_inputs;

@@ -2,17 +2,19 @@
 //!
 //! Files of several requests are distributed over the pipeline sets of the store, each to the least busy one.
 
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use jiff::tz::TimeZone;
 use quarry_api::{
     AddFile, CollectorToken, CollectorTokens, DiskSpace, ModularInput, ModularInputArgument, Node, NodeCondition,
     PreviewFile, PreviewText, ReceivedText, SearchLimits, TokenChange, TokenError, UPLOADS_FOLDER,
 };
+use quarry_conf::text::DEFAULT_STANZA;
 use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
@@ -35,6 +37,10 @@ use crate::{add, bucket, disk_activity, preview, prometheus, spl_explain, volume
 const CONFS_OF_INPUTS: &[&str] = &["inputs", "props"];
 /// The conf of the settings of apps, such as whether an app is enabled.
 const CONF_OF_APPS: &str = "app";
+/// Stanza of server.conf with the settings of the node as a whole.
+const GENERAL: &str = "general";
+/// Value of `host` that stands for the machine's name.
+const DECIDED_AT_START: &str = "$decideOnStartup";
 /// File of a catalog in SQLite, in the data directory.
 const CATALOG_FILE: &str = "catalog.sqlite";
 
@@ -59,6 +65,8 @@ pub(crate) struct LocalNode {
     running: Mutex<Vec<usize>>,
     /// Start time.
     started: TimeNs,
+    /// Address of the management port, once it is open.
+    management: OnceLock<SocketAddr>,
 }
 
 /// Bytes from the line `NAME: N kB` of a proc(5) file.
@@ -92,12 +100,18 @@ impl LocalNode {
             input_changes,
             running,
             started,
+            management: OnceLock::new(),
         }
     }
 
     /// The configuration as last read.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Records the address of the management port, which is opened once; returns it.
+    pub(crate) fn set_management_address(&self, address: SocketAddr) -> SocketAddr {
+        *self.management.get_or_init(|| address)
     }
 
     /// The search service without a namespace, with the current configuration.
@@ -214,6 +228,11 @@ impl Node for LocalNode {
             Effect::AtStart => Some("The change is saved and takes effect at the next start of the node.".to_owned()),
             Effect::Fault(fault) => Some(format!("The change is saved without effect: {fault}")),
         }
+    }
+
+    fn name(&self) -> String {
+        let name = ServerSettings::new(&self.settings().layers).server_name;
+        name.unwrap_or_else(|| self.ingest.settings.host.clone())
     }
 
     fn roles(&self) -> Roles {
@@ -346,9 +365,18 @@ impl Node for LocalNode {
             all: disk.f_blocks.saturating_mul(disk.f_frsize),
             free: disk.f_bavail.saturating_mul(disk.f_frsize),
         });
+        let of_conf = |conf: &str, stanza: &str, key: &str| -> Option<String> {
+            settings.layers.conf(conf).get(stanza, key).map(str::to_owned).filter(|value| !value.is_empty())
+        };
+        let input_host = of_conf("inputs", DEFAULT_STANZA, "host").filter(|host| host != DECIDED_AT_START);
         NodeCondition {
             name: of_server.server_name.unwrap_or_else(|| host.clone()),
+            input_host: input_host.unwrap_or_else(|| host.clone()),
             host,
+            management: self.management.get().map(ToString::to_string).unwrap_or_default(),
+            has_cluster_key: of_conf("server", GENERAL, "pass4SymmKey").is_some(),
+            session_timeout: of_server.session_timeout,
+            session_timeout_s: of_server.session_timeout_s,
             folder: self.data_dir.display().to_string(),
             started: self.started,
             cores: std::thread::available_parallelism().map_or(1, usize::from),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use quarry_api::{ApiState, listed_entries, listed_paths};
 use quarry_apps::objects::Objects;
 use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
-use quarry_conf::{LimitSettings, Permissions, Reader, Roles};
+use quarry_conf::{LimitSettings, Permissions, Reader, Roles, ServerSettings};
 use quarry_engine::NodeEntry;
 use quarry_ingest::{Ingest, open_shared_files};
 use quarry_search::{Namespaces, RestEntries, SearchSettings, Visibility};
@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use crate::data_directory::{Settings, environment_variables};
 use crate::failure::Failure;
+use crate::identity;
 use crate::node::LocalNode;
 
 /// Stack size of request threads; a search may run on the thread that answers its request.
@@ -44,6 +45,7 @@ impl OpenNode {
         let is_changed = shared.as_ref().is_some_and(|shared| !shared.take_changed().is_empty());
         let settings = if is_changed { Settings::of_data_dir(data_dir) } else { settings };
         let files = NodeFiles::shared_by(data_dir, shared.clone().map(|shared| shared as Arc<dyn SharedFiles>));
+        identity::create_if_missing(data_dir)?;
         let auth = Arc::new(open_auth(&files, &settings)?);
         settings.open_job_store(data_dir).remove_expired();
         let searching = SearchSettings { files: Some(files.clone()), ..settings.search_settings(Some(data_dir)) };
@@ -92,5 +94,6 @@ fn open_auth(files: &NodeFiles, settings: &Settings) -> Result<Auth, Failure> {
     let cannot = |error: AuthError| Failure::Storage(error.to_string());
     let clock = settings.clock.clone();
     let auth = Auth::new(users, Box::new(file), clock, Box::new(random::fill), Arc::new(roles)).map_err(cannot)?;
+    auth.set_session_timeout(ServerSettings::new(&settings.layers).session_timeout_s);
     Ok(auth.with_tokens(TokensFile::of(files).read_or_create(&random::fill)?))
 }

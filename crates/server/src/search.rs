@@ -349,6 +349,7 @@ fn write_notes(
             offset_s: offset_s(zone),
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
             is_watched: crate::terminal::is_interactive(),
+            is_filtered: false,
         };
         remarks.extend(hints(&found, &mut CommandLineProbes { searcher: place, arguments, zone }));
     }

@@ -150,7 +150,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     };
     let scheme = if listen.tls.is_some() { "https" } else { "http" };
     let listener = listen_on(address).map_err(cannot)?;
-    let address = listener.local_addr().map_err(cannot)?;
+    let address = node.set_management_address(listener.local_addr().map_err(cannot)?);
     let (ingest, inputs) = (&node.ingest, &node.ingest.settings);
     let sinks: Arc<dyn SinkFactory> = Arc::<Ingest>::clone(ingest);
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);

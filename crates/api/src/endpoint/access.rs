@@ -46,7 +46,7 @@ pub(crate) async fn authorise(
     };
     let changed = operation_of(row).map(|operation| (operation, caller.clone(), parts.uri.path().to_owned()));
     parts.extensions.insert(caller);
-    let cookie = renewed_cookie(&parts.headers);
+    let cookie = renewed_cookie(&parts.headers, state.auth.session_timeout_s());
     let mut answer = next.run(Request::from_parts(parts, body)).await;
     if let Some(cookie) = cookie.filter(|_| answer.status().is_success()) {
         answer.headers_mut().entry(header::SET_COOKIE).or_insert(cookie);

@@ -106,11 +106,11 @@ async fn login(
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let auth = state.auth.clone();
+    let (auth, lifetime_s) = (state.auth.clone(), state.auth.session_timeout_s());
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
     let key = run_blocking(move || auth.login(&user, &password, &origin)).await??;
     // The cookie is not sent with cross-site requests and not readable by scripts.
-    let cookie = session_cookie(&headers, &key);
+    let cookie = session_cookie(&headers, &key, lifetime_s);
     let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);
     if parameters.get("output_mode") == Some("json") {
         return Ok((cookie, json_response(format!("{{\"sessionKey\":\"{key}\",\"message\":\"\",\"code\":\"\"}}")))

@@ -35,6 +35,9 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
+/// The conf of the node as a whole.
+pub(super) const SERVER_CONF: &str = "server";
+
 /// Finds a collection by the path of a request.
 type ResolveKind = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
 
@@ -299,13 +302,16 @@ pub(super) async fn change<T: Send + 'static>(
     Ok(made)
 }
 
-/// Notifies the node that a conf has changed. Changed roles apply at once to all sessions.
+/// Notifies the node that a conf has changed. Changed roles and lifetimes apply at once to all sessions.
 async fn notify_changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
     run_blocking(move || {
         node.notify_configuration_changed(&conf);
         if conf == AUTHORIZE_CONF || conf == super::apps::CONF {
             auth.set_roles(|| node.roles());
+        }
+        if conf == SERVER_CONF || conf == super::apps::CONF {
+            auth.set_session_timeout(node.condition().session_timeout_s);
         }
     })
     .await

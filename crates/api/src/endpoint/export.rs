@@ -21,8 +21,8 @@ use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{
     AnswerBody, DisconnectGuard, PathParts, RowPresentation, SEARCH_PARAMETERS, SID_HEADER, TimeBound, WriteError,
-    body_of, hint_messages, mode_of, params_of, release_memory, send_collected, send_messages, service_of, wants_hints,
-    warning_messages,
+    body_of, hint_messages, mode_of, params_of, release_memory, select_fields, send_collected, send_messages,
+    service_of, shows_hints, typed_search, wanted_fields, warning_messages,
 };
 use crate::ApiState;
 use crate::caller::Caller;
@@ -52,6 +52,8 @@ struct StreamedSearch {
     watch: Option<AnswerWatch>,
     /// Messages on the request itself.
     told: Vec<String>,
+    /// Names and patterns of the columns returned; all if empty.
+    fields: Vec<String>,
     bound: TimeBound,
     mode: OutputMode,
     zone: TimeZone,
@@ -70,28 +72,30 @@ async fn export(
         let is_backfilled = is_backfilled(&parameters);
         return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;
     }
-    let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
-    let has_hints = wants_hints(&parameters) && mode.has_messages() && params.shape.sample <= 1;
+    let (typed, zone) = (typed_search(&params), params.zone.clone().unwrap_or_else(|| service.zone()));
+    let has_hints = shows_hints(&parameters) && mode.has_messages() && params.shape.sample <= 1;
     let searched = Arc::clone(&service);
     let answer_place = state.acquire_answer_permit()?;
     let permit = state.acquire_slot(&caller, SlotPurpose::Stream).await?;
     // Rows are produced only when they can be sent, so that none accumulate for a slow client.
     let running = run_blocking(move || service.start_on_reader_thread(params)).await?;
-    let running = running.map_err(|error| ApiError::from_search_error(&text, error))?;
+    let running = running.map_err(|error| ApiError::from_typed_search(&typed, error))?;
     let sid = running.id().to_owned();
     let attendance = DisconnectGuard::of(&running);
     let bound = TimeBound::of(&caller, &attendance);
     let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, Some(permit), answer_place);
     let watch = has_hints.then(|| {
         let (permissions, range) = (Arc::clone(&caller.permissions), running.range());
-        let search = AnsweredSearch { service: searched, text: text.clone(), range, zone: zone.clone(), permissions };
+        let search =
+            AnsweredSearch { service: searched, text: typed.text.clone(), range, zone: zone.clone(), permissions };
         AnswerWatch::new(search, running.is_events())
     });
-    let streamed = StreamedSearch { running, watch, told: argument_messages(&parameters), bound, mode, zone };
+    let (told, fields) = (argument_messages(&parameters), wanted_fields(&parameters));
+    let streamed = StreamedSearch { running, watch, told, fields, bound, mode, zone };
     tokio::task::spawn_blocking(move || streamed.send(&mut outlet));
     let mut answer = AnswerBody { chunks, attendance: Some(attendance) };
     // A search that fails before its first row gets an error status.
-    let first = answer.next().await.transpose().map_err(|error| ApiError::from_search_error(&text, error))?;
+    let first = answer.next().await.transpose().map_err(|error| ApiError::from_typed_search(&typed, error))?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
     Ok((headers, body_of(first, answer)).into_response())
 }
@@ -112,6 +116,10 @@ impl StreamedSearch {
                                 self.watch = None;
                                 Ok(())
                             }
+                        };
+                        let rows = match select_fields(rows.fields(), &self.fields) {
+                            Some(fields) => rows.with_fields(&fields),
+                            None => rows,
                         };
                         let messages = self.messages();
                         let shown = RowPresentation::all(self.mode);
@@ -186,7 +194,10 @@ impl StreamedSearch {
                     if let Some(watch) = &mut self.watch {
                         watch.observe_rows(&rows);
                     }
-                    return Ok(Some(rows));
+                    return Ok(Some(match select_fields(rows.fields(), &self.fields) {
+                        Some(fields) => rows.select(&fields),
+                        None => rows,
+                    }));
                 }
                 None => return Ok(None),
             }

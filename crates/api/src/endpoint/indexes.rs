@@ -45,20 +45,43 @@ const FLAGS: [(&str, bool); 5] = [
 ];
 /// Other members with Splunk's defaults, for clients that expect all of them. Of these, only `maxTotalDataSizeMB` and
 /// the destinations of frozen buckets have an effect here.
-const DEFAULTS: [(&str, &str); 12] = [
+const DEFAULTS: [(&str, &str); 31] = [
+    ("assureUTF8", "0"),
+    ("blockSignSize", "0"),
+    ("blockSignatureDatabase", "_blocksignature"),
+    ("bloomfilterTotalSizeKB", "0"),
     ("coldToFrozenDir", ""),
     ("coldToFrozenScript", ""),
     ("compressRawdata", "1"),
     ("datatype", "event"),
     ("defaultDatabase", "main"),
+    ("indexThreads", "auto"),
+    ("isReady", "1"),
+    ("maxConcurrentOptimizes", "6"),
     ("maxDataSize", "auto"),
     ("maxHotBuckets", "auto"),
+    ("maxHotIdleSecs", "0"),
+    ("maxHotSpanSecs", "7776000"),
+    ("maxMemMB", "5"),
+    ("maxMetaEntries", "1000000"),
     ("maxTotalDataSizeMB", "500000"),
     ("maxWarmDBCount", "300"),
+    ("memPoolMB", "auto"),
+    ("minRawFileSyncSecs", "disable"),
+    ("partialServiceMetaPeriod", "0"),
     ("quarantineFutureSecs", "2592000"),
     ("quarantinePastSecs", "77760000"),
+    ("rawChunkSizeBytes", "131072"),
+    ("rotatePeriodInSecs", "60"),
+    ("serviceMetaPeriod", "25"),
+    ("suppressBannerList", ""),
     ("sync", "0"),
+    ("throttleCheckPeriod", "15"),
 ];
+/// Folder of all indexes in the data directory.
+const FOLDER: &str = "db";
+/// Paths of an index, relative to its folder. They are fixed, but clients read them; `NAME_expanded` is the real path.
+const PATHS: [(&str, &str); 3] = [("coldPath", ""), ("homePath", ""), ("thawedPath", "/thaweddb")];
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
     ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
@@ -178,9 +201,9 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
                 of_index.entry(key).or_insert(value);
             }
         }
-        Ok(settings)
+        Ok((settings, format!("{}/{FOLDER}", objects.data_dir().display())))
     });
-    let (settings, may) = (settings.await?, caller.permissions.has_capability(INDEXES_EDIT));
+    let ((settings, folder), may) = (settings.await?, caller.permissions.has_capability(INDEXES_EDIT));
     let entry = |node: quarry_engine::NodeEntry| {
         let mut content = Map::new();
         let mut name = String::new();
@@ -196,6 +219,11 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         for (key, otherwise) in DEFAULTS {
             let of_all = settings.get(DEFAULT_STANZA).and_then(|of_all| of_all.get(key));
             content.entry(key).or_insert_with(|| of_all.map_or(otherwise, String::as_str).into());
+        }
+        for (path, below) in PATHS {
+            let place = format!("{name}{below}");
+            content.entry(path).or_insert_with(|| format!("$SPLUNK_DB/{place}").into());
+            content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
         }
         for (flag, otherwise) in FLAGS {
             let said = content.get(flag).and_then(Value::as_str).and_then(parse_flag);

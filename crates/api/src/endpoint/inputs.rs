@@ -34,6 +34,7 @@ use crate::ApiState;
 use crate::atom::{Entry, Fields};
 use crate::caller::Caller;
 use crate::message::ApiError;
+use crate::parameter_types::parse_flag;
 use crate::parameters::Parameters;
 
 /// Path of the collection of all inputs.
@@ -102,13 +103,28 @@ const FORWARDER: &[&str] = &[
     "source",
     "sourcetype",
 ];
+/// Prefix of watched files and folders.
+const MONITOR_PREFIX: &str = "monitor://";
 /// Prefix of tokens that forwarders present, and their settings.
 const TOKEN: &str = "splunktcptoken://";
 const FORWARDER_TOKEN: &[&str] = &["disabled", "token"];
-/// Settings of watched files.
+/// Parameters of watched files with other names than their settings, as in Splunk.
+const MONITOR_NAMES: [(&str, &str); 4] = [
+    ("crc-salt", "crcSalt"),
+    ("ignore-older-than", "ignoreOlderThan"),
+    ("rename-source", "source"),
+    ("time-before-close", "time_before_close"),
+];
+/// Parameters that ask for checks of a new watched file.
+const CHECK_INDEX: &str = "check-index";
+const CHECK_PATH: &str = "check-path";
+/// Parameters of watched files.
 const MONITOR: &[&str] = &[
     "_TCP_ROUTING",
     "blacklist",
+    "check-index",
+    "check-path",
+    "crc-salt",
     "crcSalt",
     "disabled",
     "followSymlink",
@@ -116,13 +132,16 @@ const MONITOR: &[&str] = &[
     "host",
     "host_regex",
     "host_segment",
+    "ignore-older-than",
     "ignoreOlderThan",
     "index",
     "initCrcLength",
     "multiline_event_extra_waittime",
     "recursive",
+    "rename-source",
     "source",
     "sourcetype",
+    "time-before-close",
     "time_before_close",
     "whitelist",
 ];
@@ -141,13 +160,16 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
             fill: fill_defaults,
             ..kind(path, title, CONF, fields)
         };
+        if prefix == MONITOR_PREFIX {
+            return Kind { make_name: checked_path, expand: use_setting_names, ..kind };
+        }
         if !optional.contains(&RESTRICTED) {
             return kind;
         }
         Kind { make_name: port_name, check_conflict: Some(check_port_conflict), expand: drop_host, ..kind }
     };
     vec![
-        (of("data/inputs/monitor", "monitor", "monitor://", MONITOR), EDIT_MONITOR),
+        (of("data/inputs/monitor", "monitor", MONITOR_PREFIX, MONITOR), EDIT_MONITOR),
         (of("data/inputs/tcp/raw", "raw", "tcp://", PORT), EDIT_TCP),
         (of("data/inputs/tcp/cooked", "cooked", "splunktcp://", FORWARDER), EDIT_SPLUNKTCP),
         (of("data/inputs/tcp/splunktcptoken", "splunktcptoken", TOKEN, FORWARDER_TOKEN), EDIT_SPLUNKTCP_TOKEN),
@@ -278,6 +300,30 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
     }
     if let Some((host, _)) = kind.entity(&object.name).rsplit_once(':') {
         add(RESTRICTED, host);
+    }
+}
+
+/// Replaces parameters of a watched file by its settings. Checks are made for new inputs only.
+fn use_setting_names(stanza: &str, settings: &mut Vec<(String, String)>) {
+    for (key, _) in settings.iter_mut() {
+        if let Some((_, setting)) = MONITOR_NAMES.iter().find(|(parameter, _)| parameter == key) {
+            *key = (*setting).to_owned();
+        }
+    }
+    if !stanza.is_empty() {
+        settings.retain(|(key, _)| key != CHECK_INDEX && key != CHECK_PATH);
+    }
+}
+
+/// The name of a new watched file, which must exist if the request asks for that. Its index need not exist, because
+/// the first event creates it.
+fn checked_path(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
+    let must_exist = settings.iter().any(|(key, value)| key == CHECK_PATH && parse_flag(value) == Some(true));
+    settings.retain(|(key, _)| key != CHECK_INDEX && key != CHECK_PATH);
+    let path = name.strip_prefix(kind.prefix.as_ref()).unwrap_or(name);
+    match must_exist && !std::path::Path::new(path).exists() {
+        true => Err(ApiError::bad_request(format!("name={path}: there is no such file or folder ({CHECK_PATH}=1)"))),
+        false => Ok(name.to_owned()),
     }
 }
 

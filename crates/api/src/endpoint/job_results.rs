@@ -30,14 +30,14 @@ use super::jobs::{COLLECTIONS, find_job, unreadable_rows};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{
-    AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, PathParts, RowPresentation, body_of, flag, hint_messages, mode_of,
-    respond_with_rows, service_of, warning_messages, with_pipe,
+    AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, PathParts, RowPresentation, body_of, flag, mode_of, respond_with_rows,
+    select_fields, service_of, wanted_fields, warning_messages, with_pipe,
 };
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::Form;
 use crate::caller::Caller;
-use crate::message::{ApiError, escape_xml};
+use crate::message::{ApiError, TypedSearch, escape_xml};
 use crate::outlet::{ClientGone, Outlet};
 use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
@@ -215,7 +215,11 @@ async fn rows_of(
     let status = job.status();
     let read = Arc::clone(job);
     let view = run_blocking(move || rows(&read, offset, count)).await?;
-    let view = view.map_err(|error| unreadable_rows(job, &error))?.with_fields(&wanted);
+    let view = view.map_err(|error| unreadable_rows(job, &error))?;
+    let view = match select_fields(view.fields(), &wanted) {
+        Some(fields) => view.with_fields(&fields),
+        None => view,
+    };
     let page = Page { view, messages: messages_of(&status), is_preview: !status.state.is_over(), mode, zone };
     let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, None, state.acquire_answer_permit()?);
     tokio::task::spawn_blocking(move || page.send(&mut outlet));
@@ -234,8 +238,7 @@ async fn rows_of(
 fn requested_page(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), ApiError> {
     let offset = parameters.number("offset")?.unwrap_or(0);
     let count = parameters.number("count")?.unwrap_or(COUNT_DEFAULT);
-    let mut wanted = parameters.list("f");
-    wanted.extend(parameters.list("field_list"));
+    let wanted = wanted_fields(parameters);
     Ok((offset, if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }, wanted))
 }
 
@@ -254,8 +257,10 @@ async fn post_process(
         ));
     }
     let (offset, count, fields) = requested_page(parameters)?;
+    let TypedSearch { text, prefix } = with_pipe(text);
     let params = SearchParams {
-        text: with_pipe(text),
+        text,
+        prefix,
         zone: Some(zone_of(parameters, job)?),
         rows_max: Some(COUNT_MAX),
         permissions: Arc::clone(&caller.permissions),
@@ -276,7 +281,7 @@ pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZo
 
 fn messages_of(status: &JobStatus) -> Vec<WireMessage> {
     let failure = status.failure.iter().map(|failure| ("FATAL", failure.clone()));
-    failure.chain(warning_messages(status.messages.clone())).chain(hint_messages(status.hints.clone())).collect()
+    failure.chain(warning_messages(status.messages.clone())).collect()
 }
 
 /// Rows to be sent.
@@ -443,8 +448,7 @@ async fn summary(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
-    let mut wanted = parameters.list("f");
-    wanted.extend(parameters.list("field_list"));
+    let wanted = wanted_fields(&parameters);
     let most = parameters.number("top_count")?.unwrap_or(TOP_COUNT);
     let least = parameters.get("min_freq").and_then(|share| share.parse::<f64>().ok()).unwrap_or(0.0);
     let read = Arc::clone(&job);
@@ -538,7 +542,12 @@ async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) ->
     let record = &status.record;
     let began = format_iso_time(record.began_ns(), job.zone());
     let mut lines = vec![
-        format!("{began} INFO  job {} of user {} in app {}", record.sid(), record.user(), record.app()),
+        format!(
+            "{began} INFO  dispatchRunner - job {} of user {} in app {}",
+            record.sid(),
+            record.user(),
+            record.app()
+        ),
         format!("{began} INFO  search: {}", record.search()),
     ];
     lines.extend(status.messages.iter().map(|message| format!("{began} WARN  {message}")));

@@ -33,12 +33,12 @@ use super::permissions::acl_entry;
 use super::real_time::{is_backfilled, parse_window, reject_window};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
-use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of, wants_hints};
+use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of, typed_search, wants_hints};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
-use crate::message::ApiError;
+use crate::message::{ApiError, TypedSearch};
 use crate::parameters::Parameters;
 use crate::search_slots::{SlotPool, SlotPurpose};
 
@@ -73,7 +73,10 @@ const CREATE_PARAMETERS: &[&str] = &[
     "sample_ratio",
     "dispatch.sample_ratio",
     "adhoc_search_level",
+    "f",
+    "field_list",
     "hints",
+    "preview",
 ];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -134,6 +137,7 @@ pub(super) const JOB: Content = Content::new(
         ("eventIsTruncated", Shape::Flag),
         ("eventSearch", Shape::Text),
         ("eventSorting", Shape::Word(&["desc", "none"])),
+        ("hints", Shape::List(&Shape::Text)),
         ("isBatchModeSearch", Shape::Flag),
         ("isDone", Shape::Flag),
         ("isEventsPreviewEnabled", Shape::Flag),
@@ -234,9 +238,9 @@ pub(super) async fn start_job(
     asked: JobOptions,
     (is_waited_for, form): (bool, Form),
 ) -> Result<Response, ApiError> {
-    let (text, jobs, service) = (params.text.clone(), Arc::clone(&state.jobs), Arc::clone(service));
+    let (typed, jobs, service) = (typed_search(&params), Arc::clone(&state.jobs), Arc::clone(service));
     let started = run_blocking(move || jobs.create(&service, params, asked)).await?;
-    let started = started.map_err(|error| refusal(&text, error))?;
+    let started = started.map_err(|error| refusal(&typed, error))?;
     let sid = started.job().sid().to_owned();
     let limits = &caller.permissions.limits;
     let (slots, quota) = match started.job().is_real_time() {
@@ -260,9 +264,9 @@ pub(super) async fn start_job(
     Ok((StatusCode::CREATED, headers, form.answer(body)).into_response())
 }
 
-fn refusal(text: &str, error: CreateError) -> ApiError {
+fn refusal(search: &TypedSearch, error: CreateError) -> ApiError {
     match error {
-        CreateError::Search(error) => ApiError::from_search_error(text, error),
+        CreateError::Search(error) => ApiError::from_typed_search(search, error),
         CreateError::TooMany | CreateError::TooManyKept | CreateError::TooLarge => {
             ApiError::too_many(error.to_string())
         }
@@ -293,6 +297,7 @@ fn parse_options(parameters: &Parameters, Path(parts): &PathParts) -> Result<Job
         level: parse_shape(parameters)?.1,
         notes: argument_messages(parameters),
         has_hints: wants_hints(parameters),
+        previews: parameters.get("preview").map(|_| parameters.is_set("preview")),
     })
 }
 
@@ -305,7 +310,8 @@ fn parse_priority(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
 
 /// Runs a job when it gets a slot.
 async fn run(slots: Arc<SlotPool>, user: String, started: StartedJob) {
-    let permit = slots.acquire(&user, SlotPurpose::Search).await;
+    let job = Arc::clone(started.job());
+    let permit = slots.acquire_or_tell(&user, SlotPurpose::Search, |why| job.set_waiting(why)).await;
     let work = tokio::task::spawn_blocking(move || match permit {
         Ok(permit) => started.run(Some(Box::new(permit))),
         Err(error) => started.refuse(error.text()),
@@ -331,8 +337,10 @@ async fn list(State(state): State<ApiState>, caller: Caller, parameters: Paramet
     let form = Form::of(parameters.get("output_mode"));
     let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
     let path = format!("/services/{}", COLLECTIONS[0]);
+    let node = state.node.clone();
     let feed = run_blocking(move || {
-        let entries = jobs.list(&permissions).iter().map(|job| entry(&job.status(), &caller)).collect();
+        let name = node.name();
+        let entries = jobs.list(&permissions).iter().map(|job| entry(&job.status(), &caller, &name)).collect();
         page_in_order("jobs", path, entries, &parameters)
     });
     Ok(feed.await??.answer(form))
@@ -345,7 +353,7 @@ async fn show(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
-    Ok(entry(&job.status(), &caller).answer("jobs", Form::of(parameters.get("output_mode"))))
+    Ok(entry(&job.status(), &caller, &state.node.name()).answer("jobs", Form::of(parameters.get("output_mode"))))
 }
 
 async fn show_acl(
@@ -355,7 +363,7 @@ async fn show_acl(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
-    let shown = acl_entry(entry(&job.status(), &caller));
+    let shown = acl_entry(entry(&job.status(), &caller, &state.node.name()));
     Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
 }
 
@@ -467,8 +475,8 @@ pub(super) fn message_response(form: Form, text: &str) -> Response {
     })
 }
 
-/// The job as an entity.
-pub(super) fn entry(status: &JobStatus, caller: &Caller) -> Entry {
+/// The job as an entity; `node` is the name of the node that ran its search.
+pub(super) fn entry(status: &JobStatus, caller: &Caller, node: &str) -> Entry {
     let record = &status.record;
     let path = format!("/services/{}/{}", COLLECTIONS[0], escape_segment(record.sid()));
     let below = |name: &str| format!("{path}/{name}");
@@ -490,7 +498,7 @@ pub(super) fn entry(status: &JobStatus, caller: &Caller) -> Entry {
         fields: None,
         updated: status.updated_ns,
         links,
-        content: content(status),
+        content: content(status, node),
     }
 }
 
@@ -499,7 +507,7 @@ fn time(time: TimeNs) -> Value {
 }
 
 /// Members as in Splunk's `search/jobs/{search_id}`.
-fn content(status: &JobStatus) -> Map<String, Value> {
+fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let record = &status.record;
     let parts = SearchParts::of(record.search());
     let events = if status.is_events { status.rows_shown as u64 } else { status.matched };
@@ -512,8 +520,8 @@ fn content(status: &JobStatus) -> Map<String, Value> {
     if !status.messages.is_empty() {
         messages.insert("warn".to_owned(), json!(status.messages));
     }
-    if !status.hints.is_empty() {
-        messages.insert("info".to_owned(), json!(status.hints));
+    if let Some(why) = &status.waiting {
+        messages.insert("info".to_owned(), json!([why]));
     }
     if let Some(failure) = &status.failure {
         messages.insert("fatal".to_owned(), json!([failure]));
@@ -525,7 +533,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
         "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),
-        "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [], "sid": record.sid(),
+        "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [node], "sid": record.sid(),
         "statusBuckets": record.status_buckets(),
         "request": { "search": record.search(), "earliest_time": record.earliest(), "latest_time": record.latest(),
             "adhoc_search_level": record.level().word(), "sample_ratio": record.sample_ratio().to_string() },
@@ -535,7 +543,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         "defaultTTL": TTL_S.to_string(), "diskUsage": status.bytes, "dispatchState": status.state.name(),
         "doneProgress": if status.state.is_over() { 1.0 } else { status.done }, "isDone": status.state.is_over(),
         "isFailed": status.state == JobState::Failed, "isFinalized": status.is_finalized,
-        "isPaused": status.state == JobState::Paused, "isPreviewEnabled": status.shows_previews,
+        "hints": status.hints, "isPaused": status.is_paused, "isPreviewEnabled": status.asks_previews,
         "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": status.previews,
         "pid": std::process::id().to_string(), "priority": record.priority(),
         "runDuration": status.elapsed_ms as f64 / 1_000.0, "ttl": status.ttl_left_s,

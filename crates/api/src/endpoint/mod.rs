@@ -53,6 +53,7 @@ pub(crate) mod saved_searches;
 mod search_call;
 pub(crate) mod search_jobs;
 pub(crate) mod search_language;
+pub(crate) mod server_settings;
 pub(crate) mod server_state;
 pub(crate) mod shape;
 pub(crate) mod spl_services;

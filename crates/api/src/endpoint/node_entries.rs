@@ -17,7 +17,8 @@ use super::answer_shape::{AnswerShape, Content};
 use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
 use super::run_blocking;
-use super::shape::Shape;
+use super::server_state::{COLOR, has_disk_space, health, read_facts};
+use super::shape::{Member, Shape};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
@@ -34,6 +35,8 @@ const COLLECTIONS: [(&str, &str, Access); 5] = [
 ];
 /// An endpoint with a single entry.
 const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access::LoggedIn);
+/// The member that tells whether the KV store accepts documents.
+const KV_STORE_STATUS: &str = "kvStoreStatus";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, _, access): &(&'static str, &'static str, Access)| {
@@ -53,33 +56,44 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 /// Content of `server/info`.
-const INFO: Content = Content::new(
-    "server.info",
-    Shape::Object(&[
-        ("build", Shape::Text),
-        ("cpu_arch", Shape::Text),
-        ("activeLicenseGroup", Shape::Text),
-        ("host", Shape::Text),
-        ("isForwarding", Shape::Text),
-        ("isFree", Shape::Text),
-        ("isTrial", Shape::Text),
-        ("kvStoreStatus", Shape::Text),
-        ("licenseSignature", Shape::Text),
-        ("licenseState", Shape::Text),
-        ("mode", Shape::Text),
-        ("numberOfCores", Shape::Text),
-        ("os_build", Shape::Text),
-        ("os_name", Shape::Text),
-        ("os_name_extended", Shape::Text),
-        ("os_version", Shape::Text),
-        ("product_type", Shape::Text),
-        ("quarry_version", Shape::Text),
-        ("rtsearch_enabled", Shape::Text),
-        ("serverName", Shape::Text),
-        ("server_roles", Shape::Text),
-        ("version", Shape::Text),
-    ]),
-);
+const INFO: Content = Content::new("server.info", Shape::Object(INFO_MEMBERS));
+const INFO_MEMBERS: &[Member] = &[
+    ("activeLicenseGroup", Shape::Text),
+    ("activeLicenseSubgroup", Shape::Text),
+    ("addOns", Shape::Text),
+    ("build", Shape::Text),
+    ("cpu_arch", Shape::Text),
+    ("guid", Shape::Text),
+    ("health_info", COLOR),
+    ("host", Shape::Text),
+    ("host_fqdn", Shape::Text),
+    ("isForwarding", Shape::Flag),
+    ("isFree", Shape::Flag),
+    ("isTrial", Shape::Flag),
+    ("kvStoreStatus", Shape::Text),
+    ("licenseKeys", Shape::List(&Shape::Text)),
+    ("licenseLabels", Shape::List(&Shape::Text)),
+    ("licenseSignature", Shape::Text),
+    ("licenseState", Shape::Text),
+    ("manager_guid", Shape::Text),
+    ("master_guid", Shape::Text),
+    ("max_users", Shape::Count),
+    ("mode", Shape::Text),
+    ("numberOfCores", Shape::Count),
+    ("numberOfVirtualCores", Shape::Count),
+    ("os_build", Shape::Text),
+    ("os_name", Shape::Text),
+    ("os_name_extended", Shape::Text),
+    ("os_version", Shape::Text),
+    ("physicalMemoryMB", Shape::Count),
+    ("product_type", Shape::Text),
+    ("quarry_version", Shape::Text),
+    ("rtsearch_enabled", Shape::Flag),
+    ("serverName", Shape::Text),
+    ("server_roles", Shape::List(&Shape::Text)),
+    ("startup_time", Shape::Count),
+    ("version", Shape::Text),
+];
 
 async fn list(
     State(state): State<ApiState>,
@@ -98,7 +112,10 @@ async fn list(
     let asked = format!("/services/{collection}");
     let entries =
         run_blocking(move || node.search_service_of(&permissions)?.node_entries(&asked, &permissions)).await?;
-    let entries = entries?.unwrap_or_default();
+    let mut entries = entries?.unwrap_or_default();
+    if collection == SERVER_INFO.0 {
+        add_state(&state, &mut entries).await?;
+    }
     let place = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}");
     let entries: Vec<Entry> = entries.into_iter().map(|node| entry(node, &place)).collect();
     let Some(name) = parts.get("name") else { return page(title, uri.path().to_owned(), entries, &parameters) };
@@ -107,14 +124,40 @@ async fn list(
     Ok(Feed::of(title, place, vec![found.ok_or_else(missing)?]).answer(Form::of(parameters.get("output_mode"))))
 }
 
+/// Adds members that only a running server knows to the entry of `server/info`.
+async fn add_state(state: &ApiState, entries: &mut [NodeEntry]) -> Result<(), ApiError> {
+    let facts = read_facts(state).await?;
+    let status = if has_disk_space(&facts) { "ready" } else { "failed" };
+    for entry in entries {
+        entry.retain(|(name, _)| name != KV_STORE_STATUS);
+        let members = [(KV_STORE_STATUS, status), ("health_info", health(&facts).0)];
+        entry.extend(members.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])));
+    }
+    Ok(())
+}
+
+/// A member of `server/info` in the type of its shape; texts stand for numbers and flags in rows of `| rest`.
+fn typed_value(name: &str, mut values: Vec<String>) -> Value {
+    let shape = INFO_MEMBERS.iter().find(|(known, _)| *known == name).map(|(_, shape)| shape);
+    match (shape, values.len()) {
+        (Some(Shape::List(_)), _) => Value::from(values),
+        (Some(Shape::Flag), 1) => Value::Bool(values[0] == "1"),
+        (Some(Shape::Count), 1) => Value::from(values[0].parse::<u64>().unwrap_or(0)),
+        (_, 1) => Value::String(values.remove(0)),
+        _ => Value::from(values),
+    }
+}
+
 /// An entry as an entity; its name is its `title`.
 fn entry(node: NodeEntry, place: &str) -> Entry {
+    let is_info = place.ends_with(SERVER_INFO.0);
     let mut content = Map::new();
     let mut name = String::new();
     for (field, mut values) in node {
-        match (field.as_str(), values.len()) {
-            ("title", _) => name = values.pop().unwrap_or_default(),
-            (_, 1) => drop(content.insert(field, Value::String(values.remove(0)))),
+        match (field.as_str(), is_info, values.len()) {
+            ("title", ..) => name = values.pop().unwrap_or_default(),
+            (_, true, _) => drop(content.insert(field.clone(), typed_value(&field, values))),
+            (_, _, 1) => drop(content.insert(field, Value::String(values.remove(0)))),
             _ => drop(content.insert(field, Value::from(values))),
         }
     }

@@ -19,7 +19,7 @@ use quarry_search::real_time::{NewEvents, NewRows, RealTimeWindow};
 use quarry_search::{SearchError, SearchParams, SearchService};
 
 use super::run_blocking;
-use super::search_jobs::{AnswerBody, body_of, send_messages, warning_messages};
+use super::search_jobs::{AnswerBody, body_of, send_messages, typed_search, warning_messages};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -103,11 +103,11 @@ pub(super) async fn export_real_time(
             "this output_mode lists all columns first, which a real-time search never knows: give json, xml or raw",
         ));
     }
-    let text = params.text.clone();
+    let typed = typed_search(&params);
     let answer_place = state.acquire_answer_permit()?;
     let permit = acquire_real_time_slot(state, caller).await?;
     let exported = run_blocking(move || export_source(service, params, &window, is_backfilled)).await?;
-    let exported = exported.map_err(|error| ApiError::from_search_error(&text, error))?;
+    let exported = exported.map_err(|error| ApiError::from_typed_search(&typed, error))?;
     match &exported {
         Some(ExportSource::Report(_)) if mode == OutputMode::Raw => {
             return Err(ApiError::bad_request("rows of a report have no raw text: give output_mode=json or xml"));

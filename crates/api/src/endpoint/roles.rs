@@ -229,8 +229,9 @@ async fn edit_role(
     Settings(form): Settings,
 ) -> Result<Response, ApiError> {
     let (name, known) = (name_of(&parts), state.auth.roles());
-    let settings = settings_of(&form, &known, &find_role(&known, &name)?)?;
-    put(&state, &caller, &name, settings).await?;
+    let role = find_role(&known, &name)?;
+    let settings = settings_of(&form, &known, &role)?;
+    put(&state, &caller, &role.name, settings).await?;
     answer(&state, &caller, &name, &form)
 }
 
@@ -241,8 +242,8 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    find_role(&state.auth.roles(), &name)?;
-    let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::for_namespace(NOBODY, APP_SYSTEM)?);
+    let role = find_role(&state.auth.roles(), &name)?;
+    let (stanza, scope) = (format!("{ROLE_PREFIX}{}", role.name), Scope::for_namespace(NOBODY, APP_SYSTEM)?);
     let gone = move |objects: &Objects, _: &Permissions| {
         objects.remove(AUTHORIZE_CONF, &stanza, &scope, &Permissions::owner())
     };
@@ -353,7 +354,7 @@ fn capability_settings(
 fn check_imports(names: &[String], known: &Roles, of: &str) -> Result<(), ApiError> {
     let (mut open, mut seen) = (names.to_vec(), Vec::new());
     while let Some(name) = open.pop() {
-        if name == of {
+        if name.to_lowercase() == of.to_lowercase() {
             return Err(ApiError::bad_request(format!("imported_roles: the role {of} would inherit from itself")));
         }
         let Some(role) = known.get(&name) else {

@@ -171,7 +171,8 @@ async fn history(
         let statuses = jobs.list(&permissions).into_iter().map(|job| job.status());
         statuses.filter(|status| status.record.saved() == Some(name.as_str())).collect::<Vec<_>>()
     });
-    let named = |status: &JobStatus| Entry { name: status.record.sid().to_owned(), ..entry(status, &caller) };
+    let node = state.node.name();
+    let named = |status: &JobStatus| Entry { name: status.record.sid().to_owned(), ..entry(status, &caller, &node) };
     let entries: Vec<Entry> = ran.await?.iter().map(named).collect();
     let path = format!("/services/{COLLECTION}/{}/history", escape_segment(&object.name));
     page("savedsearch", path, entries, &parameters)

@@ -58,7 +58,7 @@ impl SearchCall {
     /// The search that the parameters describe; as in a search bar, it may begin with search terms.
     pub(super) fn params(&self) -> Result<SearchParams, ApiError> {
         let params = params_of(&self.parameters, &self.caller, None)?;
-        Ok(SearchParams { text: required_search(&self.parameters)?, ..params })
+        Ok(SearchParams { text: required_search(&self.parameters)?, prefix: 0, ..params })
     }
 
     /// A search with this text, run as the caller.

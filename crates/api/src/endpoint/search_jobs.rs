@@ -26,12 +26,13 @@ use tokio::task::JoinHandle;
 
 use super::answer_shape::AnswerShape;
 use super::job_arguments::{argument_messages, parse_shape};
+use super::listing::matches;
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use crate::ApiState;
 use crate::caller::Caller;
-use crate::message::ApiError;
+use crate::message::{ApiError, TypedSearch};
 use crate::outlet::{Chunks, ClientGone, Outlet};
 use crate::parameters::Parameters;
 use crate::search_slots::SlotPurpose;
@@ -53,6 +54,8 @@ pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "sample_ratio",
     "dispatch.sample_ratio",
     "adhoc_search_level",
+    "f",
+    "field_list",
     "hints",
 ];
 
@@ -102,8 +105,10 @@ pub(super) fn params_of(
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
     let shape = parse_shape(parameters)?.0;
+    let TypedSearch { text: search, prefix } = search_text(parameters)?;
     Ok(SearchParams {
-        text: search_text(parameters)?,
+        text: search,
+        prefix,
         is_narrowed: shape.is_for_output(),
         earliest: text("earliest_time"),
         latest: text("latest_time"),
@@ -118,17 +123,23 @@ pub(super) fn params_of(
 /// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API; an unknown first
 /// word is an error, not a search term. With `implied_search`, which the command line sends, it may begin with search
 /// terms.
-fn search_text(parameters: &Parameters) -> Result<String, ApiError> {
+fn search_text(parameters: &Parameters) -> Result<TypedSearch, ApiError> {
     let text = required_search(parameters)?;
-    Ok(if parameters.is_set("implied_search") { text } else { with_pipe(&text) })
+    Ok(if parameters.is_set("implied_search") { TypedSearch { text, prefix: 0 } } else { with_pipe(&text) })
+}
+
+/// A search of which the parameters were read.
+pub(super) fn typed_search(params: &SearchParams) -> TypedSearch {
+    TypedSearch { text: params.text.clone(), prefix: params.prefix }
 }
 
 /// Prefixes a search with `|`, so that its first word is a command.
-pub(super) fn with_pipe(text: &str) -> String {
+pub(super) fn with_pipe(text: &str) -> TypedSearch {
     let first = text.trim_start();
     let word = first.split(|letter: char| letter.is_whitespace() || letter == '|').next().unwrap_or_default();
     let is_whole = first.starts_with(['|', '`', '[']) || word.eq_ignore_ascii_case("search");
-    if is_whole { text.to_owned() } else { format!("|{text}") }
+    let prefix = if is_whole { "" } else { "|" };
+    TypedSearch { text: format!("{prefix}{text}"), prefix: prefix.len() }
 }
 
 /// The required search as typed, which may begin with search terms; Splunk's error if it is missing.
@@ -160,7 +171,8 @@ pub(super) async fn explain_typed(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let params = SearchParams { text: required_search(&parameters)?, ..params_of(&parameters, &caller, None)? };
+    let params = params_of(&parameters, &caller, None)?;
+    let params = SearchParams { text: required_search(&parameters)?, prefix: 0, ..params };
     explain_text(state, place, caller, parameters, params).await
 }
 
@@ -175,10 +187,11 @@ async fn explain_text(
     let node = state.node.clone();
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = parameters.get("output_mode") != Some("text");
-    let text = params.text.clone();
+    let search = typed_search(&params);
     let explained = run_blocking(move || {
-        let explanation = service.explain(params, true).map_err(|error| ApiError::from_search_error(&text, error))?;
-        node.explanation(&text, &explanation, &zone, is_json).map_err(ApiError::from)
+        let explanation = service.explain(params, true);
+        let explanation = explanation.map_err(|error| ApiError::from_typed_search(&search, error))?;
+        node.explanation(&search.text, &explanation, &zone, is_json).map_err(ApiError::from)
     })
     .await??;
     let kind = if is_json { "application/json; charset=UTF-8" } else { "text/plain; charset=UTF-8" };
@@ -194,8 +207,9 @@ pub(super) async fn oneshot(
 ) -> Result<Response, ApiError> {
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
     let mode = mode_of(&parameters)?;
-    let has_hints = wants_hints(&parameters) && mode.has_messages();
-    let shown = RowPresentation { told: argument_messages(&parameters), has_hints, ..RowPresentation::all(mode) };
+    let has_hints = shows_hints(&parameters) && mode.has_messages();
+    let (told, fields) = (argument_messages(&parameters), wanted_fields(&parameters));
+    let shown = RowPresentation { told, has_hints, fields, ..RowPresentation::all(mode) };
     respond_with_rows(state, service, caller, params, (shown, parameters.get("id").map(str::to_owned))).await
 }
 
@@ -241,6 +255,14 @@ impl RowPresentation {
         RowPresentation { is_post_processed: true, ..self }
     }
 
+    /// The rows with the selected columns.
+    fn select_columns(&self, rows: CollectedRows) -> CollectedRows {
+        match select_fields(rows.fields(), &self.fields) {
+            Some(fields) => rows.with_fields(&fields),
+            None => rows,
+        }
+    }
+
     /// Passes the selected rows with their numbers to the consumer until it fails.
     fn for_each_row(
         &self,
@@ -275,7 +297,7 @@ pub(super) async fn respond_with_rows(
 ) -> Result<Response, ApiError> {
     let mode = shown.mode;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
-    let text = params.text.clone();
+    let typed = typed_search(&params);
     let permit = state.acquire_slot(&caller, SlotPurpose::Search).await?;
     let attendance = DisconnectGuard::default();
     let attended = Arc::clone(&attendance.search);
@@ -283,7 +305,7 @@ pub(super) async fn respond_with_rows(
     let (named, user) = (Arc::clone(&state.oneshots), caller.identity.user.clone());
     let permissions = Arc::clone(&caller.permissions);
     let has_hints = shown.has_hints && params.shape.sample <= 1;
-    let searched = text.clone();
+    let searched = typed.text.clone();
     let collected = run_blocking(move || {
         let mut running = service.start_on_reader_thread(params)?;
         register_search(&attended, &running);
@@ -301,8 +323,8 @@ pub(super) async fn respond_with_rows(
         drop(permit);
         Ok::<_, SearchError>((rows, running, hints))
     });
-    let (rows, running, hints) = collected.await?.map_err(|error| ApiError::from_search_error(&text, error))?;
-    let rows = rows.with_fields(&shown.fields);
+    let (rows, running, hints) = collected.await?.map_err(|error| ApiError::from_typed_search(&typed, error))?;
+    let rows = shown.select_columns(rows);
     attendance.end();
     let content_type = (header::CONTENT_TYPE, mode.content_type());
     let sid = running.id().to_owned();
@@ -323,7 +345,7 @@ pub(super) async fn respond_with_rows(
         });
         match written {
             Ok(()) => Body::from(body),
-            Err(WriteError::Failed(error)) => return Err(ApiError::from_search_error(&text, error)),
+            Err(WriteError::Failed(error)) => return Err(ApiError::from_typed_search(&typed, error)),
             // Writing into a string never fails.
             Err(WriteError::Disconnected(ClientGone)) => Body::empty(),
         }
@@ -476,9 +498,40 @@ pub(super) fn hint_messages(hints: Vec<String>) -> impl Iterator<Item = WireMess
     hints.into_iter().map(|hint| ("INFO", hint))
 }
 
-/// Whether a request wants hints if its search finds nothing. Clients that fetch hints separately send `hints=0`.
+/// Whether a job has hints if its search finds nothing. Clients that find hints by themselves send `hints=0`.
 pub(super) fn wants_hints(parameters: &Parameters) -> bool {
     parameters.get("hints").is_none_or(|_| parameters.is_set("hints"))
+}
+
+/// Whether an answer with rows also has hints. Only on request, because Splunk's clients take every message for a
+/// result.
+pub(super) fn shows_hints(parameters: &Parameters) -> bool {
+    parameters.is_set("hints")
+}
+
+/// The names and patterns of the columns that a request wants; all if empty.
+pub(super) fn wanted_fields(parameters: &Parameters) -> Vec<String> {
+    let mut wanted = parameters.list("f");
+    wanted.extend(parameters.list("field_list"));
+    wanted
+}
+
+/// The columns that fit the wanted names and patterns, in the order of these; `None` for all columns.
+pub(super) fn select_fields(fields: &[String], wanted: &[String]) -> Option<Vec<String>> {
+    if wanted.is_empty() || wanted.iter().any(|name| name == "*") {
+        return None;
+    }
+    let mut selected: Vec<String> = Vec::new();
+    for name in wanted {
+        let is_pattern = name.contains('*');
+        let fits = |field: &&String| if is_pattern { matches(name, field) } else { *field == name };
+        for field in fields.iter().filter(fits) {
+            if !selected.contains(field) {
+                selected.push(field.clone());
+            }
+        }
+    }
+    Some(selected)
 }
 
 /// Writes the answer from complete rows.

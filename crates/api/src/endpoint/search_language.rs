@@ -59,7 +59,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 /// A parsed search.
-const PARSED: AnswerShape = AnswerShape::Json(Shape::Object(&[
+const PARSED: AnswerShape = AnswerShape::JsonOrXml(Shape::Object(&[
     (
         "commands",
         Shape::List(&Shape::Object(&[
@@ -85,12 +85,13 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
     let text = parameters.get("q").filter(|text| !text.trim().is_empty());
     let text =
         text.ok_or_else(|| ApiError::bad_request("The required argument q is missing: give the search to parse"))?;
-    let typed = super::search_jobs::with_pipe(text);
-    let parsed = quarry_spl::parse(&typed);
+    let search = super::search_jobs::with_pipe(text);
+    let typed = &search.text;
+    let parsed = quarry_spl::parse(typed);
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
     let errors: Vec<Diagnostic> = parsed.diagnostics.iter().filter(is_error).cloned().collect();
     if !errors.is_empty() {
-        return Err(ApiError::from_search_error(&typed, SearchError::Syntax(errors)));
+        return Err(ApiError::from_typed_search(&search, SearchError::Syntax(errors)));
     }
     let stages = &parsed.pipeline.commands;
     let mut is_report = false;
@@ -115,7 +116,49 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
     let cut = report.and_then(|at| typed.split_at_checked(stages[at].span.start));
     let (events, report) = cut.unwrap_or((typed.as_str(), ""));
     let events = events.trim_end().trim_end_matches('|').trim();
-    Ok(answer(json!({ "commands": commands, "eventsSearch": events, "reportsSearch": report.trim() }).to_string()))
+    let parsed = json!({ "commands": commands, "eventsSearch": events, "reportsSearch": report.trim() });
+    Ok(match Form::of(parameters.get("output_mode")) {
+        Form::Json => answer(parsed.to_string()),
+        Form::Atom => Form::Atom.answer(parsed_xml(&parsed)),
+    })
+}
+
+/// A parsed search in Splunk's XML: the parts of the search, then its commands.
+fn parsed_xml(parsed: &Value) -> String {
+    let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n".to_owned();
+    let parts = parsed.as_object().into_iter().flatten().filter(|(name, _)| *name != "commands");
+    write_plain_xml(&Value::Object(parts.map(|(name, part)| (name.clone(), part.clone())).collect()), &mut out);
+    write_plain_xml(&parsed["commands"], &mut out);
+    out.push_str("</response>\n");
+    out
+}
+
+/// Writes a value as `dict`, `list` and text, without the namespace that entities have.
+fn write_plain_xml(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(members) => {
+            out.push_str("<dict>\n");
+            for (name, value) in members {
+                out.push_str(&format!("<key name=\"{}\">", escape_xml(name)));
+                write_plain_xml(value, out);
+                out.push_str("</key>\n");
+            }
+            out.push_str("</dict>\n");
+        }
+        Value::Array(values) => {
+            out.push_str("<list>\n");
+            for value in values {
+                out.push_str("<item>");
+                write_plain_xml(value, out);
+                out.push_str("</item>\n");
+            }
+            out.push_str("</list>\n");
+        }
+        Value::Bool(flag) => out.push(if *flag { '1' } else { '0' }),
+        Value::String(text) => out.push_str(&escape_xml(text)),
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::Null => {}
+    }
 }
 
 /// The instants of times, keyed by the requested time. Source: Splunk's `search/timeparser`.

@@ -1,7 +1,7 @@
-//! State of the node: `server/settings`, `server/status`, `server/introspection`, `server/health`, and `messages`.
+//! State of the node: `server/status`, `server/introspection`, `server/health`, and `messages`.
 //!
 //! Members have Splunk's names; those that do not apply to this node are omitted. Not here: `server/info`
-//! ([`super::node_entries`]), folder listings ([`super::folders`]), metrics over time (the index `_internal`).
+//! ([`super::node_entries`]), `server/settings` ([`super::server_settings`]), folder listings ([`super::folders`]), metrics over time (the index `_internal`).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD};
 use super::jobs::message_response;
 use super::listing::{LIST_PARAMETERS, page};
-use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
+use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, entities};
 use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::Shape;
@@ -30,7 +30,7 @@ use crate::message::ApiError;
 use crate::node::{DiskSpace, NodeCondition, SearchLimits};
 use crate::parameters::{Parameters, Settings};
 
-const MEGABYTE: u64 = 1 << 20;
+pub(super) const MEGABYTE: u64 = 1 << 20;
 const KILOBYTE: u64 = 1 << 10;
 /// Milliseconds in one percent of a second.
 const MS_PER_PERCENT: u64 = 10;
@@ -52,8 +52,8 @@ struct Fact {
 }
 
 /// Data from which the entities are derived.
-struct Facts {
-    condition: NodeCondition,
+pub(super) struct Facts {
+    pub(super) condition: NodeCondition,
     now: TimeNs,
     jobs: usize,
     searches_max: usize,
@@ -63,24 +63,9 @@ struct Facts {
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 
 /// Health of a feature.
-const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
+pub(super) const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
 
-const FACTS: [Fact; 15] = [
-    Fact {
-        path: "server/settings",
-        name: "settings",
-        access: Access::Capability(REST_PROPERTIES),
-        summary: "Shows the name and the data directory of the node.",
-        content: settings,
-        shape: Shape::Object(&[
-            ("serverName", Shape::Text),
-            ("host", Shape::Text),
-            ("SPLUNK_HOME", Shape::Text),
-            ("SPLUNK_DB", Shape::Text),
-            ("minFreeSpace", Shape::Count),
-            ("startwebserver", Shape::Flag),
-        ]),
-    },
+const FACTS: [Fact; 14] = [
     Fact {
         path: "server/health/splunkd",
         name: "splunkd",
@@ -301,14 +286,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     facts.chain(entities(messages, &message)).chain([removal]).collect()
 }
 
-fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {
+pub(super) fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {
     let path = format!("/services/{collection}/{}", escape_segment(name));
     let (author, app, links) = (author.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
     let content = if let Value::Object(members) = content { members } else { Map::new() };
     Entry { name: name.to_owned(), path, author, app, acl: Acl::for_node(), fields: None, updated, links, content }
 }
 
-async fn read_facts(state: &ApiState) -> Result<Facts, ApiError> {
+pub(super) async fn read_facts(state: &ApiState) -> Result<Facts, ApiError> {
     let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
     let now = state.auth.now();
     let (searches_max, real_time_max) = (state.searches_max(), state.real_time_max());
@@ -325,16 +310,8 @@ async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Resp
     page(fact.name, path, vec![entry], &parameters.keep_only("output_mode"))
 }
 
-fn settings(facts: &Facts) -> Value {
-    let NodeCondition { name, host, folder, disk_free_min, .. } = &facts.condition;
-    json!({
-        "serverName": name, "host": host, "SPLUNK_HOME": folder, "SPLUNK_DB": format!("{folder}/db"),
-        "minFreeSpace": disk_free_min / MEGABYTE, "startwebserver": false,
-    })
-}
-
 /// Green, yellow or red, with the reason for each part.
-fn health(facts: &Facts) -> (&'static str, Value) {
+pub(super) fn health(facts: &Facts) -> (&'static str, Value) {
     let NodeCondition { disk, disk_free_min, faults, input_faults, .. } = &facts.condition;
     let of_disk = match disk.free {
         free if free < *disk_free_min => "red",
@@ -362,7 +339,7 @@ fn health(facts: &Facts) -> (&'static str, Value) {
 }
 
 /// Whether the disk has room for more.
-fn has_disk_space(facts: &Facts) -> bool {
+pub(super) fn has_disk_space(facts: &Facts) -> bool {
     facts.condition.disk.free >= facts.condition.disk_free_min
 }
 

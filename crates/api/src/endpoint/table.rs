@@ -29,6 +29,7 @@ fn all() -> Vec<Endpoint> {
         super::node_entries::endpoints(),
         super::datamodels::endpoints(),
         super::pivots::endpoints(),
+        super::server_settings::endpoints(),
         super::server_state::endpoints(),
         super::constant_answers::endpoints(),
         super::search_language::endpoints(),

@@ -69,6 +69,7 @@ const USER: &[Member] = &[
     ("capabilities", Shape::List(&Shape::Text)),
     ("locked-out", Shape::Flag),
     ("defaultAppIsUserOverride", Shape::Flag),
+    ("defaultAppSourceRole", Shape::Text),
     ("realname", Shape::Text),
     ("email", Shape::Text),
     ("defaultApp", Shape::Text),
@@ -106,7 +107,7 @@ async fn show(
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let name = name_of(&parts);
+    let name = name_of(&state, &parts);
     if !is_admin(&caller) && caller.identity.user != name {
         return Err(ApiError::forbidden(format!("user {} may not see other users", caller.identity.user)));
     }
@@ -146,7 +147,7 @@ async fn edit(
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let name = name_of(&parts);
+    let name = name_of(&state, &parts);
     let roles = parameters.get("roles").is_some().then(|| parameters.list("roles"));
     let (password, old_password) = (parameters.text("password"), parameters.text("oldpassword"));
     let says_details = DETAILS.iter().any(|(parameter, _)| parameters.get(parameter).is_some());
@@ -172,7 +173,7 @@ async fn remove(
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let name = name_of(&parts);
+    let name = name_of(&state, &parts);
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let removal = UserChange::Remove { name: name.clone() };
     run_blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
@@ -202,12 +203,14 @@ fn is_admin(caller: &Caller) -> bool {
     caller.permissions.has_capability(EDIT_USER)
 }
 
-fn name_of(parts: &PathParts) -> String {
-    parts.get("name").cloned().unwrap_or_default()
+/// The name in a path, as stored.
+fn name_of(state: &ApiState, parts: &PathParts) -> String {
+    state.auth.stored_name(parts.get("name").map(String::as_str).unwrap_or_default())
 }
 
 fn find_user(state: &ApiState, name: &str) -> Result<User, ApiError> {
-    let found = state.auth.users().into_iter().find(|(other, _)| other == name);
+    let stored = state.auth.stored_name(name);
+    let found = state.auth.users().into_iter().find(|(other, _)| *other == stored);
     found.ok_or_else(|| UserError::Unknown(name.to_owned()).into())
 }
 
@@ -239,7 +242,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
     let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
     let content = json!({
         "roles": roles, "type": "Splunk", "capabilities": state.auth.permissions(&identity).capabilities,
-        "locked-out": false, "password": HIDDEN, "defaultAppIsUserOverride": said.contains_key("default_namespace"),
+        "locked-out": false, "password": HIDDEN, "defaultAppSourceRole": "system", "defaultAppIsUserOverride": said.contains_key("default_namespace"),
     });
     let mut content = if let Value::Object(members) = content { members } else { Map::new() };
     for (parameter, setting) in DETAILS {

@@ -65,6 +65,25 @@ impl Objects {
         self.rewrite(&place, &local_path(conf), |text| with_settings(text, name, settings))
     }
 
+    /// Changes settings of the node in `etc/system/local`, each with its stanza, which may be `default`. The caller has
+    /// checked that this is permitted.
+    pub fn set_node_settings(
+        &self,
+        conf: &str,
+        settings: &[(&'static str, (String, String))],
+    ) -> Result<(), ObjectError> {
+        let _alone = self.files.change()?;
+        check_conf(conf)?;
+        settings.iter().try_for_each(|(_, (key, value))| check_setting(key, value))?;
+        let change = |text: &str| {
+            let set = |text: String, (stanza, setting): &(&str, (String, String))| {
+                with_settings(&text, stanza, std::slice::from_ref(setting))
+            };
+            settings.iter().fold(text.to_owned(), set)
+        };
+        self.rewrite(&Place::System, &local_path(conf), change)
+    }
+
     /// Creates an empty conf file, if there is none.
     pub fn create_conf(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;

@@ -1,7 +1,9 @@
-//! server.conf: the server's name, TLS of its management port, the number of pipeline sets, and the free space to keep.
+//! server.conf: the server's name, TLS of its management port, the lifetime of sessions, the number of pipeline sets, and
+//! the free space to keep.
 
 use crate::layers::Layers;
 use crate::settings::catalog::{CATALOG, CATALOG_ROWS};
+use crate::settings::index_rules::parse_age;
 use crate::settings::network_input::SslSettings;
 use crate::settings::volumes::CACHE_ROWS;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
@@ -24,21 +26,13 @@ pub static SERVER: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(CATALOG), rows: CATALOG_ROWS },
     ],
     unsupported: &["sslPassword"],
-    unused: &[
-        "pass4SymmKey",
-        "sessionTimeout",
-        "guid",
-        "site",
-        "trustedIP",
-        "sslVersions",
-        "cipherSuite",
-        "ecdhCurves",
-    ],
+    unused: &["pass4SymmKey", "guid", "site", "trustedIP", "sslVersions", "cipherSuite", "ecdhCurves"],
 };
 
 const ROWS: &[Row] = &[
     row("serverName", Kind::Text, "", "", "name in splunk_server; empty: the machine's name"),
     row(PIPELINES, Kind::Integer { min: 1, max: PIPELINES_MAX }, "1", "", "pipeline sets that read files in parallel"),
+    row(SESSION_TIMEOUT, Kind::Age, "1h", "", "time without a request after which a session ends; at least 1m"),
 ];
 
 const DISK_ROWS: &[Row] = &[row(
@@ -72,6 +66,10 @@ const SSL_ROWS: &[Row] = &[
 const PIPELINES: &str = "parallelIngestionPipelines";
 /// Maximum pipeline sets: each has a reader, queues and hot slabs.
 const PIPELINES_MAX: i64 = 16;
+/// Name of the setting for the lifetime of unused sessions.
+const SESSION_TIMEOUT: &str = "sessionTimeout";
+/// Shortest lifetime of unused sessions in seconds. With a shorter one, nobody could log in to change it.
+const SESSION_TIMEOUT_S_MIN: u64 = 60;
 
 /// The settings of server.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +80,10 @@ pub struct ServerSettings {
     pub parallel_ingestion_pipelines: usize,
     /// `[diskUsage] minFreeSpace`, in bytes.
     pub free_bytes_min: u64,
+    /// `[general] sessionTimeout` as written.
+    pub session_timeout: String,
+    /// The same in seconds.
+    pub session_timeout_s: u64,
     /// `[sslConfig]`; `None` if the management port does not use TLS.
     pub tls: Option<SslSettings>,
 }
@@ -101,6 +103,8 @@ impl ServerSettings {
             server_name: values.optional("serverName"),
             parallel_ingestion_pipelines: values.size(PIPELINES),
             free_bytes_min: disk.count("minFreeSpace").saturating_mul(1 << 20),
+            session_timeout: values.owned(SESSION_TIMEOUT),
+            session_timeout_s: values.read(SESSION_TIMEOUT, parse_age).unwrap_or(0).max(SESSION_TIMEOUT_S_MIN),
             tls,
         }
     }
@@ -134,6 +138,16 @@ mod tests {
     fn minimum_free_space_is_read() {
         let free = |text: &str| ServerSettings::new(&Layers::new([local("server", text)])).free_bytes_min;
         assert_eq!((free(""), free("[diskUsage]\nminFreeSpace = 5000\n")), (256 << 20, 5_000 << 20));
+    }
+
+    #[test]
+    fn sessions_last_as_long_as_configured() {
+        let seconds = |text: &str| {
+            let layers = Layers::new([local("server", &format!("[general]\nsessionTimeout = {text}\n"))]);
+            ServerSettings::new(&layers).session_timeout_s
+        };
+        assert_eq!([seconds(""), seconds("42h"), seconds("90"), seconds("never")], [3_600, 151_200, 90, 3_600]);
+        assert_eq!(seconds("0"), 60);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The kinds of modular inputs that apps provide, as described by the apps' programs.
 //!
 //! A program that has answered (`--scheme`) is queried again only when its file has changed. If the program does not
-//! answer, its kind is listed without settings.
+//! answer, the settings of its kind are those that the app's `README/inputs.conf.spec` declares.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use quarry_apps::folders::enabled_apps;
 use quarry_stdx::{Fault, log};
 
 use super::input_context::StopSignal;
-use super::modular_input::declared_schemes;
+use super::modular_input::{declared_arguments, declared_schemes};
 use super::scheme::{Scheme, SchemeArgument, query};
 use super::scripts::environment;
 use crate::files;
@@ -44,7 +44,8 @@ pub struct ModularInputKind {
 pub struct ModularInputKinds {
     /// Absolute path of the data directory.
     home: PathBuf,
-    cache: Mutex<BTreeMap<PathBuf, (SystemTime, Scheme)>>,
+    /// The schemes by program, with the time of the program's last change; `None` for one that did not answer.
+    cache: Mutex<BTreeMap<PathBuf, (SystemTime, Option<Scheme>)>>,
 }
 
 impl ModularInputKinds {
@@ -69,20 +70,20 @@ impl ModularInputKinds {
 
     /// Looks up or queries one kind; `None` if the scheme has no program.
     fn kind(&self, scheme: String) -> Option<ModularInputKind> {
-        let (file, app) = files::scheme_program(&self.home, &scheme)?;
-        let app = app.file_name()?.to_string_lossy().into_owned();
-        let Scheme { title, description, is_xml, is_single, arguments } = match self.scheme_of(&file) {
-            Ok(found) => found,
-            Err(fault) => {
-                log::warning(format!("{}: {fault}", file.display()));
-                Scheme::default()
-            }
-        };
+        let (file, folder) = files::scheme_program(&self.home, &scheme)?;
+        let app = folder.file_name()?.to_string_lossy().into_owned();
+        let described = self.scheme_of(&file).unwrap_or_else(|fault| {
+            log::warning(format!("{}: {fault}", file.display()));
+            None
+        });
+        let undescribed = || Scheme { arguments: declared_arguments(&folder, &scheme), ..Scheme::default() };
+        let Scheme { title, description, is_xml, is_single, arguments } = described.unwrap_or_else(undescribed);
         let title = if title.is_empty() { scheme.clone() } else { title };
         Some(ModularInputKind { scheme, app, title, description, is_xml, is_single, arguments })
     }
 
-    fn scheme_of(&self, file: &Path) -> Result<Scheme, Fault> {
+    /// The answer of a program; `None` if it did not answer since its last change.
+    fn scheme_of(&self, file: &Path) -> Result<Option<Scheme>, Fault> {
         let failed = |error| Fault::io(file.display(), error);
         let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;
         // The lock is held while the program runs, so that several requests do not start the same program.
@@ -91,9 +92,9 @@ impl ModularInputKinds {
             return Ok(scheme.clone());
         }
         let program = files::program(&self.home, file, Vec::new(), false)?;
-        let scheme = query(&program, &environment(&self.home), &StopSignal::default())?;
-        known.insert(file.to_owned(), (modified, scheme.clone()));
-        Ok(scheme)
+        let answer = query(&program, &environment(&self.home), &StopSignal::default());
+        known.insert(file.to_owned(), (modified, answer.as_ref().ok().cloned()));
+        answer.map(Some)
     }
 }
 
@@ -132,5 +133,34 @@ mod tests {
         assert_eq!((kind.arguments[0].name.as_str(), kind.arguments[0].title.as_str()), ("city", "C"));
         write("Two", 2_000);
         assert_eq!(kinds.list()[0].title, "Two");
+    }
+
+    #[test]
+    fn a_program_without_a_scheme_has_the_declared_settings() {
+        let place = tempfile::tempdir().unwrap();
+        let app = place.path().join("etc/apps/old");
+        std::fs::create_dir_all(app.join("bin")).unwrap();
+        std::fs::create_dir_all(app.join("README")).unwrap();
+        let spec = "# notes\n[other://<name>]\nx = <value>\n[old://<name>]\n* A kind.\nfield1 = <string>\n* The first.\n\
+                    * Required.\n\n#field0 = <string>\nfield2=<integer>\n";
+        std::fs::write(app.join("README/inputs.conf.spec"), spec).unwrap();
+        let path = app.join("bin/old.sh");
+        std::fs::write(&path, format!("#!/bin/sh\necho asked >> {}/asked\n", place.path().display())).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let kinds = ModularInputKinds::of_data_dir(place.path());
+        for _ in 0..2 {
+            let [kind] = kinds.list().try_into().unwrap();
+            let arguments = kind
+                .arguments
+                .iter()
+                .map(|argument| (argument.name.as_str(), argument.description.as_str(), argument.is_required));
+            assert_eq!(
+                arguments.collect::<Vec<_>>(),
+                [("field1", "The first. Required.", false), ("field2", "", false)]
+            );
+            assert_eq!((kind.title.as_str(), kind.is_xml), ("old", false));
+        }
+        let asked = std::fs::read_to_string(place.path().join("asked")).unwrap();
+        assert_eq!(asked.lines().count(), 1, "a program that does not answer is not asked again");
     }
 }

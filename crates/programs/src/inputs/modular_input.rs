@@ -17,13 +17,15 @@ use quarry_stdx::{Fault, log};
 use super::input_context::{Shared, Stores, check, metadata};
 use super::run::{NewReader, Task};
 use super::schedule::Schedule;
-use super::scheme::{self, RunEnvironment, Scheme};
+use super::scheme::{self, RunEnvironment, Scheme, SchemeArgument};
 use super::scripts;
 use crate::files;
 use crate::group::Program;
 
 /// Folder in which programs keep their checkpoints, relative to the data directory.
 const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
+/// Maximum settings of a scheme that are read from an app's file.
+const ARGUMENTS_MAX: usize = 200;
 /// File in which an app declares the settings of its inputs.
 const SPEC: &str = "README/inputs.conf.spec";
 
@@ -91,6 +93,31 @@ pub(super) fn declared_schemes(app: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(app.join(SPEC)).unwrap_or_default();
     let scheme = |line: &str| Some(line.trim().strip_prefix('[')?.split_once("://")?.0.to_owned());
     text.lines().filter_map(scheme).filter(|scheme| !scheme.is_empty()).collect()
+}
+
+/// Settings of a scheme's stanzas as an app's file declares them: lines `NAME = TYPE`, each explained by the lines
+/// after it that begin with a star. Splunk's own files name no types, so every value is a text that may be absent.
+pub(super) fn declared_arguments(app: &Path, scheme: &str) -> Vec<SchemeArgument> {
+    let text = std::fs::read_to_string(app.join(SPEC)).unwrap_or_default();
+    let (mut is_of_it, mut arguments) = (false, Vec::<SchemeArgument>::new());
+    for line in text.lines().map(str::trim) {
+        if let Some(stanza) = line.strip_prefix('[') {
+            is_of_it = stanza.split_once("://").is_some_and(|(known, _)| known == scheme);
+        } else if !is_of_it || line.starts_with('#') {
+            continue;
+        } else if let Some(explanation) = line.strip_prefix('*') {
+            if let Some(argument) = arguments.last_mut() {
+                let blank = if argument.description.is_empty() { "" } else { " " };
+                argument.description.push_str(&format!("{blank}{}", explanation.trim()));
+            }
+        } else if let Some((name, _)) = line.split_once('=') {
+            let name = name.trim().to_owned();
+            if arguments.len() < ARGUMENTS_MAX && !name.is_empty() {
+                arguments.push(SchemeArgument { is_required: false, ..SchemeArgument::named(name) });
+            }
+        }
+    }
+    arguments
 }
 
 impl ModularProgram {

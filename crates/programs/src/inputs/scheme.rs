@@ -54,7 +54,7 @@ pub struct SchemeArgument {
 
 impl SchemeArgument {
     /// Creates an argument with Splunk's defaults, which require it in a new stanza.
-    fn named(name: String) -> SchemeArgument {
+    pub(super) fn named(name: String) -> SchemeArgument {
         SchemeArgument { name, data_type: "string".to_owned(), is_required: true, ..SchemeArgument::default() }
     }
 }

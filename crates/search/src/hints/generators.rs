@@ -318,6 +318,7 @@ mod tests {
             offset_s: 0,
             has_range: false,
             is_watched: false,
+            is_filtered: false,
         };
         let row = |name: &str, value: &str| HintRow::from([(name.to_owned(), value.to_owned())]);
         let mut ask = |search: &str| {

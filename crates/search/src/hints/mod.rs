@@ -18,9 +18,11 @@ mod time_range;
 mod unmet_conditions;
 mod unseen_fields;
 
+use std::collections::BTreeMap;
+
 use quarry_spl::Diagnostic;
 use quarry_spl::analyse::{ReadField, named_fields, negated_fields, required_values};
-use quarry_spl::ast::{Span, Stage};
+use quarry_spl::ast::{SearchPattern, Span, Stage};
 
 use self::probe::{BoundedProbes, DynProbes};
 
@@ -31,6 +33,9 @@ pub use self::probe::{HintRow, Probes};
 
 /// Maximum number of small searches for the hints of one search.
 const PROBES_MAX: usize = 40;
+/// The note on an answer that the roles of its user may have emptied. The small searches see only events that the
+/// filter lets pass, so other notes could be wrong.
+const FILTERED: &str = "your roles restrict searches to some events (srchFilter), so other events are not found";
 /// Maximum number of notes on a search.
 const NOTES_MAX: usize = 8;
 
@@ -87,7 +92,7 @@ fn missing_data_notes(
     if !wrong.is_empty() || is_done {
         return wrong;
     }
-    let bare = indexes::empty_index_notes(&asked_indexes, &counts);
+    let bare = notes_without_rows(found, &asked_indexes, &counts);
     if found.rows == 0 && !bare.is_empty() {
         return bare;
     }
@@ -123,6 +128,18 @@ fn missing_data_notes(
         notes.extend(unmet_conditions::unmet_conditions_note(found, commands, &scope, ask));
     }
     notes
+}
+
+/// Notes that explain an answer without rows by the roles of the user or by empty indexes.
+fn notes_without_rows(
+    found: &SearchOutcome<'_>,
+    asked: &[&SearchPattern],
+    counts: &BTreeMap<String, u64>,
+) -> Vec<Diagnostic> {
+    match found.is_filtered {
+        true => vec![Diagnostic::warning(FILTERED, NO_SPAN)],
+        false => indexes::empty_index_notes(asked, counts),
+    }
 }
 
 /// The fields that the answer does not prove to exist. A misspelt field in a negated condition does not remove any

@@ -32,6 +32,8 @@ pub struct SearchOutcome<'a> {
     pub offset_s: i32,
     /// Whether a person waits for the answer, which makes small searches worthwhile even for a complete answer.
     pub is_watched: bool,
+    /// Whether the roles of the user restrict the events of searches (`srchFilter`).
+    pub is_filtered: bool,
 }
 
 impl SearchOutcome<'_> {

@@ -42,6 +42,7 @@ fn hint_texts(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
             offset_s: 0,
             has_range: false,
             is_watched: true,
+            is_filtered: false,
         },
         &mut ask,
     )
@@ -285,6 +286,7 @@ fn empty_ranges_and_fields_of_other_sourcetypes_are_reported() {
                 offset_s: 0,
                 has_range,
                 is_watched: true,
+                is_filtered: false,
             },
             &mut ask,
         );
@@ -312,6 +314,7 @@ fn events_in_another_index_are_pointed_at() {
             offset_s: 0,
             has_range: false,
             is_watched: true,
+            is_filtered: false,
         },
         &mut ask,
     );
@@ -326,11 +329,15 @@ fn events_in_another_index_are_pointed_at() {
         offset_s: 0,
         has_range: true,
         is_watched: true,
+        is_filtered: false,
     };
     assert!(hints(&all, &mut ask).is_empty());
     by_default.set("9");
     let of_role = SearchOutcome { text, has_range: false, ..all };
     assert!(hints(&of_role, &mut ask).iter().all(|note| !note.message.contains("names no index")));
+    let of_filter = SearchOutcome { text: "index=web error", is_filtered: true, ..all };
+    let notes = hints(&of_filter, &mut ask);
+    assert_eq!(notes.iter().map(|note| note.message.as_str()).collect::<Vec<_>>(), [FILTERED]);
 }
 
 #[test]
@@ -346,6 +353,7 @@ fn complete_answers_need_no_probes() {
         offset_s: 0,
         has_range: false,
         is_watched: false,
+        is_filtered: false,
     };
     let mut asked = Vec::new();
     hints(&found, &mut |search: &str| {
@@ -391,6 +399,7 @@ fn a_list_of_thousands_of_values_costs_few_searches_and_few_notes() {
             offset_s: 0,
             has_range: false,
             is_watched: true,
+            is_filtered: false,
         };
         let notes = hints(&found, &mut ask);
         assert!(notes.len() <= NOTES_MAX, "{} notes on {}", notes.len(), &text[..40]);

@@ -79,6 +79,8 @@ pub struct JobStatus {
     pub failure: Option<String>,
     /// Messages for the user; before the job has ended, only those of the job itself and not those of its search.
     pub messages: Vec<String>,
+    /// The reason for which the job waits for a search slot, if it does.
+    pub waiting: Option<String>,
     /// Hints on why the search probably found nothing; empty before the job has ended.
     pub hints: Vec<String>,
     /// Progress from 0 to 1.
@@ -89,14 +91,16 @@ pub struct JobStatus {
     pub is_events: bool,
     /// Whether rows beyond the limit were dropped.
     pub is_truncated: bool,
-    /// Whether the job was finalised.
+    /// Whether the job is paused, or was asked to pause after its end.
+    pub is_paused: bool,
+    /// Whether the job was finalised, also after its end.
     pub is_finalized: bool,
     /// Whether rows are missing because they were dropped beyond the limit or because events were not read.
     pub is_partial: bool,
     /// Whether the user saved the job.
     pub is_saved: bool,
-    /// Whether the user wants previews.
-    pub shows_previews: bool,
+    /// Whether a request has asked for previews.
+    pub asks_previews: bool,
     /// Time of the job's start, or of the last request that changed its lifetime.
     pub updated_ns: TimeNs,
     /// Number of previews made.
@@ -130,6 +134,8 @@ pub(super) struct MutableState {
     messages: Vec<String>,
     /// Messages of the job, in addition to those of its search.
     notes: Vec<String>,
+    /// The reason for which the job waits for a search slot.
+    waiting: Option<String>,
     hints: Vec<String>,
     pub(super) rows: JobRows,
     pub(super) timeline: Timeline,
@@ -139,6 +145,12 @@ pub(super) struct MutableState {
     is_unread: bool,
     is_saved: bool,
     shows_previews: bool,
+    /// Whether a request has asked for previews.
+    asks_previews: bool,
+    /// Whether the job was paused or finalised after its end, which changes only what is shown: clients wait until the
+    /// flag is set, and a short search may have ended before their request.
+    is_paused_late: bool,
+    is_finalized_late: bool,
     /// Time in seconds of the last request that changed the job's lifetime.
     touched_s: Option<i64>,
     pub(super) is_removed: bool,
@@ -218,6 +230,9 @@ impl StartedJob {
             job_store: kept,
             clock,
         };
+        if job.record.previews == Some(false) {
+            job.set_previews_shown(false);
+        }
         StartedJob { job: Arc::new(job), running, rounds, watch }
     }
 
@@ -345,6 +360,7 @@ impl MutableState {
             failure: None,
             messages: Vec::new(),
             notes: Vec::new(),
+            waiting: None,
             hints: Vec::new(),
             rows,
             timeline: Timeline::new(record.status_buckets),
@@ -353,6 +369,9 @@ impl MutableState {
             is_unread: false,
             is_saved: false,
             shows_previews: true,
+            asks_previews: record.previews.unwrap_or(record.is_real_time),
+            is_paused_late: false,
+            is_finalized_late: false,
             touched_s: None,
             is_removed: false,
             priority: record.priority,
@@ -550,15 +569,17 @@ impl SearchJob {
                 true => changing.messages.clone(),
                 false => changing.notes.clone(),
             },
+            waiting: changing.waiting.clone().filter(|_| changing.state == JobState::Queued),
             hints: if changing.state.is_over() { changing.hints.clone() } else { Vec::new() },
             done: done.min(1.0),
             rows: changing.rows.len(),
             is_events: self.is_events,
             is_truncated: changing.is_truncated,
-            is_finalized: changing.is_finalized,
+            is_paused: changing.state == JobState::Paused || changing.is_paused_late,
+            is_finalized: changing.is_finalized || changing.is_finalized_late,
             is_partial: changing.is_truncated || changing.is_unread,
             is_saved: changing.is_saved,
-            shows_previews: changing.shows_previews,
+            asks_previews: changing.asks_previews,
             updated_ns: changing.touched_s.map_or(self.record.began_ns(), |touched| touched * NS_PER_SEC),
             previews: self.previews.as_ref().map_or(changing.rounds, |previews| previews.made_count()),
             rows_shown: match &self.previews {
@@ -634,6 +655,7 @@ impl SearchJob {
     fn mark_started(&self) {
         let mut changing = self.lock();
         changing.started_ns = Some(self.clock.elapsed_ns());
+        changing.waiting = None;
         if let Some(previews) = &self.previews {
             previews.enable(&self.clock);
         }
@@ -743,9 +765,15 @@ impl SearchJob {
         self.lock().slot.take()
     }
 
+    /// Records the reason for which the job waits for a search slot.
+    pub fn set_waiting(&self, why: String) {
+        self.lock().waiting = Some(why);
+    }
+
     /// Pauses the search and releases its slot.
     pub(super) fn pause(&self) {
         let mut changing = self.lock();
+        changing.is_paused_late = changing.state.is_over();
         let Some(stopper) = &self.stopper else { return };
         if matches!(changing.state, JobState::Running | JobState::Queued) {
             stopper.pause();
@@ -758,6 +786,7 @@ impl SearchJob {
     /// started and is paused: it needs a slot to resume.
     pub fn resume_unless_begun(&self) -> bool {
         let mut changing = self.lock();
+        changing.is_paused_late = false;
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return false };
         if changing.started_ns.is_none() {
             changing.state = JobState::Queued;
@@ -788,6 +817,7 @@ impl SearchJob {
     /// Ends the search with the rows found so far.
     pub fn finalize(&self) {
         let mut changing = self.lock();
+        changing.is_finalized_late = changing.state.is_over();
         let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
         stopper.finish_early();
         changing.is_finalized = true;
@@ -852,7 +882,11 @@ impl SearchJob {
 
     /// Sets whether rows are shown before the search ends.
     pub fn set_previews_shown(&self, shows: bool) {
-        self.lock().shows_previews = shows;
+        {
+            let mut changing = self.lock();
+            changing.shows_previews = shows;
+            changing.asks_previews = shows;
+        }
         if let Some(previews) = &self.previews {
             previews.set_active(shows);
         }

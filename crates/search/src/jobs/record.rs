@@ -38,6 +38,8 @@ pub struct JobOptions {
     pub notes: Vec<String>,
     /// Whether hints are created if the search finds nothing.
     pub has_hints: bool,
+    /// Whether the request asks for previews or declines them; by default they are made when they are read.
+    pub previews: Option<bool>,
 }
 
 /// Splunk's search modes, which decide the fields of events and whether the events behind a report are available.
@@ -88,6 +90,8 @@ pub struct JobRecord {
     pub(crate) sample_ratio: u32,
     #[serde(default)]
     pub(crate) is_real_time: bool,
+    #[serde(default)]
+    pub(crate) previews: Option<bool>,
 }
 
 impl JobOptions {
@@ -111,6 +115,7 @@ impl JobOptions {
             level: self.level,
             sample_ratio: params.shape.sample,
             is_real_time: self.real_time.is_some(),
+            previews: self.previews,
         }
     }
 }

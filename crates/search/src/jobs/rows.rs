@@ -258,9 +258,7 @@ impl RowsView {
 
     /// The same rows with only these columns, in this order; missing columns are dropped.
     pub fn with_fields(mut self, wanted: &[String]) -> RowsView {
-        if !wanted.is_empty() {
-            self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
-        }
+        self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
         self
     }
 

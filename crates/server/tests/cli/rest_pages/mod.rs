@@ -36,15 +36,19 @@ struct World {
     _server: Server,
 }
 
-/// An app with a kind of inputs of its own.
+/// An app with two kinds of inputs of its own: one whose program describes it, and one that only a file declares.
 fn with_modular_input(place: &Place) {
     for folder in ["bin", "README"] {
         std::fs::create_dir_all(place.path(&format!("data/etc/apps/weather_app/{folder}"))).unwrap();
     }
-    place.write("data/etc/apps/weather_app/README/inputs.conf.spec", "[weather://<name>]\ncity = <string>\n");
+    place.write(
+        "data/etc/apps/weather_app/README/inputs.conf.spec",
+        "[weather://<name>]\ncity = <string>\n[sky://<name>]\nregion = <string>\n* Where to look.\n",
+    );
+    let silent = place.write("data/etc/apps/weather_app/bin/sky.sh", "#!/bin/sh\n");
     let scheme = "<scheme><title>Weather</title><endpoint><args><arg name='city'/></args></endpoint></scheme>";
     let program = place.write("data/etc/apps/weather_app/bin/weather.sh", format!("#!/bin/sh\necho \"{scheme}\"\n"));
-    assert!(Command::new("chmod").args(["+x", &program]).status().unwrap().success());
+    assert!(Command::new("chmod").args(["+x", &program, &silent]).status().unwrap().success());
 }
 
 struct Answer {
