@@ -7,24 +7,25 @@
 //! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, TryLockError};
 
-use flate2::read::MultiGzDecoder;
+use quarry_conf::edit::with_settings;
+use quarry_stdx::private_file;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::app_archives::{ArchiveError, MemberKind, check_headers, copy_content, end, member_of, open};
 use crate::app_packages::{APP_BYTES_MAX, DEPTH_MAX, ENTRIES_MAX};
-use crate::local_apps::{LocalApp, check_new_name};
+use crate::local_apps::{LocalApp, MemberSetting, check_new_name, member_settings};
 use crate::objects::{ObjectError, Objects};
-use crate::tar_reader::{TarError, TarKind, TarReader};
 
 /// Folder below `etc/apps` in which an archive is unpacked. It has one more level, so that nodes that share files do
 /// not take it for an app.
 const UNFINISHED: &str = ".installing/app";
-/// The first bytes of a gzip file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The file with the attributes of an app that were set on the node.
+const LOCAL_SETTINGS: &str = "local/app.conf";
 /// Prefix of files in which macOS stores attributes of other files.
 const APPLE_ATTRIBUTES: &str = "._";
 /// An app's settings may contain keys, so only the node's account may read its files.
@@ -44,6 +45,8 @@ pub struct AppInstall {
     pub name: Option<String>,
     /// Whether an app of this name is replaced.
     pub is_update: bool,
+    /// Attributes of the app, which replace those of the archive.
+    pub members: Vec<(String, String)>,
 }
 
 /// An app that was installed.
@@ -66,6 +69,8 @@ impl Objects {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Ok(installing) => installing,
         };
+        // Everything that can be refused is refused before the app gets its place.
+        let settings = member_settings(&install.members)?;
         let unfinished = Unfinished::new(&self.apps_folder())?;
         let named = unpack(&install.archive, &unfinished.app)?;
         let name = install.name.clone().unwrap_or(named);
@@ -74,20 +79,41 @@ impl Objects {
         let is_new = {
             let _change = self.files().change()?;
             let is_new = !folder.exists();
+            if !is_new && !install.is_update {
+                return Err(ObjectError::Exists(name));
+            }
+            if !is_new {
+                copy_local_changes(&folder, &unfinished.app).map_err(|error| failed(&folder, &error))?;
+            }
+            write_settings(&unfinished.app, &settings)?;
             if is_new {
                 fs::rename(&unfinished.app, &folder).map_err(|error| failed(&folder, &error))?;
-            } else if install.is_update {
-                copy_local_changes(&folder, &unfinished.app).map_err(|error| failed(&folder, &error))?;
+            } else {
                 renameat_with(CWD, &unfinished.app, CWD, &folder, RenameFlags::EXCHANGE)
                     .map_err(|error| failed(&folder, &error.into()))?;
-            } else {
-                return Err(ObjectError::Exists(name));
             }
             sync_folder(&self.apps_folder()).map_err(|error| failed(&folder, &error))?;
             is_new
         };
         Ok(InstalledApp { app: self.app(&name)?, is_new })
     }
+}
+
+/// Writes settings into `local/app.conf` of an app that has no place yet. The file is replaced, because it may be the
+/// one of the app's old version.
+fn write_settings(app: &Path, settings: &[MemberSetting]) -> Result<(), ObjectError> {
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let path = app.join(LOCAL_SETTINGS);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(&path, &error)),
+    };
+    let set =
+        |text: String, (stanza, setting): &MemberSetting| with_settings(&text, stanza, std::slice::from_ref(setting));
+    Ok(private_file::write(&path, &settings.iter().fold(text, set))?)
 }
 
 fn failed(path: &Path, error: &io::Error) -> ObjectError {
@@ -136,18 +162,19 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
         Ok(_) => return Err(invalid("it is not a file")),
         Err(error) => return Err(invalid(&error.to_string())),
     }
-    let refused = |error: TarError| match error {
-        TarError::Read(error) => invalid(&error.to_string()),
-        TarError::Damaged(reason) => invalid(&reason),
+    let refused = |error: ArchiveError| match error {
+        ArchiveError::Open(error) => invalid(&error.to_string()),
+        ArchiveError::Damaged(reason) => invalid(&reason),
     };
-    let mut tar = TarReader::new(open_decompressed(archive).map_err(|error| invalid(&error.to_string()))?);
-    let (mut app, mut entries, mut bytes) = (None::<String>, 0, 0u64);
-    while let Some(member) = tar.next().map_err(refused)? {
-        (entries, bytes) = (entries + 1, bytes.saturating_add(member.bytes));
-        if entries > ENTRIES_MAX || bytes > APP_BYTES_MAX {
-            let most = APP_BYTES_MAX >> 20;
-            return Err(invalid(&format!("it has more than {ENTRIES_MAX} files or {most} MB, the maximum of an app")));
-        }
+    if !check_headers(archive, ENTRIES_MAX, APP_BYTES_MAX).map_err(refused)? {
+        let most = APP_BYTES_MAX >> 20;
+        return Err(invalid(&format!("it has more than {ENTRIES_MAX} files or {most} MB, the maximum of an app")));
+    }
+    let mut tar = open(archive).map_err(refused)?;
+    let mut app = None::<String>;
+    for entry in tar.entries().map_err(|error| refused(error.into()))? {
+        let mut entry = entry.map_err(|error| refused(error.into()))?;
+        let Some(member) = member_of(&entry).map_err(refused)? else { continue };
         let parts = checked_components(&member.name).map_err(refused)?;
         let Some((first, inside)) = parts.split_first() else { continue };
         if parts.iter().any(|part| part.starts_with(APPLE_ATTRIBUTES)) {
@@ -158,38 +185,30 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
         }
         let path = inside.iter().fold(into.to_owned(), |path, part| path.join(part));
         match member.kind {
-            TarKind::Folder => fs::create_dir_all(&path).map_err(|error| failed(&path, &error))?,
-            TarKind::File if inside.is_empty() => return Err(invalid(&format!("{first} is not a folder"))),
-            TarKind::File => {
+            MemberKind::Folder => fs::create_dir_all(&path).map_err(|error| failed(&path, &error))?,
+            MemberKind::File if inside.is_empty() => return Err(invalid(&format!("{first} is not a folder"))),
+            MemberKind::File => {
                 let mut file = create(&path, member.is_executable).map_err(|error| match error.kind() {
                     io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
                         invalid(&format!("it has {} more than once", member.name))
                     }
                     _ => failed(&path, &error),
                 })?;
-                tar.copy_content(&mut file).map_err(refused)?;
+                copy_content(&mut entry, &mut file).map_err(refused)?;
                 file.sync_all().map_err(|error| failed(&path, &error))?;
             }
-            TarKind::Link | TarKind::Other => {
+            MemberKind::Other => {
                 return Err(invalid(&format!("{} is a link or a device, which apps may not have", member.name)));
             }
         }
     }
+    end(tar).map_err(refused)?;
     app.ok_or_else(|| invalid("it is empty"))
 }
 
-/// The archive without its compression.
-fn open_decompressed(archive: &Path) -> io::Result<Box<dyn Read>> {
-    let mut file = File::open(archive)?;
-    let mut start = Vec::new();
-    file.by_ref().take(GZIP.len() as u64).read_to_end(&mut start)?;
-    let whole = BufReader::new(io::Cursor::new(start.clone()).chain(file));
-    Ok(if start == GZIP { Box::new(BufReader::new(MultiGzDecoder::new(whole))) } else { Box::new(whole) })
-}
-
 /// The names in an entry's path; fails for a path that is refused.
-fn checked_components(name: &str) -> Result<Vec<&str>, TarError> {
-    let refused = |reason: String| Err(TarError::Damaged(reason));
+fn checked_components(name: &str) -> Result<Vec<&str>, ArchiveError> {
+    let refused = |reason: String| Err(ArchiveError::Damaged(reason));
     let mut parts = Vec::new();
     for part in Path::new(name).components() {
         match part {
@@ -299,7 +318,12 @@ mod tests {
         }
 
         fn install(&self, archive: &Path, is_update: bool) -> Result<InstalledApp, ObjectError> {
-            self.objects.install_app(&AppInstall { archive: archive.to_owned(), name: None, is_update })
+            self.objects.install_app(&AppInstall {
+                archive: archive.to_owned(),
+                name: None,
+                is_update,
+                members: Vec::new(),
+            })
         }
 
         fn text(&self, file: &str) -> Option<String> {
@@ -324,7 +348,8 @@ mod tests {
             assert_eq!(world.text(&long).as_deref(), Some("deep"), "{options}");
             assert_eq!(world.apps(), ["shop"], "{options}");
             assert_eq!(world.install(&archive, false), Err(ObjectError::Exists("shop".to_owned())));
-            let other = AppInstall { archive, name: Some("other".to_owned()), is_update: false };
+            let name = Some("other".to_owned());
+            let other = AppInstall { archive, name, is_update: false, members: Vec::new() };
             assert_eq!(world.objects.install_app(&other).unwrap().app.name, "other");
         }
     }
@@ -359,6 +384,41 @@ mod tests {
             assert_eq!(world.text(&format!("shop/{file}")).as_deref(), text, "{file}");
         }
         assert_eq!(world.apps(), ["shop"]);
+    }
+
+    #[test]
+    fn oversized_attributes_and_incomplete_archives_are_refused() {
+        let world = World::new();
+        let archive = world.folder.path().join("archive");
+        let block = |kind: tar::EntryType, content: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_path("shop/x").unwrap();
+            header.set_entry_type(kind);
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            let mut bytes = header.as_bytes().to_vec();
+            bytes.extend_from_slice(content);
+            bytes.resize(bytes.len().next_multiple_of(512), 0);
+            bytes
+        };
+        let file = block(tar::EntryType::Regular, b"text");
+        let end = vec![0; 1_024];
+        let told = |parts: &[&[u8]]| {
+            fs::write(&archive, parts.concat()).unwrap();
+            world.install(&archive, true).map(|_| String::new()).unwrap_or_else(|error| error.to_string())
+        };
+        let long = block(tar::EntryType::GNULongName, &vec![b'n'; 70 << 10]);
+        assert!(told(&[&long, &file, &end]).contains("too long attributes"));
+        let many = block(tar::EntryType::GNULongLink, b"n").repeat(9);
+        assert!(told(&[&many, &file, &end]).contains("too many"));
+        assert!(told(&[&file]).contains("ends early"));
+        let sparse = block(tar::EntryType::Char, b"");
+        assert!(told(&[&sparse, &end]).contains("link or a device"));
+        assert_eq!(world.apps(), Vec::<String>::new());
+        let global = block(tar::EntryType::XGlobalHeader, b"20 comment=an archive\n");
+        assert_eq!(told(&[&global, &file, &end]), "");
+        assert_eq!(world.text("shop/x").as_deref(), Some("text"));
     }
 
     #[test]

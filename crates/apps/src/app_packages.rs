@@ -17,6 +17,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use quarry_conf::file_name::check_file_name;
 use quarry_stdx::random;
+use tar::EntryType;
 
 use crate::objects::{ObjectError, Objects};
 
@@ -38,10 +39,9 @@ pub(crate) const DEPTH_MAX: usize = 32;
 const PRIVATE_MODE: u32 = 0o600;
 /// Random bytes in the name of an unfinished package.
 const ID_BYTES: usize = 8;
-/// Size of a header, and of the blocks to which contents are padded.
-const BLOCK: usize = 512;
-/// Maximum bytes of a name in a header; a longer name is stored in an attribute record before the header.
-const NAME_BYTES_MAX: usize = 100;
+/// Modes of files and folders in a package.
+const FILE_MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
 
 /// A packed app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,14 +166,14 @@ fn list_entries(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
 fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<()> {
     // An app's settings may contain keys, and in the app itself only the node's account can read them.
     let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(path)?;
-    let mut out = GzEncoder::new(BufWriter::new(file), Compression::default());
-    write_header(&mut out, &format!("{app}/"), TarEntry::Folder, 0, 0)?;
+    let mut tar = tar::Builder::new(GzEncoder::new(BufWriter::new(file), Compression::default()));
+    append(&mut tar, &format!("{app}/"), EntryType::Directory, &[], 0)?;
     for entry in entries {
         let modified = entry.metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let seconds = modified.map_or(0, |time| time.as_secs());
         let name = format!("{app}/{}", entry.name);
         if entry.metadata.is_dir() {
-            write_header(&mut out, &format!("{name}/"), TarEntry::Folder, 0, seconds)?;
+            append(&mut tar, &format!("{name}/"), EntryType::Directory, &[], seconds)?;
             continue;
         }
         // A header states the size before the content, so a file that may grow or shrink must be read first.
@@ -183,71 +183,28 @@ fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        write_header(&mut out, &name, TarEntry::File, content.len(), seconds)?;
-        write_padded(&mut out, &content)?;
+        append(&mut tar, &name, EntryType::Regular, &content, seconds)?;
     }
-    // Two empty blocks end an archive.
-    out.write_all(&[0; 2 * BLOCK])?;
-    let file = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let file = tar.into_inner()?.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()
 }
 
-/// Kind of an entry in a tar archive (POSIX.1-2001, pax interchange format).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TarEntry {
-    File,
-    Folder,
-    /// Attributes of the next entry.
-    Attributes,
-}
-
-fn write_header(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, seconds: u64) -> io::Result<()> {
-    if name.len() > NAME_BYTES_MAX {
-        let record = attribute("path", name);
-        write_block(out, "long-name", TarEntry::Attributes, record.len(), seconds)?;
-        write_padded(out, record.as_bytes())?;
-    }
-    write_block(out, name, kind, bytes, seconds)
-}
-
-/// An attribute line, `LENGTH NAME=VALUE`; the length includes its own digits.
-fn attribute(name: &str, value: &str) -> String {
-    let rest = format!(" {name}={value}\n");
-    let digits = (1..20).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap_or(1);
-    format!("{}{rest}", rest.len() + digits)
-}
-
-/// Writes one header. A long name is truncated, because the attributes before the header contain the whole name.
-fn write_block(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, seconds: u64) -> io::Result<()> {
-    let mut block = [0u8; BLOCK];
-    let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
-    put(0, &name.as_bytes()[..name.len().min(NAME_BYTES_MAX)]);
-    put(100, if kind == TarEntry::Folder { b"0000755\0" } else { b"0000644\0" });
-    put(108, b"0000000\0");
-    put(116, b"0000000\0");
-    put(124, format!("{bytes:011o}\0").as_bytes());
-    put(136, format!("{:011o}\0", seconds & 0o77_777_777_777).as_bytes());
-    put(
-        156,
-        match kind {
-            TarEntry::File => b"0",
-            TarEntry::Folder => b"5",
-            TarEntry::Attributes => b"x",
-        },
-    );
-    put(257, b"ustar\x0000");
-    // The checksum is computed over the header with blanks in the checksum's field.
-    put(148, b"        ");
-    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    out.write_all(&block)
-}
-
-/// Writes content, padded to whole blocks.
-fn write_padded(out: &mut impl Write, content: &[u8]) -> io::Result<()> {
-    out.write_all(content)?;
-    let rest = content.len().next_multiple_of(BLOCK) - content.len();
-    out.write_all(&[0; BLOCK][..rest])
+/// Appends an entry that names no user of this machine.
+fn append(
+    tar: &mut tar::Builder<impl Write>,
+    name: &str,
+    kind: EntryType,
+    content: &[u8],
+    seconds: u64,
+) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(if kind == EntryType::Directory { FOLDER_MODE } else { FILE_MODE });
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(content.len() as u64);
+    header.set_mtime(seconds);
+    tar.append_data(&mut header, name, content)
 }
 
 #[cfg(test)]
@@ -273,7 +230,7 @@ mod tests {
         let app = folder.path().join("etc/apps/shop");
         let deep = format!("default/{}", "a-long-name/".repeat(12));
         std::fs::create_dir_all(app.join(&deep)).unwrap();
-        let lines = "x".repeat(BLOCK + 1);
+        let lines = "x".repeat(513);
         for (name, text) in
             [("default/props.conf", "[a]\n"), (&format!("{deep}b.txt"), lines.as_str()), (SECRETS, "[s]\n"), ("e", "")]
         {
@@ -292,7 +249,7 @@ mod tests {
         for name in ["default/props.conf".to_owned(), format!("{deep}b.txt"), "e".to_owned()] {
             texts.insert(name.clone(), std::fs::read_to_string(packed.join(&name)).unwrap());
         }
-        assert_eq!(texts.values().map(String::len).collect::<Vec<_>>(), [BLOCK + 1, 4, 0]);
+        assert_eq!(texts.values().map(String::len).collect::<Vec<_>>(), [513, 4, 0]);
         assert!(packed.join("local/app.conf").is_file());
         for left_out in [SECRETS, ".hidden", "link"] {
             assert!(std::fs::symlink_metadata(packed.join(left_out)).is_err(), "{left_out}");

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod address_database;
+mod app_archives;
 pub mod app_installs;
 pub mod app_packages;
 mod collection_tables;
@@ -20,7 +21,6 @@ mod lookup_files;
 pub mod objects;
 pub mod run_file;
 mod secret;
-mod tar_reader;
 
 pub use address_database::AddressDatabase;
 pub use configuration::{

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use quarry_conf::edit::check_setting;
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{Conf, Permissions};
 
@@ -21,7 +22,7 @@ const BUILT_IN_APPS: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
 /// Maximum length of an app's name in bytes (Splunk's limit).
 const NAME_BYTES_MAX: usize = 100;
 /// Attributes of an app, with their stanza and setting.
-const MEMBERS: [(&str, &str, &str); 7] = [
+static MEMBERS: [(&str, &str, &str); 7] = [
     ("author", "launcher", "author"),
     ("configured", "install", "is_configured"),
     ("description", "launcher", "description"),
@@ -93,14 +94,8 @@ impl Objects {
         self.app(name)?;
         check_members(name, members)?;
         let scope = Scope::for_namespace(crate::objects::NOBODY, name)?;
-        for (member, value) in members {
-            let Some((_, stanza, key)) = MEMBERS.iter().find(|(known, ..)| known == member) else { continue };
-            let value = match (member.as_str(), is_yes(value)) {
-                ("disabled", true) => "disabled",
-                ("disabled", false) => "enabled",
-                _ => value.as_str(),
-            };
-            self.put(CONF, stanza, &[((*key).to_owned(), value.to_owned())], &scope, viewer)?;
+        for (stanza, setting) in member_settings(members)? {
+            self.put(CONF, stanza, &[setting], &scope, viewer)?;
         }
         self.app(name)
     }
@@ -165,17 +160,39 @@ pub(crate) fn check_new_name(name: &str) -> Result<(), ObjectError> {
     }
 }
 
+/// A setting of app.conf with its stanza.
+pub(crate) type MemberSetting = (&'static str, (String, String));
+
+/// The settings of app.conf for attributes of an app; fails for attributes and values that are refused.
+pub(crate) fn member_settings(members: &[(String, String)]) -> Result<Vec<MemberSetting>, ObjectError> {
+    let setting = |(member, value): &(String, String)| -> Result<MemberSetting, ObjectError> {
+        let (_, stanza, key) = find_member(member)?;
+        let value = match (member.as_str(), is_yes(value)) {
+            ("disabled", true) => "disabled",
+            ("disabled", false) => "enabled",
+            _ => value.as_str(),
+        };
+        check_setting(key, value)?;
+        Ok((*stanza, ((*key).to_owned(), value.to_owned())))
+    };
+    members.iter().map(setting).collect()
+}
+
 /// Refuses invalid attributes, and disabling an app that is part of the program.
 fn check_members(name: &str, members: &[(String, String)]) -> Result<(), ObjectError> {
     for (member, value) in members {
-        if !MEMBERS.iter().any(|(known, ..)| known == member) {
-            return Err(ObjectError::Invalid(format!("Argument \"{member}\" is not supported by this handler.")));
-        }
+        find_member(member)?;
         if member == "disabled" && is_yes(value) && BUILT_IN_APPS.contains(&name) {
             return Err(ObjectError::Invalid(format!("the app {name} is part of the program: it cannot be disabled")));
         }
     }
     Ok(())
+}
+
+/// The attribute of this name.
+fn find_member(member: &str) -> Result<&'static (&'static str, &'static str, &'static str), ObjectError> {
+    let found = MEMBERS.iter().find(|(known, ..)| *known == member);
+    found.ok_or_else(|| ObjectError::Invalid(format!("Argument \"{member}\" is not supported by this handler.")))
 }
 
 fn is_yes(value: &str) -> bool {

@@ -72,6 +72,7 @@ const OWNERS: Table<'_> = &[
     ("object_store", &["blob"]),
     ("rcgen", &["listen"]),
     ("maxminddb", &["apps"]),
+    ("tar", &["apps"]),
     ("getrandom", &["stdx"]),
     ("arrow", &["eval", "scan", "engine", "search", "testworld"]),
     ("clap", &["server"]),

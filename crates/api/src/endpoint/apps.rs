@@ -207,7 +207,8 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
     if is_set(&parameters, "filename")? {
         let archive = parameters.required("name")?.into();
         let name = parameters.get("explicit_appname").filter(|name| !name.is_empty()).map(str::to_owned);
-        let install = AppInstall { archive, name, is_update: is_set(&parameters, "update")? };
+        let (is_update, members) = (is_set(&parameters, "update")?, members_of(&parameters));
+        let install = AppInstall { archive, name, is_update, members };
         return install_app(&state, &caller, &parameters, install).await;
     }
     let (name, members) = (parameters.required("name")?.to_owned(), members_of(&parameters));
@@ -228,15 +229,7 @@ async fn install_app(
     parameters: &Parameters,
     install: AppInstall,
 ) -> Result<Response, ApiError> {
-    let members = members_of(parameters);
-    let make = move |objects: &Objects, viewer: &Permissions| {
-        let mut installed = objects.install_app(&install)?;
-        if !members.is_empty() {
-            installed.app = objects.edit_app(&installed.app.name, &members, viewer)?;
-        }
-        Ok(installed)
-    };
-    let installed = change(state, caller, CONF, make).await?;
+    let installed = change(state, caller, CONF, move |objects, _| objects.install_app(&install)).await?;
     Ok((StatusCode::CREATED, answer(&installed.app, caller, parameters)).into_response())
 }
 
