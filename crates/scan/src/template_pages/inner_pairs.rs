@@ -20,7 +20,7 @@ pub(super) struct InnerPair {
     name: Box<str>,
     /// The parts of all pieces, in the order of the text.
     parts: Box<[TemplatePart]>,
-    /// Where each piece ends in `parts`.
+    /// End of each piece in `parts`.
     ends: Box<[usize]>,
 }
 
