@@ -1,7 +1,8 @@
 //! User-defined patterns: regular expressions in PCRE syntax, LIKE patterns, `*` wildcards.
 //!
 //! A regular expression runs on the linear-time `regex` crate if it has the same meaning there; [`translate`] decides
-//! this, and rewrites constructs that differ. Look-around, back references, possessive quantifiers and the like run on
+//! this, and rewrites constructs that differ. Groups of expressions that match at the start of a text only are found by
+//! machine code of PCRE2, with the same result. Look-around, back references, possessive quantifiers and the like run on
 //! PCRE2 with a match limit; a match that exceeds it counts as no match.
 //!
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
@@ -9,6 +10,7 @@
 mod borders;
 mod like;
 mod literals;
+mod machine_code;
 mod one_pass;
 mod prefix_search;
 mod replacement;
@@ -21,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 use quarry_stdx::Fault;
 
 use crate::messages::{Loss, TEXT_BYTES_MAX, record_loss};
+use machine_code::{MachineCode, MachineCodeMatch, TEXTS_BEFORE};
 use one_pass::{OnePass, OnePassMatch};
 use prefix_search::PrefixSearch;
 
@@ -54,10 +57,14 @@ enum Engine {
 #[derive(Clone, Debug)]
 struct Linear {
     regex: regex::Regex,
+    /// The pattern as the user wrote it.
+    source: Arc<str>,
     /// A faster equivalent search, prepared when positions are first requested.
     prefixed: Arc<OnceLock<Option<PrefixSearch>>>,
     /// Finds matches that begin at a known position; prepared at the first request.
     one_pass: Arc<OnceLock<Option<OnePass>>>,
+    /// Finds the groups of matches at the start of a text; prepared after [`TEXTS_BEFORE`] texts.
+    machine_code: Arc<OnceLock<Option<MachineCode>>>,
 }
 
 impl Linear {
@@ -67,6 +74,27 @@ impl Linear {
 
     fn prefix_search(&self) -> Option<&PrefixSearch> {
         self.prefixed.get_or_init(|| PrefixSearch::new(self.regex.as_str())).as_ref()
+    }
+
+    fn new_machine_code(&self) -> Option<MachineCode> {
+        MachineCode::new(&self.source, self.regex.as_str(), self.regex.captures_len())
+    }
+
+    /// Searches the whole text by machine code; `None` if the engine must decide.
+    #[inline]
+    fn captures_by_machine_code(&self, text: &str, places: &mut LinearPositions) -> Option<bool> {
+        let code = match self.machine_code.get() {
+            Some(code) => code.as_ref()?,
+            None if places.texts < TEXTS_BEFORE => {
+                places.texts += 1;
+                return None;
+            }
+            None => self.machine_code.get_or_init(|| self.new_machine_code()).as_ref()?,
+        };
+        let found = places.machine_code.get_or_insert_with(|| code.new_match());
+        let is_match = code.captures(text, found)?;
+        places.found_by = SearchMethod::MachineCode;
+        Some(is_match)
     }
 }
 
@@ -85,6 +113,9 @@ struct LinearPositions {
     places: regex::CaptureLocations,
     prefixed: Option<OnePassMatch>,
     one_pass: Option<OnePassMatch>,
+    machine_code: Option<MachineCodeMatch>,
+    /// Number of texts searched while there is no machine code.
+    texts: u32,
     /// The method that found the last match; the positions are in its results.
     found_by: SearchMethod,
 }
@@ -95,6 +126,7 @@ enum SearchMethod {
     Engine,
     Prefix,
     OnePass,
+    MachineCode,
 }
 
 impl Captures {
@@ -107,6 +139,11 @@ impl Captures {
             })
             | MatchPositions::Linear(LinearPositions {
                 one_pass: Some(places), found_by: SearchMethod::OnePass, ..
+            }) => places.get(group),
+            MatchPositions::Linear(LinearPositions {
+                machine_code: Some(places),
+                found_by: SearchMethod::MachineCode,
+                ..
             }) => places.get(group),
             MatchPositions::Linear(LinearPositions { places, .. }) => places.get(group),
             MatchPositions::Backtracking(places) => places.get(group),
@@ -130,7 +167,13 @@ impl Regex {
         }
         if let Some(regex) = translate::translate(pattern).and_then(|pattern| compile_linear(&pattern)) {
             let names = regex.capture_names().map(|name| name.map(str::to_owned)).collect();
-            let engine = Engine::Linear(Linear { regex, prefixed: Arc::default(), one_pass: Arc::default() });
+            let engine = Engine::Linear(Linear {
+                regex,
+                source: pattern.into(),
+                prefixed: Arc::default(),
+                one_pass: Arc::default(),
+                machine_code: Arc::default(),
+            });
             return Ok(Regex { engine, names });
         }
         let mut builder = pcre2::bytes::RegexBuilder::new();
@@ -161,6 +204,8 @@ impl Regex {
                 places: linear.regex.capture_locations(),
                 prefixed: linear.prefix_search().map(PrefixSearch::new_match),
                 one_pass: None,
+                machine_code: None,
+                texts: 0,
                 found_by: SearchMethod::Engine,
             }),
             Engine::Backtracking(regex) => MatchPositions::Backtracking(regex.capture_locations()),
@@ -186,6 +231,11 @@ impl Regex {
                     && let Some(is_match) = prefixed.captures_at(text, start, found)
                 {
                     places.found_by = SearchMethod::Prefix;
+                    return is_match;
+                }
+                if start == 0
+                    && let Some(is_match) = linear.captures_by_machine_code(text, places)
+                {
                     return is_match;
                 }
                 places.found_by = SearchMethod::Engine;
