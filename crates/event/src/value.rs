@@ -190,6 +190,11 @@ fn write_plain(digits: &str, exponent: i32, out: &mut String) {
 /// Parses decimal integers, floats and exponents. Surrounding blanks, hexadecimal, `inf`, `nan` and overflow are
 /// rejected.
 pub fn parse_number(text: &str) -> Option<f64> {
+    match parse_short_number(text.as_bytes()) {
+        // An integer has no negative zero, a double does.
+        None | Some(Number::Int(0)) => {}
+        Some(number) => return Some(number.as_f64()),
+    }
     if !looks_numeric(text.as_bytes()) {
         return None;
     }

@@ -7,7 +7,8 @@
 //!
 //! Not here: folds ([`super::fold`]).
 
-use arrow::array::{Array, ArrayRef, Float64Array};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, Float64Array};
+use arrow::buffer::NullBuffer;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
@@ -75,6 +76,9 @@ impl NumberParts {
         let figure = NumberParts::without_scale(number);
         Some(match with_scale {
             false => figure,
+            true if text.len() <= SHORT_TEXT_BYTES && matches!(number, Number::Int(_)) => {
+                NumberParts { scale: 0, ..figure }
+            }
             true if text.len() <= SHORT_TEXT_BYTES && !text.contains(['e', 'E']) => {
                 let digits = text.rfind('.').map_or(0, |point| text.len() - point - 1);
                 NumberParts { scale: digits as u8, ..figure }
@@ -154,14 +158,28 @@ impl NumberColumn {
     fn from_parts(figures: impl Iterator<Item = Option<NumberParts>>, rows: usize) -> NumberColumn {
         let (mut values, mut rests, mut scales) =
             (Vec::with_capacity(rows), Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let mut valid = BooleanBufferBuilder::new(rows);
+        // The scale of the numbers so far, and whether all have it.
+        let (mut common, mut is_common) = (None, true);
+        let mut has_rests = false;
         for figure in figures {
-            let NumberParts { rest, scale, .. } = figure.unwrap_or_default();
-            values.push(figure.map(|figure| figure.value));
+            valid.append(figure.is_some());
+            if let Some(figure) = figure {
+                is_common &= *common.get_or_insert(figure.scale) == figure.scale;
+            }
+            let NumberParts { value, rest, scale } = figure.unwrap_or_default();
+            has_rests |= rest != 0;
+            values.push(value);
             rests.push(rest);
             scales.push(scale);
         }
-        let rests = rests.iter().any(|rest| *rest != 0).then_some(rests);
-        NumberColumn { values: values.into_iter().collect(), rests, scales: Scales::Each(scales) }
+        let nulls = Some(NullBuffer::new(valid.finish())).filter(|nulls| nulls.null_count() > 0);
+        let scales = match common.unwrap_or(0) {
+            // With nine decimal places, what the double lacks is added as well (`NumberParts::rest_as_double`).
+            scale if is_common && scale != TIME_SCALE => Scales::All(scale),
+            _ => Scales::Each(scales),
+        };
+        NumberColumn { values: Float64Array::new(values.into(), nulls), rests: has_rests.then_some(rests), scales }
     }
 }
 

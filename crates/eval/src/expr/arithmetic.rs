@@ -215,13 +215,15 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
     builder.finish()
 }
 
-/// The column for integer operands; `None` on overflow. A quotient need not be an integer.
+/// The column for integer operands; `None` on overflow or division by zero. A quotient need not be an integer.
 fn int_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
     let (a, b) = (a.as_int()?, b.as_int()?);
     match op {
         Arithmetic::Add => numeric::add(a.as_ref(), b.as_ref()).ok(),
         Arithmetic::Sub => numeric::sub(a.as_ref(), b.as_ref()).ok(),
         Arithmetic::Mul => numeric::mul(a.as_ref(), b.as_ref()).ok(),
-        Arithmetic::Div | Arithmetic::Rem => None,
+        // An error means that a divisor is 0 as well.
+        Arithmetic::Rem => numeric::rem(a.as_ref(), b.as_ref()).ok(),
+        Arithmetic::Div => None,
     }
 }

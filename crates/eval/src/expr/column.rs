@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBuilder};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::boolean;
 use arrow::datatypes::DataType;
 
@@ -90,11 +91,20 @@ pub(super) fn condition(node: &ExprNode, batch: &Batch<'_>) -> Result<BooleanArr
                 _ => truth_by_row(node, batch),
             }
         }
+        ExprNode::Call(function, args, _) if function.row.help.name == "isnum" => match args.as_slice() {
+            [subject] if is_columnar(subject, batch) => are_numbers(&ColumnReader::new(&evaluate(subject, batch)?)),
+            _ => truth_by_row(node, batch),
+        },
         ExprNode::Constant(Value::Bool(true)) => BooleanArray::from(vec![true; batch.len()]),
         ExprNode::Constant(Value::Bool(false)) => BooleanArray::from(vec![false; batch.len()]),
         ExprNode::Constant(_) => BooleanArray::new_null(batch.len()),
         node => truth_by_row(node, batch),
     })
+}
+
+/// `isnum` of every row; false where there is no value.
+fn are_numbers(reader: &ColumnReader) -> BooleanArray {
+    BooleanArray::from(BooleanBuffer::collect_bool(reader.len(), |row| reader.number(row).is_some()))
 }
 
 /// Whether the node is evaluated column-wise down to the fields.
@@ -214,18 +224,14 @@ fn case(arms: &[(ExprNode, ExprNode)], batch: &Batch<'_>) -> Result<ArrayRef, En
 }
 
 /// Whether the node is fast over integer columns, so that evaluating it once per distinct value would not pay. Division
-/// and remainder have no integer kernel.
+/// has no integer kernel.
 pub(super) fn is_numeric_by_column(node: &ExprNode) -> bool {
     match node {
         ExprNode::Slot(_) | ExprNode::Constant(_) => true,
         ExprNode::Not(a) | ExprNode::IsNull(a) | ExprNode::IsNotNull(a) | ExprNode::CompareLiteral(_, a, _) => {
             is_numeric_by_column(a)
         }
-        ExprNode::Arithmetic(op, a, b) => {
-            matches!(op, Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul)
-                && is_numeric_by_column(a)
-                && is_numeric_by_column(b)
-        }
+        ExprNode::Arithmetic(op, a, b) => *op != Arithmetic::Div && is_numeric_by_column(a) && is_numeric_by_column(b),
         ExprNode::Compare(_, a, b) | ExprNode::And(a, b) | ExprNode::Or(a, b) => {
             is_numeric_by_column(a) && is_numeric_by_column(b)
         }

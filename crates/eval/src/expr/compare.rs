@@ -63,7 +63,27 @@ pub fn order_values(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     if let (Some(a), Some(b)) = (a.exact_number(), b.exact_number()) {
         return Some(a.total_cmp(b));
     }
-    Some(a.text()?.as_bytes().cmp(b.text()?.as_bytes()))
+    match (a, b) {
+        (Value::Text(text), number) if let Some(order) = order_by_first_byte(text, number) => Some(order),
+        (number, Value::Text(text)) if let Some(order) = order_by_first_byte(text, number) => Some(order.reverse()),
+        _ => Some(a.text()?.as_bytes().cmp(b.text()?.as_bytes())),
+    }
+}
+
+/// Order of the bytes of a text and of a number's text, if the first byte decides: `None` if the number may be negative
+/// or the text begins with a digit. The text of the number is not written.
+fn order_by_first_byte(text: &str, number: &Value<'_>) -> Option<Ordering> {
+    let begins_with_digit = match number {
+        Value::Int(value) => *value >= 0,
+        Value::Float(value) => value.is_finite() && value.is_sign_positive(),
+        _ => false,
+    };
+    match text.as_bytes().first() {
+        _ if !begins_with_digit => None,
+        None => Some(Ordering::Less),
+        Some(b'0'..=b'9') => None,
+        Some(byte) => Some(byte.cmp(&b'0')),
+    }
 }
 
 /// A comparison constant, parsed once.

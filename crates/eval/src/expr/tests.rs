@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewA
 use arrow::record_batch::RecordBatch;
 
 use super::*;
-use crate::rows::{ColumnBuilder, ColumnReader, batch_of};
+use crate::rows::{ColumnBuilder, ColumnReader, Value, batch_of};
 
 /// 2024-11-20 00:00:00 UTC.
 const NOW: i64 = 1_732_060_800 * 1_000_000_000;
@@ -79,6 +79,10 @@ fn arithmetic_on_every_type() {
         ("i / 0", "-|-|-"),
         ("f / 0", "-|-|-"),
         ("i % 3", "1|2|-"),
+        ("-i % 3", "-1|-2|-"),
+        ("i % 0", "-|-|-"),
+        ("(i - 7) % (i - 7)", "-|0|-"),
+        ("(0 - 9223372036854775807 - 1 + i - i) % (i - i - 1)", "0|0|-"),
         ("f % 0", "-|-|-"),
         ("-i", "-7|-200|-"),
         ("i + missing", "-|-|-"),
@@ -139,6 +143,36 @@ fn three_valued_logic() {
         ("isnull(missing)", "True|True|True"),
         ("isnotnull(m)", "True|True|False"),
     ]);
+}
+
+#[test]
+fn numbers_are_recognised_in_every_type() {
+    check(&[
+        ("isnum(i)", "True|True|False"),
+        ("isnum(f)", "True|True|False"),
+        ("isnum(n)", "True|True|False"),
+        ("isnum(s)", "False|False|False"),
+        ("isnum(t)", "True|True|False"),
+        ("isnum(m)", "False|False|False"),
+        ("isnum(b)", "False|False|False"),
+        ("isnum(missing)", "False|False|False"),
+        ("isnum(i + 1)", "True|True|False"),
+        ("isnum(lower(n))", "True|True|False"),
+    ]);
+}
+
+#[test]
+fn texts_and_numbers_are_ordered_by_their_bytes() {
+    let numbers = [Value::Int(0), Value::Int(7), Value::Int(-7), Value::Float(0.5), Value::Float(1e300)];
+    let doubtful = [-0.0, -0.5, f64::INFINITY, f64::NEG_INFINITY].map(Value::Float);
+    for number in numbers.iter().chain(&doubtful) {
+        for text in ["", "-", "-x", "/", "0x", "5x", "9 ", ":", "a", "inf", "i", "é"] {
+            let expected = text.as_bytes().cmp(number.text().unwrap().as_bytes());
+            let value = Value::borrowed_text(text);
+            assert_eq!(compare::order_values(&value, number), Some(expected), "{text:?} and {number:?}");
+            assert_eq!(compare::order_values(number, &value), Some(expected.reverse()), "{number:?} and {text:?}");
+        }
+    }
 }
 
 #[test]

@@ -301,3 +301,37 @@ proptest! {
         prop_assert_eq!(short.is_some(), is_short, "{}", text);
     }
 }
+
+#[test]
+fn short_and_long_numbers_are_the_doubles_that_rust_parses() {
+    let texts = [
+        "0",
+        "-0",
+        "00",
+        "-00",
+        "7",
+        "007",
+        "-12",
+        "+5",
+        "1.50",
+        "-2.5",
+        "-0.0",
+        "5.",
+        ".5",
+        "99999999999999",
+        "123456789012345",
+        "-123456789012345",
+        "1234567890123456789012",
+        "0.1",
+        "3.14159265358979",
+        "1e3",
+        "1E-2",
+    ];
+    for text in texts {
+        let expected: f64 = text.parse().unwrap();
+        assert_eq!(parse_number(text).map(f64::to_bits), Some(expected.to_bits()), "{text}");
+    }
+    for text in ["", "-", ".", "1.2.3", "1-2", "e3", "1e400", "inf", "nan", "0x1f", " 1", "1 "] {
+        assert_eq!(parse_number(text), None, "{text:?}");
+    }
+}
