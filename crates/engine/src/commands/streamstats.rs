@@ -3,6 +3,7 @@
 //! Without a window, each group has one running fold per aggregate. With a window, the states of each group are
 //! updated as rows enter and leave ([`window`]).
 
+mod row_values;
 mod window;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
+use self::row_values::RowValues;
 use self::window::{Sliding, Window, WindowRow};
 use super::Execute;
 use super::stats::write_key;
@@ -131,22 +133,28 @@ impl StreamStats {
         self.account.set(self.groups.bytes() + running + windows + self.sliding.capacity() * sliding_bytes + sliding)
     }
 
-    /// Values of the aggregates for one row.
-    fn row(&mut self, seen: WindowRow) -> Result<Vec<Value<'static>>, EngineError> {
+    /// Adds a row, and appends the values of its aggregates to `results`. A window takes the row's values.
+    fn row(&mut self, seen: &mut WindowRow, results: &mut Vec<Value<'static>>) -> Result<(), EngineError> {
         if self.is_windowed() {
-            return self.windowed_row(seen);
+            return self.windowed_row(WindowRow { values: std::mem::take(&mut seen.values), ..*seen }, results);
         }
         let group = seen.group as usize;
         while self.running.len() <= group {
             self.running.push(self.plan.columns.iter().map(|column| Running::new(column.body)).collect());
         }
         let running = &mut self.running[group];
-        let before: Option<Vec<Value<'static>>> = (!self.command.current).then(|| values_so_far(&self.plan, running));
-        add(&self.plan, running, &seen);
-        Ok(before.unwrap_or_else(|| values_so_far(&self.plan, running)))
+        if self.command.current {
+            add(&self.plan, running, seen);
+        }
+        let states = running.iter_mut().zip(&self.plan.columns);
+        results.extend(states.map(|(running, column)| running.value(column.body)));
+        if !self.command.current {
+            add(&self.plan, running, seen);
+        }
+        Ok(())
     }
 
-    fn windowed_row(&mut self, seen: WindowRow) -> Result<Vec<Value<'static>>, EngineError> {
+    fn windowed_row(&mut self, seen: WindowRow, results: &mut Vec<Value<'static>>) -> Result<(), EngineError> {
         let (group, time) = (seen.group, seen.time);
         // A single window over all groups counts rows of any group; otherwise each group has its own.
         let at = if self.command.global { 0 } else { group as usize };
@@ -159,12 +167,13 @@ impl StreamStats {
         if self.command.current {
             self.add_to_window(at, seen);
             self.evict(at, time)?;
-            return Ok(self.values_of_window(at, group));
+            self.append_values_of_window(at, group, results);
+            return Ok(());
         }
         self.evict(at, time)?;
-        let values = self.values_of_window(at, group);
+        self.append_values_of_window(at, group, results);
         self.add_to_window(at, seen);
-        Ok(values)
+        Ok(())
     }
 
     fn add_to_window(&mut self, at: usize, seen: WindowRow) {
@@ -199,25 +208,20 @@ impl StreamStats {
         Ok(())
     }
 
-    fn values_of_window(&self, at: usize, group: u32) -> Vec<Value<'static>> {
+    fn append_values_of_window(&self, at: usize, group: u32, results: &mut Vec<Value<'static>>) {
         let states = self.sliding[group as usize].iter().zip(&self.plan.columns).enumerate();
         let value = |(column, (sliding, aggregate)): (usize, (&Sliding, &AggregateColumn))| {
             sliding.value(aggregate.body, &self.windows[at], column, group)
         };
-        states.map(value).collect()
+        results.extend(states.map(value));
     }
 }
 
 /// Adds a row to the aggregates of its group.
 fn add(plan: &AggregatePlan, running: &mut [Running], seen: &WindowRow) {
     for ((running, column), values) in running.iter_mut().zip(&plan.columns).zip(&seen.values) {
-        running.add(column.body, values, seen.time);
+        values.add_to(running, column.body, seen.time);
     }
-}
-
-/// Current values of a group's aggregates.
-fn values_so_far(plan: &AggregatePlan, running: &mut [Running]) -> Vec<Value<'static>> {
-    running.iter_mut().zip(&plan.columns).map(|(running, column)| running.value(column.body)).collect()
 }
 
 impl StreamStats {
@@ -254,28 +258,36 @@ impl RowCommand for StreamStats {
         };
         let mut columns: Vec<ColumnBuilder> =
             self.plan.columns.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
-        let mut key = Vec::new();
+        let (mut key, mut results) = (Vec::new(), Vec::new());
+        let mut seen = WindowRow { time: None, values: Vec::new(), group: 0 };
         for row in 0..rows.num_rows() {
             if before.as_ref().is_some_and(|holds| holds.value(row)) {
                 self.reset();
             }
-            if !write_key(&by, row, &mut key) {
+            // Without BY fields, all rows have the empty key, which is known after the first row.
+            let is_known = by.is_empty() && !self.groups.is_empty();
+            if !is_known && !write_key(&by, row, &mut key) {
                 columns.iter_mut().for_each(ColumnBuilder::push_null);
                 continue;
             }
-            let mut group = self.groups.intern(&key);
+            let mut group = if is_known { 0 } else { self.groups.intern(&key) };
             if self.command.reset_on_change && self.last_group.is_some_and(|last| last != group) {
                 self.reset();
                 group = self.groups.intern(&key);
             }
             self.last_group = Some(group);
-            let values = arguments.iter().map(|argument| values_of(argument.as_ref(), row)).collect();
-            let results = self.row(WindowRow { time: time_ns(&times, row), values, group })?;
+            seen.values.clear();
+            let columns_of_plan = self.plan.columns.iter().zip(&arguments);
+            seen.values
+                .extend(columns_of_plan.map(|(column, argument)| RowValues::read(column.body, argument.as_ref(), row)));
+            (seen.time, seen.group) = (time_ns(&times, row), group);
+            results.clear();
+            self.row(&mut seen, &mut results)?;
             let resets = match &after {
                 Some(holds) => holds.value(row),
                 None => self.resets_after(&rows, row, &results)?,
             };
-            columns.iter_mut().zip(results).for_each(|(column, value)| column.push(value));
+            columns.iter_mut().zip(results.drain(..)).for_each(|(column, value)| column.push(value));
             if resets {
                 self.reset();
             }
@@ -298,15 +310,4 @@ fn arguments(plan: &AggregatePlan, rows: &RecordBatch) -> Result<Vec<Option<Colu
         })
     };
     plan.columns.iter().map(|column| argument(&column.argument)).collect()
-}
-
-/// Values of the argument in a row: one empty text without an argument, none for a false condition.
-fn values_of(argument: Option<&ColumnReader>, row: usize) -> Vec<String> {
-    match argument {
-        None => vec![String::new()],
-        Some(reader) => match reader.value(row) {
-            Value::Bool(false) => Vec::new(),
-            _ => reader.values(row).map(std::borrow::Cow::into_owned).collect(),
-        },
-    }
 }

@@ -16,6 +16,8 @@ use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
 use quarry_event::value::{compare, parse_exact_number, parse_number};
 
+use super::row_values::RowValues;
+
 /// Approximate bytes of a value's count, besides its text.
 const VALUE_COUNT_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
 
@@ -23,7 +25,7 @@ const VALUE_COUNT_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
 #[derive(Clone, Debug)]
 pub(super) struct WindowRow {
     pub(super) time: Option<TimeNs>,
-    pub(super) values: Vec<Vec<String>>,
+    pub(super) values: Vec<RowValues>,
     pub(super) group: u32,
 }
 
@@ -31,7 +33,7 @@ impl WindowRow {
     /// Approximate bytes held.
     pub(super) fn bytes(&self) -> usize {
         let text = |text: &String| size_of::<String>() + text.len();
-        let values = |values: &Vec<String>| size_of::<Vec<String>>() + values.iter().map(text).sum::<usize>();
+        let values = |values: &RowValues| size_of::<RowValues>() + values.texts().iter().map(text).sum::<usize>();
         size_of::<WindowRow>() + self.values.iter().map(values).sum::<usize>()
     }
 }
@@ -130,8 +132,8 @@ impl Sliding {
             Sliding::Sums(stacks) => stacks.push(values),
             Sliding::Moments(stacks) => stacks.push(values),
             Sliding::Extremes(kinds) => {
-                let text = |(row, value): &(u64, usize)| window.row(*row).values[column][*value].as_str();
-                for (place, value) in values.iter().enumerate() {
+                let text = |(row, value): &(u64, usize)| window.row(*row).values[column].texts()[*value].as_str();
+                for (place, value) in values.texts().iter().enumerate() {
                     let is_number = parse_number(value).is_some();
                     if !is_number && body.reads_only_numbers() {
                         continue;
@@ -143,7 +145,7 @@ impl Sliding {
                     push_candidate(&mut kind.high, (at, place), |known| compare(value, text(known)).is_gt());
                 }
             }
-            Sliding::Distinct(tally, bytes) => values.iter().for_each(|value| {
+            Sliding::Distinct(tally, bytes) => values.texts().iter().for_each(|value| {
                 if let Some(count) = tally.get_mut(value.as_str()) {
                     *count += 1;
                     return;
@@ -160,7 +162,7 @@ impl Sliding {
     }
 
     /// Removes the oldest row known to this state, which has left the window.
-    pub(super) fn pop(&mut self, body: FunctionBody, at: u64, values: &[String]) {
+    pub(super) fn pop(&mut self, body: FunctionBody, at: u64, values: &RowValues) {
         if values.is_empty() {
             return;
         }
@@ -169,7 +171,7 @@ impl Sliding {
             Sliding::Sums(stacks) => stacks.pop(),
             Sliding::Moments(stacks) => stacks.pop(),
             Sliding::Extremes(kinds) => {
-                for value in values {
+                for value in values.texts() {
                     let is_number = parse_number(value).is_some();
                     if is_number || !body.reads_only_numbers() {
                         kinds[usize::from(is_number)].count -= 1;
@@ -180,7 +182,7 @@ impl Sliding {
                     remove_row(&mut kind.high, at);
                 });
             }
-            Sliding::Distinct(tally, bytes) => values.iter().for_each(|value| {
+            Sliding::Distinct(tally, bytes) => values.texts().iter().for_each(|value| {
                 let Some(count) = tally.get_mut(value.as_str()) else { return };
                 *count -= 1;
                 if *count == 0 {
@@ -200,7 +202,7 @@ impl Sliding {
 
     /// The function's value over the group's rows in the window.
     pub(super) fn value(&self, body: FunctionBody, window: &Window, column: usize, group: u32) -> Value<'static> {
-        let values = |row: u64| window.row(row).values[column].as_slice();
+        let values = |row: u64| window.row(row).values[column].texts();
         match self {
             Sliding::Count(count) => Value::Int(*count),
             Sliding::Sums(stacks) => Running::Sums(stacks.total()).value(body),
@@ -208,7 +210,7 @@ impl Sliding {
             Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
                 // Numbers and texts mixed have no total order, so the result depends on the order of rows.
                 let rows = window.rows.iter().filter(|row| row.group == group);
-                fold_rows(body, rows.map(|row| (row.values[column].as_slice(), row.time)))
+                fold_rows(body, rows.map(|row| (row.values[column].texts(), row.time)))
             }
             Sliding::Extremes(kinds) => {
                 let kind = if kinds[0].count > 0 { &kinds[0] } else { &kinds[1] };
@@ -282,15 +284,18 @@ fn fold_rows<'v>(body: FunctionBody, rows: impl Iterator<Item = (&'v [String], O
 /// A value that can be aggregated with two stacks.
 pub(super) trait Foldable: Copy + Default {
     /// The value for one row.
-    fn from_values(values: &[String]) -> Self;
+    fn from_values(values: &RowValues) -> Self;
     /// Combines this value with the one after it.
     fn combine(self, other: Self) -> Self;
 }
 
 impl Foldable for Sums {
-    fn from_values(values: &[String]) -> Sums {
+    fn from_values(values: &RowValues) -> Sums {
         let mut sums = Sums::default();
-        values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| sums.add(number));
+        if let RowValues::Number(Some(number)) = values {
+            sums.add(*number);
+        }
+        values.texts().iter().filter_map(|value| parse_exact_number(value)).for_each(|number| sums.add(number));
         sums
     }
 
@@ -301,9 +306,9 @@ impl Foldable for Sums {
 }
 
 impl Foldable for Moments {
-    fn from_values(values: &[String]) -> Moments {
+    fn from_values(values: &RowValues) -> Moments {
         let mut moments = Moments::default();
-        moments.add_texts(values);
+        moments.add_texts(values.texts());
         moments
     }
 
@@ -325,7 +330,7 @@ pub(super) struct Stacks<T> {
 }
 
 impl<T: Foldable> Stacks<T> {
-    fn push(&mut self, values: &[String]) {
+    fn push(&mut self, values: &RowValues) {
         let part = T::from_values(values);
         self.newest = self.newest.combine(part);
         self.newer.push(part);
@@ -355,8 +360,9 @@ impl<T: Foldable> Stacks<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use quarry_spl::ast::StatsFunction;
+
+    use super::*;
 
     /// Integers, decimals, texts, equal numbers in different notations, several values and none, in random order of
     /// time.
@@ -371,7 +377,7 @@ mod tests {
         };
         let seen = |at| WindowRow {
             time: (at % 13 != 0).then_some((at * 37 % 29) as i64),
-            values: vec![values(at)],
+            values: vec![RowValues::Texts(values(at))],
             group: 0,
         };
         (0..count).map(seen).collect()
@@ -414,7 +420,7 @@ mod tests {
                         let (left, seen) = window.pop().unwrap();
                         sliding.pop(body, left, &seen.values[0]);
                     }
-                    let anew = fold_rows(body, window.rows.iter().map(|row| (row.values[0].as_slice(), row.time)));
+                    let anew = fold_rows(body, window.rows.iter().map(|row| (row.values[0].texts(), row.time)));
                     assert_eq!(sliding.value(body, &window, 0, 0), anew, "{function:?} over {size} at {at}");
                 }
             }
