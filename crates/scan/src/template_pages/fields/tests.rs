@@ -132,9 +132,10 @@ fn optional_pairs_are_located() {
         // A value that may end early affects only the value's own field.
         ("w@4@5", [&["", " f=@2"], &["", " g=\"@3\""]], nested(&[2], false)),
         ("w@4@5", [&["", " g=@2"], &["", " f=\"@3\""]], ValueLocation::Text),
-        // The other field's value may contain an equals sign.
-        ("w@4@5", [&["", " f=@1"], &["", " g=@2=@3"]], ValueLocation::Text),
-        ("w f=@1@4@5", [&["", " g=@2=@3"], &["", " h=\"@3\""]], ValueLocation::Variable(1)),
+        // The other field's value contains an equals sign, and may end early.
+        ("w@4@5", [&["", " f=@1"], &["", " g=@2=@3"]], nested(&[1], false)),
+        // After an equals sign, a value with quotes may open a quoted value that continues after the pair.
+        ("w f=@1@4@5", [&["", " g=@2=@3"], &["", " h=\"@3\""]], ValueLocation::Text),
         // A row may have the field twice.
         ("w@4@5", [&["", " f=@1"], &["", " f=@2"]], nested(&[1, 2], true)),
         ("w f=@1@4@5", [&["", " f=@2"], &["", " g=@2"]], ValueLocation::Text),
