@@ -136,9 +136,9 @@ fn optional_pairs_are_located() {
         ("w@4@5", [&["", " f=@1"], &["", " g=@2=@3"]], nested(&[1], false)),
         // After an equals sign, a value with quotes may open a quoted value that continues after the pair.
         ("w f=@1@4@5", [&["", " g=@2=@3"], &["", " h=\"@3\""]], ValueLocation::Text),
-        // A row may have the field twice.
+        // A row may have the field twice; the first value counts.
         ("w@4@5", [&["", " f=@1"], &["", " f=@2"]], nested(&[1, 2], true)),
-        ("w f=@1@4@5", [&["", " f=@2"], &["", " g=@2"]], ValueLocation::Text),
+        ("w f=@1@4@5", [&["", " f=@2"], &["", " g=@2"]], ValueLocation::Variable(1)),
         ("w f=@1@4@5", [&["", " g=@2"], &["", " h=@2"]], ValueLocation::Variable(1)),
         // The text after the pairs continues the last value, or contains a pair itself.
         ("w@4@5x", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
