@@ -164,7 +164,10 @@ fn place_of(key: &str, value: &str, shown: &Value) -> Result<Option<(&'static st
     let is_same = match &shown[key] {
         Value::Bool(flag) => parse_bool(value) == Some(*flag),
         Value::String(text) => text == value,
-        other => other.to_string() == value,
+        other => {
+            let shown = other.to_string();
+            shown == value
+        }
     };
     match change {
         _ if is_same => Ok(None),

@@ -17,9 +17,6 @@ use super::key_end::KeyEnd;
 use super::optional_pairs;
 use super::value_location::ValueLocation;
 
-/// Number of variables up to which extraction from several segments always pays off.
-const FEW_VARIABLES: usize = 4;
-
 /// The segments of a template that may contain an equals sign, in order.
 pub(super) struct Segments<'a> {
     template_set: &'a TemplateSet,
@@ -66,14 +63,30 @@ impl<'a> Segments<'a> {
             }
             _ => {}
         }
-        let pair = InnerPair::new(name, candidates.iter().flat_map(|candidate| self.pieces(name, candidate)));
-        let variables =
-            |parts: &[TemplatePart]| parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_))).count();
-        let (in_pair, all) = (variables(pair.parts()), variables(&self.template.parts));
-        match in_pair > FEW_VARIABLES && in_pair * 2 > all {
-            true => ValueLocation::Text.into(),
-            false => ValueLocation::Pair(pair).into(),
+        let (pair, is_inside_variables) = self.pair(name, &candidates);
+        let columns = candidates.iter().map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
+        match columns {
+            _ if is_inside_variables => ValueLocation::Pair(pair).into(),
+            _ if self.byte_limit(pair.parts()) * 2 <= self.byte_limit(&self.template.parts) => {
+                ValueLocation::Pair(pair).into()
+            }
+            // The pieces are most of the text, so that reading the text costs no more.
+            Some(columns) if candidates.iter().all(|candidate| candidate.place.is_none()) => {
+                FieldLocation { place: ValueLocation::Absent, ambiguous_columns: columns.concat().into() }
+            }
+            _ => ValueLocation::Text.into(),
         }
+    }
+
+    /// Upper bound for the bytes of these parts.
+    fn byte_limit(&self, parts: &[TemplatePart]) -> u64 {
+        let bytes = |part: &TemplatePart| match part {
+            TemplatePart::Literal(literal) => literal.len() as u64,
+            TemplatePart::Variable(column) => {
+                self.template_set.columns.get(*column as usize).map_or(0, |column| u64::from(column.traits.max_len))
+            }
+        };
+        parts.iter().map(bytes).sum()
     }
 
     /// The segments that may contain the pair, up to the first that always does.
@@ -112,14 +125,23 @@ impl<'a> Segments<'a> {
         key_end.columns(self.template_set, segment)
     }
 
-    /// The texts from which a candidate's pair is extracted: single variables, if these suffice, or the segment.
-    fn pieces(&self, name: &str, candidate: &Candidate<'_>) -> Vec<Box<[TemplatePart]>> {
-        let columns = candidate.columns.as_deref();
-        let pair = columns.and_then(|columns| InnerPair::location(name, columns, self.template_set, candidate.segment));
-        match pair {
-            Some(pair) => pair.pieces().map(Box::from).collect(),
-            None => vec![candidate.segment.parts.as_slice().into()],
-        }
+    /// The pair in the pieces of the candidates, and whether all pieces are inside single variables. A piece is the whole
+    /// segment if the values of single variables do not suffice.
+    fn pair(&self, name: &str, candidates: &[Candidate<'_>]) -> (InnerPair, bool) {
+        let mut is_inside_variables = true;
+        let pieces = candidates.iter().flat_map(|candidate| -> Vec<Box<[TemplatePart]>> {
+            let columns = candidate.columns.as_deref();
+            let pair =
+                columns.and_then(|columns| InnerPair::location(name, columns, self.template_set, candidate.segment));
+            match pair {
+                Some(pair) => pair.pieces().map(Box::from).collect(),
+                None => {
+                    is_inside_variables = false;
+                    vec![candidate.segment.parts.as_slice().into()]
+                }
+            }
+        });
+        (InnerPair::new(name, pieces), is_inside_variables)
     }
 }
 
