@@ -128,7 +128,8 @@ fn value_extent(sample: &[&[u8]]) -> ValueExtent {
         version.is_some_and(|at| matches!(text[at..], [b'0'..=b'9', b'|', ..]))
     };
     let texts = sample.iter().filter(is_cef).count();
-    match texts * 100 >= sample.len() * CEF_PERCENT_MIN {
+    // The sample is empty if all texts are too long for it.
+    match texts > 0 && texts * 100 >= sample.len() * CEF_PERCENT_MIN {
         true => ValueExtent::NextKey,
         false => ValueExtent::Word,
     }
@@ -337,4 +338,23 @@ fn first_pair_run(line: &mut Line<'_>) -> Vec<Pair> {
         at = pair.map_or(equals + 1, |pair| pair.end);
     }
     pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_values_of_cef_extend_to_the_next_key() {
+        for (sample, expected) in [
+            // All texts may be too long for the sample.
+            (&[][..], ValueExtent::Word),
+            (&["a=b c d=e"], ValueExtent::Word),
+            (&["CEF: no header", "CEF:x|a"], ValueExtent::Word),
+            (&["Nov 20 host CEF:0|a|b|1|2|c|3|src=d e=f g", "CEF:1|a|b|1|2|c|3|src=d"], ValueExtent::NextKey),
+        ] {
+            let texts: Vec<&[u8]> = sample.iter().map(|text| text.as_bytes()).collect();
+            assert_eq!(value_extent(&texts), expected, "{sample:?}");
+        }
+    }
 }
