@@ -42,7 +42,7 @@ assert [row["_raw"] for row in rows(events.preview(output_mode="json", count=0))
 assert f'c="{EVENTS}"' in events.timeline().read().decode() and f'c="{EVENTS}"' in events.summary().read().decode()
 assert events.sid in events.searchlog().read().decode()
 events.set_ttl(900).touch().set_priority(3).finalize().refresh()
-assert (events["isFinalized"], events["label"]) == ("0", "pages"), events.content
+assert (events["isFinalized"], events["label"]) == ("1", "pages"), events.content
 assert {events.sid, report.sid} <= {job.sid for job in service.jobs}
 events.cancel()
 try:
