@@ -222,6 +222,7 @@ impl Layout {
             return Err(Malformed::new("there is no column"));
         }
         check_tree(&template_set)?;
+        template_set.add_forms();
         assert_eq!(template_set.columns.len(), layout.stored.len(), "every column is stored, as it was written");
         layout.template_set = Arc::new(template_set);
         Ok(layout)

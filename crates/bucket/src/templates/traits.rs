@@ -63,6 +63,7 @@ pub(super) fn number_traits(format: NumberFormat, min: i64, max: i64) -> ValueTr
         string_contents: true,
         json_scalars: false,
         value_set: None,
+        forms: None,
     };
     match format {
         NumberFormat::Integer => signed_number_traits(min, max, DIGITS, 0),
@@ -118,6 +119,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
         string_contents: true,
         json_scalars: true,
         value_set: None,
+        forms: None,
     }
 }
 

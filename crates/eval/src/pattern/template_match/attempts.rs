@@ -76,7 +76,8 @@ impl Planner {
         let in_variable = template.literal(start.part).is_none();
         self.begin(template, start, &mut attempts)?;
         if let Some(FlatPart::Variable(_, traits)) = template.part(start.part) {
-            let inside = ValueTraits { firsts: traits.bytes, min_len: 1, value_set: None, ..traits.clone() };
+            let inside =
+                ValueTraits { firsts: traits.bytes, min_len: 1, value_set: None, forms: None, ..traits.clone() };
             self.step_variable(&mut attempts, &inside)?;
             place = TemplatePosition { part: start.part + 1, offset: 0 };
         }

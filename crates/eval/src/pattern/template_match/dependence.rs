@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use quarry_event::template::{ByteSet, ValueTraits};
+use quarry_event::template::{ByteSet, FormPart, ValueForm, ValueTraits};
 use quarry_stdx::number::u32_of;
 use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
@@ -121,6 +121,8 @@ pub(super) struct PassedVariable {
     min_len: u32,
     max_len: u32,
     value_set: Option<Arc<[Box<str>]>>,
+    /// The forms of the values ([`put_forms`]).
+    forms: Box<[u8]>,
 }
 
 /// Cached successors of configurations after variables; `None` if they are too many. Windows of many templates begin
@@ -202,11 +204,10 @@ impl Planner {
     /// distinguishes.
     fn cache_key(&self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
-        let number = |view: &mut Vec<u8>, number: usize| view.extend(u32_of(number).to_le_bytes());
         let mut view = Vec::with_capacity(256);
         for place in [window.start, window.starts_end, last].map(|place| place.relative_to(first)) {
-            number(&mut view, place.part);
-            number(&mut view, place.offset);
+            put_number(place.part, &mut view);
+            put_number(place.offset, &mut view);
         }
         view.push(
             u8::from(window.start == TemplatePosition::START) | u8::from(template.part(last.part).is_none()) << 1,
@@ -218,7 +219,7 @@ impl Planner {
                     let start = if at == first.part { first.offset } else { 0 };
                     let end = if at == last.part { last.offset } else { bytes.len() };
                     let bytes = bytes.get(start..end).unwrap_or_default();
-                    number(&mut view, bytes.len());
+                    put_number(bytes.len(), &mut view);
                     for byte in bytes {
                         // Bytes of one class are equal for the automaton, but not for assertions.
                         match byte.is_ascii() {
@@ -229,17 +230,7 @@ impl Planner {
                 }
                 FlatPart::Variable(_, traits) if at < last.part => {
                     view.push(2);
-                    for bytes in [traits.bytes, traits.firsts, traits.lasts] {
-                        bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));
-                    }
-                    view.extend(traits.min_len.to_le_bytes());
-                    view.extend(traits.max_len.to_le_bytes());
-                    let values = traits.value_set.as_deref().unwrap_or_default();
-                    number(&mut view, values.len());
-                    for value in values {
-                        number(&mut view, value.len());
-                        view.extend(value.as_bytes());
-                    }
+                    put_traits(traits, &mut view);
                 }
                 FlatPart::Variable(..) => {}
             }
@@ -254,6 +245,46 @@ impl Planner {
             ByteBefore::Word => 1,
             ByteBefore::LineFeed => 2,
             ByteBefore::Start | ByteBefore::Other | ByteBefore::Wide => 3,
+        }
+    }
+}
+
+fn put_number(number: usize, view: &mut Vec<u8>) {
+    view.extend(u32_of(number).to_le_bytes());
+}
+
+/// Encodes everything that a walk can see of the traits of a variable.
+fn put_traits(traits: &ValueTraits, view: &mut Vec<u8>) {
+    for bytes in [traits.bytes, traits.firsts, traits.lasts] {
+        bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));
+    }
+    view.extend(traits.min_len.to_le_bytes());
+    view.extend(traits.max_len.to_le_bytes());
+    let values = traits.value_set.as_deref().unwrap_or_default();
+    put_number(values.len(), view);
+    for value in values {
+        put_number(value.len(), view);
+        view.extend(value.as_bytes());
+    }
+    put_forms(traits.forms.as_deref().unwrap_or_default(), view);
+}
+
+fn put_forms(forms: &[ValueForm], view: &mut Vec<u8>) {
+    put_number(forms.len(), view);
+    for form in forms {
+        put_number(form.parts.len(), view);
+        for part in &form.parts {
+            match part {
+                FormPart::Literal(bytes) => {
+                    put_number(bytes.len(), view);
+                    view.extend(bytes);
+                }
+                FormPart::Variable(traits) => {
+                    // No literal is empty.
+                    put_number(0, view);
+                    put_traits(traits, view);
+                }
+            }
         }
     }
 }
@@ -468,6 +499,11 @@ impl<'a> Walk<'a> {
             min_len: traits.min_len,
             max_len: traits.max_len,
             value_set: traits.value_set.clone(),
+            forms: {
+                let mut view = Vec::new();
+                put_forms(traits.forms.as_deref().unwrap_or_default(), &mut view);
+                view.into()
+            },
         };
         if let Some(known) = self.known.get(&key) {
             self.steps += 1;
@@ -475,9 +511,13 @@ impl<'a> Walk<'a> {
             return Ok(known.iter().map(Configuration::from_cached).collect());
         }
         let before = self.steps;
-        let ends = match &traits.value_set {
-            Some(values) => self.outcomes_of_values(from, part, values),
-            None => self.find_outcomes(from, part, traits),
+        let ends = match (&traits.value_set, &traits.forms) {
+            (Some(values), _) => self.outcomes_of_values(from, part, values),
+            // If the forms have too many outcomes, the bounds of the values may still have few.
+            (None, Some(forms)) => {
+                self.outcomes_of_forms(from, part, forms).or_else(|_| self.find_outcomes(from, part, traits, true))
+            }
+            (None, None) => self.find_outcomes(from, part, traits, true),
         };
         // A variable that alone takes most of the steps of a window would take as many in the next one, so its failure
         // is cached.
@@ -515,12 +555,58 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// Determines the outcomes by trying all values.
+    /// The successors of a configuration after values of these forms. Positions inside a value are not distinguished.
+    fn outcomes_of_forms(
+        &mut self,
+        from: &Configuration,
+        part: usize,
+        forms: &[ValueForm],
+    ) -> Result<Vec<Configuration>, Undecidable> {
+        let starts = part < self.window.starts_end.part;
+        let mut ends = Vec::new();
+        for form in forms {
+            let mut all = vec![from.clone()];
+            for (at, piece) in form.parts.iter().enumerate() {
+                let mut next = Vec::new();
+                for one in &all {
+                    match piece {
+                        FormPart::Literal(bytes) => {
+                            let mut one = one.clone();
+                            for (offset, byte) in bytes.iter().enumerate() {
+                                let before = match at + offset {
+                                    0 => Position::Fixed(TemplatePosition { part, offset: 0 }),
+                                    _ => Position::Within(part, 0),
+                                };
+                                one.move_here(Position::Within(part, 0));
+                                let starts = starts && !is_inside_character(bytes, offset + 1);
+                                one = self.step(&one, *byte, before, Position::Here, starts)?;
+                            }
+                            intern(&mut next, one)?;
+                        }
+                        FormPart::Variable(traits) => {
+                            for one in self.find_outcomes(one, part, traits, at == 0)? {
+                                intern(&mut next, one)?;
+                            }
+                        }
+                    }
+                }
+                all = next;
+            }
+            for one in all {
+                intern(&mut ends, one)?;
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Determines the outcomes by trying all values. `is_first` is false if the values follow others in this part; an
+    /// empty value then changes nothing.
     fn find_outcomes(
         &mut self,
         from: &Configuration,
         part: usize,
         traits: &ValueTraits,
+        is_first: bool,
     ) -> Result<Vec<Configuration>, Undecidable> {
         let planner = self.planner;
         let (every, lasts) = (planner.classes(traits.bytes), planner.classes(traits.lasts));
@@ -529,7 +615,7 @@ impl<'a> Walk<'a> {
         let (mut ends, mut seen) = (Vec::new(), Vec::new());
         if traits.min_len == 0 {
             // After an empty value, all positions are before the value.
-            ends.push(from.after_empty(part));
+            ends.push(if is_first { from.after_empty(part) } else { from.clone() });
         }
         let mut current = vec![from.clone()];
         let starts = part < self.window.starts_end.part;
@@ -537,7 +623,7 @@ impl<'a> Walk<'a> {
         while length < traits.max_len && !current.is_empty() {
             length += 1;
             let before = match length {
-                1 => Position::Fixed(TemplatePosition { part, offset: 0 }),
+                1 if is_first => Position::Fixed(TemplatePosition { part, offset: 0 }),
                 _ => Position::Within(part, 0),
             };
             let (bytes, last_bytes) = if length == 1 { (&firsts, &only) } else { (&every, &lasts) };
@@ -759,6 +845,16 @@ fn intern(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Und
 fn filler(traits: &ValueTraits) -> Option<Box<str>> {
     if let Some(values) = &traits.value_set {
         return values.first().cloned();
+    }
+    if let Some(form) = traits.forms.as_ref().and_then(|forms| forms.first()) {
+        let mut text = String::new();
+        for part in &form.parts {
+            match part {
+                FormPart::Literal(bytes) => text.push_str(std::str::from_utf8(bytes).ok()?),
+                FormPart::Variable(traits) => text.push_str(&filler(traits)?),
+            }
+        }
+        return Some(text.into());
     }
     let ascii = |bytes: ByteSet| bytes.iter().find(u8::is_ascii);
     if traits.min_len == 0 {
