@@ -19,12 +19,11 @@ use quarry_conf::{KvMode, PropsResolver, ReportRule, TableStanza};
 use quarry_eval::EngineError;
 use quarry_eval::extract::multikv::rules::TableRule;
 use quarry_eval::extract::multikv::table_cells;
-use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::functions::xml::xml_leaves;
 use quarry_eval::messages::Messages;
 use quarry_eval::pattern::{Captures, GroupBorders, Regex};
-use quarry_eval::rows::multi_item;
+use quarry_eval::rows::{is_hidden, multi_item};
 use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name, json_fields};
 use quarry_spl::analyse::search_fields;
@@ -698,7 +697,8 @@ impl<'a> FieldExtractor<'a> {
         });
     }
 
-    /// Index of a field; `None` if it is not extracted: not requested, a metadata field, or beyond [`PAGE_FIELDS_MAX`].
+    /// Index of a field; `None` if it is not extracted: not requested, a field that does not come from the text, such as
+    /// `_time`, a name that columns of the engine have, or beyond [`PAGE_FIELDS_MAX`].
     fn field_index(&mut self, name: &str) -> Option<usize> {
         if self.names_only && self.values.len() <= LINEAR_SEARCH_NAMES_MAX {
             return self.values.iter().position(|(known, _)| known == name);
@@ -706,7 +706,7 @@ impl<'a> FieldExtractor<'a> {
         if let Some(at) = self.fields.get(name) {
             return Some(*at);
         }
-        if self.names_only || METADATA_FIELDS.contains(&name) || !self.projection.includes(name) {
+        if self.names_only || is_intrinsic_field(name) || is_hidden(name) || !self.projection.includes(name) {
             return None;
         }
         if self.values.len() >= PAGE_FIELDS_MAX {
