@@ -27,3 +27,17 @@ pub fn builtin_sources() -> Vec<ConfSource> {
     };
     BUILTIN.iter().map(source).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builtin_transforms_have_names_of_their_own() {
+        let sources = builtin_sources();
+        let transforms = sources.iter().find(|source| source.file.ends_with("/transforms.conf")).unwrap();
+        let names = transforms.text.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'));
+        let others: Vec<&str> = names.filter(|name| *name != "default" && !name.starts_with("quarry_")).collect();
+        assert!(others.is_empty(), "a stanza of a user would be merged with {others:?}");
+    }
+}
