@@ -527,7 +527,7 @@ impl PageRead<'_> {
             BlockKind::Time | BlockKind::Meta => true,
             BlockKind::IndexTime => columns.index_time,
             BlockKind::Lengths | BlockKind::Text => columns.raw,
-            BlockKind::Fields => columns.fields,
+            BlockKind::Fields => !columns.fields.is_empty(),
             _ => false,
         };
         let blocks = self.fetch(&wanted)?;
@@ -544,10 +544,10 @@ impl PageRead<'_> {
         } else if columns.raw {
             self.text(&blocks, info, &mut page)?;
         }
-        if columns.fields {
+        if !columns.fields.is_empty() {
             for (at, bytes) in blocks_of_kind(&blocks, BlockKind::Fields) {
                 let block = open_block(bytes, at.kind, self.position(at), MAX_FIELD_BLOCK_BYTES)?;
-                read_fields(&block, info.events as usize, &mut page.fields)?;
+                read_fields(&block, columns.fields, info.events as usize, &mut page.fields)?;
             }
             if !page.fields.is_sorted_by_key(|field| field.row) {
                 return Err(self.damage(BlockKind::Fields, "its blocks do not ascend by row"));

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
 };
-use quarry_event::{AnyColumn, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, FieldNames, PageColumns, TermQuery};
 use support::{numbered_batch, query_for};
 
 fn sample() -> EncodedBucket {
@@ -148,7 +148,7 @@ fn reads_are_few_and_small() {
     let counted = Arc::new(CountedBytes(object.clone(), Default::default()));
     let reader = BucketReader::open(counted.clone()).unwrap();
     reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &AnyColumn).unwrap();
-    reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
+    reader.read_page(0, 0, PageColumns { fields: FieldNames::NONE, ..PageColumns::ALL }).unwrap();
     let reads = counted.1.lock().unwrap().clone();
     // Reads of the tail, of the searched column, and of the page: its blocks before the text, and the column that is
     // in no pool.

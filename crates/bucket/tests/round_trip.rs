@@ -9,7 +9,7 @@ use quarry_bucket::{
     verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
-use quarry_event::{AnyColumn, EventBatch, IndexedField, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, FieldNames, IndexedField, PageColumns, TermQuery};
 use support::{any_batch, numbered_batch, open, pages_by_brute_force, query_for};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
@@ -90,7 +90,7 @@ fn lookups_distinguish_pages() {
 #[test]
 fn only_requested_columns_are_filled() {
     let reader = assert_round_trip(&[numbered_batch(5)]);
-    let page = reader.read_page(0, 0, PageColumns { raw: false, index_time: false, fields: true }).unwrap();
+    let page = reader.read_page(0, 0, PageColumns { fields: FieldNames::ALL, ..PageColumns::NONE }).unwrap();
     assert!(page.raw.is_empty() && page.ends.is_empty() && page.index_time.is_empty());
     assert_eq!((page.time.len(), page.meta.len()), (5, 5));
     assert!(!page.fields.is_empty());

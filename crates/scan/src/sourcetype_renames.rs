@@ -130,7 +130,7 @@ impl Segment for RenamedSegment {
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         let mut page = self.segment.read_page(page, columns)?;
-        if columns.fields {
+        if columns.fields.may_contain(ORIGINAL_SOURCETYPE_FIELD) {
             page.fields = self.fields(&page);
         }
         page.metas = Arc::clone(&self.metas);

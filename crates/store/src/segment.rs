@@ -58,7 +58,7 @@ pub trait Segment: Debug + Send + Sync {
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError>;
     /// For each event of a page, its index in [`Segment::metas`].
     fn page_metas(&self, page: usize) -> Result<Vec<u32>, StoreError> {
-        let columns = PageColumns { raw: false, index_time: false, fields: false };
+        let columns = PageColumns::NONE;
         Ok(self.read_page(page, columns)?.meta)
     }
 

@@ -44,7 +44,7 @@ impl EventScan {
         reader: &mut PageReader<'_>,
     ) -> Result<Option<Option<RecordBatch>>, EngineError> {
         let slab = reader.slab;
-        let is_plain = self.counts && !columns.fields && !self.rexes.has_patterns() && self.top_k.is_none();
+        let is_plain = self.counts && columns.fields.is_empty() && !self.rexes.has_patterns() && self.top_k.is_none();
         let Some(wanted) = is_plain.then(|| self.counted_part(slab)).flatten() else { return Ok(None) };
         let Some(by_value) = slab.by_value(|| self.filter.conditions().by_value(slab))? else { return Ok(None) };
         let asked = match &by_value {

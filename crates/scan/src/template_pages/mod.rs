@@ -287,7 +287,7 @@ impl EventScan {
     fn evaluate_condition(&self, columns: PageColumns, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let mut outcome = self.filter.conditions().run(reader)?;
         outcome = self.reevaluate_composites(outcome, reader)?;
-        if columns.fields {
+        if !columns.fields.is_empty() {
             outcome = self.mark_indexed_undecided(outcome, reader)?;
         }
         if !self.projection.includes_unnamed() {
@@ -368,7 +368,7 @@ impl EventScan {
     }
 
     /// Names of the extracted fields.
-    fn extracted_names(&self) -> Vec<String> {
+    pub(crate) fn extracted_names(&self) -> Vec<String> {
         let wanted = self.projection.names.iter().map(String::as_str);
         let mut names: Vec<String> = Vec::new();
         for name in wanted.chain(self.filter.names()).chain(self.top_k.as_ref().and_then(TopKThreshold::event_field)) {
@@ -457,7 +457,7 @@ impl EventScan {
     ) -> Result<Option<PositionedRows>, EngineError> {
         let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
         let wants_text = self.projection.raw || self.projection.includes_unnamed();
-        let by_text = wants_text || columns.fields || !self.rexes.is_empty() || is_computed;
+        let by_text = wants_text || !columns.fields.is_empty() || !self.rexes.is_empty() || is_computed;
         if rows.is_empty() || by_text || reader.slab.needs_any_pattern() {
             let (rows, positions) = self.test_undecided(rows, reader, context)?;
             return Ok(rows.map(|rows| PositionedRows { rows, positions }));

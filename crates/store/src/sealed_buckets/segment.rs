@@ -54,7 +54,7 @@ impl SealedSegment {
             return self.read(page, columns);
         }
         let text = self.read_text(page)?;
-        if !columns.index_time && !columns.fields {
+        if !columns.index_time && columns.fields.is_empty() {
             return Ok(Page::clone(&text));
         }
         let rest = self.read(page, PageColumns { raw: false, ..columns })?;
@@ -85,7 +85,7 @@ impl SealedSegment {
         if let Some(cached) = self.readers.pages.get(&key) {
             return Ok(cached);
         }
-        let read = Arc::new(self.read(page, PageColumns { raw: true, index_time: false, fields: false })?);
+        let read = Arc::new(self.read(page, PageColumns { raw: true, ..PageColumns::NONE })?);
         let weight = read.raw.len() + read.len() * COLUMN_BYTES_PER_EVENT;
         self.readers.pages.put(key, read.clone(), weight.max(1));
         Ok(read)
@@ -199,7 +199,7 @@ impl Segment for SealedSegment {
 
     fn page_metas(&self, page: usize) -> Result<Vec<u32>, StoreError> {
         if self.cut.is_some() || self.is_touched(page) {
-            let columns = PageColumns { raw: false, index_time: false, fields: false };
+            let columns = PageColumns::NONE;
             return Ok(self.read_page(page, columns)?.meta);
         }
         self.reader().page_metas(self.slab, page).map_err(|error| damage_error(self.bucket.id(), &error))
