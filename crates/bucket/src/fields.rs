@@ -1,6 +1,7 @@
-//! Index-time fields of a page: sparse rows with pooled names and values.
+//! Index-time fields of a page that are stored by row: sparse rows with pooled names and values.
 //!
-//! Fields do not get columns of their own, because a source may produce thousands of names. All fields of a page are
+//! A source may produce thousands of names, so only frequent fields get columns of their own (`crate::templates`). All
+//! other fields of a page, or all of them if its texts are not stored as columns, are
 //! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are
 //! written next to their values, so that a very large number of names costs bytes on disk but no memory for a
 //! dictionary.
@@ -9,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use quarry_event::template::{ColumnValues, Dictionary, NumberFormat, PageColumn};
 use quarry_event::{FieldNames, IndexedField};
 use quarry_stdx::number::u32_of;
 
@@ -136,6 +138,62 @@ fn decode_streams(
     lengths.finish("the lengths")?;
     values.finish("the values")?;
     beside.finish("the names")
+}
+
+/// Values of a field that is stored as a column.
+pub(crate) struct FieldValues {
+    pub(crate) name: Arc<str>,
+    pub(crate) column: Arc<PageColumn>,
+    /// Texts of the column's codes, if it has codes.
+    pub(crate) dictionary: Arc<Dictionary>,
+    /// Format of the column's numbers, if it has numbers.
+    pub(crate) format: NumberFormat,
+}
+
+impl FieldValues {
+    /// Writes value number `at` to `out`, which is empty.
+    fn write(&self, at: usize, out: &mut Vec<u8>) {
+        match &self.column.values {
+            ColumnValues::Codes(codes) => out.extend_from_slice(self.dictionary.get(codes[at])),
+            ColumnValues::Numbers(numbers) => self.format.write(numbers[at], out),
+            ColumnValues::Texts { bytes, ends } => {
+                let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+                out.extend_from_slice(&bytes[start..ends[at] as usize]);
+            }
+        }
+    }
+}
+
+/// Adds the fields that are stored as columns to those of a page that are stored by row.
+pub(crate) fn add_column_fields(
+    by_row: Vec<IndexedField>,
+    columns: &[FieldValues],
+    events: usize,
+) -> Result<Vec<IndexedField>, Malformed> {
+    let mut all =
+        Vec::with_capacity(by_row.len() + columns.iter().map(|field| field.column.values.len()).sum::<usize>());
+    let mut by_row = by_row.into_iter().peekable();
+    let mut next = vec![0; columns.len()];
+    let mut text = Vec::new();
+    for row in 0..u32_of(events) {
+        while let Some(field) = by_row.next_if(|field| field.row == row) {
+            all.push(field);
+        }
+        for (field, next) in columns.iter().zip(&mut next) {
+            let is_here = match &field.column.rows {
+                None => true,
+                Some(rows) => rows.get(*next) == Some(&row),
+            };
+            if is_here {
+                text.clear();
+                field.write(*next, &mut text);
+                let value = std::str::from_utf8(&text).map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
+                all.push(IndexedField { row, name: Arc::clone(&field.name), value: value.into() });
+                *next += 1;
+            }
+        }
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

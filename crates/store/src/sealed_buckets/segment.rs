@@ -10,7 +10,7 @@ use crate::sealed_buckets::{
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, POINT_READ_ROWS_MAX};
 use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, Texts};
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::u32_of;
 
 /// Memory of the columns of one event in a cached page, in bytes.
@@ -207,6 +207,18 @@ impl Segment for SealedSegment {
 
     fn may_hold_fields(&self, page: usize) -> bool {
         self.open.reader.page_has_fields(self.slab, self.first_page() + page)
+    }
+
+    fn may_hold_fields_by_row(&self, page: usize) -> bool {
+        self.open.reader.page_has_fields_by_row(self.slab, self.first_page() + page)
+    }
+
+    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<Vec<IndexedField>, StoreError> {
+        if self.cut.is_some() || self.is_touched(page) {
+            return Ok(self.read_page(page, PageColumns { fields: names, ..PageColumns::NONE })?.fields);
+        }
+        let read = self.reader().page_fields_by_row(self.slab, page, names);
+        read.map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
