@@ -21,7 +21,7 @@ use crate::metas::MetaCount;
 use crate::slab_source::{CheckedSlab, MetadataCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
 use crate::tail::{ObjectTail, SlabBlock};
-use crate::templates::{TemplateSlab, split_slab};
+use crate::templates::{FieldSplit, TemplateSlab, split_slab};
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::add_terms;
 use crate::term_dictionary::write::write_term_dictionary;
@@ -162,15 +162,20 @@ impl BucketEncoder {
         self.tokens.clear();
         self.fields.clear();
         let codes = MetadataCodes::of(slab.events);
-        let template_slab = if self.options.templates { template_slab_of(slab.events) } else { None };
+        let mut template_slab = if self.options.templates { template_slab_of(slab.events) } else { None };
         let mut counts = vec![MetaCount::NONE; codes.metas.len()];
         let mut pages = Vec::new();
+        let split = template_slab.as_ref().map(|texts| FieldSplit::of(slab.events, texts));
         let mut fields = &slab.events.fields[..];
+        let mut by_row = split.as_ref().map_or(fields, |split| &split.by_row);
         for (number, start) in (0..slab.events.len()).step_by(MAX_PAGE_EVENTS).enumerate() {
             let end = slab.events.len().min(start + MAX_PAGE_EVENTS);
             let (here, later) = fields.split_at(fields.partition_point(|field| (field.row as usize) < end));
             fields = later;
-            let page = PageSource { number, start, end, fields: here, has_templates: template_slab.is_some() };
+            let (rows_here, rows_later) = by_row.split_at(by_row.partition_point(|field| (field.row as usize) < end));
+            by_row = rows_later;
+            let has_templates = template_slab.is_some();
+            let page = PageSource { number, start, end, fields: here, by_row: rows_here, has_templates };
             pages.push(self.encode_page(slab, &codes, &page, &mut counts)?);
         }
         assert!(fields.is_empty(), "every field belongs to a page");
@@ -179,12 +184,14 @@ impl BucketEncoder {
         assert_eq!(in_pages, slab.events.len(), "every event is in a page");
         self.summary.add_slab(slab, &codes.metas, &counts);
         let slab_number = self.heads.len();
-        if let Some(template_slab) = &template_slab {
+        if let Some(template_slab) = &mut template_slab {
             add_terms(template_slab, &mut self.tokens, &mut self.hashes);
             if self.options.locators != Locators::Omitted {
                 let tables = LocatorTables::of(RareTokenPages::of(template_slab), pages.len())?;
                 self.locators.extend(tables.map(|tables| (slab_number, tables)));
             }
+            // The terms of fields are in a term dictionary of their own.
+            split.into_iter().for_each(|split| split.append_to(template_slab));
             let (times, shared) = (&slab.events.time, (slab_number, &mut self.shared));
             let layout = write_columns(template_slab, times, &mut self.blocks, self.options.zstd_level, shared)?;
             let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
@@ -230,7 +237,7 @@ impl BucketEncoder {
             self.write_text(slab, page, &mut head)?;
         }
         let offset = self.blocks.object.len() as u64;
-        let stored = write_fields(page.fields, u32_of(page.start), &mut self.blocks)?;
+        let stored = write_fields(page.by_row, u32_of(page.start), &mut self.blocks)?;
         let mut offset = offset;
         for stored_len in stored {
             head.blocks.push(BlockRef { kind: BlockKind::Fields, offset, stored_len });
@@ -339,6 +346,8 @@ struct PageSource<'a> {
     start: usize,
     end: usize,
     fields: &'a [IndexedField],
+    /// The fields that have no column.
+    by_row: &'a [IndexedField],
     /// Whether the page's texts are stored in the columns of the slab.
     has_templates: bool,
 }

@@ -1,6 +1,7 @@
-//! Index-time fields of a page: sparse rows with pooled names and values.
+//! Index-time fields of a page that are stored by row: sparse rows with pooled names and values.
 //!
-//! Fields do not get columns of their own, because a source may produce thousands of names. All fields of a page are
+//! A source may produce thousands of names, so only frequent fields get columns of their own (`crate::templates`). All
+//! other fields of a page, or all of them if its texts are not stored as columns, are
 //! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are
 //! written next to their values, so that a very large number of names costs bytes on disk but no memory for a
 //! dictionary.
@@ -9,7 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use quarry_event::IndexedField;
+use quarry_event::template::{ColumnValues, Dictionary, NumberFormat, PageColumn};
+use quarry_event::{FieldNames, IndexedField};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{Block, BlockKind, BlockWriter};
@@ -85,46 +87,113 @@ fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter
     blocks.write_parts(BlockKind::Fields, &[&names, &rows, &lengths, &values, &beside])
 }
 
-/// Appends the fields of one block to `fields`; `events` is the number of events of the page.
-pub(crate) fn read_fields(block: &Block<'_>, events: usize, fields: &mut Vec<IndexedField>) -> Result<(), BucketError> {
+/// Appends the fields of one block that have these names to `fields`; `events` is the number of events of the page.
+pub(crate) fn read_fields(
+    block: &Block<'_>,
+    wanted: FieldNames,
+    events: usize,
+    fields: &mut Vec<IndexedField>,
+) -> Result<(), BucketError> {
     let streams = block.decode_parts::<FIELD_STREAMS>()?;
-    block.position().map_malformed(decode_streams(&streams, events, fields))
+    block.position().map_malformed(decode_streams(&streams, wanted, events, fields))
 }
 
 fn decode_streams(
     [names, rows, lengths, values, beside]: &[Vec<u8>; FIELD_STREAMS],
+    wanted: FieldNames,
     events: usize,
     fields: &mut Vec<IndexedField>,
 ) -> Result<(), Malformed> {
     assert!(events <= MAX_PAGE_EVENTS, "a page holds no more events");
     let [mut names, mut rows, mut lengths, mut values, mut beside] =
         [names, rows, lengths, values, beside].map(|stream| Cursor::new(stream));
-    let mut dictionary: Vec<Arc<str>> = Vec::new();
+    // Names that are not wanted are `None`.
+    let mut dictionary: Vec<Option<Arc<str>>> = Vec::new();
+    let known = |name: &str| wanted.may_contain(name).then(|| Arc::from(name));
     while names.remaining() > 0 {
-        dictionary.push(names.text("name of a field", MAX_FIELD_BYTES)?.into());
+        dictionary.push(known(names.text("name of a field", MAX_FIELD_BYTES)?));
     }
     // An entry takes at least two bytes of this stream.
     let count = rows.count("number of fields", MAX_FIELD_BLOCK_ENTRIES.min(rows.remaining() / 2))?;
     let mut row = 0;
-    fields.reserve(count);
+    if wanted == FieldNames::ALL {
+        fields.reserve(count);
+    }
     for _ in 0..count {
         row += rows.count("row of a field", events)?;
         if row >= events {
             return Err(Malformed(format!("a field belongs to row {row} of {events}")));
         }
         let name = match rows.count("name number", dictionary.len())? as u64 {
-            INLINE_NAME => beside.text("name of a field", MAX_FIELD_BYTES)?.into(),
+            INLINE_NAME => known(beside.text("name of a field", MAX_FIELD_BYTES)?),
             number => dictionary[number as usize - 1].clone(),
         };
         let len = lengths.count("length of a value", MAX_FIELD_BYTES)?;
-        let value = std::str::from_utf8(values.take(len, "value of a field")?)
-            .map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
+        let value = values.take(len, "value of a field")?;
+        let Some(name) = name else { continue };
+        let value = std::str::from_utf8(value).map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
         fields.push(IndexedField { row: u32_of(row), name, value: value.into() });
     }
     rows.finish("the rows")?;
     lengths.finish("the lengths")?;
     values.finish("the values")?;
     beside.finish("the names")
+}
+
+/// Values of a field that is stored as a column.
+pub(crate) struct FieldValues {
+    pub(crate) name: Arc<str>,
+    pub(crate) column: Arc<PageColumn>,
+    /// Texts of the column's codes, if it has codes.
+    pub(crate) dictionary: Arc<Dictionary>,
+    /// Format of the column's numbers, if it has numbers.
+    pub(crate) format: NumberFormat,
+}
+
+impl FieldValues {
+    /// Writes value number `at` to `out`, which is empty.
+    fn write(&self, at: usize, out: &mut Vec<u8>) {
+        match &self.column.values {
+            ColumnValues::Codes(codes) => out.extend_from_slice(self.dictionary.get(codes[at])),
+            ColumnValues::Numbers(numbers) => self.format.write(numbers[at], out),
+            ColumnValues::Texts { bytes, ends } => {
+                let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+                out.extend_from_slice(&bytes[start..ends[at] as usize]);
+            }
+        }
+    }
+}
+
+/// Adds the fields that are stored as columns to those of a page that are stored by row.
+pub(crate) fn add_column_fields(
+    by_row: Vec<IndexedField>,
+    columns: &[FieldValues],
+    events: usize,
+) -> Result<Vec<IndexedField>, Malformed> {
+    let mut all =
+        Vec::with_capacity(by_row.len() + columns.iter().map(|field| field.column.values.len()).sum::<usize>());
+    let mut by_row = by_row.into_iter().peekable();
+    let mut next = vec![0; columns.len()];
+    let mut text = Vec::new();
+    for row in 0..u32_of(events) {
+        while let Some(field) = by_row.next_if(|field| field.row == row) {
+            all.push(field);
+        }
+        for (field, next) in columns.iter().zip(&mut next) {
+            let is_here = match &field.column.rows {
+                None => true,
+                Some(rows) => rows.get(*next) == Some(&row),
+            };
+            if is_here {
+                text.clear();
+                field.write(*next, &mut text);
+                let value = std::str::from_utf8(&text).map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
+                all.push(IndexedField { row, name: Arc::clone(&field.name), value: value.into() });
+                *next += 1;
+            }
+        }
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -144,7 +213,7 @@ mod tests {
         let place = BlockPosition::outside_slabs("", 0);
         let block = open_block(&blocks.object, BlockKind::Fields, place, MAX_FIELD_BLOCK_BYTES).unwrap();
         let mut back = Vec::new();
-        read_fields(&block, 100, &mut back).unwrap();
+        read_fields(&block, FieldNames::ALL, 100, &mut back).unwrap();
         back.iter_mut().for_each(|field| field.row += 10);
         assert_eq!(back, fields);
     }
@@ -163,7 +232,7 @@ mod tests {
             let block =
                 open_block(bytes, BlockKind::Fields, BlockPosition::outside_slabs("", 0), MAX_FIELD_BLOCK_BYTES)
                     .unwrap();
-            read_fields(&block, 5, &mut back).unwrap();
+            read_fields(&block, FieldNames::ALL, 5, &mut back).unwrap();
             at += len;
         }
         assert_eq!(back, fields);

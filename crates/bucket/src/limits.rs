@@ -69,3 +69,8 @@ pub(crate) fn within(
     }
     Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 })
 }
+
+/// Maximum number of index-time fields of a slab that get a column; the others are stored by row.
+pub(crate) const MAX_FIELD_COLUMNS: usize = 512;
+/// Maximum bytes of the values of an index-time field of a slab that gets a column; beyond that, it is stored by row.
+pub(crate) const MAX_FIELD_COLUMN_BYTES: usize = 64 << 20;

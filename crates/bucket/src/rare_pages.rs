@@ -42,6 +42,14 @@ impl BucketReader {
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
 
+    /// Whether all values of the field are in the columns of index-time fields, where no token is searched for.
+    pub(crate) fn are_field_columns(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
+        let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(false) };
+        let texts = columns.layout.template_set.text_columns().len();
+        let mut numbers = within.columns.iter().map(|column| *column as usize);
+        Ok(!within.literals && !within.columns.is_empty() && numbers.all(|column| column >= texts))
+    }
+
     /// Tests of the address columns for an IP address. They exclude more pages than a search for its four tokens,
     /// because these occur in nearly every page. `None` if some values of the field are not in address columns.
     pub(crate) fn address_tests(
@@ -94,8 +102,9 @@ impl BucketReader {
         let locator = self.locator(slab)?;
         let mut is_located = false;
         let mut tests = Vec::new();
-        let of_asked =
-            (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.includes_column(*number));
+        let of_asked = (0u32..)
+            .zip(columns.layout.template_set.text_columns())
+            .filter(|(number, _)| asked.includes_column(*number));
         for (number, column) in of_asked {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
@@ -168,7 +177,7 @@ impl BucketReader {
         let opened: Result<Vec<_>, _> = pages.map(|page| self.template_page(slab, page)).collect();
         let mut opened = opened?;
         let mut hashes = Vec::new();
-        for (number, column) in (0u32..).zip(&columns.layout.template_set.columns) {
+        for (number, column) in (0u32..).zip(columns.layout.template_set.text_columns()) {
             let noting = |values: u64| match column.kind {
                 ColumnKind::Numbers { format, min, max } => Some(RareNumbers::new(format, min, max, values)),
                 _ => None,
@@ -241,7 +250,7 @@ fn locator_tests<'a>(
     wanted: TokenPattern<'a>,
     asked: TokenScope<'_>,
 ) -> Vec<(u32, RareTest<'a>)> {
-    let located = (0u32..).zip(&template_set.columns);
+    let located = (0u32..).zip(template_set.text_columns());
     let located = located.filter(|(number, column)| asked.includes_column(*number) && is_located_column(column));
     let tests = located.map(|(number, column)| (number, RareTest::of(column, wanted)));
     tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()

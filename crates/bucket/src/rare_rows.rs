@@ -55,6 +55,7 @@ impl BucketReader {
                 let asked = TokenScope { within: within.as_ref(), ..asked };
                 match self.address_tests(asked, value)? {
                     Some(tests) => self.rows_passing(asked.slab, page, tests, most),
+                    None if self.are_field_columns(asked)? => Ok(Some(Vec::new())),
                     None => self.rows_of(asked, page, tokens, most),
                 }
             }
@@ -118,8 +119,9 @@ impl BucketReader {
                 return Ok(None);
             }
         }
-        let of_asked =
-            (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.includes_column(*number));
+        let of_asked = (0u32..)
+            .zip(columns.layout.template_set.text_columns())
+            .filter(|(number, _)| asked.includes_column(*number));
         let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, wanted)));
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }

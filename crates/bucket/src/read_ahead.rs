@@ -329,7 +329,7 @@ mod tests {
         for column in 0..ahead.template_set(0).unwrap().unwrap().columns.len() as u32 {
             values.column(column).unwrap();
         }
-        ahead.read_page(0, 3, PageColumns { raw: true, index_time: false, fields: false }).unwrap();
+        ahead.read_page(0, 3, PageColumns { raw: true, ..PageColumns::NONE }).unwrap();
         assert_eq!(requests.load(Ordering::Relaxed), 1);
     }
 

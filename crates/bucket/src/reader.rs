@@ -7,15 +7,19 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::template::{ColumnValues, Dictionary, TEXT_COLUMN, TemplateSet, Texts};
+use quarry_event::template::{
+    ColumnKind, ColumnValues, Dictionary, FieldColumn, NumberFormat, TEXT_COLUMN, TemplateSet, Texts,
+};
 use quarry_event::term::MetaField;
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns};
+use quarry_event::{
+    FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns,
+};
 
 use crate::block::{BlockKind, BlockRef, open_block};
 use crate::columns::{PageFacts, SharedCache, SlabColumns, TemplatePage, TextBuffer};
 use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BlockPosition, BucketError};
-use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
+use crate::fields::{FieldValues, MAX_FIELD_BLOCK_BYTES, add_column_fields, read_fields};
 use crate::integers::decode_integers;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
@@ -321,6 +325,8 @@ impl BucketReader {
                 match self.address_tests(asked, value)? {
                     Some(_) if self.are_few_pages_left(slab, among) => among.0,
                     Some(tests) => self.pages_passing_tests(slab, tests, among)?,
+                    // The field's term, which is looked up as well, gives the pages of index-time values.
+                    None if self.are_field_columns(asked)? => 0,
                     None => return self.query_pages(asked, tokens, among),
                 }
             }
@@ -496,14 +502,34 @@ impl BucketReader {
         Ok(Some(TemplatePage::new(columns.clone(), source.clone(), facts)))
     }
 
-    /// Whether a page holds index-time fields. Panics if there is no such page, as slice indexing does.
+    /// Whether a page may have index-time fields. Panics if there is no such page, as slice indexing does.
     pub fn page_has_fields(&self, slab: usize, page: usize) -> bool {
+        // Damage is reported when the columns are read.
+        let has_columns =
+            || self.columns(slab).is_ok_and(|columns| columns.is_some_and(|columns| columns.has_fields()));
+        self.page_has_fields_by_row(slab, page) || (self.has_fields(slab) && has_columns())
+    }
+
+    /// Whether a page has index-time fields without a column. Panics if there is no such page, as slice indexing does.
+    pub fn page_has_fields_by_row(&self, slab: usize, page: usize) -> bool {
         self.opened.parts[slab].pages[page].iter().any(|at| at.kind == BlockKind::Fields)
     }
 
     /// Reads the requested columns of a page. Panics if there is no such page, as slice indexing does.
     pub fn read_page(&self, slab: usize, page: usize, columns: PageColumns) -> Result<Page, BucketError> {
         PageRead { reader: self, slab, page }.read(columns)
+    }
+
+    /// The index-time fields of a page that have these names and no column of [`BucketReader::template_set`]. Panics if
+    /// there is no such page, as slice indexing does.
+    pub fn page_fields_by_row(
+        &self,
+        slab: usize,
+        page: usize,
+        names: FieldNames,
+    ) -> Result<Vec<IndexedField>, BucketError> {
+        let read = PageRead { reader: self, slab, page };
+        read.fields_by_row(&read.fetch(&|kind| kind == BlockKind::Fields)?, names)
     }
 
     /// The metadata code of each event of a page.
@@ -527,7 +553,7 @@ impl PageRead<'_> {
             BlockKind::Time | BlockKind::Meta => true,
             BlockKind::IndexTime => columns.index_time,
             BlockKind::Lengths | BlockKind::Text => columns.raw,
-            BlockKind::Fields => columns.fields,
+            BlockKind::Fields => !columns.fields.is_empty(),
             _ => false,
         };
         let blocks = self.fetch(&wanted)?;
@@ -544,16 +570,58 @@ impl PageRead<'_> {
         } else if columns.raw {
             self.text(&blocks, info, &mut page)?;
         }
-        if columns.fields {
-            for (at, bytes) in blocks_of_kind(&blocks, BlockKind::Fields) {
-                let block = open_block(bytes, at.kind, self.position(at), MAX_FIELD_BLOCK_BYTES)?;
-                read_fields(&block, info.events as usize, &mut page.fields)?;
-            }
-            if !page.fields.is_sorted_by_key(|field| field.row) {
-                return Err(self.damage(BlockKind::Fields, "its blocks do not ascend by row"));
-            }
+        if !columns.fields.is_empty() {
+            page.fields = self.fields_by_row(&blocks, columns.fields)?;
+            self.add_column_fields(columns.fields, &mut page)?;
         }
         Ok(page)
+    }
+
+    /// The fields with these names that have no column.
+    fn fields_by_row(&self, blocks: &[(BlockRef, Bytes)], names: FieldNames) -> Result<Vec<IndexedField>, BucketError> {
+        let events = self.reader.opened.slabs[self.slab].pages[self.page].events as usize;
+        let mut fields = Vec::new();
+        for (at, bytes) in blocks_of_kind(blocks, BlockKind::Fields) {
+            let block = open_block(bytes, at.kind, self.position(at), MAX_FIELD_BLOCK_BYTES)?;
+            read_fields(&block, names, events, &mut fields)?;
+        }
+        match fields.is_sorted_by_key(|field| field.row) {
+            true => Ok(fields),
+            false => Err(self.damage(BlockKind::Fields, "its blocks do not ascend by row")),
+        }
+    }
+
+    /// Adds the fields with these names that have a column; their order within an event is that of the columns.
+    fn add_column_fields(&self, names: FieldNames, page: &mut Page) -> Result<(), BucketError> {
+        let Some(columns) = self.reader.columns(self.slab)? else { return Ok(()) };
+        let set = &columns.layout.template_set;
+        let wanted: Vec<&FieldColumn> = set.fields.iter().filter(|field| names.may_contain(&field.name)).collect();
+        let times = Some(page.time.as_slice().into());
+        let source = &self.reader.source;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let Some(mut values) = self.reader.open_template_page(source, self.slab, self.page, times)? else {
+            return Ok(());
+        };
+        let numbers: Vec<u32> = wanted.iter().map(|field| field.column).collect();
+        values.prefetch_columns(&numbers)?;
+        let mut read = Vec::with_capacity(wanted.len());
+        for FieldColumn { name, column } in wanted {
+            let format = match set.columns[*column as usize].kind {
+                ColumnKind::Numbers { format, .. } => format,
+                _ => NumberFormat::Integer,
+            };
+            read.push(FieldValues {
+                name: Arc::clone(name),
+                column: values.column(*column)?,
+                dictionary: columns.dictionary(source, *column)?,
+                format,
+            });
+        }
+        let by_row = std::mem::take(&mut page.fields);
+        page.fields = values.position().map_malformed(add_column_fields(by_row, &read, page.len()))?;
+        Ok(())
     }
 
     fn metas(&self) -> Result<Vec<u32>, BucketError> {

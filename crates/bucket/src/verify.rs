@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use quarry_event::template::ColumnValues;
-use quarry_event::{EventBatch, Page, PageColumns};
+use quarry_event::{EventBatch, IndexedField, Page, PageColumns};
 
 use crate::columns::TextBuffer;
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
@@ -179,11 +179,35 @@ fn first_difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<
     let first = events.fields.partition_point(|field| (field.row as usize) < rows.start);
     let end = events.fields.partition_point(|field| (field.row as usize) < rows.end);
     let fields = &events.fields[first..end];
-    let same = page.fields.len() == fields.len()
-        && page.fields.iter().zip(fields).all(|(read, given)| {
-            read.row as usize + start == given.row as usize && read.name == given.name && read.value == given.value
-        });
-    if same { None } else { Some("indexed fields") }
+    if are_fields_equal(&page.fields, fields, start) { None } else { Some("indexed fields") }
+}
+
+/// Compares the fields of each event; `start` is the row at which the page begins. Fields of different names may be in
+/// another order.
+fn are_fields_equal(read: &[IndexedField], given: &[IndexedField], start: usize) -> bool {
+    let is_same = |(read, given): (&IndexedField, &IndexedField)| {
+        read.row as usize + start == given.row as usize && read.name == given.name && read.value == given.value
+    };
+    if read.len() != given.len() {
+        return false;
+    }
+    if !read.iter().zip(given).all(|(read, given)| read.row as usize + start == given.row as usize) {
+        return false;
+    }
+    let mut at = 0;
+    read.chunk_by(|one, next| one.row == next.row).all(|event| {
+        let given = &given[at..at + event.len()];
+        at += event.len();
+        if event.iter().zip(given).all(is_same) {
+            return true;
+        }
+        let by_name = |fields: &'_ [IndexedField]| {
+            let mut fields = fields.to_vec();
+            fields.sort_by(|one, other| one.name.cmp(&other.name));
+            fields
+        };
+        by_name(event).iter().zip(&by_name(given)).all(is_same)
+    })
 }
 
 /// Compares metadata by their texts, because the codes of batch and slab differ; each pair of codes is compared only

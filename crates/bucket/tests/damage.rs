@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
 };
-use quarry_event::{AnyColumn, PageColumns, TermQuery};
-use support::{numbered_batch, query_for};
+use quarry_event::{AnyColumn, FieldNames, IndexedField, PageColumns, TermQuery};
+use support::{numbered_batch, open, query_for};
 
 fn sample() -> EncodedBucket {
     encode(&[numbered_batch(4_200), numbered_batch(30)], &EncodeOptions::default()).unwrap()
@@ -35,6 +35,23 @@ fn call_search_functions(object: Vec<u8>) {
     }
 }
 
+/// A bucket whose index-time fields have columns.
+fn field_batch() -> EncodedBucket {
+    let mut batch = numbered_batch(60);
+    batch.fields.clear();
+    for row in 0..60 {
+        let field = |name: &str, value: String| IndexedField { row, name: name.into(), value: value.into() };
+        batch.fields.push(field("status", (row % 3).to_string()));
+        if row % 4 != 0 {
+            batch.fields.push(field("user", format!("u{}", row % 7)));
+        }
+    }
+    let encoded = encode(&[batch], &EncodeOptions::default()).unwrap();
+    let set = open(&encoded).template_set(0).unwrap().unwrap();
+    assert_eq!(set.fields.len(), 2);
+    encoded
+}
+
 #[test]
 fn every_flipped_byte_is_detected() {
     let object = encode(&[numbered_batch(40)], &EncodeOptions::default()).unwrap().object;
@@ -43,6 +60,14 @@ fn every_flipped_byte_is_detected() {
         let mut flipped = object.to_vec();
         flipped[at] ^= 1 << (at % 8);
         assert!(check(flipped.clone()).is_err(), "byte {at} of {}", object.len());
+        call_search_functions(flipped);
+    }
+    let fields = field_batch().object;
+    check(fields.to_vec()).unwrap();
+    for at in 0..fields.len() {
+        let mut flipped = fields.to_vec();
+        flipped[at] ^= 1 << (at % 8);
+        assert!(check(flipped.clone()).is_err(), "byte {at} of {}", fields.len());
         call_search_functions(flipped);
     }
     for len in 0..object.len() {
@@ -148,7 +173,7 @@ fn reads_are_few_and_small() {
     let counted = Arc::new(CountedBytes(object.clone(), Default::default()));
     let reader = BucketReader::open(counted.clone()).unwrap();
     reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &AnyColumn).unwrap();
-    reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
+    reader.read_page(0, 0, PageColumns { fields: FieldNames::NONE, ..PageColumns::ALL }).unwrap();
     let reads = counted.1.lock().unwrap().clone();
     // Reads of the tail, of the searched column, and of the page: its blocks before the text, and the column that is
     // in no pool.

@@ -9,7 +9,7 @@ use quarry_bucket::{
     verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
-use quarry_event::{AnyColumn, EventBatch, IndexedField, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, FieldNames, IndexedField, Metadata, PageColumns, TermQuery};
 use support::{any_batch, numbered_batch, open, pages_by_brute_force, query_for};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
@@ -32,7 +32,10 @@ fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
                 assert_eq!(page.metas[page.meta[in_page] as usize], slab.metas[slab.meta[row] as usize]);
                 let of = |fields: &[IndexedField], row: usize| -> Vec<_> {
                     let of_row = fields.iter().filter(|field| field.row as usize == row);
-                    of_row.map(|field| (field.name.clone(), field.value.clone())).collect()
+                    // Fields of different names have no order.
+                    let mut of_row: Vec<_> = of_row.map(|field| (field.name.clone(), field.value.clone())).collect();
+                    of_row.sort_by(|one, other| one.0.cmp(&other.0));
+                    of_row
                 };
                 assert_eq!(of(&page.fields, in_page), of(&slab.fields, row));
                 row += 1;
@@ -90,7 +93,7 @@ fn lookups_distinguish_pages() {
 #[test]
 fn only_requested_columns_are_filled() {
     let reader = assert_round_trip(&[numbered_batch(5)]);
-    let page = reader.read_page(0, 0, PageColumns { raw: false, index_time: false, fields: true }).unwrap();
+    let page = reader.read_page(0, 0, PageColumns { fields: FieldNames::ALL, ..PageColumns::NONE }).unwrap();
     assert!(page.raw.is_empty() && page.ends.is_empty() && page.index_time.is_empty());
     assert_eq!((page.time.len(), page.meta.len()), (5, 5));
     assert!(!page.fields.is_empty());
@@ -175,4 +178,88 @@ fn encoding_is_deterministic() {
     let objects = [0, 1].map(|_| encode(&slabs, &EncodeOptions::default()).unwrap());
     assert_eq!(objects[0].object, objects[1].object);
     assert_eq!(objects[0].filter, objects[1].filter);
+}
+
+/// Events of which each has a field of every representation, and some have fields without a column.
+fn field_batch(events: usize) -> EventBatch {
+    let mut batch = numbered_batch(events);
+    batch.fields.clear();
+    for row in 0..events as u32 {
+        let mut add = |name: &str, value: String| {
+            batch.fields.push(IndexedField { row, name: name.into(), value: value.into() });
+        };
+        add("status", ["200", "404", "x"][row as usize % 3].to_owned());
+        add("number", (row * 7).to_string());
+        if row % 4 != 0 {
+            add("address", format!("10.0.{}.{}", row % 256, row / 256));
+        }
+        add(
+            "text",
+            format!("{}-{}", "ü".repeat(row as usize % 90), u64::from(row).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        );
+        if row % 5 == 1 {
+            add("twice", "a".to_owned());
+            add("twice", "b".to_owned());
+        } else {
+            add("twice", "c".to_owned());
+        }
+        if row % 1_000 == 3 {
+            add("rare", format!("r{row}"));
+        }
+    }
+    batch
+}
+
+#[test]
+fn frequent_fields_have_columns() {
+    for zstd_level in [1, 3] {
+        let slabs = [field_batch(5_000), field_batch(70)];
+        let encoded = encode(&slabs, &EncodeOptions { zstd_level, ..EncodeOptions::default() }).unwrap();
+        verify_against(&encoded, &slabs).unwrap();
+        let reader = open(&encoded);
+        reader.check().unwrap();
+        let set = reader.template_set(0).unwrap().unwrap();
+        let names: Vec<&str> = set.fields.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["status", "number", "text", "twice", "address"]);
+        let rows_of = |name: &str| reader.template_page(0, 1).unwrap().unwrap().column(set.field_column(name).unwrap());
+        assert_eq!(rows_of("status").unwrap().rows, None);
+        let with_address = rows_of("address").unwrap().rows.clone().unwrap();
+        assert!(with_address.iter().all(|row| (row + MAX_PAGE_EVENTS as u32) % 4 != 0));
+        let by_row = reader.page_fields_by_row(0, 0, FieldNames::ALL).unwrap();
+        assert!(by_row.iter().all(|field| matches!(&*field.name, "twice" | "rare")));
+        let named = PageColumns { fields: FieldNames::of(["number"]), ..PageColumns::NONE };
+        let page = reader.read_page(0, 1, named).unwrap();
+        let numbers: Vec<&str> =
+            page.fields.iter().filter(|field| &*field.name == "number").map(|field| &*field.value).collect();
+        assert_eq!((numbers.len(), numbers[0]), (5_000 - MAX_PAGE_EVENTS, "28672"));
+    }
+}
+
+#[test]
+fn a_field_that_repeats_a_part_of_the_text_takes_no_space() {
+    let mut plain = EventBatch { index_time: 1_000, ..EventBatch::default() };
+    let meta =
+        plain.intern(&Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() });
+    for row in 0..20_000u64 {
+        let mixed = (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let number = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 34;
+        plain.push(format!("took {number} ms").as_bytes(), row as i64, meta);
+    }
+    let mut with_fields = plain.clone();
+    for row in 0..20_000u32 {
+        let text = String::from_utf8(plain.raw(row as usize).to_vec()).unwrap();
+        let value = text.split(' ').nth(1).unwrap().into();
+        with_fields.fields.push(IndexedField { row, name: "ms".into(), value });
+    }
+    let columns = |batch: &EventBatch, zstd_level: i32| {
+        let options = EncodeOptions { zstd_level, ..EncodeOptions::default() };
+        let encoded = encode(std::slice::from_ref(batch), &options).unwrap();
+        let kinds = open(&encoded).stored_bytes_by_kind(0).unwrap();
+        let of_columns = kinds.iter().filter(|(kind, _)| kind.starts_with("column"));
+        of_columns.map(|(_, bytes)| bytes).sum::<u64>()
+    };
+    for level in [1, 3] {
+        let (without, with) = (columns(&plain, level), columns(&with_fields, level));
+        assert!(with < without + 512 && without > 10_000, "{without} {with}");
+    }
 }

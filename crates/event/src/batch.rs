@@ -179,6 +179,46 @@ impl EventBatch {
     }
 }
 
+/// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. It may
+/// contain a few names that were not added, so readers compare the names of what they get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldNames(u128);
+
+impl FieldNames {
+    /// No name.
+    pub const NONE: FieldNames = FieldNames(0);
+    /// Every name.
+    pub const ALL: FieldNames = FieldNames(u128::MAX);
+
+    /// The set of these names.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> FieldNames {
+        FieldNames(names.into_iter().fold(0, |set, name| set | FieldNames::bit(name)))
+    }
+
+    /// The names of both sets.
+    pub fn union(self, other: FieldNames) -> FieldNames {
+        FieldNames(self.0 | other.0)
+    }
+
+    /// Whether the set may contain a name; false is certain.
+    pub fn may_contain(self, name: &str) -> bool {
+        self.0 & FieldNames::bit(name) != 0
+    }
+
+    /// Whether no name is in the set.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// FNV-1a, whose high bits are the best mixed.
+    fn bit(name: &str) -> u128 {
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        1 << (hash >> 57)
+    }
+}
+
 /// The columns of a page that a search needs; the others are not read and stay empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageColumns {
@@ -186,13 +226,16 @@ pub struct PageColumns {
     pub raw: bool,
     /// `index_time`.
     pub index_time: bool,
-    /// `fields`.
-    pub fields: bool,
+    /// `fields` with these names.
+    pub fields: FieldNames,
 }
 
 impl PageColumns {
     /// Every column.
-    pub const ALL: PageColumns = PageColumns { raw: true, index_time: true, fields: true };
+    pub const ALL: PageColumns = PageColumns { raw: true, index_time: true, fields: FieldNames::ALL };
+
+    /// Only `time` and `meta`.
+    pub const NONE: PageColumns = PageColumns { raw: false, index_time: false, fields: FieldNames::NONE };
 }
 
 /// Up to 4,096 consecutive events of one slab, in arrival order. `time` and `meta` are always filled.

@@ -19,7 +19,7 @@ pub mod term;
 pub mod time;
 pub mod value;
 
-pub use batch::{EventBatch, IndexedField, Metadata, MetadataIndex, Page, PageColumns};
+pub use batch::{EventBatch, FieldNames, IndexedField, Metadata, MetadataIndex, Page, PageColumns};
 pub use batch_rules::BatchFault;
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
 pub use sent_request::SentRequest;

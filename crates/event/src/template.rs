@@ -34,13 +34,49 @@ pub const MAX_TEMPLATE_DEPTH: usize = 4;
 const FORMS_MAX: usize = 48;
 const FORM_PARTS_MAX: usize = 16;
 
-/// Templates and columns of one slab's texts.
+/// Templates and columns of one slab: its texts and, in further columns without a parent, its index-time fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
-    /// Column 0 is the whole text; every other column comes after its parent.
+    /// Column 0 is the whole text; every other column comes after its parent. Further columns without a parent, and
+    /// the columns below these, belong to index-time fields.
     pub columns: Vec<Column>,
     /// Value counts of columns with few distinct values.
     pub counts: BTreeMap<u32, ValueCounts>,
+    /// Index-time fields that have a column.
+    pub fields: Vec<FieldColumn>,
+}
+
+/// An index-time field with a column of its own, which has a value in each event with exactly one value of the field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldColumn {
+    /// Field name.
+    pub name: Arc<str>,
+    /// The column: a dictionary, numbers or texts.
+    pub column: u32,
+}
+
+impl TemplateSet {
+    /// The columns that texts consist of; the columns of index-time fields come after them.
+    pub fn text_columns(&self) -> &[Column] {
+        let others = self.columns.iter().skip(1).position(|column| column.parent.is_none());
+        &self.columns[..others.map_or(self.columns.len(), |others| others + 1)]
+    }
+
+    /// The column of an index-time field; `None` if it has none.
+    pub fn field_column(&self, name: &str) -> Option<u32> {
+        self.fields.iter().find(|field| *field.name == *name).map(|field| field.column)
+    }
+
+    /// Whether a column contains the values of an index-time field that some events lack.
+    pub fn is_partial_field_column(&self, column: u32) -> bool {
+        let values = |column: u32| self.columns.get(column as usize).map_or(0, |column| column.values);
+        self.is_field_column(column) && values(column) < values(TEXT_COLUMN)
+    }
+
+    /// Whether a column contains the values of an index-time field.
+    pub fn is_field_column(&self, column: u32) -> bool {
+        self.fields.iter().any(|field| field.column == column)
+    }
 }
 
 impl TemplateSet {
@@ -146,7 +182,8 @@ impl ValueCounts {
 /// One column of a slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The template column whose templates contain this one; `None` for column 0.
+    /// The template column whose templates contain this one; `None` for column 0 and for columns of index-time fields
+    /// that have a value in every event.
     pub parent: Option<u32>,
     /// Kind of values.
     pub kind: ColumnKind,

@@ -37,6 +37,11 @@ pub(crate) fn is_index_time_column(name: &str) -> bool {
     name.ends_with(INDEX_TIME_SUFFIX)
 }
 
+/// The field of such a column.
+pub(crate) fn index_time_field(name: &str) -> &str {
+    name.strip_suffix(INDEX_TIME_SUFFIX).unwrap_or(name)
+}
+
 /// The index-time values of a field.
 pub(crate) fn index_time_values<'a>(events: &'a Page, row: usize, field: &'a str) -> impl Iterator<Item = &'a str> {
     let first = events.fields.partition_point(|given| (given.row as usize) < row);

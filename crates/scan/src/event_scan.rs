@@ -18,7 +18,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::costs::ScanPart;
 use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
+use quarry_event::{FieldNames, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::number::u32_of;
 use quarry_store::{PageInfo, SearchReads, Segment, Snapshot, StoreError};
 
@@ -376,15 +376,30 @@ impl EventScan {
                 || way.index_time
                 || self.index_range != TimeRange::ALL
                 || self.filter.names_field("_indextime"),
-            fields: (self.projection.needs_text() || self.filter.tests_fields())
-                && page.segment.may_hold_fields(page.page),
+            fields: self.index_time_fields(page, way),
         }
+    }
+
+    /// The index-time fields of a page that the search reads.
+    fn index_time_fields(&self, page: &PageRef, way: &FieldStrategy) -> FieldNames {
+        let is_read = self.projection.needs_text() || self.filter.tests_fields();
+        if !is_read || !page.segment.may_hold_fields(page.page) {
+            return FieldNames::NONE;
+        }
+        // Rules that compute fields may read others.
+        if self.projection.includes_unnamed() || way.computed.is_some() {
+            return FieldNames::ALL;
+        }
+        let names = self.extracted_names();
+        let named = names.iter().chain(self.filter.index_time_fields()).map(String::as_str);
+        FieldNames::of(named).union(self.rules.fields_read())
     }
 
     /// All columns, for events to which rules add fields. They are extracted from text, so the storage layout does not
     /// matter.
     fn all_columns(&self, page: &PageRef) -> PageColumns {
-        PageColumns { raw: true, index_time: true, fields: page.segment.may_hold_fields(page.page) }
+        let has_fields = page.segment.may_hold_fields(page.page);
+        PageColumns { raw: true, index_time: true, fields: if has_fields { FieldNames::ALL } else { FieldNames::NONE } }
     }
 
     /// The rows that may pass the commands after the scan, as plain columns; adds the number of the others to `left`.

@@ -24,7 +24,7 @@ use quarry_eval::functions::xml::xml_leaves;
 use quarry_eval::messages::Messages;
 use quarry_eval::pattern::{Captures, GroupBorders, Regex};
 use quarry_eval::rows::{is_hidden, multi_item};
-use quarry_event::{Metadata, Page};
+use quarry_event::{FieldNames, Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name, json_fields};
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::SearchExpr;
@@ -153,6 +153,8 @@ pub(crate) struct FieldRules {
     reads_indexed_text: bool,
     /// Fields that search-time rules may produce; computed on the first request.
     derived_names: OnceLock<Arc<RuleFieldNames>>,
+    /// See [`FieldRules::fields_read`].
+    fields_read: OnceLock<FieldNames>,
     cache: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
     /// Compiled patterns by text and field, shared by sources.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
@@ -301,6 +303,7 @@ impl FieldRules {
             index_time_only,
             reads_indexed_text,
             derived_names: OnceLock::new(),
+            fields_read: OnceLock::new(),
             cache: Mutex::default(),
             extracts: Mutex::default(),
             reports: Mutex::default(),
@@ -326,6 +329,15 @@ impl FieldRules {
     /// Fields that search-time rules may produce.
     pub(crate) fn derived_names(&self) -> &Arc<RuleFieldNames> {
         self.derived_names.get_or_init(|| Arc::new(RuleFieldNames::new(&self.props)))
+    }
+
+    /// The fields to which `EXTRACT` and `REPORT` rules of any source are applied instead of the text.
+    pub(crate) fn fields_read(&self) -> FieldNames {
+        *self.fields_read.get_or_init(|| {
+            let reports = self.props.search_time_rules().iter().flat_map(|(_, rules)| &rules.reports);
+            let sources = reports.map(|report| report.source.as_str());
+            FieldNames::of(sources.chain(self.props.extract_rules().map(|rule| rule.source)))
+        })
     }
 
     /// The `EXTRACT` rules that produce this field.

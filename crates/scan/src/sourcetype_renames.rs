@@ -9,7 +9,7 @@ use std::sync::Arc;
 use quarry_conf::PropsResolver;
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::term::MetaField;
-use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_store::{Damage, Deletion, PageInfo, Segment, SlabIdentity, Snapshot, StoreError, StoredSlab, TemplatePage};
 
 /// Field with the original sourcetype of an event.
@@ -48,12 +48,12 @@ impl RenamedSegment {
         RenamedSegment { metas: shown.collect(), originals: metas.iter().map(original).collect(), segment }
     }
 
-    /// The page's fields, including the original names.
-    fn fields(&self, page: &Page) -> Vec<IndexedField> {
+    /// Fields of a page, with the original names added; `metas` has the metadata code of each event.
+    fn with_originals(&self, fields: &[IndexedField], metas: &[u32]) -> Vec<IndexedField> {
         let name: Arc<str> = ORIGINAL_SOURCETYPE_FIELD.into();
-        let mut given = page.fields.iter().peekable();
-        let mut fields = Vec::with_capacity(page.fields.len() + page.len());
-        for (row, meta) in (0..).zip(&page.meta) {
+        let mut given = fields.iter().peekable();
+        let mut fields = Vec::with_capacity(fields.len() + metas.len());
+        for (row, meta) in (0..).zip(metas) {
             while let Some(field) = given.next_if(|field| field.row <= row) {
                 fields.push(field.clone());
             }
@@ -130,8 +130,8 @@ impl Segment for RenamedSegment {
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         let mut page = self.segment.read_page(page, columns)?;
-        if columns.fields {
-            page.fields = self.fields(&page);
+        if columns.fields.may_contain(ORIGINAL_SOURCETYPE_FIELD) {
+            page.fields = self.with_originals(&page.fields, &page.meta);
         }
         page.metas = Arc::clone(&self.metas);
         Ok(page)
@@ -139,6 +139,18 @@ impl Segment for RenamedSegment {
 
     fn may_hold_fields(&self, _page: usize) -> bool {
         true
+    }
+
+    fn may_hold_fields_by_row(&self, _page: usize) -> bool {
+        true
+    }
+
+    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<Vec<IndexedField>, StoreError> {
+        let fields = self.segment.fields_by_row(page, names)?;
+        match names.may_contain(ORIGINAL_SOURCETYPE_FIELD) {
+            true => Ok(self.with_originals(&fields, &self.segment.page_metas(page)?)),
+            false => Ok(fields),
+        }
     }
 
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use quarry_event::template::{Dictionary, PageColumn, TemplateSet, Texts};
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::{Deletion, StoreError};
 
@@ -58,7 +58,7 @@ pub trait Segment: Debug + Send + Sync {
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError>;
     /// For each event of a page, its index in [`Segment::metas`].
     fn page_metas(&self, page: usize) -> Result<Vec<u32>, StoreError> {
-        let columns = PageColumns { raw: false, index_time: false, fields: false };
+        let columns = PageColumns::NONE;
         Ok(self.read_page(page, columns)?.meta)
     }
 
@@ -66,7 +66,15 @@ pub trait Segment: Debug + Send + Sync {
     fn may_hold_fields(&self, _page: usize) -> bool {
         true
     }
-    /// The templates and columns of the texts; `None` for plain text.
+    /// Whether a page may have index-time fields that have no column in [`Segment::template_set`].
+    fn may_hold_fields_by_row(&self, page: usize) -> bool {
+        self.may_hold_fields(page)
+    }
+    /// The index-time fields of a page that have these names and no column in [`Segment::template_set`].
+    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<Vec<IndexedField>, StoreError> {
+        Ok(self.read_page(page, PageColumns { fields: names, ..PageColumns::NONE })?.fields)
+    }
+    /// The templates and columns of the texts and index-time fields; `None` for plain text.
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
         Ok(None)
     }

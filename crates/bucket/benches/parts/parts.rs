@@ -18,7 +18,7 @@ use xorf::{BinaryFuse16, Filter};
 const ZSTD_LEVEL: i32 = 1;
 /// Number of terms that the look-up parts search for.
 const TERMS: usize = 400;
-const RAW: PageColumns = PageColumns { raw: true, index_time: false, fields: false };
+const RAW: PageColumns = PageColumns { raw: true, ..PageColumns::NONE };
 
 /// Amount that one run processes, in the unit of the reported rate.
 #[derive(Clone, Copy)]

@@ -9,9 +9,9 @@ use quarry_event::template::{
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef};
-use crate::columns::counts;
 use crate::columns::shared_dictionary::{MAX_SHARED_BYTES, SharedAt};
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
+use crate::columns::{counts, fields};
 use crate::error::BucketError;
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use crate::source::ObjectSource;
@@ -52,6 +52,8 @@ pub(crate) struct Layout {
     /// Stored values of each column.
     pub(crate) stored: Vec<StoredColumn>,
     pub(crate) pools: Vec<BlockRef>,
+    /// While a slab is written: columns and the earlier columns whose values they share.
+    pub(crate) copies: Vec<(u32, u32)>,
 }
 
 /// Location of a column's values.
@@ -105,6 +107,13 @@ pub(crate) fn has_single_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
+    /// Gives columns the location of the equal columns, once that is known.
+    pub(crate) fn share_equal_columns(&mut self) {
+        for (column, equal) in std::mem::take(&mut self.copies) {
+            self.stored[column as usize] = self.stored[equal as usize].clone();
+        }
+    }
+
     /// The shared dictionaries that the columns use, in the order of their offsets.
     pub(crate) fn shared_dictionaries(&self) -> Vec<SharedAt> {
         let used = self.stored.iter().filter_map(|column| match &column.values {
@@ -151,12 +160,16 @@ impl Layout {
                 blocks.push(at);
             }
         }
+        // Equal columns are stored once.
+        blocks.sort_unstable_by_key(|at| at.offset);
+        blocks.dedup();
         blocks
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         assert!(self.pools.len() <= MAX_POOLS, "a slab has at most MAX_POOLS pools");
         assert_eq!(self.template_set.columns.len(), self.stored.len(), "every column is stored");
+        assert!(self.copies.is_empty(), "columns that share values have their location");
         assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has between 1 and MAX_COLUMNS columns");
         put_varint(out, self.pools.len() as u64);
         for pool in &self.pools {
@@ -165,10 +178,7 @@ impl Layout {
         put_varint(out, self.template_set.columns.len() as u64);
         for (number, (column, stored)) in self.template_set.columns.iter().zip(&self.stored).enumerate() {
             let is_below = column.parent.is_none_or(|parent| (parent as usize) < number);
-            assert!(
-                is_below && column.parent.is_none() == (number == 0),
-                "the column of a variable comes after its parent"
-            );
+            assert!(is_below, "the column of a variable comes after its parent");
             put_varint(out, column.parent.map_or(0, |parent| u64::from(parent) + 1));
             put_kind(&column.kind, out);
             put_traits(&column.traits, out);
@@ -192,6 +202,7 @@ impl Layout {
             stored.put(out);
         }
         counts::put(&self.template_set, &self.stored, out);
+        fields::put(&self.template_set, out);
     }
 
     /// Reads the column layout block of a slab whose pages have `events` events.
@@ -217,6 +228,7 @@ impl Layout {
             layout.stored.push(stored);
         }
         template_set.counts = counts::read(&mut cursor, &template_set, &layout.stored)?;
+        template_set.fields = fields::read(&mut cursor, &template_set)?;
         cursor.finish("the column layout block")?;
         if columns == 0 {
             return Err(Malformed::new("there is no column"));
@@ -234,13 +246,13 @@ pub(crate) fn count_parts(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Checks that every column but the first has a parent, which precedes it and has templates, and that a template names
-/// only children of its column, each at most once.
+/// Checks that every column has a parent, which precedes it and has templates, except the first column and those of
+/// index-time fields, and that a template names only children of its column, each at most once.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
     for (number, column) in template_set.columns.iter().enumerate() {
         depths[number] = match column.parent {
-            None if number == 0 => 1,
+            None if number == 0 || !template_set.fields.is_empty() => 1,
             Some(parent) if (parent as usize) < number => depths[parent as usize] + 1,
             _ => return Err(Malformed(format!("column {number} cannot have the parent {:?}", column.parent))),
         };

@@ -338,7 +338,7 @@ impl TemplatePage {
                 }
                 NumbersReader::read(&chunk, count, self.times.as_ref()).map(LazyColumn::Numbers)
             }
-            ColumnKind::Texts => TextsReader::read(&chunk, count, self.raw_bytes).map(LazyColumn::Texts),
+            ColumnKind::Texts => TextsReader::read(&chunk, count, self.most_bytes).map(LazyColumn::Texts),
         })
     }
 

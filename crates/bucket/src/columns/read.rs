@@ -9,7 +9,9 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::template::{Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TemplateSet};
+use quarry_event::template::{
+    Column, ColumnKind, ColumnValues, Dictionary, FieldColumn, NumberFormat, PageColumn, TemplateSet,
+};
 use quarry_event::{PageSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -23,7 +25,7 @@ use crate::columns::shared_dictionary::{FewEntries, SharedCache, SharedDictionar
 use crate::columns::{MAX_LAYOUT_BYTES, MAX_POOL_BYTES};
 use crate::error::{BlockPosition, BucketError};
 use crate::integers::{decode_integers, frame_contains, range_of};
-use crate::limits::MAX_SLAB_RAW_BYTES;
+use crate::limits::{MAX_FIELD_COLUMN_BYTES, MAX_SLAB_RAW_BYTES};
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
 
@@ -218,6 +220,21 @@ impl SlabColumns {
         }
     }
 
+    /// Whether index-time fields have columns.
+    pub(crate) fn has_fields(&self) -> bool {
+        !self.layout.template_set.fields.is_empty()
+    }
+
+    /// Maximum bytes of the values of an index-time field in a page; they need not be in the texts.
+    fn most_field_bytes(&self, page: usize) -> u64 {
+        let of_field = |field: &FieldColumn| {
+            let count = self.layout.stored[field.column as usize].counts.get(page).copied().unwrap_or(0);
+            let longest = self.layout.template_set.columns[field.column as usize].traits.max_len;
+            (u64::from(count) * u64::from(longest)).min(MAX_FIELD_COLUMN_BYTES as u64)
+        };
+        self.layout.template_set.fields.iter().map(of_field).max().unwrap_or(0)
+    }
+
     /// The column and all columns below it, whose values are parts of its values.
     pub(super) fn with_descendants(&self, column: u32) -> Vec<u32> {
         let columns = &self.layout.template_set.columns;
@@ -361,6 +378,8 @@ pub struct TemplatePage {
     pub(super) columns: Arc<SlabColumns>,
     pub(super) source: ObjectSource,
     pub(super) raw_bytes: u64,
+    /// Maximum bytes of the texts of any column, including those of index-time fields.
+    pub(super) most_bytes: u64,
     page: usize,
     events: usize,
     time_at: Option<BlockRef>,
@@ -383,10 +402,12 @@ impl TemplatePage {
     pub(crate) fn new(columns: Arc<SlabColumns>, source: ObjectSource, facts: PageFacts) -> TemplatePage {
         let PageFacts { page, events, raw_bytes, time_at, times } = facts;
         let read = vec![None; columns.layout.stored.len()];
+        let most_bytes = columns.most_field_bytes(page).max(raw_bytes);
         TemplatePage {
             columns,
             source,
             raw_bytes,
+            most_bytes,
             page,
             events,
             time_at,
@@ -615,7 +636,7 @@ impl TemplatePage {
                 check_range(numbers, *min, *max)
             }
             ColumnKind::Texts => {
-                let (bytes, ends) = decode_texts(chunk, count, self.raw_bytes)?;
+                let (bytes, ends) = decode_texts(chunk, count, self.most_bytes)?;
                 let mut last = 0;
                 let fits = |end: &u32| {
                     let len = end - std::mem::replace(&mut last, *end);

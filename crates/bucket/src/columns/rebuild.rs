@@ -349,7 +349,9 @@ impl TemplatePage {
             ColumnFeed { values, next: 0, len: held[number].as_ref().map_or(0, |held| held.values().len()) }
         };
         let mut feeds: Vec<ColumnFeed<'_>> = (0..held.len()).map(feed).collect();
-        out.start(self.raw_bytes as usize);
+        let is_of_texts = (column as usize) < columns.layout.template_set.text_columns().len();
+        let most_bytes = if is_of_texts { self.raw_bytes } else { self.most_bytes };
+        out.start(most_bytes as usize);
         self.position().map_malformed(fill_column(column, &mut feeds, out))
     }
 
@@ -437,8 +439,8 @@ impl TemplatePage {
     }
 
     pub(super) fn put_bytes(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), BucketError> {
-        if (out.len() + bytes.len()) as u64 > self.raw_bytes {
-            return Err(self.position().corrupt(text_limit_error(self.raw_bytes as usize).0));
+        if (out.len() + bytes.len()) as u64 > self.most_bytes {
+            return Err(self.position().corrupt(text_limit_error(self.most_bytes as usize).0));
         }
         out.extend_from_slice(bytes);
         Ok(())

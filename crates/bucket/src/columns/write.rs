@@ -30,13 +30,18 @@ pub(crate) fn write_columns(
     (slab, shared): (usize, &mut SharedColumns),
 ) -> Result<Option<Vec<u8>>, BucketError> {
     let effort = zstd_level >= FULL_EFFORT_LEVEL_MIN;
-    let units = if effort { shared.candidate_units(template_slab) } else { Vec::new() };
+    let equal_columns: Vec<Option<u32>> =
+        (0..template_slab.columns.len()).map(|at| equal_column(template_slab, at)).collect();
+    let mut units = if effort { shared.candidate_units(template_slab) } else { Vec::new() };
+    units.retain(|unit| unit.columns.iter().all(|column| equal_columns[*column as usize].is_none()));
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
     let mut template_set = TemplateSet::default();
     let mut stored = Vec::with_capacity(template_slab.columns.len());
     for (number, column) in (0u32..).zip(&template_slab.columns) {
         let kind = kind_of(&column.values);
-        stored.push(match units.iter().any(|unit| unit.columns.contains(&number)) {
+        let is_later =
+            equal_columns[number as usize].is_some() || units.iter().any(|unit| unit.columns.contains(&number));
+        stored.push(match is_later {
             true => {
                 StoredColumn { counts: values_per_page(column), values: ChunkLocations::Constant, dictionary: None }
             }
@@ -46,6 +51,7 @@ pub(crate) fn write_columns(
         template_set.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
         template_set.counts.extend(count_values(column).map(|counts| (number, counts)));
     }
+    template_set.fields.clone_from(&template_slab.fields);
     writer.close_pool()?;
     let mut ordinary_bytes = vec![0; units.len()];
     for (unit, bytes) in units.iter().zip(&mut ordinary_bytes) {
@@ -53,8 +59,10 @@ pub(crate) fn write_columns(
             *bytes += writer.measure(&template_slab.columns[*column as usize])?;
         }
     }
-    let layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools };
+    let copies = (0..).zip(equal_columns).filter_map(|(column, equal)| Some((column, equal?))).collect();
+    let mut layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools, copies };
     if units.is_empty() {
+        layout.share_equal_columns();
         return layout_content(&layout).map(Some);
     }
     shared.defer_layout(slab, layout);
@@ -77,6 +85,16 @@ pub(crate) fn layout_content(layout: &Layout) -> Result<Vec<u8>, BucketError> {
         }
     }
     Ok(raw)
+}
+
+/// An earlier column with the same values in each page, if column number `at` belongs to an index-time field. Both are
+/// stored once: usually the field is a part of the text.
+fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
+    let column = &template_slab.columns[at];
+    template_slab.fields.iter().find(|field| field.column as usize == at)?;
+    let is_equal = |other: &&SlabColumn| other.page_starts == column.page_starts && other.values == column.values;
+    let known = template_slab.columns[..at].iter().enumerate();
+    known.filter(|(_, other)| is_equal(other)).map(|(number, _)| u32_of(number)).next()
 }
 
 fn values_per_page(column: &SlabColumn) -> Vec<u32> {

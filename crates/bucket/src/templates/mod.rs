@@ -4,7 +4,7 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
 //! a text. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
-//! of a column, and `builder` adds values to columns. A single text that fits no template is stored as a plain text, so
+//! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields. A single text that fits no template is stored as a plain text, so
 //! that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
@@ -14,6 +14,7 @@ pub mod bench;
 mod builder;
 mod classes;
 mod dictionary;
+mod index_time;
 mod objects;
 mod outline;
 mod sourcetype_splitters;
@@ -30,11 +31,12 @@ mod tests;
 use std::cell::Cell;
 
 use quarry_event::EventBatch;
-use quarry_event::template::{NumberFormat, Template, ValueTraits};
+use quarry_event::template::{FieldColumn, NumberFormat, Template, ValueTraits};
 
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Representation, SlabBuilder};
 use dictionary::TextList;
+pub(crate) use index_time::FieldSplit;
 pub(crate) use traits::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use trie::Span;
 
@@ -53,14 +55,29 @@ const OUTLINE_PLAIN_PERCENT_MIN: usize = 5;
 /// The texts of one slab as columns, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct TemplateSlab {
-    /// Column 0 is the whole text (always templates); every other column comes after its parent.
+    /// Column 0 is the whole text (always templates); every other column comes after its parent. The columns of
+    /// index-time fields come after those of the texts.
     pub(crate) columns: Vec<SlabColumn>,
+    /// Index-time fields with a column.
+    pub(crate) fields: Vec<FieldColumn>,
+}
+
+impl TemplateSlab {
+    /// Number of templates of all columns.
+    pub(crate) fn template_count(&self) -> usize {
+        let of_column = |column: &SlabColumn| match &column.values {
+            SlabValues::Templates { templates, .. } => templates.len(),
+            _ => 0,
+        };
+        self.columns.iter().map(of_column).sum()
+    }
 }
 
 /// One column with all its values.
 #[derive(Debug)]
 pub(crate) struct SlabColumn {
-    /// The template column whose templates contain this one; `None` for column 0.
+    /// The template column whose templates contain this one; `None` for column 0 and for columns of index-time fields
+    /// that have a value in every event.
     pub(crate) parent: Option<u32>,
     /// Identifies corresponding columns of different slabs; derived from the words before the variables.
     pub(crate) path: u64,
@@ -71,7 +88,7 @@ pub(crate) struct SlabColumn {
 }
 
 /// All values of a column, in order of events.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum SlabValues {
     /// The template of each value. Every template is used.
     Templates { templates: Vec<Template>, codes: Vec<u32> },

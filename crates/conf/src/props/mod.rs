@@ -208,19 +208,22 @@ impl PropsResolver {
     /// The `EXTRACT-` rules with a group of this name.
     pub fn rules_extracting(&self, field: &str) -> Vec<FieldExtraction<'_>> {
         let named = [format!("?<{field}>"), format!("?P<{field}>"), format!("?'{field}'")];
+        let has_group = |rule: &FieldExtraction<'_>| named.iter().any(|group| rule.pattern.contains(group));
+        self.extract_rules().filter(has_group).collect()
+    }
+
+    /// The `EXTRACT-` rules of all stanzas.
+    pub fn extract_rules(&self) -> impl Iterator<Item = FieldExtraction<'_>> {
         let of_sourcetypes = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
         let stanzas = of_sourcetypes.chain([(None, &self.defaults)]).chain(patterns);
-        let extracts = stanzas.flat_map(|(sourcetype, settings)| {
+        stanzas.flat_map(|(sourcetype, settings)| {
             let extracts = settings.iter().filter(|(key, _)| key.starts_with("EXTRACT-"));
-            extracts.map(move |(_, rule)| (sourcetype, rule))
-        });
-        let has_group = |rule: &str| named.iter().any(|group| rule.contains(group));
-        let rules = extracts.filter(|(_, rule)| has_group(rule)).map(|(sourcetype, rule)| {
-            let (pattern, source) = split_extract(rule);
-            FieldExtraction { sourcetype, pattern, source }
-        });
-        rules.collect()
+            extracts.map(move |(_, rule)| {
+                let (pattern, source) = split_extract(rule);
+                FieldExtraction { sourcetype, pattern, source }
+            })
+        })
     }
 
     /// Sourcetypes that searches see under another name (`rename`), with that name.

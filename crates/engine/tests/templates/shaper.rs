@@ -79,7 +79,7 @@ impl HandMade {
         Arc::new(HandMade {
             inner,
             rows_known: manner.rows_known,
-            template_set: Arc::new(TemplateSet { columns, counts }),
+            template_set: Arc::new(TemplateSet { columns, counts, ..TemplateSet::default() }),
             values: making.values,
             dictionaries: making.dictionaries,
             starts,

@@ -28,7 +28,7 @@ const VALUE_GROUP: &str = "_VAL_";
 #[derive(Debug)]
 pub struct Report {
     /// Field that the transform reads.
-    source: String,
+    pub(crate) source: String,
     cut: ReportMethod,
     adds_values: bool,
     cleans_names: bool,

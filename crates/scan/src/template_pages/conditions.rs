@@ -77,7 +77,10 @@ impl Conditions {
         written: &dyn Fn(&SearchExpr) -> RequiredWords,
     ) -> Result<Condition, EngineError> {
         let mut condition = self.compile(expr, context)?;
-        if let Condition::Field(_, needed) = &mut condition {
+        // The text need not contain the value of an index-time field.
+        if let Condition::Field(at, needed) = &mut condition
+            && !is_index_time_column(self.tests[*at].name())
+        {
             *needed = self.compile_required_words(written(expr));
         }
         Ok(condition)
@@ -114,9 +117,6 @@ impl Conditions {
                 if METADATA_FIELDS.contains(&name.as_str()) {
                     self.metas.push(MetadataTest::new(expr, name, context)?);
                     Condition::Metadata(self.metas.len() - 1)
-                } else if is_index_time_column(&name) {
-                    // Events with an index-time field of this name are decided by their text.
-                    Condition::Same(NO)
                 } else if field.is_wildcard() || is_intrinsic_field(&name) {
                     Condition::Same(UNDECIDED)
                 } else {

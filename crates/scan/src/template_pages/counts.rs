@@ -13,7 +13,6 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::rows;
-use quarry_event::PageColumns;
 use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
@@ -40,11 +39,10 @@ impl EventScan {
     pub(super) fn counted_rows(
         &self,
         page: &PageRef,
-        columns: PageColumns,
         reader: &mut PageReader<'_>,
     ) -> Result<Option<Option<RecordBatch>>, EngineError> {
         let slab = reader.slab;
-        let is_plain = self.counts && !columns.fields && !self.rexes.has_patterns() && self.top_k.is_none();
+        let is_plain = self.counts && !reader.may_doubt_events() && !self.rexes.has_patterns() && self.top_k.is_none();
         let Some(wanted) = is_plain.then(|| self.counted_part(slab)).flatten() else { return Ok(None) };
         let Some(by_value) = slab.by_value(|| self.filter.conditions().by_value(slab))? else { return Ok(None) };
         let asked = match &by_value {

@@ -34,6 +34,40 @@ pub(super) struct FieldLocations {
 }
 
 impl FieldLocations {
+    /// The locations of an index-time field that has a column: in the column, or nowhere if `column` is `None`.
+    pub(super) fn of_index_time(column: Option<u32>, keys: usize, name: &str) -> FieldLocations {
+        let location = column.map_or(ValueLocation::Absent, ValueLocation::Variable);
+        FieldLocations {
+            locations: vec![location; keys],
+            column,
+            by_text: false,
+            repeatable_columns: Vec::new(),
+            ambiguous_columns: Vec::new(),
+            key_end: KeyEnd::of(name),
+            patterned: Vec::new(),
+            columns: Some(ValueColumns { columns: column.into_iter().collect(), literals: false }),
+            derived: None,
+        }
+    }
+
+    /// The locations of a field that has the index-time values in `column`, which precede all others; `is_total` if all
+    /// events have one. `None` if other events may have the field at a location in the text.
+    pub(super) fn with_index_time(&self, column: u32, is_total: bool, name: &str) -> Option<FieldLocations> {
+        let own = FieldLocations::of_index_time(Some(column), self.locations.len(), name);
+        let is_absent = self.patterned.is_empty() && self.locations.iter().all(|place| *place == ValueLocation::Absent);
+        match is_total || (is_absent && self.ambiguous_columns.is_empty()) {
+            true => Some(own),
+            // The text of some rows must be read, as without the column.
+            false if is_absent => Some(FieldLocations {
+                by_text: self.by_text,
+                ambiguous_columns: self.ambiguous_columns.clone(),
+                columns: None,
+                ..own
+            }),
+            false => None,
+        }
+    }
+
     /// Approximate bytes held.
     pub(super) fn bytes(&self) -> usize {
         let doubts: usize =

@@ -156,15 +156,15 @@ impl EventScan {
                 Rows::All(_) => rows,
                 Rows::Some(in_range) => rows.into_iter().filter(|row| in_range.binary_search(row).is_ok()).collect(),
             };
-            return Ok(TemplateRows::Rows(self.read_candidates(rows, columns, &mut reader, coded, context)?));
+            return Ok(TemplateRows::Rows(self.read_candidates(rows, &mut reader, coded, context)?));
         }
         if coded
             && matches!(in_range, Rows::All(_))
-            && let Some(rows) = self.counted_rows(page, columns, &mut reader)?
+            && let Some(rows) = self.counted_rows(page, &mut reader)?
         {
             return Ok(TemplateRows::Rows(rows.map(representative_rows)));
         }
-        let outcome = context.costs.measure_part(ScanPart::Filter, || self.evaluate_condition(columns, &mut reader))?;
+        let outcome = context.costs.measure_part(ScanPart::Filter, || self.evaluate_condition(&mut reader))?;
         if coded && self.is_represented_by_extremes(&outcome, &in_range, &slab) {
             return self.extreme_rows(page, &slab).map(|rows| TemplateRows::Rows(Some(representative_rows(rows))));
         }
@@ -284,10 +284,10 @@ impl EventScan {
     }
 
     /// The result of the condition for each event of a page.
-    fn evaluate_condition(&self, columns: PageColumns, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn evaluate_condition(&self, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let mut outcome = self.filter.conditions().run(reader)?;
         outcome = self.reevaluate_composites(outcome, reader)?;
-        if columns.fields {
+        if reader.may_doubt_events() {
             outcome = self.mark_indexed_undecided(outcome, reader)?;
         }
         if !self.projection.includes_unnamed() {
@@ -368,7 +368,7 @@ impl EventScan {
     }
 
     /// Names of the extracted fields.
-    fn extracted_names(&self) -> Vec<String> {
+    pub(crate) fn extracted_names(&self) -> Vec<String> {
         let wanted = self.projection.names.iter().map(String::as_str);
         let mut names: Vec<String> = Vec::new();
         for name in wanted.chain(self.filter.names()).chain(self.top_k.as_ref().and_then(TopKThreshold::event_field)) {
@@ -386,17 +386,24 @@ impl EventScan {
         Ok(Rows::Some(self.event_rows_in_range(reader.events()?.as_ref(), &page.info)))
     }
 
-    /// Makes events undecided if they have an index-time field that the search uses.
+    /// Makes events undecided if they have an index-time field that the search uses and that has no column, or whose
+    /// column does not replace the locations in the text.
     fn mark_indexed_undecided(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        let events = reader.events()?;
         let slab = reader.slab;
-        let counts = |name: &str| slab.reads_field(name);
-        let mut doubted = events.fields.iter().filter(|field| counts(&field.name)).peekable();
-        if doubted.peek().is_none() {
+        let fields = reader.fields_by_row()?;
+        let mut doubted: Vec<u32> =
+            fields.iter().filter(|field| slab.reads_field(&field.name)).map(|field| field.row).collect();
+        for column in slab.doubting_columns() {
+            match &reader.column(*column)?.rows {
+                Some(rows) => doubted.extend_from_slice(rows),
+                None => return Ok(Outcome::Same(UNDECIDED)),
+            }
+        }
+        if doubted.is_empty() {
             return Ok(outcome);
         }
-        let mut each = outcome.into_each(events.len());
-        doubted.for_each(|field| each[field.row as usize] = UNDECIDED);
+        let mut each = outcome.into_each(reader.len());
+        doubted.into_iter().for_each(|row| each[row as usize] = UNDECIDED);
         Ok(Outcome::Each(each))
     }
 
@@ -450,14 +457,13 @@ impl EventScan {
     fn read_candidates(
         &self,
         rows: Vec<u32>,
-        columns: PageColumns,
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
     ) -> Result<Option<PositionedRows>, EngineError> {
         let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
         let wants_text = self.projection.raw || self.projection.includes_unnamed();
-        let by_text = wants_text || columns.fields || !self.rexes.is_empty() || is_computed;
+        let by_text = wants_text || reader.may_doubt_events() || !self.rexes.is_empty() || is_computed;
         if rows.is_empty() || by_text || reader.slab.needs_any_pattern() {
             let (rows, positions) = self.test_undecided(rows, reader, context)?;
             return Ok(rows.map(|rows| PositionedRows { rows, positions }));

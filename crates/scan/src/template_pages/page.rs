@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows;
-use quarry_event::template::{ColumnValues, PageColumn, TEXT_COLUMN, TemplateSet, Texts};
-use quarry_event::{Page, PageColumns};
+use quarry_event::template::{ColumnValues, FieldColumn, PageColumn, TEXT_COLUMN, TemplateSet, Texts};
+use quarry_event::{FieldNames, IndexedField, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, TemplatePage};
 
@@ -20,6 +20,10 @@ pub(super) struct PageReader<'a> {
     page: &'a PageRef,
     /// Columns that [`PageReader::events`] reads.
     columns: PageColumns,
+    /// Names of the index-time fields that the search reads.
+    fields: FieldNames,
+    has_fields_by_row: bool,
+    fields_by_row: Option<Arc<[IndexedField]>>,
     shaped: Option<Box<dyn TemplatePage>>,
     events: Option<Arc<Page>>,
     metas: Option<Arc<[u32]>>,
@@ -108,11 +112,15 @@ impl ComputedRows {
 
 impl<'a> PageReader<'a> {
     pub(super) fn new(slab: &'a Slab, page: &'a PageRef, columns: PageColumns) -> PageReader<'a> {
-        let columns = PageColumns { raw: false, ..columns };
+        let (fields, segment) = (columns.fields, &page.segment);
+        let has_fields_by_row = !fields.is_empty() && segment.may_hold_fields_by_row(page.page);
         PageReader {
             slab,
             page,
-            columns,
+            columns: PageColumns { raw: false, fields: FieldNames::NONE, ..columns },
+            fields,
+            has_fields_by_row,
+            fields_by_row: None,
             shaped: None,
             events: None,
             metas: None,
@@ -263,20 +271,61 @@ impl<'a> PageReader<'a> {
         Ok(keys)
     }
 
+    /// Whether index-time fields may make the answer for some events uncertain, so that these are read as text.
+    pub(super) fn may_doubt_events(&self) -> bool {
+        self.has_fields_by_row || !self.slab.doubting_columns().is_empty()
+    }
+
+    /// The index-time fields that the search reads and that have no column.
+    pub(super) fn fields_by_row(&mut self) -> Result<Arc<[IndexedField]>, EngineError> {
+        if let Some(fields) = &self.fields_by_row {
+            return Ok(Arc::clone(fields));
+        }
+        let fields: Arc<[IndexedField]> = match self.has_fields_by_row {
+            true => self.page.segment.fields_by_row(self.page.page, self.fields)?.into(),
+            false => Arc::default(),
+        };
+        self.fields_by_row = Some(Arc::clone(&fields));
+        Ok(fields)
+    }
+
+    /// The index-time fields of these rows, numbered by their places among the rows.
+    fn fields_of_rows(&mut self, rows: &[u32]) -> Result<Vec<IndexedField>, EngineError> {
+        let mut fields = Vec::new();
+        for field in self.fields_by_row()?.iter() {
+            if let Ok(place) = rows.binary_search(&field.row) {
+                fields.push(IndexedField { row: u32_of(place), ..field.clone() });
+            }
+        }
+        for FieldColumn { name, column } in &self.template_set().fields {
+            if !self.fields.may_contain(name) {
+                continue;
+            }
+            let values = self.column_of_rows(*column, &Rows::Some(rows.to_vec()))?;
+            let places: Vec<u32> = (0u32..)
+                .zip(rows)
+                .filter(|(_, row)| values.value_index(**row).is_some())
+                .map(|(place, _)| place)
+                .collect();
+            let filled: Vec<u32> = places.iter().map(|place| rows[*place as usize]).collect();
+            let texts = self.texts(*column, &filled)?;
+            for (at, place) in places.into_iter().enumerate() {
+                let value = std::str::from_utf8(texts.get(at))
+                    .map_err(|_| EngineError::invalid("a field of a bucket is not UTF-8; rebuild the bucket"))?;
+                fields.push(IndexedField { row: place, name: Arc::clone(name), value: value.into() });
+            }
+        }
+        fields.sort_by_key(|field| field.row);
+        Ok(fields)
+    }
+
     /// These rows as a page of their own, with their texts rebuilt.
     pub(super) fn rebuild_rows(&mut self, rows: &[u32]) -> Result<Page, EngineError> {
         let events = self.events()?;
         assert_eq!(events.time.len(), self.len(), "a page has as many events as its bucket lists");
         let texts = self.texts(TEXT_COLUMN, rows)?;
         let at = |row: &u32| *row as usize;
-        let mut fields = Vec::new();
-        if !events.fields.is_empty() {
-            for field in &events.fields {
-                if let Ok(place) = rows.binary_search(&field.row) {
-                    fields.push(quarry_event::IndexedField { row: u32_of(place), ..field.clone() });
-                }
-            }
-        }
+        let fields = self.fields_of_rows(rows)?;
         Ok(Page {
             first_row: events.first_row,
             raw: texts.bytes,

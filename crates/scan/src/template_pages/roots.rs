@@ -49,6 +49,10 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
         let parts = match place {
             ValueLocation::Absent => return TemplateNode::Never,
             ValueLocation::Constant(text) => vec![TemplatePart::Literal(text.as_bytes().into())],
+            // Events without the index-time field have no value that the pattern could be applied to.
+            ValueLocation::Variable(column) if template_set.is_partial_field_column(*column) => {
+                return TemplateNode::Unknown;
+            }
             ValueLocation::Variable(column) => vec![TemplatePart::Variable(*column)],
             ValueLocation::Composite(parts) => parts.to_vec(),
             ValueLocation::Escaped(_)

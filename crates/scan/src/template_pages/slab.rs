@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::DistinctMemo;
-use quarry_event::template::{ColumnKind, Dictionary, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{ColumnKind, Dictionary, FieldColumn, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
@@ -33,7 +33,7 @@ use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
 use super::words::{SharedPlan, Word};
 use crate::derive::column_rules::ComputedFields;
-use crate::event_fields::is_intrinsic_field;
+use crate::event_fields::{index_time_field, is_index_time_column, is_intrinsic_field};
 use crate::fields::reports::Report;
 use crate::fields::{Extract, ExtractionClass, FieldRules};
 use crate::spath::PushedPath;
@@ -74,6 +74,8 @@ pub(super) struct Slab {
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
     /// Locations of the values at the search's `spath` paths, in the order of the paths.
     paths: Vec<Arc<FieldLocations>>,
+    /// Columns of index-time fields; events that have a value in one of these are read as text.
+    doubting_columns: Vec<u32>,
     computed: Option<Arc<ComputedFields>>,
     /// Fields that computed fields read, and tested fields that patterns produce.
     computed_of: Vec<String>,
@@ -181,7 +183,8 @@ impl Slab {
         let keys = classes.len() * templates.len();
         assert_complete(&places, names.len(), keys);
         assert_complete(&paths, texts.len(), keys);
-        let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
+        let mut fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
+        let doubting_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
         let aliases = asked.computed.map(|computed| locate_aliases(computed, &fields)).unwrap_or_default();
         let computed_of = collect_computed_inputs(asked, &fields);
         Some(Slab {
@@ -195,6 +198,7 @@ impl Slab {
             fields,
             aliases,
             paths,
+            doubting_columns,
             computed: asked.computed.cloned(),
             computed_of,
             words: (0..asked.words).map(|_| OnceLock::new()).collect(),
@@ -275,6 +279,11 @@ impl Slab {
     /// Locations of the values at the search's `spath` paths.
     pub(super) fn paths(&self) -> &[Arc<FieldLocations>] {
         &self.paths
+    }
+
+    /// Columns of index-time fields that make the locations of a field uncertain in the events that have a value.
+    pub(super) fn doubting_columns(&self) -> &[u32] {
+        &self.doubting_columns
     }
 
     fn is_produced_by_rules(&self, name: &str) -> bool {
@@ -371,6 +380,39 @@ impl Slab {
         known.insert(field.to_owned(), Arc::clone(&column));
         column
     }
+}
+
+/// Replaces the locations of fields by the columns of index-time fields where such a column suffices, and adds those of
+/// the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events may have the
+/// field in their text, or rules read the field.
+fn add_index_time_columns(
+    set: &TemplateSet,
+    classes: &[ExtractionClass],
+    tested: &[&str],
+    keys: usize,
+    fields: &mut HashMap<String, Arc<FieldLocations>, FixedState>,
+) -> Vec<u32> {
+    let events = set.columns.first().map_or(0, |texts| texts.values);
+    let is_total = |column: u32| set.columns[column as usize].values == events;
+    let mut doubting = Vec::new();
+    for FieldColumn { name, column } in &set.fields {
+        let Some(field) = fields.get_mut(&**name) else { continue };
+        match field.with_index_time(*column, is_total(*column), name) {
+            Some(located) => *field = Arc::new(located),
+            None => doubting.push(*column),
+        }
+    }
+    let patterns = |class: &ExtractionClass| [class.field_patterns.clone(), class.text_patterns.clone()].concat();
+    let of_fields = classes.iter().flat_map(patterns).filter_map(|rule| set.field_column(&rule.field));
+    let of_reports = classes.iter().flat_map(|class| class.reports.iter().map(|report| report.source.as_str()));
+    doubting.extend(of_fields.chain(of_reports.filter_map(|source| set.field_column(source))));
+    for test in tested.iter().filter(|name| is_index_time_column(name)) {
+        let column = set.field_column(index_time_field(test));
+        fields.insert((*test).to_owned(), Arc::new(FieldLocations::of_index_time(column, keys, test)));
+    }
+    doubting.sort_unstable();
+    doubting.dedup();
+    doubting
 }
 
 /// The fields that computed fields read, and those that conditions test and patterns produce.

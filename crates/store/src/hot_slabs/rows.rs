@@ -130,9 +130,10 @@ impl SlabRows {
         if columns.index_time {
             out.index_time = self.index_times[rows.clone()].to_vec();
         }
-        if columns.fields {
+        if !columns.fields.is_empty() {
             let before = |row: usize| events.fields.partition_point(|field| (field.row as usize) < row);
             let fields = events.fields[before(rows.start)..before(rows.end)].iter();
+            let fields = fields.filter(|field| columns.fields.may_contain(&field.name));
             out.fields =
                 fields.map(|field| IndexedField { row: field.row - u32_of(rows.start), ..field.clone() }).collect();
         }

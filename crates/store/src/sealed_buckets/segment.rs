@@ -10,7 +10,7 @@ use crate::sealed_buckets::{
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, POINT_READ_ROWS_MAX};
 use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, Texts};
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::u32_of;
 
 /// Memory of the columns of one event in a cached page, in bytes.
@@ -54,7 +54,7 @@ impl SealedSegment {
             return self.read(page, columns);
         }
         let text = self.read_text(page)?;
-        if !columns.index_time && !columns.fields {
+        if !columns.index_time && columns.fields.is_empty() {
             return Ok(Page::clone(&text));
         }
         let rest = self.read(page, PageColumns { raw: false, ..columns })?;
@@ -85,7 +85,7 @@ impl SealedSegment {
         if let Some(cached) = self.readers.pages.get(&key) {
             return Ok(cached);
         }
-        let read = Arc::new(self.read(page, PageColumns { raw: true, index_time: false, fields: false })?);
+        let read = Arc::new(self.read(page, PageColumns { raw: true, ..PageColumns::NONE })?);
         let weight = read.raw.len() + read.len() * COLUMN_BYTES_PER_EVENT;
         self.readers.pages.put(key, read.clone(), weight.max(1));
         Ok(read)
@@ -199,7 +199,7 @@ impl Segment for SealedSegment {
 
     fn page_metas(&self, page: usize) -> Result<Vec<u32>, StoreError> {
         if self.cut.is_some() || self.is_touched(page) {
-            let columns = PageColumns { raw: false, index_time: false, fields: false };
+            let columns = PageColumns::NONE;
             return Ok(self.read_page(page, columns)?.meta);
         }
         self.reader().page_metas(self.slab, page).map_err(|error| damage_error(self.bucket.id(), &error))
@@ -207,6 +207,18 @@ impl Segment for SealedSegment {
 
     fn may_hold_fields(&self, page: usize) -> bool {
         self.open.reader.page_has_fields(self.slab, self.first_page() + page)
+    }
+
+    fn may_hold_fields_by_row(&self, page: usize) -> bool {
+        self.open.reader.page_has_fields_by_row(self.slab, self.first_page() + page)
+    }
+
+    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<Vec<IndexedField>, StoreError> {
+        if self.cut.is_some() || self.is_touched(page) {
+            return Ok(self.read_page(page, PageColumns { fields: names, ..PageColumns::NONE })?.fields);
+        }
+        let read = self.reader().page_fields_by_row(self.slab, page, names);
+        read.map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {

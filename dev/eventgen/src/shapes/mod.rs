@@ -1,4 +1,4 @@
-//! Thirteen log formats with randomised details, the fields of every event, and questions about them.
+//! Fourteen log formats with randomised details, the fields of every event, and questions about them.
 //!
 //! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. Everything that
 //! varies between two installations of the same format is random: the number of services and users and how unevenly
@@ -19,6 +19,7 @@ mod cef;
 mod cloudtrail;
 mod draw;
 mod firewall;
+mod iis;
 mod java;
 mod klog;
 mod kubernetes;
@@ -176,6 +177,7 @@ pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
         Box::new(sourcetype_mix::SourcetypeMix::draw(&mut chance(11))),
         Box::new(audit::Audit::draw(&mut chance(12))),
         Box::new(cef::Cef::draw(&mut chance(13))),
+        Box::new(iis::Iis::draw(&mut chance(14))),
     ]
 }
 

@@ -190,6 +190,7 @@ impl SharedColumns {
             let placed = group.write(blocks)?;
             self.set_locations(placed);
         }
+        self.deferred_layouts.iter_mut().for_each(|(_, layout)| layout.share_equal_columns());
         Ok(self.deferred_layouts)
     }
 }

@@ -10,12 +10,12 @@ use quarry_eval::EngineError;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::row_filter::RowFilter;
 use quarry_eval::rows;
-use quarry_event::template::{ColumnKind, ColumnValues};
-use quarry_spl::ast::{CompareOp, SearchExpr};
+use quarry_event::template::{ColumnKind, ColumnValues, TemplateSet};
+use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 use quarry_stdx::number::u32_of;
 
 use super::field_plan::{ColumnPlan, FieldPlan};
-use crate::event_fields::appears_verbatim;
+use crate::event_fields::{appears_verbatim, is_index_time_column};
 use crate::template_pages::ambiguous_rows::ambiguous_rows;
 use crate::template_pages::columns::{field_column, number_texts, text_array};
 use crate::template_pages::field_locations::FieldLocations;
@@ -44,7 +44,8 @@ impl FieldTest {
             SearchExpr::Indexed { value, .. } => (vec![value], Some((CompareOp::Eq, value.text.clone()))),
             _ => (Vec::new(), None),
         };
-        let as_written = match values.iter().all(|value| appears_verbatim(&name, value)) {
+        let is_verbatim = |value: &&SearchPattern| !is_index_time_column(&name) && appears_verbatim(&name, value);
+        let as_written = match values.iter().all(is_verbatim) {
             true => values.iter().map(|value| value.text.clone()).collect(),
             false => Vec::new(),
         };
@@ -71,6 +72,19 @@ impl FieldTest {
             }
         }
         Ok(answers)
+    }
+
+    /// The answers for texts of this column. The text of an event need not contain its index-time values.
+    pub(super) fn test_column_texts(
+        &self,
+        column: u32,
+        template_set: &TemplateSet,
+        texts: &ArrayRef,
+    ) -> Result<Vec<u8>, EngineError> {
+        match template_set.is_field_column(column) {
+            true => self.test_values(texts),
+            false => self.test_texts(texts),
+        }
     }
 
     fn test_values(&self, values: &ArrayRef) -> Result<Vec<u8>, EngineError> {
@@ -200,7 +214,10 @@ impl FieldTest {
         let values = page.column(column)?;
         Ok(match (plan, &values.values) {
             (ColumnPlan::Codes(answers), ColumnValues::Codes(codes)) => Outcome::by_code(codes, answers),
-            (ColumnPlan::Texts, _) => Outcome::Each(self.test_texts(&column_texts(column, page)?)?),
+            (ColumnPlan::Texts, _) => {
+                let texts = column_texts(column, page)?;
+                Outcome::Each(self.test_column_texts(column, page.template_set(), &texts)?)
+            }
             (plan, ColumnValues::Numbers(numbers)) => {
                 self.test_numbers(plan, numbers)?.map_or(Outcome::Same(UNDECIDED), Outcome::Each)
             }

@@ -79,7 +79,7 @@ impl FieldTest {
     fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
         match &slab.template_set.columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => {
-                let answers = self.test_texts(&slab.dictionary_values(column)?)?;
+                let answers = self.test_column_texts(column, &slab.template_set, &slab.dictionary_values(column)?)?;
                 Ok(match answers.first() {
                     Some(first) if answers.iter().all(|answer| answer == first) => ColumnPlan::Same(*first),
                     _ => ColumnPlan::Codes(answers),
@@ -148,7 +148,7 @@ impl FieldTest {
             (ColumnPlan::Codes(answers), CountedValues::Codes(_), _) => Ok(Some(answers.clone())),
             (ColumnPlan::Texts, CountedValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
                 let texts = number_texts(numbers.iter().map(|number| Some(*number)), *format)?;
-                self.test_texts(&texts).map(Some)
+                self.test_column_texts(column, &slab.template_set, &texts).map(Some)
             }
             (test, CountedValues::Numbers(numbers), _) => self.test_numbers(test, numbers),
             _ => Ok(None),

@@ -97,7 +97,11 @@ impl FieldTest {
         let of_rows = Rows::Some(tested.iter().map(|(_, row)| *row).collect());
         let Some(values) = field_column(field, &of_rows, page)? else { return Ok(each) };
         let texts: ArrayRef = Arc::new(as_text_array(&values));
-        for (at, answer) in self.test_texts(&texts)?.into_iter().enumerate().filter(|(at, _)| texts.is_valid(*at)) {
+        let answers = match field.column {
+            Some(column) => self.test_column_texts(column, page.template_set(), &texts)?,
+            None => self.test_texts(&texts)?,
+        };
+        for (at, answer) in answers.into_iter().enumerate().filter(|(at, _)| texts.is_valid(*at)) {
             each[tested[at].0] = answer;
         }
         Ok(each)

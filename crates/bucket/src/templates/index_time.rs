@@ -1,0 +1,249 @@
+//! Columns of index-time fields: the values of each name, represented like those of a variable.
+//!
+//! A field gets a column if enough events have exactly one value of it. Fields that occur several times in an event, or
+//! in few events only, are stored by row (`crate::fields`), so that thousands of names cost no columns.
+//!
+//! Not here: how such a column is stored, and how its rows are found (`crate::columns`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use quarry_event::template::{FieldColumn, MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart, ValueTraits};
+use quarry_event::{EventBatch, IndexedField};
+use quarry_stdx::number::u32_of;
+
+use super::builder::SlabBuilder;
+use super::trie::Span;
+use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
+use crate::limits::{MAX_FIELD_COLUMN_BYTES, MAX_FIELD_COLUMNS, MAX_PAGE_EVENTS};
+
+/// A field gets a column if at least one in this many events has exactly one value of it.
+const EVENTS_PER_VALUE_MAX: usize = 64;
+/// Bytes of the values that may wait for their column to process them; their texts stay in the cache.
+const PENDING_BYTES_MAX: usize = 256 << 10;
+/// Templates of the column above a field that some events lack: without it, and with it.
+const TEMPLATES_PER_FIELD: usize = 2;
+/// Number of a name that was not seen before.
+const NO_NAME: u32 = u32::MAX;
+/// Column of a field that is stored by row.
+const BY_ROW: u32 = u32::MAX;
+
+/// The index-time fields of a slab: those with columns, and those stored by row.
+#[derive(Debug, Default)]
+pub(crate) struct FieldSplit {
+    names: Vec<Arc<str>>,
+    columns: Vec<SlabColumn>,
+    /// For each name with a column, the events that have a value; `None` if all have one.
+    present: Vec<Option<Vec<bool>>>,
+    /// The fields stored by row.
+    pub(crate) by_row: Vec<IndexedField>,
+}
+
+/// Number of each field's name, and whether it is the only field of this name in its event.
+struct NumberedFields<'e> {
+    names: Vec<&'e Arc<str>>,
+    numbers: Vec<u32>,
+    is_sole: Vec<bool>,
+    /// By name: number of events with exactly one value.
+    sole_events: Vec<usize>,
+    /// By name: bytes of all values.
+    bytes: Vec<usize>,
+}
+
+impl<'e> NumberedFields<'e> {
+    fn of(fields: &'e [IndexedField]) -> NumberedFields<'e> {
+        let mut all = NumberedFields {
+            names: Vec::new(),
+            numbers: Vec::with_capacity(fields.len()),
+            is_sole: vec![true; fields.len()],
+            sole_events: Vec::new(),
+            bytes: Vec::new(),
+        };
+        let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
+        // Events of one source have mostly the same names in the same order.
+        let mut last_event: Vec<u32> = Vec::new();
+        // By name: place of the field seen last.
+        let mut last_place: Vec<usize> = Vec::new();
+        let mut start = 0;
+        for event in fields.chunk_by(|one, next| one.row == next.row) {
+            for (at, field) in event.iter().enumerate() {
+                let guess = last_event.get(at).copied().unwrap_or(NO_NAME);
+                let is_guessed = all.names.get(guess as usize).is_some_and(|name| **name == field.name);
+                let number = match is_guessed {
+                    true => guess,
+                    false => *known.entry(&field.name).or_insert_with(|| {
+                        all.names.push(&field.name);
+                        all.sole_events.push(0);
+                        all.bytes.push(0);
+                        last_place.push(usize::MAX);
+                        u32_of(all.names.len() - 1)
+                    }),
+                };
+                match last_event.get_mut(at) {
+                    Some(last) => *last = number,
+                    None => last_event.push(number),
+                }
+                all.numbers.push(number);
+                let number = number as usize;
+                all.bytes[number] += field.value.len();
+                let before = std::mem::replace(&mut last_place[number], start + at);
+                if before == usize::MAX || before < start {
+                    all.sole_events[number] += 1;
+                } else {
+                    all.sole_events[number] -= usize::from(all.is_sole[before]);
+                    (all.is_sole[before], all.is_sole[start + at]) = (false, false);
+                }
+            }
+            start += event.len();
+        }
+        assert_eq!(all.numbers.len(), fields.len(), "each field has the number of its name");
+        all
+    }
+
+    /// By name: the number of its column, or [`BY_ROW`].
+    fn choose_columns(&self, events: usize, most: usize) -> Vec<u32> {
+        let mut next = 0;
+        let column = |(sole_events, bytes): (&usize, &usize)| {
+            let is_frequent = *sole_events * EVENTS_PER_VALUE_MAX >= events;
+            if next as usize >= most || !is_frequent || *bytes > MAX_FIELD_COLUMN_BYTES {
+                return BY_ROW;
+            }
+            next += 1;
+            next - 1
+        };
+        self.sole_events.iter().zip(&self.bytes).map(column).collect()
+    }
+}
+
+/// The values of one field that wait for its column to process them.
+#[derive(Default)]
+struct PendingValues {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl PendingValues {
+    fn push(&mut self, value: &str) {
+        self.spans.push(Span { start: u32_of(self.bytes.len()), len: u32_of(value.len()) });
+        self.bytes.extend_from_slice(value.as_bytes());
+    }
+
+    fn feed(&mut self, column: usize, builder: &mut SlabBuilder) {
+        if !self.spans.is_empty() {
+            builder.feed(u32_of(column), &self.bytes, &self.spans);
+            self.bytes.clear();
+            self.spans.clear();
+        }
+    }
+}
+
+impl FieldSplit {
+    /// Splits the fields of a slab whose texts have these columns.
+    pub(crate) fn of(events: &EventBatch, texts: &TemplateSlab) -> FieldSplit {
+        if events.fields.is_empty() {
+            return FieldSplit::default();
+        }
+        let numbered = NumberedFields::of(&events.fields);
+        let most = MAX_FIELD_COLUMNS
+            .min((MAX_COLUMNS - texts.columns.len().min(MAX_COLUMNS)) / 2)
+            .min((MAX_TEMPLATES - texts.template_count().min(MAX_TEMPLATES)) / TEMPLATES_PER_FIELD);
+        let column_of = numbered.choose_columns(events.len(), most);
+        let mut split = FieldSplit::default();
+        for (number, name) in numbered.names.iter().enumerate().filter(|(number, _)| column_of[*number] != BY_ROW) {
+            split.names.push(Arc::clone(name));
+            let is_total = numbered.sole_events[number] == events.len();
+            split.present.push((!is_total).then(|| vec![false; events.len()]));
+        }
+        let builder = split.feed_columns(events, &numbered, &column_of);
+        for column in builder.columns {
+            let (values, traits) = finish_values(column.kind);
+            split.columns.push(SlabColumn {
+                parent: None,
+                path: column.path,
+                values,
+                traits,
+                page_starts: column.page_starts,
+            });
+        }
+        assert_eq!(split.columns.len(), split.names.len(), "each name has a column");
+        split
+    }
+
+    fn feed_columns(&mut self, events: &EventBatch, numbered: &NumberedFields<'_>, column_of: &[u32]) -> SlabBuilder {
+        let mut builder = SlabBuilder::default();
+        let mut pending: Vec<PendingValues> = Vec::new();
+        for name in &self.names {
+            // Such values are not split into columns of their own.
+            builder.add_column(None, path_of(name), u8::MAX, vec![0]);
+            pending.push(PendingValues::default());
+        }
+        let mut at = 0;
+        for start in (0..events.len()).step_by(MAX_PAGE_EVENTS) {
+            let end = events.len().min(start + MAX_PAGE_EVENTS);
+            let of_page = events.fields[at..].partition_point(|field| (field.row as usize) < end);
+            for (place, field) in (at..at + of_page).map(|place| (place, &events.fields[place])) {
+                let column = column_of[numbered.numbers[place] as usize];
+                if column == BY_ROW || !numbered.is_sole[place] {
+                    self.by_row.push(field.clone());
+                    continue;
+                }
+                let column = column as usize;
+                if let Some(present) = &mut self.present[column] {
+                    present[field.row as usize] = true;
+                }
+                let values = &mut pending[column];
+                values.push(&field.value);
+                if values.spans.len() >= CHUNK_EVENTS || values.bytes.len() >= PENDING_BYTES_MAX {
+                    values.feed(column, &mut builder);
+                }
+            }
+            at += of_page;
+            pending.iter_mut().enumerate().for_each(|(column, values)| values.feed(column, &mut builder));
+            builder.end_page();
+        }
+        builder.choose_all_representations();
+        builder
+    }
+
+    /// Adds the columns to those of the texts.
+    pub(crate) fn append_to(self, slab: &mut TemplateSlab) {
+        for ((name, mut column), present) in self.names.into_iter().zip(self.columns).zip(self.present) {
+            if let Some(present) = present {
+                let parent = u32_of(slab.columns.len());
+                let above = presence_column(&present, parent + 1, &column);
+                slab.columns.push(above);
+                column.parent = Some(parent);
+            }
+            slab.fields.push(FieldColumn { name, column: u32_of(slab.columns.len()) });
+            slab.columns.push(column);
+        }
+    }
+}
+
+/// The column above that of a field, which tells the events that have the field; `number` is the number of `column`.
+fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabColumn {
+    let with = Template { parts: vec![TemplatePart::Variable(number)] };
+    let templates = vec![Template::default(), with];
+    let codes: Vec<u32> = present.iter().map(|is_there| u32::from(*is_there)).collect();
+    let starts = (0..present.len()).step_by(MAX_PAGE_EVENTS).chain([present.len()]);
+    SlabColumn {
+        parent: None,
+        path: column.path,
+        page_starts: starts.map(u32_of).collect(),
+        values: SlabValues::Templates { templates, codes },
+        traits: ValueTraits {
+            min_len: 0,
+            string_contents: false,
+            json_scalars: false,
+            value_set: None,
+            ..column.traits.clone()
+        },
+    }
+}
+
+/// Path of a field's column (FNV-1a), by which columns of different slabs correspond.
+fn path_of(name: &str) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325_u64;
+    name.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
