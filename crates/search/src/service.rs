@@ -35,7 +35,7 @@ const INDEXES: &str = "/services/data/indexes";
 pub struct SearchParams {
     /// Text of the search.
     pub text: String,
-    /// Bytes at the start of the text that its author has not written; errors are shown without them.
+    /// Bytes at the start of the text that its author has not written; messages are shown without them.
     pub prefix: usize,
     /// The parsed search. If present, it is run instead of the text, which is then used in messages only.
     pub pipeline: Option<Pipeline>,
@@ -349,6 +349,7 @@ impl SearchService {
         };
         let request = SearchRequest {
             text: params.text,
+            prefix: params.prefix,
             pipeline: params.pipeline,
             shape: params.shape,
             range,

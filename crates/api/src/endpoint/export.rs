@@ -26,7 +26,7 @@ use super::search_jobs::{
 };
 use crate::ApiState;
 use crate::caller::Caller;
-use crate::message::ApiError;
+use crate::message::{ApiError, TypedSearch};
 use crate::outlet::Outlet;
 use crate::parameters::Parameters;
 use crate::search_slots::SlotPurpose;
@@ -86,8 +86,8 @@ async fn export(
     let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, Some(permit), answer_place);
     let watch = has_hints.then(|| {
         let (permissions, range) = (Arc::clone(&caller.permissions), running.range());
-        let search =
-            AnsweredSearch { service: searched, text: typed.text.clone(), range, zone: zone.clone(), permissions };
+        let TypedSearch { text, prefix } = typed.clone();
+        let search = AnsweredSearch { service: searched, text, prefix, range, zone: zone.clone(), permissions };
         AnswerWatch::new(search, running.is_events())
     });
     let (told, fields) = (argument_messages(&parameters), wanted_fields(&parameters));

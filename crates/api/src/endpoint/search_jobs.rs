@@ -305,7 +305,7 @@ pub(super) async fn respond_with_rows(
     let (named, user) = (Arc::clone(&state.oneshots), caller.identity.user.clone());
     let permissions = Arc::clone(&caller.permissions);
     let has_hints = shown.has_hints && params.shape.sample <= 1;
-    let searched = typed.text.clone();
+    let searched = typed.clone();
     let collected = run_blocking(move || {
         let mut running = service.start_on_reader_thread(params)?;
         register_search(&attended, &running);
@@ -317,7 +317,8 @@ pub(super) async fn respond_with_rows(
         let mut hints = Vec::new();
         if has_hints && !running.is_partial() && rows.is_small() && !running.has_reached_row_limit() {
             let range = running.range();
-            let search = AnsweredSearch { service, text: searched, range, zone, permissions };
+            let TypedSearch { text, prefix } = searched;
+            let search = AnsweredSearch { service, text, prefix, range, zone, permissions };
             hints = hints_on(&rows, AnswerWatch::new(search, running.is_events()))?;
         }
         drop(permit);
