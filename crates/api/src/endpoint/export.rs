@@ -67,7 +67,7 @@ async fn export(
 ) -> Result<Response, ApiError> {
     let service = service_of(&state, &caller, &place).await?;
     let mode = mode_of(&parameters)?;
-    let params = params_of(&parameters, &caller, parameters.number("count")?)?;
+    let params = params_of(&service, &parameters, &caller, parameters.number("count")?)?;
     if let Some(window) = parse_window(&state, &caller, &parameters)? {
         let is_backfilled = is_backfilled(&parameters);
         return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;

@@ -57,6 +57,7 @@ const FINALIZED: &str = "Search job finalized.";
 const CREATE_PARAMETERS: &[&str] = &[
     "earliest_time",
     "latest_time",
+    "now",
     "zone",
     "exec_mode",
     "search_mode",
@@ -222,7 +223,7 @@ async fn create(
     }
     let real_time = parse_window(&state, &caller, &parameters)?;
     let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
-    let params = params_of(&parameters, &caller, Some(most))?;
+    let params = params_of(&service, &parameters, &caller, Some(most))?;
     let is_not_backfilled = !is_backfilled(&parameters);
     let asked = JobOptions { real_time, is_not_backfilled, ..parse_options(&parameters, &place)? };
     let is_waited_for = mode == Some("blocking");

@@ -28,7 +28,7 @@ use super::jobs::{APP, JOB, PRIORITY, entry, start_job};
 use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
-use super::search_jobs::{PathParts, service_of};
+use super::search_jobs::{parse_now, service_of};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
@@ -120,6 +120,8 @@ async fn dispatch(
         option(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     };
     let most = number("dispatch.max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
+    let now = ["now", "dispatch.now"].into_iter().find_map(|name| Some((name, option(name)?)));
+    let now = now.map(|(name, text)| parse_now(name, text, &service, None)).transpose()?;
     let params = SearchParams {
         text: with_arguments(object.get("search").unwrap_or_default(), &form),
         earliest: option("dispatch.earliest_time").map(str::to_owned),

@@ -57,7 +57,7 @@ impl SearchCall {
 
     /// The search that the parameters describe; as in a search bar, it may begin with search terms.
     pub(super) fn params(&self) -> Result<SearchParams, ApiError> {
-        let params = params_of(&self.parameters, &self.caller, None)?;
+        let params = params_of(&self.service, &self.parameters, &self.caller, None)?;
         Ok(SearchParams { text: required_search(&self.parameters)?, prefix: 0, ..params })
     }
 
