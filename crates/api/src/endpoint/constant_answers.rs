@@ -16,11 +16,11 @@ use serde_json::{Map, Value};
 use super::answer_shape::Content;
 use super::entities::{scope_of, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{
     Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
     Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
 };
-use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, escape_segment};

@@ -16,13 +16,14 @@ use quarry_search::{AnswerWatch, AnsweredSearch, ResultTable, Row, RunningSearch
 
 use super::answer_shape::AnswerShape;
 use super::job_arguments::argument_messages;
+use super::path_parts::PathParts;
 use super::real_time::{export_real_time, is_backfilled, parse_window};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{
-    AnswerBody, DisconnectGuard, PathParts, RowPresentation, SEARCH_PARAMETERS, SID_HEADER, TimeBound, WriteError,
-    body_of, hint_messages, mode_of, params_of, release_memory, select_fields, send_collected, send_messages,
-    service_of, shows_hints, typed_search, wanted_fields, warning_messages,
+    AnswerBody, DisconnectGuard, RowPresentation, SEARCH_PARAMETERS, SID_HEADER, TimeBound, WriteError, body_of,
+    hint_messages, mode_of, params_of, release_memory, select_fields, send_collected, send_messages, service_of,
+    shows_hints, typed_search, wanted_fields, warning_messages,
 };
 use crate::ApiState;
 use crate::caller::Caller;

@@ -37,6 +37,7 @@ mod object_request;
 pub(crate) mod oneshot;
 pub(crate) mod outputs;
 pub(crate) mod passwords;
+mod path_parts;
 pub(crate) mod permissions;
 mod pivot_specification;
 pub(crate) mod pivots;

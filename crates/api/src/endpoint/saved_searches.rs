@@ -26,6 +26,7 @@ use super::entities::{scope_of, with_objects};
 use super::job_arguments::parse_sample_ratio;
 use super::jobs::{APP, JOB, PRIORITY, entry, start_job};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{parse_now, service_of};
@@ -180,7 +181,17 @@ async fn history(
     page("savedsearch", path, entries, &parameters)
 }
 
-/// Answers that nothing is suppressed, whatever the request sets.
+async fn show_suppression(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let object = saved(&state, &caller, &parts).await?;
+    Ok(suppression_response(&state, &object, &parameters))
+}
+
+/// Suppresses alerts for `expiration` seconds; 0 ends that.
 async fn suppress(
     State(state): State<ApiState>,
     parts: PathParts,

@@ -14,8 +14,9 @@ use quarry_event::time::parse_zone;
 use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_spl::ast::Pipeline;
 
+use super::path_parts::PathParts;
 use super::run_blocking;
-use super::search_jobs::{PathParts, params_of, required_search, service_of};
+use super::search_jobs::{params_of, required_search, service_of};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;

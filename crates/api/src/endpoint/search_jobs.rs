@@ -4,13 +4,12 @@
 //! a search. Below `/servicesNS/USER/APP`, searches use the knowledge objects of that namespace. Export, which streams
 //! rows as the search finds them, is in [`super::export`]; jobs that outlive the request are in [`super::jobs`].
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -29,6 +28,7 @@ use tokio::task::JoinHandle;
 use super::answer_shape::AnswerShape;
 use super::job_arguments::{argument_messages, parse_shape};
 use super::listing::matches;
+use super::path_parts::PathParts;
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
 use super::run_blocking;
@@ -72,14 +72,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Variable segments of a path by name, such as `user` and `app`.
-pub(super) type PathParts = Path<BTreeMap<String, String>>;
-
 /// The search service of a path for the caller; only the user and administrators may use a user's private objects.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,
-    Path(parts): &PathParts,
+    parts: &PathParts,
 ) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
     let (Some(user), Some(app)) = (parts.get("user").cloned(), parts.get("app").cloned()) else {
@@ -192,7 +189,7 @@ pub(super) async fn explain_typed(
     let service = service_of(&state, &caller, &place).await?;
     let params = params_of(&service, &parameters, &caller, None)?;
     let params = SearchParams { text: required_search(&parameters)?, prefix: 0, ..params };
-    explain_text(state, place, caller, parameters, params).await
+    explain_text(state, service, parameters, params).await
 }
 
 async fn explain_text(
