@@ -28,6 +28,7 @@ pub(crate) mod job_stream;
 pub(crate) mod jobs;
 pub(crate) mod kvstore_statistics;
 pub(crate) mod listing;
+pub(crate) mod loggers;
 pub(crate) mod lookup_table_files;
 pub(crate) mod metric_catalog;
 pub(crate) mod modular_inputs;

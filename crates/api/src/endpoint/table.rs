@@ -32,6 +32,7 @@ fn all() -> Vec<Endpoint> {
         super::server_settings::endpoints(),
         super::server_state::endpoints(),
         super::constant_answers::endpoints(),
+        super::loggers::endpoints(),
         super::search_language::endpoints(),
         super::spl_services::endpoints(),
         super::event_analysis::endpoints(),
