@@ -20,6 +20,7 @@ mod export;
 pub(crate) mod extraction;
 pub(crate) mod folders;
 pub(crate) mod indexes;
+pub(crate) mod input_connections;
 pub(crate) mod inputs;
 mod job_arguments;
 mod job_costs;

@@ -47,6 +47,7 @@ fn all() -> Vec<Endpoint> {
         super::documents::endpoints(),
         super::lookup_table_files::endpoints(),
         super::inputs::endpoints(),
+        super::input_connections::endpoints(),
         super::modular_inputs::endpoints(),
         super::outputs::endpoints(),
         super::passwords::endpoints(),
