@@ -33,7 +33,7 @@ pub(crate) fn peers_of_port(port: u16) -> Result<Vec<SocketAddr>, Fault> {
 
 /// A connection in a table.
 #[derive(Debug, PartialEq, Eq)]
-struct Connection {
+struct SocketRow {
     /// Port of this machine.
     port: u16,
     peer: SocketAddr,
@@ -55,13 +55,13 @@ fn own_sockets() -> Result<BTreeSet<u64>, Fault> {
 }
 
 /// The connections of a table.
-fn connections(table: &str) -> impl Iterator<Item = Connection> {
+fn connections(table: &str) -> impl Iterator<Item = SocketRow> {
     table.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         let (local, peer, state) = (words.next()?, words.next()?, words.next()?);
         let socket = words.nth(5)?.parse().ok()?;
         (state == ESTABLISHED).then_some(())?;
-        Some(Connection { port: parse_address(local)?.port(), peer: parse_address(peer)?, socket })
+        Some(SocketRow { port: parse_address(local)?.port(), peer: parse_address(peer)?, socket })
     })
 }
 
@@ -106,8 +106,8 @@ mod tests {
              2: {mapped}:270F {mapped}:0050 01 00000000:00000000 00:00000000 00000000     0        0 13 1 0 20 4 30 10 -1\n\
              damaged\n"
         );
-        let found: Vec<Connection> = connections(&table).collect();
-        let expected = [("10.0.0.1:50000", 12), ("10.0.0.2:80", 13)].map(|(peer, socket)| Connection {
+        let found: Vec<SocketRow> = connections(&table).collect();
+        let expected = [("10.0.0.1:50000", 12), ("10.0.0.2:80", 13)].map(|(peer, socket)| SocketRow {
             port: 9_999,
             peer: peer.parse().unwrap(),
             socket,
