@@ -22,6 +22,7 @@ mod parameter_types;
 mod parameters;
 mod search_slots;
 mod state;
+mod suppressions;
 mod uploads;
 mod wire;
 

@@ -1,5 +1,6 @@
 //! The interface between the API and its node; implemented by the server.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -284,6 +285,9 @@ pub trait Node: Send + Sync {
 
     /// A remark on a stanza of inputs.conf that was changed or removed; `None` if the inputs run as configured.
     fn input_warning(&self, stanza: &str) -> Option<String>;
+
+    /// Senders that are connected to a TCP port of the node.
+    fn port_peers(&self, port: u16) -> Result<Vec<SocketAddr>, Fault>;
 
     /// Name of the node.
     fn name(&self) -> String;

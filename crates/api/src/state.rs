@@ -16,6 +16,7 @@ use crate::node::Node;
 use crate::oneshot_searches::RunningOneshots;
 use crate::outlet::{ANSWERS_MAX, AnswerPermit, AnswerPermits};
 use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
+use crate::suppressions::Suppressions;
 use crate::uploads::Uploads;
 
 /// Maximum concurrent requests that work with documents; others wait. Each may hold an answer in memory.
@@ -36,6 +37,8 @@ pub struct ApiState {
     pub objects: Arc<Objects>,
     /// Messages to all users.
     pub(crate) bulletins: Arc<Bulletins>,
+    /// Saved searches whose alerts are suppressed.
+    pub(crate) suppressions: Arc<Suppressions>,
     /// Clients that watch jobs.
     pub(crate) streams: Streams,
     /// Searches that end with their request.
@@ -73,6 +76,7 @@ impl ApiState {
             node,
             objects: Arc::new(objects),
             bulletins: Arc::default(),
+            suppressions: Arc::default(),
             streams: Streams::default(),
             oneshots: Arc::default(),
             slots: SlotPool::for_server(searches_max),

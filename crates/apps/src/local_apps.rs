@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use quarry_conf::edit::check_setting;
 use quarry_conf::file_name::check_file_name;
-use quarry_conf::{Conf, Permissions};
+use quarry_conf::{Conf, Permissions, parse_bool};
 
 use crate::configuration::read_text;
 use crate::folders::{app_name, installed_apps, is_disabled};
@@ -31,6 +31,8 @@ static MEMBERS: [(&str, &str, &str); 7] = [
     ("version", "launcher", "version"),
     ("visible", "ui", "is_visible"),
 ];
+/// Attributes that are true or false.
+const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
 
 /// An app and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,11 @@ impl Objects {
     ) -> Result<LocalApp, ObjectError> {
         check_app_name(name)?;
         check_members(name, members)?;
+        let mut all = vec![("version".to_owned(), "1.0.0".to_owned()), ("label".to_owned(), name.to_owned())];
+        all.retain(|(member, _)| !members.iter().any(|(given, _)| given == member));
+        all.extend_from_slice(members);
+        // Everything that can be refused is refused before the app exists.
+        member_settings(&all)?;
         let folder = self.apps_folder().join(name);
         {
             let _change = self.files().change()?;
@@ -78,9 +85,6 @@ impl Objects {
             }
             std::fs::create_dir_all(folder.join("local")).map_err(|error| io_error(&folder, &error))?;
         }
-        let mut all = vec![("version".to_owned(), "1.0.0".to_owned()), ("label".to_owned(), name.to_owned())];
-        all.retain(|(member, _)| !members.iter().any(|(given, _)| given == member));
-        all.extend_from_slice(members);
         self.edit_app(name, &all, viewer)
     }
 
@@ -167,6 +171,10 @@ pub(crate) type MemberSetting = (&'static str, (String, String));
 pub(crate) fn member_settings(members: &[(String, String)]) -> Result<Vec<MemberSetting>, ObjectError> {
     let setting = |(member, value): &(String, String)| -> Result<MemberSetting, ObjectError> {
         let (_, stanza, key) = find_member(member)?;
+        let is_flag = FLAGS.contains(&member.as_str());
+        if is_flag && !value.trim().is_empty() && parse_bool(value.trim()).is_none() {
+            return Err(ObjectError::Invalid(format!("{member}={value}: give 1 or 0")));
+        }
         let value = match (member.as_str(), is_yes(value)) {
             ("disabled", true) => "disabled",
             ("disabled", false) => "enabled",
@@ -245,7 +253,9 @@ mod tests {
         objects.edit_app("shop", &given(&[("disabled", "0")]), &admin).unwrap();
         assert_eq!(macros().as_deref(), Some("x"));
         assert!(objects.edit_app("search", &given(&[("disabled", "1")]), &admin).is_err());
-        assert!(objects.create_app("half", &given(&[("colour", "red")]), &admin).is_err());
+        for wrong in [("colour", "red"), ("label", "a\0b"), ("visible", "perhaps"), ("disabled", "2x")] {
+            assert!(objects.create_app("half", &given(&[wrong]), &admin).is_err(), "{wrong:?}");
+        }
         assert_eq!(names(), ["search", "shop"]);
         assert_eq!(objects.create_app("shop", &[], &admin), Err(ObjectError::Exists("shop".to_owned())));
         for name in ["", "..", "a/b", ".x", "a b", "search", "system"] {

@@ -386,6 +386,11 @@ impl Auth {
         stored.map_or_else(|| name.to_lowercase(), |user| user.name.clone())
     }
 
+    /// Roles by the names of authorize.conf, whatever their case; unknown ones stay as they are.
+    pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
+        known_names(names, &self.roles())
+    }
+
     /// A change with the names as they are stored.
     fn with_stored_names(&self, change: &UserChange) -> UserChange {
         let roles = self.roles();

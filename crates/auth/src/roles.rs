@@ -11,6 +11,7 @@ use quarry_conf::permissions::{EDIT_ROLES, SearchLimits};
 use quarry_conf::{Permissions, RoleSettings, Roles};
 
 use crate::Identity;
+use crate::users::known_names;
 
 /// A filter that matches everything, and thus cancels all filters joined with it by OR.
 const MATCH_ALL: &str = "*";
@@ -90,7 +91,7 @@ pub fn grantable_roles(known: &Roles, identity: &Identity) -> Option<BTreeSet<St
     let roles = with_imports(known, &identity.roles);
     let is_bound = roles.iter().any(|role| !role.grantable.is_empty())
         && !roles.iter().any(|role| role.capabilities.contains(EDIT_ROLES));
-    is_bound.then(|| roles.iter().flat_map(|role| role.grantable.iter().cloned()).collect())
+    is_bound.then(|| roles.iter().flat_map(|role| known_names(&role.grantable, known)).collect())
 }
 
 #[cfg(test)]

@@ -152,11 +152,7 @@ pub(crate) fn user_position(users: &[UserRecord], name: &str) -> Option<usize> {
 
 /// These roles by the names of authorize.conf, whatever their case; unknown ones stay as they are.
 pub(crate) fn known_names(roles: &[String], known: &Roles) -> Vec<String> {
-    let name = |role: &String| {
-        let lower = role.to_lowercase();
-        let same = known.get(role).or_else(|| known.iter().find(|other| other.name.to_lowercase() == lower));
-        same.map_or_else(|| role.clone(), |found| found.name.clone())
-    };
+    let name = |role: &String| known.get(role).map_or_else(|| role.clone(), |found| found.name.clone());
     roles.iter().map(name).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::settings::outputs::OUTPUTS;
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
 use crate::spelling::nearest;
 use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, listed_name, matches_name};
-use crate::text::{Conf, Setting};
+use crate::text::{Conf, DEFAULT_STANZA, Setting};
 use crate::values::{self, parse_bool};
 use crate::warning::{ConfWarning, Problem, truncate};
 
@@ -108,10 +108,14 @@ fn find_problem(table: &ConfTable, sections: &'static [Section], stanza: &str, s
     let listed = |entries: &'static [&str]| entries.iter().filter_map(|entry| listed_name(entry, stanza));
     let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| matches_name(name, &setting.key));
     let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
-    // The row for any name applies only to settings in neither list.
+    // The row for any name applies only to settings in neither list. In [default] it would hide misspelt settings of
+    // other rows, unless its values are words.
     let is_named = is_unused || is_unsupported;
-    let mut fitting =
-        rows().filter(|row| row.matches_key(&setting.key) && !(is_named && row.name == ANY_NAME)).peekable();
+    let is_default = stanza == DEFAULT_STANZA;
+    let takes_any_name =
+        |row: &&Row| !is_named && (!is_default || (row.kind != Kind::Text && row.kind.accepts(&setting.value)));
+    let fits = |row: &&Row| row.matches_key(&setting.key) && (row.name != ANY_NAME || takes_any_name(row));
+    let mut fitting = rows().filter(fits).peekable();
     if fitting.peek().is_some() {
         // In [default], several sections may have a setting of this name; the value is valid if one of them accepts it.
         let refused: Vec<&Row> = fitting.collect();

@@ -132,10 +132,7 @@ impl ConfTable {
     /// Sections whose settings are allowed in a stanza: one, or all for `[default]`. `None` for an unknown stanza.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
-            // A section that accepts any setting would hide misspelt ones, so it is left out for `[default]`.
-            let takes_any = |section: &&Section| section.rows.iter().any(|row| row.name == ANY_NAME);
-            let from = self.sections.iter().take_while(takes_any).count();
-            return self.sections.get(from..);
+            return Some(self.sections);
         }
         let at = self.sections.iter().position(|section| section.stanza.matches_stanza(stanza))?;
         Some(&self.sections[at..=at])

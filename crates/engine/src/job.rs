@@ -119,6 +119,8 @@ pub struct Engine {
 pub struct SearchRequest {
     /// The search.
     pub text: String,
+    /// Bytes at the start of the text that its author has not written; messages count characters without them.
+    pub prefix: usize,
     /// The search as nodes. It is then run instead of the text, which is used in messages only.
     pub pipeline: Option<Pipeline>,
     /// Options that change the search.
@@ -234,8 +236,11 @@ impl Engine {
     ) -> Result<Job, Vec<Diagnostic>> {
         with_stack(|| {
             let (_, parsed, spans) = self.parse_shaped(&request)?;
-            let told: Vec<String> =
-                parsed.diagnostics.iter().map(|warning| warning.to_one_line(&request.text)).collect();
+            let told: Vec<String> = parsed
+                .diagnostics
+                .iter()
+                .map(|warning| warning.to_one_line_after(request.prefix, &request.text))
+                .collect();
             let job = self.job(row_thread, parsed.pipeline, spans, request, source);
             told.into_iter().for_each(|warning| job.messages.push(warning));
             Ok(job)
@@ -406,7 +411,8 @@ impl Engine {
         let (expansion, parsed, spans) = self.parse_shaped(&request)?;
         let counts = source.is_some();
         let source = source.unwrap_or_else(|| Arc::new(MemoryStore::new("none")));
-        let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.to_one_line(&request.text)).collect();
+        let told: Vec<String> =
+            parsed.diagnostics.iter().map(|warning| warning.to_one_line_after(request.prefix, &request.text)).collect();
         let runner = self.runner(request, source);
         let messages = Arc::clone(&runner.context.messages);
         told.into_iter().for_each(|warning| messages.push(warning));

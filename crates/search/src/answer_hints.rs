@@ -32,6 +32,8 @@ pub struct AnsweredSearch {
     pub service: Arc<SearchService>,
     /// Text of the search.
     pub text: String,
+    /// Bytes at the start of the text that its author has not written.
+    pub prefix: usize,
     /// Time range of the search.
     pub range: TimeRange,
     /// Time zone of the search.
@@ -98,7 +100,7 @@ impl AnswerWatch {
         if limit.is_reached() {
             return Vec::new();
         }
-        notes.iter().map(|note| note.to_one_line(&search.text)).collect()
+        notes.iter().map(|note| note.to_one_line_after(search.prefix, &search.text)).collect()
     }
 }
 

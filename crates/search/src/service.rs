@@ -10,7 +10,7 @@ use quarry_engine::{
     Costs, Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest,
     SearchShape, SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
 };
-use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_event::time::{ModifierError, NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::Pipeline;
@@ -35,7 +35,7 @@ const INDEXES: &str = "/services/data/indexes";
 pub struct SearchParams {
     /// Text of the search.
     pub text: String,
-    /// Bytes at the start of the text that its author has not written; errors are shown without them.
+    /// Bytes at the start of the text that its author has not written; messages are shown without them.
     pub prefix: usize,
     /// The parsed search. If present, it is run instead of the text, which is then used in messages only.
     pub pipeline: Option<Pipeline>,
@@ -203,6 +203,11 @@ impl SearchService {
         self.0.zone.clone()
     }
 
+    /// The instant of a time modifier by the service's clock; `zone` defaults to that of the service.
+    pub fn resolve_time(&self, text: &str, zone: Option<&TimeZone>) -> Result<TimeNs, ModifierError> {
+        parse_time(text, self.0.clock.now_ns(), zone.unwrap_or(&self.0.zone))
+    }
+
     pub(crate) fn clock(&self) -> SharedClock {
         Arc::clone(&self.0.clock)
     }
@@ -312,8 +317,9 @@ impl SearchService {
         let started_ns = self.0.clock.elapsed_ns();
         let keeper = self.0.keeper.as_ref().filter(|_| sid.is_none() && !is_internal);
         let mut keeping = keeper.and_then(|keeper| {
-            let sid = keeper.begin(request.now)?;
-            let (search, started) = (request.text.clone(), request.now);
+            let started = self.0.clock.now_ns();
+            let sid = keeper.begin(started)?;
+            let search = request.text.clone();
             let (saved, user) = (saved_name(&search), request.permissions.user.clone());
             let facts = JobFacts { sid, saved, search, user, started, ..JobFacts::default() };
             Some(ResultCollector::new(Arc::clone(keeper), facts, keeps_rows))
@@ -349,6 +355,7 @@ impl SearchService {
         };
         let request = SearchRequest {
             text: params.text,
+            prefix: params.prefix,
             pipeline: params.pipeline,
             shape: params.shape,
             range,

@@ -31,6 +31,7 @@ mod node_objects;
 mod open_node;
 mod output;
 mod password_input;
+mod port_connections;
 mod preview;
 mod printed_commands;
 mod prometheus;

@@ -30,7 +30,7 @@ use quarry_store::IndexSelector;
 
 use crate::data_directory::{self, Settings};
 use crate::live_inputs::{Effect, InputChanges};
-use crate::{add, bucket, disk_activity, preview, prometheus, spl_explain, volume_verbs, zone};
+use crate::{add, bucket, disk_activity, port_connections, preview, prometheus, spl_explain, volume_verbs, zone};
 
 /// Confs whose changes may concern inputs. A change of an app may concern everything, so it is handled separately
 /// ([`CONF_OF_APPS`]).
@@ -280,6 +280,10 @@ impl Node for LocalNode {
         let uploads = absolute_text(&self.data_dir.join(UPLOADS_FOLDER));
         report.stored_as = report.stored_as.filter(|path| !Path::new(path).starts_with(&uploads));
         Ok(add::to_json(&report).to_string())
+    }
+
+    fn port_peers(&self, port: u16) -> Result<Vec<SocketAddr>, Fault> {
+        port_connections::peers_of_port(port)
     }
 
     fn check_index_name(&self, name: &str) -> Result<(), Fault> {

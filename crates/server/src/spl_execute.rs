@@ -67,6 +67,7 @@ pub(crate) fn execute(pipeline: Pipeline, text: &str, needs: &Dependencies) -> R
         }
         let request = SearchRequest {
             text: String::new(),
+            prefix: 0,
             pipeline: Some(pipeline.clone()),
             shape: SearchShape::default(),
             range: TimeRange::ALL,

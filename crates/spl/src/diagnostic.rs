@@ -55,7 +55,14 @@ impl Diagnostic {
 
     /// Formats the diagnostic in one line, for clients that show only text: message, quoted position in `search`, hint.
     pub fn to_one_line(&self, search: &str) -> String {
-        let Span { start, end } = self.span;
+        self.to_one_line_after(0, search)
+    }
+
+    /// Like [`Diagnostic::to_one_line`], for a search whose first `prefix` bytes were added to what its author wrote:
+    /// characters are counted without them.
+    pub fn to_one_line_after(&self, prefix: usize, search: &str) -> String {
+        let [start, end] = [self.span.start, self.span.end].map(|at| at.saturating_sub(prefix));
+        let search = search.get(prefix..).unwrap_or_default();
         let mut text = self.message.clone();
         // A warning without a hint concerns a whole command and names it.
         let is_plain = self.severity == Severity::Warning && self.hint.is_none();
@@ -175,6 +182,16 @@ mod tests {
         {
             assert_eq!(closest_name(word, known), want, "{word}");
         }
+    }
+
+    #[test]
+    fn characters_are_counted_from_the_first_that_the_author_wrote() {
+        let wrong = Diagnostic::error("bad word", Span { start: 3, end: 6 });
+        assert_eq!(wrong.to_one_line("|é abc"), "bad word (character 3: `ab`)");
+        assert_eq!(wrong.to_one_line_after(1, "|é abc"), "bad word (character 2: `ab`)");
+        // A diagnostic about the whole search covers the prefix, too.
+        let whole = Diagnostic::error("bad search", Span { start: 0, end: 4 });
+        assert_eq!(whole.to_one_line_after(1, "|abc"), "bad search (character 1: `abc`)");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Log messages for the operator: lines on standard error that begin with their level.
 //!
-//! Each message is written in one call, so that lines of several threads do not mix. There is no filter and no log
-//! file: the caller decides what is worth a line and limits messages that may be frequent. A server also keeps recent
-//! errors and warnings until it indexes them.
+//! Each message is written in one call, so that lines of several threads do not mix. There is no log file: the caller
+//! decides what is worth a line and limits messages that may be frequent; [`set_level`] drops less important ones. A
+//! server also keeps recent errors and warnings until it indexes them.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Maximum number of recent messages; the oldest are dropped first.
@@ -14,6 +15,37 @@ const RECENT_MESSAGES_MAX: usize = 1_000;
 
 /// Recent messages; `None` until [`start_recording`] is called.
 static RECENT_MESSAGES: Mutex<Option<VecDeque<RecentMessage>>> = Mutex::new(None);
+
+/// Importance of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Normal operation, and notes.
+    Info,
+    /// A condition that needs attention.
+    Warning,
+    /// A failure.
+    Error,
+}
+
+/// The least important level that is logged, as a number; at first everything is.
+static LEAST_LEVEL: AtomicU8 = AtomicU8::new(0);
+
+/// Drops messages that are less important than this level, from now on.
+pub fn set_level(level: Level) {
+    LEAST_LEVEL.store(number(level), Ordering::Relaxed);
+}
+
+fn number(level: Level) -> u8 {
+    match level {
+        Level::Info => 0,
+        Level::Warning => 1,
+        Level::Error => 2,
+    }
+}
+
+fn is_logged(level: Level) -> bool {
+    number(level) >= LEAST_LEVEL.load(Ordering::Relaxed)
+}
 
 /// A kept message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +105,9 @@ pub fn error(text: impl Display) {
 
 /// Logs a condition that needs attention; work continues.
 pub fn warning(text: impl Display) {
+    if !is_logged(Level::Warning) {
+        return;
+    }
     let text = text.to_string();
     record("WARN", &text);
     write(&format!("warning: {text}"));
@@ -80,12 +115,16 @@ pub fn warning(text: impl Display) {
 
 /// Logs a condition that may surprise but needs no action.
 pub fn note(text: impl Display) {
-    write(&format!("note: {text}"));
+    if is_logged(Level::Info) {
+        write(&format!("note: {text}"));
+    }
 }
 
 /// Logs normal operation, without a level prefix.
 pub fn info(text: impl Display) {
-    write(&text.to_string());
+    if is_logged(Level::Info) {
+        write(&text.to_string());
+    }
 }
 
 fn write(text: &str) {

@@ -43,6 +43,7 @@ pub const START: i64 = 1_700_000_000 * SECOND;
 pub fn request(text: &str) -> SearchRequest {
     SearchRequest {
         text: text.to_owned(),
+        prefix: 0,
         pipeline: None,
         shape: SearchShape::default(),
         range: TimeRange::ALL,

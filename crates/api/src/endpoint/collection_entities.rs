@@ -9,8 +9,8 @@ use quarry_apps::objects::{ConfObject, NOBODY};
 use quarry_collections::CollectionDefinition;
 
 use super::entities::{Kind, KindLookup, kind, rows};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
-use super::search_jobs::PathParts;
 use crate::ApiState;
 use crate::atom::Fields;
 use crate::message::ApiError;

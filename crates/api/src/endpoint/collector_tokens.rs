@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, EDIT_TOKENS, Endpoint, entities};
 use super::run_blocking;
-use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::message::ApiError;

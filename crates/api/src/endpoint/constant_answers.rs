@@ -16,11 +16,11 @@ use serde_json::{Map, Value};
 use super::answer_shape::Content;
 use super::entities::{scope_of, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{
-    Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
-    Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
+    Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, Endpoint,
+    LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
 };
-use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, escape_segment};
@@ -87,7 +87,6 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("search/distributed/peers", &[]),
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
-    ("server/logger", &[("root", &[("level", "INFO")])]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("workloads/categories", &[]),
     ("workloads/pools", &[]),
@@ -187,12 +186,6 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
     ("search/distributed/peers", EDIT_SEARCH_SERVER, "Refuses to send searches to another node.", STANDALONE),
     ("server/control/restart", RESTART, "Refuses to restart the node.", NO_RESTART),
     ("server/control/restart_webui", RESTART, "Refuses to restart the node.", NO_RESTART),
-    (
-        "server/logger/{name}",
-        EDIT_SERVER,
-        "Refuses to change the log level.",
-        "only messages of INFO and above are logged; log levels cannot be set per component",
-    ),
     ("shcluster/config/{name}", EDIT_SEARCH_HEAD_CLUSTERING, "Refuses to join a cluster.", STANDALONE),
 ];
 

@@ -19,7 +19,7 @@ use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{Kind, entry, kind};
 use super::listing::page;
 use super::object_request::ObjectRequest;
-use super::permissions::{acl_change, acl_entry};
+use super::permissions::acl_entry;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Fields, escape_segment};
@@ -357,7 +357,7 @@ async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
 }
 
 async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
-    let (name, scope, asked) = (request.name.clone(), request.scope.clone(), acl_change(&request.parameters)?);
+    let (name, scope, asked) = (request.name.clone(), request.scope.clone(), request.acl_change()?);
     if asked == AclChange::default() {
         return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -26,8 +26,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer_shape::AnswerShape;
 use super::collection_entities::CONF;
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, RequestBody};
-use super::search_jobs::PathParts;
 use super::shape::Shape;
 use super::{json_response as json_answer, run_blocking};
 use crate::ApiState;
@@ -139,7 +139,7 @@ impl Target {
 /// Waits for a permit, resolves the collection of a path for reading or writing, and runs work on it.
 async fn with_target<T: Send + 'static>(
     state: &ApiState,
-    Path(parts): PathParts,
+    parts: PathParts,
     caller: &Caller,
     is_change: bool,
     work: impl FnOnce(&Target) -> Result<T, ApiError> + Send + 'static,

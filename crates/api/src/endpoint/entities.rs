@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -24,10 +24,10 @@ use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entity_kinds::{GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS};
 pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
 use super::listing::{LIST_PARAMETERS, page, select_page};
+use super::path_parts::PathParts;
 use super::permissions::{acl_change, acl_entry};
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::run_blocking;
-use super::search_jobs::PathParts;
 use super::shape::STANZA_FLAGS;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
@@ -60,7 +60,7 @@ impl KindLookup {
         match self {
             KindLookup::Path(of) => of(parts),
             KindLookup::Node(of) => {
-                let (of, state, parts) = (*of, state.clone(), Path(parts.0.clone()));
+                let (of, state, parts) = (*of, state.clone(), parts.clone());
                 run_blocking(move || of(&state, &parts)).await?
             }
         }
@@ -259,7 +259,7 @@ impl Request {
 }
 
 /// The scope of a request: that of the namespace in its path, else the caller's.
-pub(super) fn scope_of(Path(parts): &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
+pub(super) fn scope_of(parts: &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
         (Some(user), Some(app)) => Ok(Scope::for_namespace(user, app)?),
         _ => Ok(Scope::for_caller(&caller.identity.user)),
@@ -500,7 +500,7 @@ fn acl_answer(request: &Request, object: &ConfObject) -> Response {
 }
 
 async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let asked = acl_change(&request.parameters)?;
+    let asked = acl_change(&state.auth, &request.parameters)?;
     if asked == AclChange::default() {
         return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }
@@ -529,9 +529,11 @@ async fn change_owner(state: ApiState, request: Request) -> Result<Response, Api
     let asked = match request.parameters.get("user") {
         None => return Err(ApiError::bad_request("nothing to change: give user=NAME, the new owner")),
         Some(NOBODY) => AclChange { sharing: Some(ObjectSharing::App), ..AclChange::default() },
-        Some(user) => {
-            AclChange { sharing: Some(ObjectSharing::User), owner: Some(user.to_owned()), ..AclChange::default() }
-        }
+        Some(user) => AclChange {
+            sharing: Some(ObjectSharing::User),
+            owner: Some(state.auth.stored_name(user)),
+            ..AclChange::default()
+        },
     };
     let moved = apply_acl_change(&state, &request, asked).await?;
     Ok(request.answer(&state, &moved))

@@ -423,3 +423,40 @@ impl Kind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{ConfSource, Layer, Layers};
+
+    use super::*;
+    use crate::endpoint::{indexes, inputs};
+
+    /// Warnings about a stanza with these settings, all of them empty.
+    fn warnings(conf: &str, stanza: &str, settings: &[String]) -> Vec<String> {
+        let lines: String = settings.iter().map(|key| format!("{key} =\n")).collect();
+        let (file, text) = (format!("etc/system/local/{conf}.conf"), format!("[{stanza}]\n{lines}"));
+        let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text };
+        Layers::new([source]).warnings().iter().map(ToString::to_string).collect()
+    }
+
+    /// A setting that a request may store must not be reported as unknown when the conf is read.
+    #[test]
+    fn parameters_of_entities_are_known_to_their_conf() {
+        let mut kinds: Vec<Kind> = KINDS.iter().chain(OTHER_PATHS.iter()).cloned().collect();
+        kinds.extend(inputs::kinds());
+        kinds.push(kind("", "", "indexes", indexes::FIELDS));
+        let mut checked = 0;
+        for kind in kinds {
+            let names = kind.fields.required.iter().chain(kind.fields.optional);
+            let mut settings: Vec<(String, String)> = names.map(|name| ((*name).to_owned(), String::new())).collect();
+            let stanza = kind.stanza("x");
+            (kind.expand)(&stanza, &mut settings);
+            let keys: Vec<String> = settings.into_iter().map(|(key, _)| key).collect();
+            let told = warnings(&kind.conf, &stanza, &keys);
+            let unknown: Vec<&String> = told.iter().filter(|text| text.contains("unknown setting")).collect();
+            assert!(unknown.is_empty(), "{} {unknown:?}", kind.path);
+            checked += keys.len();
+        }
+        assert!(checked > 200, "{checked}");
+    }
+}

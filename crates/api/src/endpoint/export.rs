@@ -16,17 +16,18 @@ use quarry_search::{AnswerWatch, AnsweredSearch, ResultTable, Row, RunningSearch
 
 use super::answer_shape::AnswerShape;
 use super::job_arguments::argument_messages;
+use super::path_parts::PathParts;
 use super::real_time::{export_real_time, is_backfilled, parse_window};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{
-    AnswerBody, DisconnectGuard, PathParts, RowPresentation, SEARCH_PARAMETERS, SID_HEADER, TimeBound, WriteError,
-    body_of, hint_messages, mode_of, params_of, release_memory, select_fields, send_collected, send_messages,
-    service_of, shows_hints, typed_search, wanted_fields, warning_messages,
+    AnswerBody, DisconnectGuard, RowPresentation, SEARCH_PARAMETERS, SID_HEADER, TimeBound, WriteError, body_of,
+    hint_messages, mode_of, params_of, release_memory, select_fields, send_collected, send_messages, service_of,
+    shows_hints, typed_search, wanted_fields, warning_messages,
 };
 use crate::ApiState;
 use crate::caller::Caller;
-use crate::message::ApiError;
+use crate::message::{ApiError, TypedSearch};
 use crate::outlet::Outlet;
 use crate::parameters::Parameters;
 use crate::search_slots::SlotPurpose;
@@ -67,7 +68,7 @@ async fn export(
 ) -> Result<Response, ApiError> {
     let service = service_of(&state, &caller, &place).await?;
     let mode = mode_of(&parameters)?;
-    let params = params_of(&parameters, &caller, parameters.number("count")?)?;
+    let params = params_of(&service, &parameters, &caller, parameters.number("count")?)?;
     if let Some(window) = parse_window(&state, &caller, &parameters)? {
         let is_backfilled = is_backfilled(&parameters);
         return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;
@@ -86,8 +87,8 @@ async fn export(
     let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, Some(permit), answer_place);
     let watch = has_hints.then(|| {
         let (permissions, range) = (Arc::clone(&caller.permissions), running.range());
-        let search =
-            AnsweredSearch { service: searched, text: typed.text.clone(), range, zone: zone.clone(), permissions };
+        let TypedSearch { text, prefix } = typed.clone();
+        let search = AnsweredSearch { service: searched, text, prefix, range, zone: zone.clone(), permissions };
         AnswerWatch::new(search, running.is_events())
     });
     let (told, fields) = (argument_messages(&parameters), wanted_fields(&parameters));

@@ -18,9 +18,9 @@ use serde_json::{Map, Value};
 use super::answer_shape::Content;
 use super::entities::{change, scope_of, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, entities};
 use super::run_blocking;
-use super::search_jobs::PathParts;
 use super::shape::{Member, Settings as StanzaShape, Shape};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
@@ -36,16 +36,17 @@ const TITLE: &str = "indexes";
 /// The conf of indexes.
 const CONF: &str = "indexes";
 /// Boolean members with their defaults.
-const FLAGS: [(&str, bool); 5] = [
+const FLAGS: [(&str, bool); 6] = [
     ("disabled", false),
     ("enableDataIntegrityControl", false),
+    ("enableRealtimeSearch", true),
     ("isInternal", false),
     ("isReadOnly", false),
     ("syncMeta", false),
 ];
 /// Other members with Splunk's defaults, for clients that expect all of them. Of these, only `maxTotalDataSizeMB` and
 /// the destinations of frozen buckets have an effect here.
-const DEFAULTS: [(&str, &str); 31] = [
+const DEFAULTS: [(&str, &str); 32] = [
     ("assureUTF8", "0"),
     ("blockSignSize", "0"),
     ("blockSignatureDatabase", "_blocksignature"),
@@ -64,6 +65,7 @@ const DEFAULTS: [(&str, &str); 31] = [
     ("maxHotSpanSecs", "7776000"),
     ("maxMemMB", "5"),
     ("maxMetaEntries", "1000000"),
+    ("maxRunningProcessGroups", "8"),
     ("maxTotalDataSizeMB", "500000"),
     ("maxWarmDBCount", "300"),
     ("memPoolMB", "auto"),
@@ -175,6 +177,7 @@ const INDEX: &[Member] = &[
     ("defaultDatabase", Shape::Text),
     ("disabled", Shape::Flag),
     ("enableDataIntegrityControl", Shape::Flag),
+    ("enableRealtimeSearch", Shape::Flag),
     ("frozenTimePeriodInSecs", Shape::Text),
     ("isInternal", Shape::Flag),
     ("isReadOnly", Shape::Flag),

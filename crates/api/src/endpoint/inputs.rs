@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
@@ -23,12 +23,12 @@ use super::answer_shape::Content;
 use super::entities::{Kind, KindLookup, entry, kind, rows, scope_of, single_rows, with_objects};
 use super::entity_kinds::ChangeNotice;
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{
     Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_SSL, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP,
     Endpoint, entities,
 };
 use super::run_blocking;
-use super::search_jobs::PathParts;
 use super::shape::{Member, SETTING, Settings, Shape};
 use crate::ApiState;
 use crate::atom::{Entry, Fields};
@@ -178,6 +178,12 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     ]
 });
 
+/// The collections of all inputs that are not modular, for tests.
+#[cfg(test)]
+pub(super) fn kinds() -> Vec<Kind> {
+    KINDS.iter().map(|(kind, _)| kind.clone()).chain([CERTIFICATE.clone()]).collect()
+}
+
 /// The certificate of all ports with TLS.
 static CERTIFICATE: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: SSL, wildcard: &[] };
@@ -220,7 +226,7 @@ const LOCATED: &[Member] = &[
 ];
 
 /// The collection of a modular input's stanzas. Its program describes the settings.
-fn scheme_kind(state: &ApiState, Path(parts): &PathParts) -> Result<Kind, ApiError> {
+fn scheme_kind(state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
     let scheme = parts.get("scheme").map_or("", String::as_str);
     let found = state.node.modular_inputs().into_iter().find(|known| known.scheme == scheme);
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, "Not Found");

@@ -27,10 +27,11 @@ use serde_json::{Map, Value, json};
 use super::answer_shape::AnswerShape;
 use super::job_costs::cost_lines;
 use super::jobs::{COLLECTIONS, find_job, unreadable_rows};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{
-    AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, PathParts, RowPresentation, body_of, flag, mode_of, respond_with_rows,
+    AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
     select_fields, service_of, wanted_fields, warning_messages, with_pipe,
 };
 use super::shape::Shape;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -29,11 +29,12 @@ use super::job_arguments::{argument_messages, parse_shape};
 use super::job_costs::performance;
 use super::job_results::COUNT_MAX;
 use super::listing::{LIST_PARAMETERS, page_in_order};
+use super::path_parts::PathParts;
 use super::permissions::acl_entry;
 use super::real_time::{is_backfilled, parse_window, reject_window};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
-use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of, typed_search, wants_hints};
+use super::search_jobs::{SID_HEADER, oneshot, params_of, service_of, typed_search, wants_hints};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
@@ -57,6 +58,7 @@ const FINALIZED: &str = "Search job finalized.";
 const CREATE_PARAMETERS: &[&str] = &[
     "earliest_time",
     "latest_time",
+    "now",
     "zone",
     "exec_mode",
     "search_mode",
@@ -222,7 +224,7 @@ async fn create(
     }
     let real_time = parse_window(&state, &caller, &parameters)?;
     let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
-    let params = params_of(&parameters, &caller, Some(most))?;
+    let params = params_of(&service, &parameters, &caller, Some(most))?;
     let is_not_backfilled = !is_backfilled(&parameters);
     let asked = JobOptions { real_time, is_not_backfilled, ..parse_options(&parameters, &place)? };
     let is_waited_for = mode == Some("blocking");
@@ -277,7 +279,7 @@ fn refusal(search: &TypedSearch, error: CreateError) -> ApiError {
 }
 
 /// Reads the job options of a request.
-fn parse_options(parameters: &Parameters, Path(parts): &PathParts) -> Result<JobOptions, ApiError> {
+fn parse_options(parameters: &Parameters, parts: &PathParts) -> Result<JobOptions, ApiError> {
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let seconds = |name: &str| -> Result<Option<i64>, ApiError> {
         Ok(parameters.number(name)?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)))

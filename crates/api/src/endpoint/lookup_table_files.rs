@@ -15,7 +15,7 @@ use super::answer_shape::{Content, NO_CONTENT};
 use super::entities::{Kind, entry, kind};
 use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
-use super::permissions::{acl_change, acl_entry};
+use super::permissions::acl_entry;
 use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS, entities};
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
@@ -99,7 +99,7 @@ async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
 }
 
 async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
-    let (name, scope, asked) = (request.name.clone(), request.scope.clone(), acl_change(&request.parameters)?);
+    let (name, scope, asked) = (request.name.clone(), request.scope.clone(), request.acl_change()?);
     let set = move |objects: &Objects, viewer: &Permissions| objects.set_table_acl(&name, &asked, &scope, viewer);
     Ok(answer(&request, acl_entry(entry(&shown(), &request.change("lookups", set).await?))))
 }

@@ -16,9 +16,9 @@ use serde_json::Map;
 
 use super::answer_shape::NO_CONTENT;
 use super::listing::page;
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, entities};
 use super::search_call::SearchCall;
-use super::search_jobs::PathParts;
 use crate::atom::{Acl, Entry, escape_segment};
 use crate::message::ApiError;
 

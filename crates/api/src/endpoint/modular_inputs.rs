@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::answer_shape::Content;
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, LIST_INPUTS, entities};
 use super::run_blocking;
-use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::message::ApiError;

@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
-use quarry_apps::objects::{ObjectError, Objects, Scope};
+use quarry_apps::objects::{AclChange, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_search::SearchService;
 
 use super::entities::{change, scope_of, with_objects};
+use super::path_parts::PathParts;
+use super::permissions::acl_change;
 use super::run_blocking;
-use super::search_jobs::{PathParts, service_of};
+use super::search_jobs::service_of;
 use crate::ApiState;
 use crate::atom::{Entry, Feed, Form};
 use crate::caller::Caller;
@@ -65,6 +67,11 @@ impl ObjectRequest {
         let service = service_of(&self.state, &self.caller, &self.parts).await?;
         let viewer = Arc::clone(&self.caller.permissions);
         run_blocking(move || work(&service, &viewer)).await
+    }
+
+    /// The requested change of the object's ACL.
+    pub(super) fn acl_change(&self) -> Result<AclChange, ApiError> {
+        acl_change(&self.state.auth, &self.parameters)
     }
 
     /// The caller's permissions.

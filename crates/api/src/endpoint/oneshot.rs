@@ -26,7 +26,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Indexes a file on the node's machine once.",
             post(add),
         )
-        .without_namespace()
         .needs(&["name"])
         .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone"])
         .answers(ADDED),

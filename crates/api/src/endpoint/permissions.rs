@@ -3,6 +3,7 @@
 //! Not here: who may change them ([`quarry_apps::objects`]).
 
 use quarry_apps::objects::{AclChange, ObjectSharing};
+use quarry_auth::Auth;
 use serde_json::Map;
 
 use crate::atom::Entry;
@@ -16,15 +17,15 @@ pub(super) fn acl_entry(mut entry: Entry) -> Entry {
     entry
 }
 
-/// The requested change of an ACL.
-pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
+/// The requested change of an ACL. Users and roles are named as they are stored, because their case does not matter.
+pub(super) fn acl_change(auth: &Auth, form: &Parameters) -> Result<AclChange, ApiError> {
     let sharing = form.get("sharing").map(|word| {
         ObjectSharing::from_word(word)
             .ok_or_else(|| ApiError::bad_request(format!("sharing={word}: give user, app, global or system")))
     });
-    let roles = |name: &str| form.get(name).map(|_| form.list(name));
+    let roles = |name: &str| form.get(name).map(|_| auth.stored_role_names(&form.list(name)));
     Ok(AclChange {
-        owner: form.text("owner"),
+        owner: form.get("owner").map(|owner| auth.stored_name(owner)),
         sharing: sharing.transpose()?,
         readers: roles("perms.read"),
         writers: roles("perms.write"),

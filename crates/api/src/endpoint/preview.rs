@@ -19,7 +19,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(EDIT_MONITOR), "Previews the events of a file on the node's machine.");
     vec![
         Endpoint::new(Method::POST, "indexing/preview", access, summary, post(preview))
-            .without_namespace()
             .needs(&["name"])
             .takes(&["sourcetype", "zone", "count"])
             .answers(PREVIEW),

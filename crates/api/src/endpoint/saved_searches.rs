@@ -1,9 +1,9 @@
 //! Actions of saved searches: `saved/searches/NAME/dispatch` starts a job, `history` lists the search's jobs,
-//! `suppress` shows whether its alerts are suppressed, and `scheduled_times` lists its scheduled times.
+//! `suppress` suppresses its alerts for some time, and `scheduled_times` lists its scheduled times.
 //!
 //! `dispatch.*` settings control the job, first those of the request, then those of the saved search; `args.NAME`
-//! replaces `$NAME$` in the search. Not here: schedules and alerts, which do not run yet, so nothing is ever
-//! suppressed; the answers say so.
+//! replaces `$NAME$` in the search. Not here: schedules and alerts, which do not run yet; the answers say
+//! so.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
-use quarry_apps::objects::ConfObject;
+use quarry_apps::objects::{ConfObject, NOBODY};
 use quarry_conf::permissions::SEARCH;
 use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
@@ -26,9 +26,10 @@ use super::entities::{scope_of, with_objects};
 use super::job_arguments::parse_sample_ratio;
 use super::jobs::{APP, JOB, PRIORITY, entry, start_job};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
 use super::run_blocking;
-use super::search_jobs::{PathParts, service_of};
+use super::search_jobs::{parse_now, service_of};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
@@ -36,6 +37,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 use crate::parameters::{Parameters, Settings};
+use crate::suppressions::SavedSearchKey;
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "saved/searches";
@@ -70,11 +72,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, path("history"), search, "Lists the jobs that ran a saved search.", get(history))
             .takes(LIST_PARAMETERS)
             .answers(AnswerShape::Entities(JOB)),
-        Endpoint::new(Method::GET, path("suppress"), search, "Shows whether alerts are suppressed.", get(suppress))
-            .answers(AnswerShape::Entities(SUPPRESSION)),
-        Endpoint::new(Method::POST, path("suppress"), search, "Answers that no alerts are suppressed.", post(suppress))
-            .takes(&["expiration", "key"])
-            .answers(AnswerShape::Entities(SUPPRESSION)),
+        Endpoint::new(
+            Method::GET,
+            path("suppress"),
+            search,
+            "Shows whether alerts are suppressed.",
+            get(show_suppression),
+        )
+        .answers(AnswerShape::Entities(SUPPRESSION)),
+        Endpoint::new(
+            Method::POST,
+            path("suppress"),
+            search,
+            "Suppresses alerts for some seconds, or no longer.",
+            post(suppress),
+        )
+        .needs(&["expiration"])
+        .takes(&["key"])
+        .answers(AnswerShape::Entities(SUPPRESSION)),
         Endpoint::new(Method::POST, path("acknowledge"), search, "Answers that no alert has fired.", post(acknowledge))
             .takes(&["key"])
             .answers(AnswerShape::Entities(NO_CONTENT)),
@@ -120,7 +135,10 @@ async fn dispatch(
         option(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     };
     let most = number("dispatch.max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
+    let now = ["now", "dispatch.now"].into_iter().find_map(|name| Some((name, option(name)?)));
+    let now = now.map(|(name, text)| parse_now(name, text, &service, None)).transpose()?;
     let params = SearchParams {
+        now,
         text: with_arguments(object.get("search").unwrap_or_default(), &form),
         earliest: option("dispatch.earliest_time").map(str::to_owned),
         latest: option("dispatch.latest_time").map(str::to_owned),
@@ -178,7 +196,17 @@ async fn history(
     page("savedsearch", path, entries, &parameters)
 }
 
-/// Answers that nothing is suppressed, whatever the request sets.
+async fn show_suppression(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let object = saved(&state, &caller, &parts).await?;
+    Ok(suppression_response(&state, &object, &parameters))
+}
+
+/// Suppresses alerts for `expiration` seconds; 0 ends that.
 async fn suppress(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -186,8 +214,26 @@ async fn suppress(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
-    let told = "Scheduled searches do not run yet: no alert fires, so none is suppressed.";
-    Ok(message_response(&object, "suppress", json!({ "suppressed": "0", "expiration": "0" }), told, &parameters))
+    let (text, name) = (parameters.required("expiration")?, &object.name);
+    let seconds = text.trim().parse::<i64>().ok().filter(|seconds| *seconds >= 0);
+    let wrong = || ApiError::bad_request(format!("expiration={text}: give a whole number from 0"));
+    if !object.can_write {
+        return Err(ApiError::forbidden(format!("user {} may not change {name}", caller.identity.user)));
+    }
+    state.suppressions.set(suppression_key(&object), seconds.ok_or_else(wrong)?, state.auth.now());
+    Ok(suppression_response(&state, &object, &parameters))
+}
+
+fn suppression_key(object: &ConfObject) -> SavedSearchKey {
+    let owner = object.place.user().unwrap_or(NOBODY);
+    (owner.to_owned(), object.place.app().to_owned(), object.name.clone())
+}
+
+fn suppression_response(state: &ApiState, object: &ConfObject, parameters: &Parameters) -> Response {
+    let left = state.suppressions.seconds_left(&suppression_key(object), state.auth.now());
+    let told = "Scheduled searches do not run yet: no alert fires that could be suppressed.";
+    let content = json!({ "suppressed": if left > 0 { "1" } else { "0" }, "expiration": left.to_string() });
+    message_response(object, "suppress", content, told, parameters)
 }
 
 async fn acknowledge(

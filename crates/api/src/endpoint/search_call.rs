@@ -14,8 +14,9 @@ use quarry_event::time::parse_zone;
 use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_spl::ast::Pipeline;
 
+use super::path_parts::PathParts;
 use super::run_blocking;
-use super::search_jobs::{PathParts, params_of, required_search, service_of};
+use super::search_jobs::{params_of, required_search, service_of};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -57,7 +58,7 @@ impl SearchCall {
 
     /// The search that the parameters describe; as in a search bar, it may begin with search terms.
     pub(super) fn params(&self) -> Result<SearchParams, ApiError> {
-        let params = params_of(&self.parameters, &self.caller, None)?;
+        let params = params_of(&self.service, &self.parameters, &self.caller, None)?;
         Ok(SearchParams { text: required_search(&self.parameters)?, prefix: 0, ..params })
     }
 

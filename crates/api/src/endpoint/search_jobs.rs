@@ -4,19 +4,20 @@
 //! a search. Below `/servicesNS/USER/APP`, searches use the knowledge objects of that namespace. Export, which streams
 //! rows as the search finds them, is in [`super::export`]; jobs that outlive the request are in [`super::jobs`].
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures::{StreamExt, stream};
+use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
 use quarry_engine::Stopper;
+use quarry_event::TimeNs;
 use quarry_event::time::parse_zone;
 use quarry_search::{
     AnswerWatch, AnsweredSearch, CollectedRows, Row, RunningSearch, SearchError, SearchParams, SearchService,
@@ -27,6 +28,7 @@ use tokio::task::JoinHandle;
 use super::answer_shape::AnswerShape;
 use super::job_arguments::{argument_messages, parse_shape};
 use super::listing::matches;
+use super::path_parts::PathParts;
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
 use super::run_blocking;
@@ -48,6 +50,7 @@ const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
 pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "earliest_time",
     "latest_time",
+    "now",
     "rt_backfill",
     "search_mode",
     "zone",
@@ -69,14 +72,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Variable segments of a path by name, such as `user` and `app`.
-pub(super) type PathParts = Path<BTreeMap<String, String>>;
-
 /// The search service of a path for the caller; only the user and administrators may use a user's private objects.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,
-    Path(parts): &PathParts,
+    parts: &PathParts,
 ) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
     let (Some(user), Some(app)) = (parts.get("user").cloned(), parts.get("app").cloned()) else {
@@ -95,6 +95,7 @@ pub(super) async fn service_of(
 
 /// Search parameters: Splunk's, and `zone`, the time zone for parsing and showing times. Other parameters are ignored.
 pub(super) fn params_of(
+    service: &SearchService,
     parameters: &Parameters,
     caller: &Caller,
     rows_max: Option<usize>,
@@ -104,6 +105,7 @@ pub(super) fn params_of(
     };
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
+    let now = text("now").map(|text| parse_now("now", &text, service, zone.as_ref())).transpose()?;
     let shape = parse_shape(parameters)?.0;
     let TypedSearch { text: search, prefix } = search_text(parameters)?;
     Ok(SearchParams {
@@ -116,8 +118,20 @@ pub(super) fn params_of(
         rows_max: rows_max.filter(|count| *count > 0),
         permissions: Arc::clone(&caller.permissions),
         shape,
+        now,
         ..SearchParams::default()
     })
+}
+
+/// Time that a search takes for the current one: an absolute time, or one relative to the clock.
+pub(super) fn parse_now(
+    name: &str,
+    text: &str,
+    service: &SearchService,
+    zone: Option<&TimeZone>,
+) -> Result<TimeNs, ApiError> {
+    let time = service.resolve_time(text, zone);
+    time.map_err(|reason| ApiError::bad_request(format!("{name}={text}: {reason}")))
 }
 
 /// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API; an unknown first
@@ -160,8 +174,9 @@ pub(super) async fn explain(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let params = params_of(&parameters, &caller, None)?;
-    explain_text(state, place, caller, parameters, params).await
+    let service = service_of(&state, &caller, &place).await?;
+    let params = params_of(&service, &parameters, &caller, None)?;
+    explain_text(state, service, parameters, params).await
 }
 
 /// Like [`explain`], for a search that may begin with search terms, as in a search bar.
@@ -171,19 +186,18 @@ pub(super) async fn explain_typed(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let params = params_of(&parameters, &caller, None)?;
+    let service = service_of(&state, &caller, &place).await?;
+    let params = params_of(&service, &parameters, &caller, None)?;
     let params = SearchParams { text: required_search(&parameters)?, prefix: 0, ..params };
-    explain_text(state, place, caller, parameters, params).await
+    explain_text(state, service, parameters, params).await
 }
 
 async fn explain_text(
     state: ApiState,
-    place: PathParts,
-    caller: Caller,
+    service: Arc<SearchService>,
     parameters: Parameters,
     params: SearchParams,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &place).await?;
     let node = state.node.clone();
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = parameters.get("output_mode") != Some("text");
@@ -205,7 +219,8 @@ pub(super) async fn oneshot(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
+    let most = parameters.number("count")?.unwrap_or(COUNT_DEFAULT);
+    let params = params_of(&service, &parameters, &caller, Some(most))?;
     let mode = mode_of(&parameters)?;
     let has_hints = shows_hints(&parameters) && mode.has_messages();
     let (told, fields) = (argument_messages(&parameters), wanted_fields(&parameters));
@@ -305,7 +320,7 @@ pub(super) async fn respond_with_rows(
     let (named, user) = (Arc::clone(&state.oneshots), caller.identity.user.clone());
     let permissions = Arc::clone(&caller.permissions);
     let has_hints = shown.has_hints && params.shape.sample <= 1;
-    let searched = typed.text.clone();
+    let searched = typed.clone();
     let collected = run_blocking(move || {
         let mut running = service.start_on_reader_thread(params)?;
         register_search(&attended, &running);
@@ -317,7 +332,8 @@ pub(super) async fn respond_with_rows(
         let mut hints = Vec::new();
         if has_hints && !running.is_partial() && rows.is_small() && !running.has_reached_row_limit() {
             let range = running.range();
-            let search = AnsweredSearch { service, text: searched, range, zone, permissions };
+            let TypedSearch { text, prefix } = searched;
+            let search = AnsweredSearch { service, text, prefix, range, zone, permissions };
             hints = hints_on(&rows, AnswerWatch::new(search, running.is_events()))?;
         }
         drop(permit);

@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, entities};
 use super::run_blocking;
-use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Form, escape_segment};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -22,9 +22,9 @@ use quarry_engine::NodeEntry;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, RequestBody};
 use super::search_call::SearchCall;
-use super::search_jobs::PathParts;
 use super::shape::{EMPTY, Shape};
 use super::{json_response as answer, run_blocking};
 use crate::ApiState;
@@ -201,8 +201,7 @@ fn new_id() -> String {
 
 /// The link whose id is in the request's path.
 async fn find_link(state: &ApiState, parts: &PathParts) -> Result<(String, Value), ApiError> {
-    let Path(names) = parts;
-    let id = names.get("id").cloned().unwrap_or_default();
+    let id = parts.get("id").cloned().unwrap_or_default();
     let key = id.clone();
     let text = with_collection(state, LINKS, move |links| Ok(links.document(&[NOBODY], &key)?)).await;
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("there is no short link {id}"));

@@ -14,7 +14,7 @@ use super::entities::{Kind, entry};
 use super::folders::{Child, links};
 use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
-use super::permissions::{acl_change, acl_entry};
+use super::permissions::acl_entry;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use crate::atom::Fields;
 use crate::message::ApiError;
@@ -121,7 +121,7 @@ async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
 
 async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
     let (kind, name, scope) = (kind_of(&request)?, request.name.clone(), request.scope.clone());
-    let asked = acl_change(&request.parameters)?;
+    let asked = request.acl_change()?;
     if asked == AclChange::default() {
         return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }

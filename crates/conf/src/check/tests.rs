@@ -75,6 +75,15 @@ fn a_setting_with_a_row_is_never_without_effect() {
     assert_eq!(warnings("indexes", "[m]\ndatatype = metrics\n").len(), 1);
 }
 
+/// `[default]` may have any setting of any kind of stanza, including capabilities.
+#[test]
+fn settings_of_roles_are_known_in_the_default_stanza() {
+    let found = warnings("authorize", "[default]\nsrchJobsQuota = 5\nrun_collect = enabled\nsrchJobsQutoa = 5\n");
+    let text =
+        "etc/system/local/authorize.conf:4: [default] unknown setting srchJobsQutoa; did you mean srchJobsQuota?";
+    assert_eq!(found, [text]);
+}
+
 #[test]
 fn foreign_stanzas_are_ignored_and_misspelt_ones_reported() {
     assert!(warnings("limits", "[thruput]\nmaxKBps = 0\n").is_empty());

@@ -197,9 +197,13 @@ impl Roles {
         self.roles.iter()
     }
 
-    /// Role by name.
+    /// Role by name, whose case does not matter, as in Splunk. If two differ in nothing else, the exact name wins.
     pub fn get(&self, name: &str) -> Option<&RoleSettings> {
-        self.roles.iter().find(|role| role.name == name)
+        let exact = self.roles.iter().find(|role| role.name == name);
+        exact.or_else(|| {
+            let name = name.to_lowercase();
+            self.roles.iter().find(|role| role.name.to_lowercase() == name)
+        })
     }
 
     /// Names of all roles, for messages.
@@ -279,6 +283,8 @@ mod tests {
             (2, ["web".to_owned(), "db*".to_owned()].as_slice())
         );
         assert_eq!((team.search_filter.as_str(), team.jobs_quota, team.time_window_s), ("host=web*", 7, 3_600));
+        let found = |name: &str| roles.get(name).map(|role| role.name.clone());
+        assert_eq!(["Team", "TEAM", "teams"].map(found), [Some("team".to_owned()), Some("team".to_owned()), None]);
         for name in ["fly", "of_app", "run_dump", "admin_all_objects"] {
             assert!(roles.capabilities().contains(name), "{name}");
         }

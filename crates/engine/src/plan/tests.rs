@@ -34,6 +34,7 @@ pub(crate) fn runner(text: &str) -> Runner {
     let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap().with_knowledge(Arc::new(KnownObjects));
     let request = SearchRequest {
         text: text.to_owned(),
+        prefix: 0,
         pipeline: None,
         shape: SearchShape::default(),
         range: TimeRange::ALL,

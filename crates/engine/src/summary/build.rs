@@ -136,6 +136,7 @@ impl Engine {
     ) -> Result<SummaryReport, EngineError> {
         let search = SearchRequest {
             text: String::new(),
+            prefix: 0,
             pipeline: None,
             shape: SearchShape::default(),
             range: TimeRange::ALL,

@@ -503,7 +503,7 @@ impl SearchJob {
                 events_until: Some(self.record.began_ns),
                 ..SearchShape::default()
             },
-            now: Some(self.record.began_ns),
+            now: Some(self.record.now_ns.unwrap_or(self.record.began_ns)),
             range: Some(self.range),
             ..SearchParams::default()
         }

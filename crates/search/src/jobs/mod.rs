@@ -202,7 +202,7 @@ impl Jobs {
         let (sid, _beginning) = self.begin(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };
         let record = asked.record(&sid, &params, self.clock.now_ns());
-        let hinted = asked.has_hints.then(|| (params.text.clone(), Arc::clone(&params.permissions)));
+        let hinted = asked.has_hints.then(|| (params.text.clone(), params.prefix, Arc::clone(&params.permissions)));
         let started = match &asked.real_time {
             None => service.start_on_reader_thread(params).map(|running| (running, None)),
             Some(window) => {
@@ -216,11 +216,12 @@ impl Jobs {
         })?;
         // No hints for a sample, which may have missed the matching events, nor for a real-time window, which may get
         // rows later.
-        let watch = hinted.filter(|_| rounds.is_none() && record.sample_ratio <= 1).map(|(text, permissions)| {
-            let (service, range, zone) = (Arc::clone(service), running.range(), zone.clone());
-            let search = AnsweredSearch { service, text, range, zone, permissions };
-            AnswerWatch::new(search, running.is_events())
-        });
+        let watch =
+            hinted.filter(|_| rounds.is_none() && record.sample_ratio <= 1).map(|(text, prefix, permissions)| {
+                let (service, range, zone) = (Arc::clone(service), running.range(), zone.clone());
+                let search = AnsweredSearch { service, text, prefix, range, zone, permissions };
+                AnswerWatch::new(search, running.is_events())
+            });
         let started = StartedJob::new(
             (running, rounds),
             watch,

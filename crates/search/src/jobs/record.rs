@@ -78,6 +78,9 @@ pub struct JobRecord {
     pub(crate) earliest: Option<String>,
     pub(crate) latest: Option<String>,
     pub(crate) began_ns: TimeNs,
+    /// Time that the search takes for the current one, if it is not the creation time.
+    #[serde(default)]
+    pub(crate) now_ns: Option<TimeNs>,
     pub(crate) status_buckets: usize,
     pub(crate) ttl_s: i64,
     pub(crate) auto_cancel_s: i64,
@@ -107,6 +110,7 @@ impl JobOptions {
             earliest: params.earliest.clone(),
             latest: params.latest.clone(),
             began_ns: now,
+            now_ns: params.now,
             status_buckets: self.status_buckets,
             ttl_s: self.ttl_s.unwrap_or(TTL_S).clamp(0, TTL_MAX_S),
             auto_cancel_s: self.auto_cancel_s,

@@ -72,6 +72,32 @@ fn ports_in_use_are_reported_in_answer_and_messages() {
 }
 
 #[test]
+fn senders_are_listed_while_they_are_connected() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"])]);
+    let server = Server::start(&place);
+    let port = free_port();
+    place.run(&["add", "tcp", &port, "--bindAddress", "127.0.0.1"]).expect_success();
+    let admin = crate::permissions::key(&place, "admin");
+    let path = format!("/services/data/inputs/tcp/raw/{port}/connections?output_mode=json");
+    let names = || -> Vec<String> {
+        let answer: serde_json::Value = serde_json::from_str(&ask(&place, "GET", &path, &admin, "")).unwrap();
+        let name = |entry: &serde_json::Value| entry["name"].as_str().unwrap().to_owned();
+        answer["entry"].as_array().unwrap().iter().map(name).collect()
+    };
+    assert_eq!(names(), Vec::<String>::new());
+    let senders = [0, 1].map(|_| TcpStream::connect(format!("127.0.0.1:{port}")).unwrap());
+    let mut expected = senders.each_ref().map(|sender| sender.local_addr().unwrap().to_string()).to_vec();
+    expected.sort();
+    assert!(wait_until(|| names() == expected), "{:?}, not {expected:?}", names());
+    let [first, second] = senders;
+    drop(first);
+    let left = [second.local_addr().unwrap().to_string()];
+    assert!(wait_until(|| names() == left), "{:?}, not {left:?}", names());
+    drop(server);
+}
+
+#[test]
 fn watched_files_and_programs_follow_changes_of_their_inputs() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));

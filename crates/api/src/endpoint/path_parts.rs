@@ -1,0 +1,40 @@
+//! Variable segments of a path by name, such as `user`, `app` and `name`.
+//!
+//! The user of a namespace is replaced by the name as stored, because the case of user names does not matter, neither
+//! here nor at a login. Not here: access to another user's namespace (each endpoint).
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+
+use crate::ApiState;
+
+/// The segment with the user of a namespace.
+const USER: &str = "user";
+
+/// Variable segments of a path by name.
+#[derive(Clone, Debug)]
+pub(super) struct PathParts(pub(super) BTreeMap<String, String>);
+
+impl Deref for PathParts {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+}
+
+impl FromRequestParts<ApiState> for PathParts {
+    type Rejection = PathRejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<PathParts, PathRejection> {
+        let Path(mut segments) = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await?;
+        if let Some(user) = segments.get_mut(USER) {
+            *user = state.auth.stored_name(user);
+        }
+        Ok(PathParts(segments))
+    }
+}
