@@ -1,8 +1,8 @@
 //! The cost of each part of a search: time, calls, rows in and out, and the data ruled out before reading.
 //!
-//! Nothing is measured until [`Costs::measure`] provides a clock: nobody requests the costs of a search that returns
-//! its rows at once. A part's time excludes that of the parts that produce its input, and is the sum over all workers,
-//! so it may exceed the run time of the search. Commands of subsearches count under their own names.
+//! Nothing is measured until [`Costs::measure`] provides a clock: only jobs report costs. A part's time excludes that
+//! of the parts that produce its input, and is the sum over all workers, so it may exceed the run time of the search.
+//! Commands of subsearches count under their own names.
 //!
 //! Not here: the names under which clients see the parts (api), and advice (search).
 
@@ -29,7 +29,7 @@ pub enum ScanPart {
     Fields,
     /// Testing the condition.
     Filter,
-    /// Computing fields by the rules of sources: aliases, calculated fields, lookups, event types, tags.
+    /// Computing search-time fields: aliases, calculated fields, lookups, event types, tags.
     Rules,
 }
 

@@ -1,4 +1,4 @@
-//! Metrics of the node, written every half minute as events to `_internal`.
+//! Metrics of the node, written every half minute as events to `_internal`, and the messages that it logs.
 //!
 //! The lines have the form of Splunk's metrics.log, so that existing searches work: `group=… , name=value`. Events are
 //! counted where they enter the store, by index, host, source and sourcetype; only the busiest series of each group are
@@ -157,7 +157,7 @@ fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
     ));
 }
 
-/// Lines about the queues in front of the log, one per pipeline set.
+/// Lines about the queues of the write-ahead log, one per pipeline set.
 fn queue_lines(node: &Ingest) -> Vec<String> {
     let queues = node.store.queue_stats();
     let line = |(set, queue): (usize, &quarry_store::QueueStats)| {

@@ -1,5 +1,4 @@
-//! Densities of one field, as stored and evaluated: the probability of a value, and the decision which values are
-//! outliers.
+//! Densities of one field, as stored and evaluated: the probability of a value, and the values that count as outliers.
 //!
 //! Outliers are the values with the lowest density, up to a total probability equal to the threshold: both tails of a
 //! normal density, the upper tail of an exponential, and the lowest parts of a kernel density estimate.

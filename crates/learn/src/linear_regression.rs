@@ -12,7 +12,7 @@ use crate::matrix::Matrix;
 use crate::solve::solve_symmetric;
 use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
 
-/// Maximum number of rounds of coordinate descent.
+/// Maximum number of rounds of coordinate descent; the solution so far is then used.
 const ROUNDS_MAX: usize = 10_000;
 /// Change of the scaled coefficients, relative to the largest of them, up to which they count as converged.
 const CONVERGENCE_THRESHOLD: f64 = 1e-10;

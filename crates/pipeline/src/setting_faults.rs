@@ -8,7 +8,7 @@ use quarry_conf::{PropsSettings, TypingSettings};
 
 use crate::PipelineError;
 
-/// Maximum number of settings skipped per source; if more are invalid, no value is built.
+/// Maximum attempts to build a value, each with one more setting skipped; if all fail, no value is built.
 const SKIPPED_SETTINGS_MAX: usize = 64;
 
 /// Builds a value from settings, skipping unusable ones; also returns the error of the first skipped setting. `None`
@@ -64,7 +64,7 @@ pub(crate) fn remove_setting(settings: &mut PropsSettings, error: &PipelineError
     }
 }
 
-/// Removes the setting or rule to which an error refers from the rules that are applied after timestamps.
+/// Removes the `SEDCMD-` setting or the rule to which an error refers; false if there is none.
 pub(crate) fn remove_rule_setting(typing: &mut TypingSettings, error: &PipelineError) -> bool {
     let PipelineError::Rule(wrong) = error else { return false };
     let commands = typing.sed.len();

@@ -22,7 +22,7 @@ use quarry_store::Segment;
 
 use crate::partial_states::{PartKey, PlanStates, WindowPart};
 
-/// Minimum slabs per worker for which each slab is read by a single worker.
+/// With at least this many slabs per worker, each slab is read by a single worker.
 const SLABS_PER_WORKER: usize = 4;
 
 /// Consumer of the rows of a worker's windows. The number of a slice is the index of its window in the list.

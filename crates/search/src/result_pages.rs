@@ -37,8 +37,7 @@ impl CollectedRows {
         &self.fields
     }
 
-    /// The same rows with only the columns of a list, in its order; missing columns are dropped. An empty list keeps
-    /// all columns.
+    /// The same rows with only the columns of a list, in its order; names of missing columns are ignored.
     pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
         self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
         self

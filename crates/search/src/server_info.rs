@@ -14,7 +14,7 @@ use crate::node_facts::field;
 const API_VERSION: &str = "9.4.0";
 /// Splunk's number of users for a licence without a limit.
 const USERS_UNLIMITED: u32 = u32::MAX;
-/// Bytes of a kilobyte.
+/// Kilobytes per megabyte.
 const KILOBYTE: u64 = 1 << 10;
 
 /// Identity of a node: what distinguishes it from others.

@@ -50,7 +50,7 @@ pub struct ParsedSearch {
 }
 
 impl ParsedSearch {
-    /// Wraps nodes that were built without parsing, so that there are no diagnostics.
+    /// Wraps nodes that were built without parsing, and so without diagnostics.
     pub fn of(pipeline: Pipeline) -> ParsedSearch {
         ParsedSearch { pipeline, diagnostics: Vec::new(), unsupported: Vec::new() }
     }

@@ -18,7 +18,7 @@ use rustix::fs::Mode;
 const OTHERS_MODE_BITS: u32 = 0o077;
 /// Mode bits of the owner.
 const OWNER_MODE_BITS: u32 = 0o700;
-/// Maximum nesting depth of the walk.
+/// Maximum nesting depth of the walk; deeper entries keep their modes.
 const DEPTH_MAX: usize = 64;
 /// The configuration folder, written by the owner.
 const CONFIG_FOLDER: &str = "etc";

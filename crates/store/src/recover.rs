@@ -318,7 +318,7 @@ impl Replay {
         slab.append(&mut rows, left);
     }
 
-    /// Drops the checkpoints that may hide a loss from the catalog.
+    /// Drops from the catalog the checkpoints that may hide a loss.
     fn commit_losses(&mut self, catalog: &Catalog) -> Result<(), StoreError> {
         if self.losses.has_losses() {
             self.losses.commit(catalog, self.last_lsn)?;

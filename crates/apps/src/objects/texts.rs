@@ -1,8 +1,8 @@
 //! Objects that are files: views, navigation, panels and time ranges, as `data/ui/KIND/NAME.xml` of a place, and data
 //! models, as `data/models/NAME.json`.
 //!
-//! Places, sharing and permissions are those of stanzas, under the kind's name in metadata. The content is not
-//! interpreted.
+//! Places, sharing and permissions work as for stanzas; metadata lists the objects under the kind's name. The content
+//! is not interpreted.
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
@@ -20,7 +20,7 @@ const SUFFIX: &str = ".xml";
 const MODEL_SUFFIX: &str = ".json";
 /// The setting that holds a file's text.
 pub const TEXT: &str = "eai:data";
-/// Maximum size of a file.
+/// Maximum bytes of a file; a larger one is refused.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Kinds of objects of the user interface, as in paths and metadata.
 pub const KINDS: [&str; 4] = ["views", "nav", "panels", "times"];
@@ -38,7 +38,7 @@ fn folder_of(kind: &str) -> PathBuf {
 }
 
 impl Objects {
-    /// The visible objects of a kind; of several with one name, the one with the highest precedence.
+    /// The visible objects of a kind; in a merged scope, only the one with the highest precedence of each name.
     pub fn texts(&self, kind: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
         check_kind(kind)?;
         let mut found: Vec<ConfObject> = Vec::new();

@@ -1,4 +1,4 @@
-//! Machine learning models and rows: shared parts of the commands.
+//! Machine-learning models: parts shared by the commands that use them.
 //!
 //! Rows are passed to `quarry_learn` by column ([`FieldValues`]); its answers become columns again.
 
@@ -139,7 +139,7 @@ pub(super) struct PredictedRows {
 }
 
 impl PredictedRows {
-    /// The rows and the model.
+    /// Predicts for the rows of each batch as it is read.
     pub(super) fn new(
         command: &'static str,
         rows: RowIter,

@@ -20,7 +20,6 @@ impl Execute for RangeMapCommand {
     }
 }
 
-/// `rangemap` on rows.
 struct RangeMap(RangeMapCommand);
 
 impl RowCommand for RangeMap {

@@ -30,7 +30,7 @@ impl Blocking for Relevancy {
                 found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
             }
         }
-        // Inverse document frequency.
+        // Rare terms weigh more: log of the inverse frequency among all words.
         let weight = |found: &usize| (1.0 + all as f64 / (*found).max(1) as f64).ln();
         let weights: Vec<f64> = found.iter().map(weight).collect();
         let command = Relevancy(self.0.clone());

@@ -17,7 +17,7 @@ use quarry_spl::ast::SpathCommand;
 use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 
-/// Maximum bytes of a value that `spath` without a path reads (limits.conf `[spath] extraction_cutoff`).
+/// Bytes of a value that `spath` without a path reads: Splunk's default of `extraction_cutoff`, which is not read here.
 const SPATH_BYTES_MAX: usize = 5_000;
 /// Maximum number of fields that `spath` without a path produces.
 const SPATH_FIELDS_MAX: usize = 2_000;

@@ -1,4 +1,4 @@
-//! `strcat`: concatenates values and texts into a field.
+//! `strcat`: concatenates field values and strings into a field.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -16,7 +16,6 @@ impl Execute for StrcatCommand {
     }
 }
 
-/// `strcat` on rows.
 struct Strcat(StrcatCommand);
 
 impl RowCommand for Strcat {

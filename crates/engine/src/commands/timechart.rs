@@ -28,7 +28,7 @@ use crate::lowering::{Lowering, Step};
 
 /// Hidden column with the original times of rows, while `_time` holds their spans.
 const TIME_SERIES: &str = "__time_series";
-/// Maximum number of rows of a timechart (limits.conf `[discretize] maxbins`).
+/// Maximum number of rows of a timechart: Splunk's default of `maxbins` in `[discretize]`, which is not read here.
 const ROWS_MAX: usize = 50_000;
 
 impl Execute for TimeChartCommand {

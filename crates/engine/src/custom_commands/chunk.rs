@@ -12,7 +12,6 @@ use quarry_stdx::Fault;
 
 /// Name prefix of the column with the list of values.
 const MULTIVALUE_PREFIX: &str = "__mv_";
-/// Column of the time.
 const TIME_COLUMN: &str = "_time";
 
 /// The rows as CSV, with only the columns covered by `wanted`; all columns if it is empty.

@@ -86,7 +86,7 @@ impl Previews {
         }
     }
 
-    /// Enables or suspends previews.
+    /// Suspends previews, or resumes them.
     pub fn set_active(&self, is_on: bool) {
         self.is_suspended.store(!is_on, Ordering::Relaxed);
     }

@@ -75,7 +75,7 @@ pub(super) enum IntegerForm {
     Address,
 }
 
-/// The range in which all integers are short.
+/// Minimum and maximum, if all integers are short.
 pub(super) fn short_range(integers: &[i64]) -> Option<(i64, i64)> {
     bounds(integers).filter(|(low, high)| is_short(*low) && is_short(*high))
 }
@@ -127,7 +127,7 @@ fn view_slot(view: u128) -> usize {
         >> (usize::BITS - CACHED_VIEWS.trailing_zeros())
 }
 
-/// Source of a numbered value.
+/// Stored form of a numbered value; a text is an index of `texts`.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     Integer(i64),
@@ -370,7 +370,7 @@ impl ValueTable {
         }));
     }
 
-    /// Numbers of timestamps, of which equal ones, in particular span starts, often follow each other.
+    /// Numbers of timestamps; a run of equal ones, such as the start of a span, is looked up once.
     fn numbers_of_times(&mut self, times: &TimestampNanosecondArray, out: &mut Vec<u32>) {
         let mut last = (0, UNSET);
         out.extend(times.values().iter().enumerate().map(|(row, time)| {

@@ -53,7 +53,7 @@ fn document(args: &[Value<'_>]) -> Option<Json> {
     Json::parse(&args.first()?.text()?)
 }
 
-/// Converts a value to JSON: numbers and conditions keep their type, texts of JSON objects and arrays are nested.
+/// Converts a value to JSON: numbers and booleans keep their type, texts of JSON objects and arrays are nested.
 fn to_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,

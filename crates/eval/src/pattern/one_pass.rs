@@ -38,8 +38,8 @@ impl OnePass {
         OnePassMatch { cache: self.0.create_cache(), slots: vec![None; slots] }
     }
 
-    /// Whether a match begins at `start`; look-behind still sees the text before it. `None` if the linear engine must
-    /// decide.
+    /// Whether a match begins at `start`; assertions such as `\b` see the text before it. `None` if the linear engine
+    /// must decide.
     #[inline]
     pub(super) fn captures_starting_at(&self, text: &str, start: usize, found: &mut OnePassMatch) -> Option<bool> {
         let input = Input::new(text).span(start..text.len()).anchored(Anchored::Yes);

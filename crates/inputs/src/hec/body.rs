@@ -55,7 +55,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Creates a budget for bodies of at most this size.
+    /// Creates a budget for bodies of at most this size; a size above that of the budget is lowered to it.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
         let units = |bytes: usize| Arc::new(Semaphore::new(bytes / PERMIT_BYTES));
@@ -174,7 +174,7 @@ impl BudgetedBody {
         BudgetedBody::read(request.into_body(), budget).await
     }
 
-    /// Reads a body.
+    /// Reads a body within the budget and at the minimum rate.
     async fn read(body: Body, budget: &Budget) -> Result<BudgetedBody, BodyError> {
         let mut kept = BudgetedBody { bytes: Vec::new(), budget: budget.clone(), share: None, shared_bytes: 0 };
         let mut parts = body.into_data_stream();

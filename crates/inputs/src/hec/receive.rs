@@ -25,7 +25,7 @@ const BATCH_BYTES: usize = 8 << 20;
 const BATCH_EVENTS: usize = 65_536;
 /// Number of indexed fields after which a batch is stored.
 const BATCH_FIELDS: usize = 1 << 20;
-/// Maximum open batches, and therefore indexes, of a request.
+/// Maximum open batches of a request, one per index; beyond it, the oldest is stored.
 const OPEN_BATCHES_MAX: usize = 16;
 /// Number of recent metadata entries compared directly before a lookup in all of them.
 const RECENT_METAS_MAX: usize = 16;
@@ -179,7 +179,7 @@ impl<'a> Receiver<'a> {
         outcome
     }
 
-    /// The answer if no pipeline can be made for a request, which then has no events.
+    /// The answer if no pipeline can be made for a request: none of its events are stored.
     fn pipeline_error_answer(&self, error: &PipelineError) -> Answer {
         self.destination.store.warn(&error.to_string());
         Code::ServerError.into()

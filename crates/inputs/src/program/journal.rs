@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::OutputReader;
 
-/// Maximum size of a line.
+/// Maximum bytes of a line; a longer one is an error.
 const LINE_BYTES_MAX: usize = 16 << 20;
 /// Default fields.
 const FIELDS: &[&str] = &[

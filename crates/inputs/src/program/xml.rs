@@ -6,9 +6,9 @@
 use quarry_stdx::Fault;
 use std::collections::VecDeque;
 
-/// Maximum size of a tag or text.
+/// Maximum bytes of a tag or text; a longer one is an error.
 const TOKEN_BYTES_MAX: usize = 16 << 20;
-/// Maximum size of an entity, with `&` and `;`.
+/// Maximum bytes of an entity after its `&`, including the `;`.
 const ENTITY_BYTES_MAX: usize = 12;
 
 /// A token of a document.

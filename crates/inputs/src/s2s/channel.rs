@@ -102,7 +102,7 @@ impl Channel {
         }
     }
 
-    /// True if some text is not part of a complete event yet.
+    /// Whether there is a pipeline, which may hold an incomplete event.
     pub(super) fn is_open(&self) -> bool {
         self.pipeline.is_some()
     }

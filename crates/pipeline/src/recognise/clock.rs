@@ -97,7 +97,7 @@ impl Recogniser {
                 }
             }
             Some(b'A'..=b'Z') => self.named_zone(text, start, parts).unwrap_or(at),
-            // RFC 3339 allows a small letter; separated from the time, it would be a word.
+            // RFC 3339 allows a lower-case `z`; separated from the time, it would be a word.
             Some(b'z') if blank == 0 && has_right_boundary(text, start + 1) => {
                 parts.offset = Some(0);
                 start + 1

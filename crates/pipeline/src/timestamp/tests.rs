@@ -113,7 +113,7 @@ fn a_leap_second_is_the_next_minute() {
 
 #[test]
 fn unusual_first_lines_affect_few_following_lines() {
-    // The first line's clock is seven hours ahead of the epoch in the others.
+    // The first line's time is seven hours ahead of the epoch times in the others.
     let mut any = timestamper(&settings(), None);
     assert_eq!(time(&mut any, "2026-11-20 17:00:00 x"), "2026-11-20 17:00:00.000");
     assert_eq!(time(&mut any, "- 1795168801 x"), "2026-11-20 17:00:00.000", "a single jump is ignored");
@@ -220,7 +220,7 @@ fn ambiguous_dates_are_read_as_near_now_and_never_in_the_future() {
     assert_eq!(read(now, None, &["12/01/2026 10:00:00", "02/03/2026 10:00:00"]), ["2026-01-12", "2026-03-02"]);
     // Without such a date, the month comes first.
     assert_eq!(read(now, None, &[old, "04/03/2025 10:00:00"]), ["2025-05-03", "2025-04-03"]);
-    // A date that is valid in one order only takes precedence.
+    // A date that is valid in only one order takes precedence.
     assert_eq!(
         read(now, None, &["11/05/2026 10:00:00", "28/10/2026 10:00:00", first]),
         ["2026-11-05", "2026-10-28", "2026-11-04"]

@@ -1,4 +1,4 @@
-//! An event between its timestamp and the index, in the form that rules read and write.
+//! An event after timestamp recognition, in the form that index-time rules read and write.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct TypedEvent {
     pub(crate) fields: Vec<(Arc<str>, String)>,
     /// Whether the event will be dropped.
     pub(crate) is_dropped: bool,
-    /// Whether a text exceeded its limit and was cut.
+    /// Whether the event's text or a field value exceeded its limit and was cut.
     pub(crate) is_truncated: bool,
     /// Values of [`Key::Other`] by name.
     others: Vec<(String, String)>,
@@ -99,7 +99,7 @@ impl TypedEvent {
         TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_truncated: false, others: Vec::new() }
     }
 
-    /// A key as a rule's pattern sees it: host, source and sourcetype have a prefix with their kind.
+    /// Value of a key as a rule's `REGEX` sees it: that of host, source and sourcetype has a prefix with the kind.
     pub(crate) fn read(&self, key: &Key) -> Cow<'_, str> {
         match key {
             Key::Raw => Cow::Borrowed(&self.raw),
@@ -120,7 +120,7 @@ impl TypedEvent {
         }
     }
 
-    /// A key's plain text; `None` if the key has no text.
+    /// Value of a key without prefix; `None` if the key is unset or its value is computed.
     pub(crate) fn plain(&self, key: &Key) -> Option<&str> {
         match key {
             Key::Raw => Some(&self.raw),

@@ -13,12 +13,12 @@ use super::sed::{self, Sed};
 use crate::error::PipelineError;
 use crate::setting_faults;
 
-/// Maximum nesting of copies of copies.
+/// Maximum nesting of copies of copies; deeper ones are not made.
 const COPY_DEPTH_MAX: usize = 8;
-/// Maximum total number of plans for the copies of one source.
+/// Maximum total number of plans for the copies of one source; beyond it, the rule is invalid.
 const PLANS_MAX: usize = 256;
 
-/// Processing of an event after its timestamp.
+/// Rules applied to an event after timestamp recognition: sed commands, transforms, rule sets.
 #[derive(Debug, Default)]
 pub struct TypingPlan {
     sed: Vec<Sed>,

@@ -15,7 +15,7 @@ use crate::error::PipelineError;
 use crate::pattern::{Groups, Pattern};
 use crate::text::cut_at_character;
 
-/// Maximum number of matches of one rule in one event.
+/// Maximum number of matches of one rule in one event; further ones are ignored.
 const MATCHES_MAX: usize = 10_000;
 
 /// A compiled rule.

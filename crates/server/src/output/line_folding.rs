@@ -15,7 +15,7 @@ pub(crate) const PLAIN: &str = "\u{1b}[0m";
 /// Escape sequences that a message may contain.
 const COLOR_CODES: [&str; 4] = [RED, YELLOW, CYAN, PLAIN];
 
-/// Maximum hanging indent below a name and its description.
+/// Maximum hanging indent beside a name; beyond it, a line continues at its own indent.
 const HANGING_INDENT_MAX: usize = 40;
 
 /// Width of the terminal on standard error; `None` for a pipe or file.

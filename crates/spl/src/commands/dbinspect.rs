@@ -21,7 +21,7 @@ pub struct DbInspectCommand {
     pub time_format: String,
     /// `span=`: counts buckets by time.
     pub span: Option<TimeSpan>,
-    /// `corruptonly=f`: whether only damaged buckets are listed.
+    /// `corruptonly=f`: if true, nothing is listed, because `quarry bucket verify` reports damage instead.
     pub corrupt_only: bool,
     /// Whether the time range of the search is ignored (`alltime=f`).
     pub all_time: bool,

@@ -30,7 +30,7 @@ pub(crate) fn mark_path(folder: &Path) -> PathBuf {
 pub(crate) enum FoundMark {
     /// Records up to this one were durable.
     Durable(u64),
-    /// The file does not exist or is empty.
+    /// The file does not exist, is empty, or has only zeros.
     Absent,
     /// The file is damaged.
     Broken,

@@ -1,9 +1,9 @@
 //! Cache of plans, keyed by the parts of a template on which a plan depends.
 //!
-//! A slab of XML may have thousands of templates that differ in their optional elements only. A planner reads a
-//! template from the left and stops where its result is certain, or at the end of a match after which a transform
-//! continues, so that it reads the same parts of most templates. A [`TemplateReader`] records how far the planner has
-//! read; two templates that are equal up to that point have the same plan.
+//! A slab of XML may have thousands of templates that differ only in optional elements. A planner reads a template
+//! from the left and stops where its result is certain, so that it reads the same parts of most templates. A
+//! [`TemplateReader`] records how far the planner has read; two templates that are equal up to that point have the same
+//! plan.
 //!
 //! Not here: planning ([`super::Planner`]); caches within a plan (`super::attempts`, `super::dependence`).
 

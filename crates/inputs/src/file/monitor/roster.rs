@@ -265,7 +265,7 @@ impl Roster {
             if entry.queued.is_none() {
                 // An empty file is not held beyond one scan.
                 entry.held.take_if(|held| held.is_empty());
-                // The file was removed right after it was written, or is not created yet.
+                // The file was removed right after it was written, or was renamed and is not found yet.
                 left.extend(entry.held.is_some().then_some(*number).filter(|_| !is_seen));
             }
             let is_known = is_seen || entry.held.is_some();

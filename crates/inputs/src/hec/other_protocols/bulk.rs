@@ -15,7 +15,7 @@ const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 
 /// A document of a bulk request.
 pub(super) struct Document {
-    /// `index` or `create`, as in the answer.
+    /// `index`, `create`, `update` or `delete`, as in the answer.
     pub(super) action: String,
     /// The sender's index name.
     pub(super) index: String,
@@ -29,7 +29,7 @@ const DOCUMENT_BYTES: usize = 1 << 10;
 /// Upper bound of the copies of the index name held per document: here, as source, and in the answer.
 const INDEX_COPIES: usize = 4;
 
-/// Parses a bulk request; `None` if an action line is invalid or memory runs out. `lend` provides a temporary share of
+/// Parses a bulk request; `None` if it is malformed or memory runs out. `lend` provides a temporary share of
 /// the budget.
 pub(super) fn documents(
     body: &str,
