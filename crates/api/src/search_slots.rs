@@ -141,11 +141,11 @@ impl SlotPool {
         user: &str,
         purpose: SlotPurpose,
     ) -> Result<SlotPermit, ApiError> {
-        self.acquire_or_tell(user, purpose, |_| {}).await
+        self.acquire_reporting(user, purpose, |_| {}).await
     }
 
     /// Like [`SlotPool::acquire`]; passes the reason to `tell` if the search must wait.
-    pub(crate) async fn acquire_or_tell(
+    pub(crate) async fn acquire_reporting(
         self: &Arc<SlotPool>,
         user: &str,
         purpose: SlotPurpose,
@@ -321,7 +321,7 @@ mod tests {
         let waiting = Arc::clone(&slots);
         let (say, told) = std::sync::mpsc::channel();
         let tell = move |why| say.send(why).unwrap();
-        let fourth = tokio::spawn(async move { waiting.acquire_or_tell("eva", SlotPurpose::Search, tell).await });
+        let fourth = tokio::spawn(async move { waiting.acquire_reporting("eva", SlotPurpose::Search, tell).await });
         while slots.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }

@@ -102,7 +102,7 @@ impl Link {
     pub async fn run(mut self) {
         let settings = BalanceSettings { seconds: self.group.balance_seconds, bytes: self.group.balance_bytes };
         let mut balance = Balance::new(settings, self.group.servers.len(), self.first);
-        let mut told: Vec<Reachability> = self.group.servers.iter().map(|_| Reachability::default()).collect();
+        let mut reachability: Vec<Reachability> = self.group.servers.iter().map(|_| Reachability::default()).collect();
         let mut reader = self.spool.reader(self.number);
         loop {
             let now = self.clock.elapsed_ns();
@@ -120,15 +120,15 @@ impl Link {
             let mut stopping = self.stopping.clone();
             let ended = tokio::select! {
                 () = wait_stopped(&mut stopping) => return,
-                ended = self.connection(server, &mut balance, &mut reader, &mut told[server]) => ended,
+                ended = self.connection(server, &mut balance, &mut reader, &mut reachability[server]) => ended,
             };
             match ended {
                 Ok(ConnectionEnd::Next) => {}
                 Ok(ConnectionEnd::Stop) => return,
                 Err(error) => {
                     balance.record_failure(server, self.clock.elapsed_ns());
-                    if told[server].is_reached != Some(false) {
-                        told[server].is_reached = Some(false);
+                    if reachability[server].is_reached != Some(false) {
+                        reachability[server].is_reached = Some(false);
                         let (name, address) = (&self.group.name, &self.group.servers[server].address);
                         log::warning(format!("[tcpout:{name}] {address}: {error}; tried again in turn"));
                     }
@@ -142,15 +142,15 @@ impl Link {
         server: usize,
         balance: &mut Balance,
         reader: &mut SpoolReader,
-        told: &mut Reachability,
+        reachability: &mut Reachability,
     ) -> Result<ConnectionEnd, LinkError> {
         let place = &self.group.servers[server];
         let stream = self.connect(place).await?;
         let (mut input, mut output) = tokio::io::split(stream);
         let sender = self.perform_handshake(place.token.clone(), &mut input, &mut output).await?;
         balance.record_connected(server, self.clock.elapsed_ns());
-        if told.is_reached != Some(true) {
-            told.is_reached = Some(true);
+        if reachability.is_reached != Some(true) {
+            reachability.is_reached = Some(true);
             let form = match sender.form() {
                 Some(SentForm::Batches) => "whole batches",
                 Some(SentForm::Packets) => "packets",
@@ -238,16 +238,15 @@ impl Link {
         let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         let plain: String = self.group.name.chars().filter(is_plain).take(SENDER_NAME_MAX).collect();
         // Two names may be equal once they are shortened, so the hash of the full name is appended.
-        format!("{plain}-{:016x}", xxhash_of(&self.group.name))
+        format!("{plain}-{:016x}", fnv_hash_of(&self.group.name))
     }
 }
 
 /// Maximum characters of a group's name in a sender's name.
 const SENDER_NAME_MAX: usize = 64;
 
-/// Hash of a name.
-fn xxhash_of(name: &str) -> u64 {
-    // FNV-1a is enough: there are few names, and they are not hostile.
+/// FNV-1a hash of a name. It is enough: there are few names, and they are not hostile.
+fn fnv_hash_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

@@ -181,7 +181,7 @@ mod tests {
         batch
     }
 
-    fn told(parts: &[(u64, EventBatch)]) -> Vec<String> {
+    fn groups_of(parts: &[(u64, EventBatch)]) -> Vec<String> {
         let text = |(groups, part): &(u64, EventBatch)| {
             let texts: Vec<String> =
                 (0..part.len()).map(|row| String::from_utf8(part.raw(row).to_vec()).unwrap()).collect();
@@ -198,15 +198,19 @@ mod tests {
     fn rules_override_inputs_and_inputs_override_the_default() {
         let routes = routes(&format!("[tcpout]\ndefaultGroup = a,b\n{GROUPS}"));
         let events = batch(&[("i", "1", None), ("i", "2", Some("c")), ("i", "3", None), ("i", "4", Some("a, c"))]);
-        assert_eq!(told(&routes.split(events.clone(), None).0), ["11 i 1,3", "100 i 2", "101 i 4"]);
-        assert_eq!(told(&routes.split(events, Some("b")).0), ["10 i 1,3", "100 i 2", "101 i 4"]);
+        assert_eq!(groups_of(&routes.split(events.clone(), None).0), ["11 i 1,3", "100 i 2", "101 i 4"]);
+        assert_eq!(groups_of(&routes.split(events, Some("b")).0), ["10 i 1,3", "100 i 2", "101 i 4"]);
         let crossed =
             batch(&[("i", "1", Some("a,b")), ("i", "2", Some("a")), ("i", "3", Some("a,b")), ("i", "4", Some("c"))]);
-        assert_eq!(told(&routes.split(crossed, None).0), ["11 i 1", "1 i 2", "11 i 3", "100 i 4"], "in order for a");
+        assert_eq!(
+            groups_of(&routes.split(crossed, None).0),
+            ["11 i 1", "1 i 2", "11 i 3", "100 i 4"],
+            "in order for a"
+        );
         let all = batch(&[("i", "1", Some("*")), ("j", "2", Some("*"))]);
-        assert_eq!(told(&routes.split(all, None).0), ["111 i 1", "111 j 2"]);
+        assert_eq!(groups_of(&routes.split(all, None).0), ["111 i 1", "111 j 2"]);
         let (parts, unsent) = routes.split(batch(&[("i", "1", Some("nobody"))]), Some("b"));
-        assert_eq!((told(&parts), unsent), (vec!["11 i 1".to_owned()], 0));
+        assert_eq!((groups_of(&parts), unsent), (vec!["11 i 1".to_owned()], 0));
         assert_eq!((routes.take_unknown(), routes.take_unknown()), (vec!["nobody".to_owned()], vec![]));
     }
 
@@ -221,7 +225,7 @@ mod tests {
             ("on", "5", None),
         ];
         let (parts, unsent) = routes.split(batch(&events), None);
-        assert_eq!((told(&parts), unsent), (vec!["1 _internal 1".to_owned(), "1 on 5".to_owned()], 3));
+        assert_eq!((groups_of(&parts), unsent), (vec!["1 _internal 1".to_owned(), "1 on 5".to_owned()], 3));
         assert_eq!(routes.split(batch(&[("nope", "1", None)]), None).1, 1);
     }
 
@@ -229,6 +233,6 @@ mod tests {
     fn without_a_default_group_only_routed_events_are_sent() {
         let routes = routes(GROUPS);
         let (parts, unsent) = routes.split(batch(&[("i", "1", None), ("i", "2", Some("b"))]), None);
-        assert_eq!((told(&parts), unsent), (vec!["10 i 2".to_owned()], 1));
+        assert_eq!((groups_of(&parts), unsent), (vec!["10 i 2".to_owned()], 1));
     }
 }

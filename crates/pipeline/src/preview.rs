@@ -6,7 +6,8 @@
 //!
 //! Not here: reading the file, display.
 
-use quarry_conf::{PropsResolver, PropsSettings};
+use quarry_conf::props::{ExtraTimeFields, HeaderMode};
+use quarry_conf::{DatetimeConfig, HeaderSettings, PropsResolver, PropsSettings};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 
 use crate::error::PipelineError;
@@ -112,32 +113,120 @@ pub fn preview(
 }
 
 impl Preview {
-    /// A props.conf stanza with the main settings for events and times that this preview used.
+    /// A props.conf stanza with the settings for characters, lines, columns, events and times that this preview used.
+    /// Settings without a value are omitted.
+    ///
+    /// Not here: `TRANSFORMS-` and the like, which refer to other stanzas, and search-time settings.
     pub fn props_conf(&self) -> String {
-        let settings = &self.settings;
-        let mut text = format!("[{}]\n", self.sourcetype);
-        let mut line = |name: &str, value: &str| text.push_str(&format!("{name} = {value}\n"));
+        let mut stanza = Stanza(format!("[{}]\n", self.sourcetype));
+        stanza.add_lines(&self.settings);
+        if let Some(header) = &self.settings.header {
+            stanza.add_columns(header);
+        } else if self.settings.indexed_json {
+            stanza.add("INDEXED_EXTRACTIONS", "json");
+        }
+        stanza.add_times(&self.settings);
+        stanza.0
+    }
+}
+
+/// Text of a props.conf stanza.
+struct Stanza(String);
+
+impl Stanza {
+    fn add(&mut self, name: &str, value: &str) {
+        self.0.push_str(&format!("{name} = {value}\n"));
+    }
+
+    fn add_truth(&mut self, name: &str, is_set: bool) {
+        self.add(name, if is_set { "true" } else { "false" });
+    }
+
+    /// Adds a setting that has a value.
+    fn add_if_set(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            self.add(name, value);
+        }
+    }
+
+    /// Settings of characters, lines and events.
+    fn add_lines(&mut self, settings: &PropsSettings) {
+        self.add_if_set("CHARSET", Some(&settings.charset));
+        if settings.reads_binary {
+            self.add_truth("NO_BINARY_CHECK", true);
+        }
+        match settings.header_mode {
+            HeaderMode::Never => {}
+            HeaderMode::FirstLine => self.add("HEADER_MODE", "firstline"),
+            HeaderMode::Always => self.add("HEADER_MODE", "always"),
+        }
         match &settings.json_records {
-            Some(name) => line("JSON_RECORDS", name),
-            None => line("LINE_BREAKER", &settings.line_breaker),
+            Some(name) => self.add("JSON_RECORDS", name),
+            None => self.add("LINE_BREAKER", &settings.line_breaker),
         }
-        line("SHOULD_LINEMERGE", if settings.should_line_merge { "true" } else { "false" });
+        self.add_truth("SHOULD_LINEMERGE", settings.should_line_merge);
         if settings.should_line_merge {
-            if let Some(pattern) = &settings.break_only_before {
-                line("BREAK_ONLY_BEFORE", pattern);
-            }
-            line("BREAK_ONLY_BEFORE_DATE", if settings.break_only_before_date { "true" } else { "false" });
+            self.add_if_set("BREAK_ONLY_BEFORE", settings.break_only_before.as_deref());
+            self.add_truth("BREAK_ONLY_BEFORE_DATE", settings.break_only_before_date);
+            self.add_if_set("MUST_BREAK_AFTER", settings.must_break_after.as_deref());
+            self.add_if_set("MUST_NOT_BREAK_AFTER", settings.must_not_break_after.as_deref());
+            self.add_if_set("MUST_NOT_BREAK_BEFORE", settings.must_not_break_before.as_deref());
+            self.add("MAX_EVENTS", &settings.max_events.to_string());
         }
-        for (name, value) in
-            [("TIME_PREFIX", &settings.time_prefix), ("TIME_FORMAT", &settings.time_format), ("TZ", &settings.tz)]
-        {
-            if let Some(value) = value {
-                line(name, value);
-            }
+        self.add("TRUNCATE", &settings.truncate.to_string());
+    }
+
+    /// Settings of delimited text.
+    fn add_columns(&mut self, header: &HeaderSettings) {
+        // The other formats differ from csv only in settings that are written below.
+        self.add("INDEXED_EXTRACTIONS", if header.repeats { "w3c" } else { "csv" });
+        let delimiter = |letter: char| match letter {
+            ' ' if header.merges_delimiters => "whitespace".to_owned(),
+            ' ' => "space".to_owned(),
+            '\t' => "tab".to_owned(),
+            other if other.is_control() => format!("\\x{:02x}", u32::from(other)),
+            other => other.to_string(),
+        };
+        self.add("FIELD_DELIMITER", &delimiter(header.delimiter));
+        self.add("HEADER_FIELD_DELIMITER", &delimiter(header.header_delimiter));
+        let quote = |quote: Option<char>| quote.map_or_else(|| "none".to_owned(), String::from);
+        self.add("FIELD_QUOTE", &quote(header.quote));
+        self.add("HEADER_FIELD_QUOTE", &quote(header.header_quote));
+        if header.line_number > 0 {
+            self.add("HEADER_FIELD_LINE_NUMBER", &header.line_number.to_string());
         }
-        line("MAX_TIMESTAMP_LOOKAHEAD", &settings.max_timestamp_lookahead.to_string());
-        line("TRUNCATE", &settings.truncate.to_string());
-        text
+        self.add_if_set("PREAMBLE_REGEX", header.preamble.as_deref());
+        self.add_if_set("FIELD_NAMES", Some(&header.names.join(",")));
+        self.add_if_set("FIELD_HEADER_REGEX", header.header_pattern.as_deref());
+        self.add_if_set("TIMESTAMP_FIELDS", Some(&header.timestamp_fields.join(",")));
+        self.add_if_set("MISSING_VALUE_REGEX", header.missing.as_deref());
+        self.add_if_set("HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS", Some(&header.kept_letters));
+    }
+
+    /// Settings of timestamps.
+    fn add_times(&mut self, settings: &PropsSettings) {
+        match settings.datetime {
+            DatetimeConfig::Auto => {}
+            DatetimeConfig::Current => self.add("DATETIME_CONFIG", "CURRENT"),
+            DatetimeConfig::None => self.add("DATETIME_CONFIG", "NONE"),
+        }
+        self.add_if_set("TIME_PREFIX", settings.time_prefix.as_deref());
+        self.add_if_set("TIME_FORMAT", settings.time_format.as_deref());
+        self.add_if_set("TZ", settings.tz.as_deref());
+        let aliases: Vec<String> = settings.zone_aliases.iter().map(|(name, zone)| format!("{name}={zone}")).collect();
+        self.add_if_set("TZ_ALIAS", Some(&aliases.join(",")));
+        // 0 is unlimited.
+        let lookahead = Some(settings.max_timestamp_lookahead).filter(|bytes| *bytes < usize::MAX).unwrap_or(0);
+        self.add("MAX_TIMESTAMP_LOOKAHEAD", &lookahead.to_string());
+        self.add("MAX_DAYS_AGO", &settings.max_days_ago.to_string());
+        self.add("MAX_DAYS_HENCE", &settings.max_days_hence.to_string());
+        self.add("MAX_DIFF_SECS_AGO", &settings.max_diff_secs_ago.to_string());
+        self.add("MAX_DIFF_SECS_HENCE", &settings.max_diff_secs_hence.to_string());
+        match settings.extra_time_fields {
+            ExtraTimeFields::All => {}
+            ExtraTimeFields::SubSeconds => self.add("ADD_EXTRA_TIME_FIELDS", "subseconds"),
+            ExtraTimeFields::None => self.add("ADD_EXTRA_TIME_FIELDS", "none"),
+        }
     }
 }
 
@@ -210,6 +299,31 @@ mod tests {
             assert!(preview.props_conf().lines().any(|found| found == line), "{}", preview.props_conf());
         }
         assert_eq!(reasons(&of(props, Some("now"), "a\n")), [TimeReason::Arrival]);
+    }
+
+    #[test]
+    fn the_stanza_reproduces_the_settings() {
+        let own = [
+            "",
+            "CHARSET = ISO-8859-1\nNO_BINARY_CHECK = true\nTRUNCATE = 0\nMAX_TIMESTAMP_LOOKAHEAD = 0\nTZ = Asia/Tokyo\n",
+            "SHOULD_LINEMERGE = true\nMAX_EVENTS = 9\nMUST_BREAK_AFTER = ;$\nMUST_NOT_BREAK_AFTER = ,$\n\
+             MUST_NOT_BREAK_BEFORE = ^ \nBREAK_ONLY_BEFORE = ^#\nBREAK_ONLY_BEFORE_DATE = false\n",
+            "DATETIME_CONFIG = NONE\nMAX_DAYS_AGO = 7\nMAX_DAYS_HENCE = 8\nMAX_DIFF_SECS_AGO = 9\nMAX_DIFF_SECS_HENCE = 10\n\
+             TZ_ALIAS = EST=GMT+10:00,XYZ=UTC\nADD_EXTRA_TIME_FIELDS = subseconds\nHEADER_MODE = always\n",
+            "SHOULD_LINEMERGE = false\nTIME_PREFIX = at=\nTIME_FORMAT = %s\nJSON_RECORDS = items\nADD_EXTRA_TIME_FIELDS = none\n",
+            "INDEXED_EXTRACTIONS = json\n",
+            "INDEXED_EXTRACTIONS = tsv\nFIELD_NAMES = a,b\nTIMESTAMP_FIELDS = a\nMISSING_VALUE_REGEX = ^-$\nFIELD_QUOTE = none\n",
+            "INDEXED_EXTRACTIONS = w3c\nHEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS = -\n",
+            "INDEXED_EXTRACTIONS = csv\nFIELD_DELIMITER = whitespace\nHEADER_FIELD_LINE_NUMBER = 2\nPREAMBLE_REGEX = ^#\n",
+            "INDEXED_EXTRACTIONS = csv\nFIELD_DELIMITER = ;\nHEADER_FIELD_DELIMITER = tab\nFIELD_QUOTE = '\n",
+        ];
+        for own in own {
+            let made = of(&format!("[own]\n{own}"), Some("own"), "");
+            let again = of(&made.props_conf(), Some("own"), "").settings;
+            // Search-time settings are not in the stanza.
+            let expected = PropsSettings { kv_mode: again.kv_mode, ..made.settings.clone() };
+            assert_eq!(format!("{again:?}"), format!("{expected:?}"), "{}", made.props_conf());
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Programs are in `bin` folders of the data directory: `bin/scripts`, `etc/system/bin` and those of apps. A `.py` file
 //! is run by Python; a `.path` file contains the path of a program in any folder, with its arguments.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use quarry_apps::folders::{app_folder, enabled_apps};
@@ -20,7 +21,7 @@ const SHELL_LINE: &str = "exec \"$0\" \"$@\"";
 /// Variable that stands for the data directory.
 const HOME: &str = "$SPLUNK_HOME";
 /// Maximum bytes of a `.path` file.
-const PATH_FILE_BYTES_MAX: usize = 4 << 10;
+const PATH_FILE_BYTES_MAX: u64 = 4 << 10;
 /// Conf file of the stanzas.
 const INPUTS: &str = "inputs.conf";
 
@@ -83,15 +84,23 @@ pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell
 }
 
 fn path_file_program(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) -> Result<Program, Fault> {
-    let text = std::fs::read_to_string(file).map_err(|error| Fault::io(file.display(), error))?;
+    let io = |error| Fault::io(file.display(), error);
+    let mut text = Vec::new();
+    let opened = std::fs::File::open(file).map_err(io)?;
+    let bytes = opened.take(PATH_FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(io)?;
+    if bytes as u64 > PATH_FILE_BYTES_MAX {
+        return Err(Fault::invalid(format!(
+            "{}: it has more than {PATH_FILE_BYTES_MAX} bytes; a .path file holds the path of a program and its arguments",
+            file.display()
+        )));
+    }
+    let text = String::from_utf8_lossy(&text);
     let line = text.lines().next().unwrap_or_default().replace(HOME, &home.display().to_string());
     let mut words = line.split_whitespace().map(str::to_owned);
-    match words.next() {
-        Some(executable) if text.len() <= PATH_FILE_BYTES_MAX => {
-            Ok(Program { executable: executable.into(), arguments: words.chain(more).collect(), folder })
-        }
-        _ => Err(Fault::invalid(format!("{}: its first line names no program", file.display()))),
-    }
+    let Some(executable) = words.next() else {
+        return Err(Fault::invalid(format!("{}: its first line names no program", file.display())));
+    };
+    Ok(Program { executable: executable.into(), arguments: words.chain(more).collect(), folder })
 }
 
 /// Checks that a file may be run as a program, and returns its absolute path.
@@ -137,4 +146,25 @@ fn find_names_in_app(home: &Path, app: &Path, names: &[String]) -> Option<PathBu
     let folders = [format!("linux_{}/bin", std::env::consts::ARCH), "bin".to_owned()];
     let mut all = folders.iter().flat_map(|folder| names.iter().map(move |name| app.join(folder).join(name)));
     check_program(home, &all.find(|path| path.is_file())?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_files_without_a_program_state_the_reason() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("a.path");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            program(home.path(), &file, vec!["more".to_owned()], false)
+        };
+        let found = read("$SPLUNK_HOME/bin/x -a\nsecond line\n").unwrap();
+        assert_eq!(found.executable, home.path().join("bin/x"));
+        assert_eq!(found.arguments, ["-a", "more"]);
+        let fault = |text: &str| read(text).map(|_| ()).unwrap_err().to_string();
+        assert!(fault("\n").contains("its first line names no program"));
+        assert!(fault(&"x".repeat(5_000)).contains("it has more than 4096 bytes"));
+    }
 }

@@ -102,7 +102,7 @@ fn report(counts: Counts, arguments: &SplCheckArgs) -> Result<u8, Failure> {
         ListForm::Csv => bucket::print(&features, &["feature", "searches"], ListForm::Csv)?,
         ListForm::Table => {
             let Counts { searches, parsed, supported, .. } = &counts;
-            writeln!(std::io::stdout().lock(), "{searches} searches, {parsed} parse, {supported} run\n")?;
+            writeln!(std::io::stdout().lock(), "{searches} searches, {parsed} parse, {supported} are supported\n")?;
             if let Some(first) = counts.unread.first() {
                 let (line, error) = (&first["line"], first["error"].as_str().unwrap_or_default());
                 writeln!(

@@ -30,9 +30,10 @@ pub const MERGE_COUNT_MAX: usize = 1_024;
 /// Share of `hot_bytes_max`. If the hot slabs exceed `hot_bytes_max`, the largest are closed until the others take at
 /// most this share of it. So several slabs are closed at once, and small ones among them can be sealed in one commit.
 pub const HOT_BYTES_TARGET_SHARE: f64 = 0.75;
-/// Number of slabs that failed verification which `unsealed_slabs_max` does not count; they stay searchable in memory.
-/// Each further one counts as a full slab.
-pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
+/// Number of slabs that failed verification which do not count towards `unsealed_slabs_max`, so that appends go on after
+/// a few of them; they stay searchable in memory. Each further one counts as a full slab whatever its size, so there are
+/// never more than this number and `unsealed_slabs_max` together: appends then fail with `SealStalled`.
+pub(crate) const UNCOUNTED_QUARANTINED_SLABS: usize = 4;
 
 /// Weight of a closed slab in the limit `unsealed_slabs_max`, unless it is small (at most 1/64 of a full one), then 1.
 /// Hot slabs are weighed by their memory.

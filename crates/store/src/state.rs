@@ -13,7 +13,7 @@ use crate::gaps::Gaps;
 use crate::hot_slabs::{HotKey, HotSegment, HotSlabs, SpareMemory};
 use crate::live_buckets::LiveBuckets;
 use crate::log_files::{LogFiles, LogSegment};
-use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
+use crate::options::{SLAB_WEIGHT, UNCOUNTED_QUARANTINED_SLABS};
 use crate::remote::queue::Uploads;
 use crate::report::Report;
 use crate::sealed_buckets::{Readers, SealedBucket};
@@ -314,7 +314,7 @@ impl State {
                 }
             }
         }
-        closed += SLAB_WEIGHT * usize::saturating_sub(quarantined, QUARANTINED_SLABS_MAX);
+        closed += SLAB_WEIGHT * usize::saturating_sub(quarantined, UNCOUNTED_QUARANTINED_SLABS);
         closed > 0 && closed + options.hot_weight(self.hot.bytes()) >= limit
     }
 

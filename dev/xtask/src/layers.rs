@@ -1,8 +1,9 @@
 //! Checks crate dependencies against a table.
 //!
 //! A dependency between workspace crates must be in the table, except those on stdx and event. Pure crates must not
-//! depend on an async runtime, sockets or SQLite, even indirectly. A heavy dependency may be named only by the crates
-//! listed as its owners. An entry that no manifest needs is reported, too, so that the tables stay accurate.
+//! depend on an async runtime, sockets or SQLite, even indirectly, and their product code must not name files, sockets,
+//! processes, threads, the environment, clocks or randomness. A heavy dependency may be named only by the crates listed
+//! as its owners. An entry that no manifest needs is reported, too, so that the tables stay accurate.
 //!
 //! Only normal dependencies count that are neither optional nor limited to a platform.
 
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::root;
+use crate::tidy::{collect, is_test_file, product_lines};
 
 /// A table whose rows have a name and the names that belong to it.
 type Table<'a> = &'a [(&'a str, &'a [&'a str])];
@@ -54,12 +56,55 @@ const EDGES: Table<'_> = &[
     ("pgworld", &[]),
 ];
 
-/// Pure crates: they should use no async, files, sockets, clocks or randomness. Only the dependencies in [`IMPURE`] are
-/// checked.
+/// Pure crates: they use no async, files, sockets, clocks or randomness. Their dependencies must not include those in
+/// [`IMPURE`], and their product code must not contain the names in [`IMPURE_NAMES`].
 const PURE: &[&str] = &["event", "conf", "pipeline", "bucket", "spl", "learn"];
 
 /// Dependencies that no pure crate may have, directly or indirectly.
-const IMPURE: &[&str] = &["tokio", "mio", "socket2", "rusqlite", "axum"];
+const IMPURE: &[&str] = &[
+    "tokio",
+    "mio",
+    "socket2",
+    "rusqlite",
+    "axum",
+    "hyper",
+    "tokio-postgres",
+    "object_store",
+    "rand",
+    "async-std",
+    "smol",
+];
+
+/// Parts of names that the product code of pure crates must not contain, of the standard library, jiff and stdx.
+const IMPURE_NAMES: &[&str] = &[
+    "std::fs",
+    "std::process",
+    "std::thread",
+    "std::env",
+    "std::io::stdin",
+    "std::io::stdout",
+    "std::io::stderr",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "ToSocketAddrs",
+    "SystemTime",
+    "std::time::Instant",
+    "Instant::now",
+    "Timestamp::now",
+    "Zoned::now",
+    "TimeZone::system",
+    "TimeZone::try_system",
+    "SystemClock",
+    "quarry_stdx::random",
+    "quarry_stdx::log",
+    "quarry_stdx::node_files",
+    "quarry_stdx::private_file",
+    "quarry_stdx::private_folder",
+    "quarry_stdx::descriptors",
+    "thread_rng",
+    "async fn",
+];
 
 /// Heavy dependencies and the crates that may name them.
 const OWNERS: Table<'_> = &[
@@ -91,6 +136,9 @@ pub(crate) fn run() -> Result<(), String> {
         check_package(package, &graph, &mut faults);
     }
     check_tables(EDGES, OWNERS, &graph, &mut faults);
+    for short in PURE {
+        check_pure_sources(short, &mut faults)?;
+    }
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
     let locked = lock.lines().filter(|line| *line == "[[package]]").count();
     if locked > LOCKED_PACKAGES_MAX {
@@ -157,6 +205,30 @@ fn check_package(package: &Value, graph: &BTreeMap<String, BTreeSet<String>>, fa
         let reached = reachable_packages(&full, graph);
         for impure in IMPURE.iter().filter(|impure| reached.contains(**impure)) {
             faults.push(format!("{short} is pure and must not reach {impure}"));
+        }
+    }
+}
+
+/// Checks the product code of a pure crate.
+fn check_pure_sources(short: &str, faults: &mut Vec<String>) -> Result<(), String> {
+    let mut files = Vec::new();
+    collect(&root().join("crates").join(short).join("src"), &mut files);
+    files.sort();
+    for file in &files {
+        let name = file.strip_prefix(root()).unwrap_or(file).display().to_string();
+        if !is_test_file(&name) {
+            let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+            check_pure_text(&name, &text, faults);
+        }
+    }
+    Ok(())
+}
+
+fn check_pure_text(name: &str, text: &str, faults: &mut Vec<String>) {
+    for (at, line) in product_lines(text).into_iter().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        for impure in IMPURE_NAMES.iter().filter(|impure| code.contains(**impure)) {
+            faults.push(format!("{name}:{}: a pure crate must not use {impure}", at + 1));
         }
     }
 }
@@ -263,5 +335,19 @@ mod tests {
     fn pure_crates_reach_no_runtime_on_any_path() {
         let packages = [package("quarry-spl", &["innocent"]), package("innocent", &["tokio"])];
         assert_eq!(faults(&packages), ["spl is pure and must not reach tokio"]);
+    }
+
+    #[test]
+    fn product_code_of_pure_crates_names_nothing_impure() {
+        let mut faults = Vec::new();
+        let text = "//! Reads std::fs.\nuse std::time::SystemTime;\n// std::env\nlet now = Timestamp::now();\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+        check_pure_text("crates/spl/src/a.rs", text, &mut faults);
+        assert_eq!(
+            faults,
+            [
+                "crates/spl/src/a.rs:2: a pure crate must not use SystemTime",
+                "crates/spl/src/a.rs:4: a pure crate must not use Timestamp::now"
+            ]
+        );
     }
 }

@@ -313,7 +313,7 @@ fn parse_priority(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
 /// Runs a job when it gets a slot.
 async fn run(slots: Arc<SlotPool>, user: String, started: StartedJob) {
     let job = Arc::clone(started.job());
-    let permit = slots.acquire_or_tell(&user, SlotPurpose::Search, |why| job.set_waiting(why)).await;
+    let permit = slots.acquire_reporting(&user, SlotPurpose::Search, |why| job.set_waiting(why)).await;
     let work = tokio::task::spawn_blocking(move || match permit {
         Ok(permit) => started.run(Some(Box::new(permit))),
         Err(error) => started.refuse(error.text()),

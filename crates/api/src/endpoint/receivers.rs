@@ -86,19 +86,19 @@ async fn receive(
 }
 
 /// Receives events as they arrive. Complete lines are stored when there are many or the client has been idle for a
-/// while. The rest is stored when the connection ends, even with an error, because the client does not wait for an
-/// answer. Returns the number of bytes.
+/// while. The rest is stored when the connection ends, even if it breaks, because the client will not send it again; a
+/// broken connection is then an error, because nobody knows whether the body was complete. Returns the number of bytes.
 async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -> Result<usize, ApiError> {
     let mut frames = body.into_data_stream();
-    let (mut text, mut bytes, mut is_open) = (Vec::new(), 0, true);
+    let (mut text, mut bytes, mut is_open, mut is_broken) = (Vec::new(), 0, true, false);
     while is_open {
         let is_idle = match tokio::time::timeout(STREAM_IDLE, frames.next()).await {
             Ok(Some(Ok(frame))) => {
                 text.extend_from_slice(&frame);
                 false
             }
-            Ok(Some(Err(_)) | None) => {
-                is_open = false;
+            Ok(end @ (Some(Err(_)) | None)) => {
+                (is_open, is_broken) = (false, end.is_some());
                 false
             }
             Err(_) => true,
@@ -117,6 +117,9 @@ async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -
             run_blocking(move || node.receive(&taken)).await??;
             bytes += due;
         }
+    }
+    if is_broken {
+        return Err(ApiError::bad_request(format!("the connection broke; the {bytes} bytes that arrived are stored")));
     }
     Ok(bytes)
 }

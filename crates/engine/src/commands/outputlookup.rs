@@ -58,7 +58,7 @@ impl Blocking for OutputLookup {
             return Ok(all.into_rows());
         }
         let old = self.lookups.table(name).map_err(failed)?;
-        if all.num_rows() == 0 && !self.writes_nothing(old.is_some()) {
+        if all.num_rows() == 0 && !self.writes_empty_results(old.is_some()) {
             return Ok(all.into_rows());
         }
         let old = match old.filter(|_| keeps_old) {
@@ -85,7 +85,7 @@ struct NewRows<'r> {
 
 impl OutputLookup {
     /// Whether an empty result is written: it empties an existing table, or creates a missing one.
-    fn writes_nothing(&self, exists: bool) -> bool {
+    fn writes_empty_results(&self, exists: bool) -> bool {
         match (exists, self.command.append) {
             (_, true) => false,
             (true, false) => self.command.override_if_empty,

@@ -485,8 +485,8 @@ fn prefix_command(prefix: &str, group: &str, span: Span) -> Command {
         let escaped = |c: char| if c.is_alphanumeric() || c == '_' { c.to_string() } else { format!("\\{c}") };
         text.chars().map(escaped).collect()
     };
-    let is_word = |c: &char| is_major(*c as u8) && !c.is_ascii_whitespace();
-    let breakers = format!("\\s{}", escape(&(' '..='~').filter(is_word).collect::<String>()));
+    let ends_terms = |byte: &u8| is_major(*byte) && !byte.is_ascii_whitespace();
+    let breakers = format!("\\s{}", escape(&(b' '..=b'~').filter(ends_terms).map(char::from).collect::<String>()));
     let text = format!("(?i)(?:^|[{breakers}]){}(?<{group}>[^{breakers}]+)", escape(prefix));
     let command = RexCommand::Extract(RexExtraction {
         field: "_raw".to_owned(),

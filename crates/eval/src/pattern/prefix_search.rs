@@ -10,10 +10,11 @@
 
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::{MatchKind, Span};
+use regex_syntax::hir::literal::Extractor;
 
 use super::one_pass::{OnePass, OnePassMatch};
 
-/// Minimum length of the longest literal, in bytes; if it is shorter, the search is not worthwhile.
+/// Minimum length of the shortest literal, in bytes. A shorter one occurs so often that attempts are not worthwhile.
 const LITERAL_BYTES_MIN: usize = 2;
 /// Number of occurrences without a match after which one search passes to the linear engine. Each attempt may scan the
 /// rest of the text, so their number must be bounded.
@@ -31,7 +32,13 @@ impl PrefixSearch {
     pub(super) fn new(pattern: &str) -> Option<PrefixSearch> {
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &tree)?;
-        if literals.max_needle_len() < LITERAL_BYTES_MIN || tree.properties().minimum_len().is_none_or(|len| len == 0) {
+        // These are the literals of the prefilter, which itself only knows the length of the longest one.
+        let mut prefixes = Extractor::new().extract(&tree);
+        prefixes.optimize_for_prefix_by_preference();
+        let shortest = prefixes.min_literal_len();
+        if shortest.is_none_or(|len| len < LITERAL_BYTES_MIN)
+            || tree.properties().minimum_len().is_none_or(|len| len == 0)
+        {
             return None;
         }
         Some(PrefixSearch { literals, automaton: OnePass::new(pattern)? })
@@ -56,5 +63,23 @@ impl PrefixSearch {
             from = found.start + 1;
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PrefixSearch;
+
+    #[test]
+    fn the_shortest_literal_decides() {
+        for (pattern, qualifies) in [
+            ("ticket (?<id>[0-9]+)", true),
+            ("(?:event|ticket).(?<id>[0-9]+)", true),
+            ("e.(?<id>[0-9]+)", false),
+            ("(?:e|ticket).(?<id>[0-9]+)", false),
+            (".(?<id>[0-9]+)", false),
+        ] {
+            assert_eq!(PrefixSearch::new(pattern).is_some(), qualifies, "{pattern}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 //! SDKs send events this way: `POST …/receivers/stream` (or `simple`) with the header `X-Splunk-Input-Mode: Streaming`.
 //!
 //! In HTTP/1.1, a request without a length has no body. Such a head is therefore passed on with `Transfer-Encoding:
-//! chunked` (and `Connection: close`). After it, the bytes returned by each read from the socket become one chunk. Only
+//! chunked` (and `Connection: close`). After it, the bytes returned by each read from the socket become one chunk. If the
+//! connection fails instead of being closed, the chunks end with an invalid one, so that the body ends with an error. Only
 //! the first request of a connection is examined; a later one of this kind is passed on unchanged, so its body is not
 //! read.
 
@@ -18,6 +19,10 @@ const FIRST_BYTES: &[u8] = b"POST /services";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// Header field and value that announce the mode, in lower case.
 const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
+/// Last chunk of a complete body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+/// Text in place of a chunk's size after which the reader of the body gets an error.
+const INVALID_CHUNK: &[u8] = b"x\r\n";
 /// Bytes read at once.
 const READ_BYTES: usize = 8 << 10;
 
@@ -125,15 +130,20 @@ impl<Io: AsyncRead + Unpin> AsyncRead for UnboundedBody<Io> {
             let mut space = [0; READ_BYTES];
             let mut read = ReadBuf::new(&mut space);
             match ready!(Pin::new(&mut this.io).poll_read(context, &mut read)) {
-                // Any read error ends the body, because some clients close the socket without a TLS closure. Whether
-                // the body was complete cannot be known.
-                Err(_) if matches!(this.state, Passage::Body) => read.clear(),
+                // Some clients close the socket without a TLS closure, so this is a regular end as well.
+                Err(error) if matches!(this.state, Passage::Body) && error.kind() == io::ErrorKind::UnexpectedEof => {
+                    read.clear();
+                }
+                Err(_) if matches!(this.state, Passage::Body) => {
+                    (this.ready, this.state) = ((INVALID_CHUNK.to_vec(), 0), Passage::Ended);
+                    continue;
+                }
                 done => done?,
             }
             let bytes = read.filled();
             match std::mem::replace(&mut this.state, Passage::Plain) {
                 Passage::Head(head) => this.take_head(head, bytes),
-                _ if bytes.is_empty() => (this.ready, this.state) = ((b"0\r\n\r\n".to_vec(), 0), Passage::Ended),
+                _ if bytes.is_empty() => (this.ready, this.state) = ((LAST_CHUNK.to_vec(), 0), Passage::Ended),
                 _ => {
                     let mut chunk = Vec::with_capacity(bytes.len() + HEAD_END.len() * 4);
                     add_chunk(&mut chunk, bytes);
@@ -224,25 +234,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn broken_connections_end_the_body() {
+    async fn only_a_closed_connection_ends_the_body_regularly() {
         let head = "POST /services/receivers/simple HTTP/1.1\r\nX-Splunk-Input-Mode: Streaming\r\n\r\n";
-        let mut server = UnboundedBody::new(Breaking(head.as_bytes().to_vec()), 1_000);
-        let mut found = Vec::new();
-        let mut space = [0; 64];
-        while let Poll::Ready(count) = futures::poll!(std::pin::pin!(server.read(&mut space))) {
-            found.extend_from_slice(&space[..count.unwrap()]);
+        for (error, end) in [
+            (io::ErrorKind::UnexpectedEof, "0\r\n\r\n"),
+            (io::ErrorKind::ConnectionReset, "x\r\n"),
+            (io::ErrorKind::TimedOut, "x\r\n"),
+        ] {
+            let mut server = UnboundedBody::new(Breaking(format!("{head}one").into_bytes(), error), 1_000);
+            let mut found = Vec::new();
+            let mut space = [0; 64];
+            while let Poll::Ready(count) = futures::poll!(std::pin::pin!(server.read(&mut space))) {
+                found.extend_from_slice(&space[..count.unwrap()]);
+            }
+            let found = String::from_utf8(found).unwrap();
+            assert!(found.ends_with(&format!("Connection: close\r\n\r\n3\r\none\r\n{end}")), "{found}");
         }
-        let found = String::from_utf8(found).unwrap();
-        assert!(found.ends_with("Connection: close\r\n\r\n0\r\n\r\n"), "{found}");
     }
 
-    /// A connection that breaks after these bytes.
-    struct Breaking(Vec<u8>);
+    /// A connection that breaks with this error after these bytes.
+    struct Breaking(Vec<u8>, io::ErrorKind);
 
     impl AsyncRead for Breaking {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             if self.0.is_empty() {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                return Poll::Ready(Err(self.1.into()));
             }
             buffer.put_slice(&std::mem::take(&mut self.0));
             Poll::Ready(Ok(()))

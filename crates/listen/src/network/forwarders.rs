@@ -2,9 +2,9 @@
 //!
 //! As with text, a connection reads and appends only while it holds a turn. An acknowledgment is sent when the events
 //! before it are on disk. If the store fails, the forwarder is disconnected without an acknowledgment, so that it sends
-//! the events again.
+//! the events again. Events that the store refuses for good are left out, counted and reported.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use quarry_event::{EventBatch, IndexedField};
 use quarry_inputs::network::hand_over;
 use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
-use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
+use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt, SinkError};
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 use tokio::net::TcpStream;
@@ -331,7 +331,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a numbered batch unless it is already stored; after a failure, the forwarder sends it again.
+    /// Stores a numbered batch unless it is already stored. After a failure that may pass, the forwarder sends it again;
+    /// events that the store refuses for good are left out.
     fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
         let shared = &self.port.shared;
         let Some(numbers) = &mut self.numbers else { return Err(SessionError::Unnumbered) };
@@ -354,11 +355,46 @@ impl Session<'_> {
             milestones: Vec::new(),
             path: format!("forwarder {}", String::from_utf8_lossy(&numbers.identity.head)),
         };
-        let appended = self.port.store.append_at(batch, position);
-        let receipt = appended.map_err(|error| SessionError::Store(error.to_string()))?;
-        numbers.last = number;
-        self.pending_acks.push_back((vec![receipt], vec![number]));
+        // After a refusal, the events of each index are stored on their own, so that only those that cannot be stored are
+        // left out. They are stored without the position, which would otherwise be durable before all of them are.
+        let copy = (batch.metas.len() > 1).then(|| batch.clone());
+        let events = batch.len() as u64;
+        let receipts = match self.port.store.append_at(batch, position) {
+            Ok(receipt) => vec![receipt],
+            Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => match copy {
+                Some(copy) => self.append_by_index(&copy)?,
+                None => {
+                    self.leave_out(events, &reason);
+                    Vec::new()
+                }
+            },
+            Err(error) => return Err(SessionError::Store(error.to_string())),
+        };
+        if let Some(numbers) = &mut self.numbers {
+            numbers.last = number;
+        }
+        self.pending_acks.push_back((receipts, vec![number]));
         Ok(())
+    }
+
+    /// Stores the events of each index of a batch as a batch of its own; leaves out those that are refused.
+    fn append_by_index(&self, batch: &EventBatch) -> Result<Vec<Box<dyn Receipt>>, SessionError> {
+        let indexes: BTreeSet<&str> = batch.metas.iter().map(|meta| &*meta.index).collect();
+        let mut receipts = Vec::new();
+        for index in indexes {
+            let (mut part, _) = with_open_index(batch.clone(), |name| name == index);
+            if !part.is_empty() {
+                receipts.extend(self.append(&mut part)?);
+            }
+        }
+        Ok(receipts)
+    }
+
+    /// Counts and reports events that the store will never accept. The forwarder gets its acknowledgment all the same,
+    /// because it would resend them without end and never send the events after them.
+    fn leave_out(&self, events: u64, reason: &SinkError) {
+        self.port.shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
+        self.port.store.warn(&format!("{events} events of a forwarder are left out: {reason}"));
     }
 
     /// Stores a batch; waits while the store is busy, unless the server stops.
@@ -375,10 +411,8 @@ impl Session<'_> {
             match hand_over(&**store, batch) {
                 Ok(receipt) => return Ok(Some(receipt)),
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_RETRY_DELAY),
-                // A resent batch would be refused again.
                 Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => {
-                    shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
-                    store.warn(&format!("events of a forwarder are left out: {reason}"));
+                    self.leave_out(events, &reason);
                     return Ok(None);
                 }
                 Err(error) => return Err(SessionError::Store(error.to_string())),
@@ -488,8 +522,8 @@ mod tests {
         }
     }
 
-    /// Runs a session in which a forwarder connects, sends `text` after the time `after`, and disconnects.
-    async fn session(text: &[u8], after: Duration) -> Result<(), SessionError> {
+    /// A port whose events go to `store`, its clock, and what keeps it open.
+    fn port_of(store: Arc<dyn EventStore>) -> (Port, Arc<ManualClock>, (watch::Sender<bool>, mpsc::Receiver<()>)) {
         let layers = Layers::new([]);
         let input = NetworkInput::for_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
         let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));
@@ -501,26 +535,102 @@ mod tests {
             zone: jiff::tz::TimeZone::UTC,
             descriptors: 1_024,
         });
-        let (_stop, stopping) = watch::channel(false);
-        let (alive, _ended) = mpsc::channel(1);
+        let (stop, stopping) = watch::channel(false);
+        let (alive, ended) = mpsc::channel(1);
         let (turns, limits) = (Arc::new(ReadSlots::new()), Arc::new(Limits::new()));
         let (names, senders) = (Arc::<Names>::default(), Arc::<Senders>::default());
         let shared =
             Arc::new(Shared { settings, forwarder_tokens: None, turns, limits, names, senders, stopping, alive });
-        let (typing, access) = (Arc::new(EventTyping::new(Arc::clone(&props))), AccessList::default());
-        let port = Port { input, access, store: Arc::new(Nowhere), typing: Arc::clone(&typing), shared };
+        let typing = Arc::new(EventTyping::new(props));
+        (Port { input, access: AccessList::default(), store, typing, shared }, clock, (stop, ended))
+    }
+
+    fn session_of(port: &Port, numbers: Option<Numbers>) -> Session<'_> {
         let (index, host, source, sourcetype) = Default::default();
+        let (props, typing) = (Arc::clone(&port.shared.settings.props), Arc::clone(&port.typing));
         let defaults =
             ForwarderDefaults { index, host, source, sourcetype, tokens: None, offers_packets: true, props, typing };
         let forwarder = Forwarder::new(Arc::new(defaults));
-        let place = port.shared.limits.acquire().unwrap();
-        let (waiting, numbers, since) = (VecDeque::new(), None, Some(0));
-        let session = Session { port: &port, forwarder, pending_acks: waiting, permit: place, numbers, since };
+        let permit = port.shared.limits.acquire().unwrap();
+        Session { port, forwarder, pending_acks: VecDeque::new(), permit, numbers, since: Some(0) }
+    }
+
+    /// Runs a session in which a forwarder connects, sends `text` after the time `after`, and disconnects.
+    async fn session(text: &[u8], after: Duration) -> Result<(), SessionError> {
+        let (port, clock, _open) = port_of(Arc::new(Nowhere));
+        let session = session_of(&port, None);
         let (mut sender, mut connection) = tokio::io::duplex(1 << 10);
         clock.advance_ns(i64::try_from(after.as_nanos()).unwrap());
         sender.write_all(text).await.unwrap();
         drop(sender);
         session.run(&mut connection).await
+    }
+
+    /// A store that refuses the index `bad` for good, and fails for the index `down`.
+    #[derive(Default)]
+    struct Picky(std::sync::Mutex<Vec<(String, usize)>>);
+
+    impl EventStore for Picky {
+        fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+            let has = |index: &str| batch.metas.iter().any(|meta| &*meta.index == index);
+            if has("bad") {
+                return Err(AppendError::IndexRefused("one index too many".into()));
+            }
+            if has("down") {
+                return Err(AppendError::Failed("the disk".into()));
+            }
+            let index = batch.metas[0].index.to_string();
+            self.0.lock().unwrap().push((index, batch.len()));
+            Ok(Box::new(Stored))
+        }
+
+        fn check_index(&self, _: &str) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    struct Stored;
+
+    impl Receipt for Stored {
+        fn is_done(&self) -> bool {
+            true
+        }
+
+        fn wait(self: Box<Self>) -> Result<(), AppendError> {
+            Ok(())
+        }
+    }
+
+    fn batch_for(indexes: &[&str]) -> EventBatch {
+        let mut batch = EventBatch::default();
+        for (row, index) in indexes.iter().copied().enumerate() {
+            let meta = Metadata { index: index.into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() };
+            let meta = batch.intern(&meta);
+            batch.push(row.to_string().as_bytes(), row as i64, meta);
+        }
+        batch
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn batches_refused_for_good_are_acknowledged_and_counted_as_lost() {
+        let store = Arc::new(Picky::default());
+        let (port, _clock, _open) = port_of(store.clone());
+        let sender_entry = port.shared.senders.acquire("f").await.unwrap();
+        let identity = Arc::new(FileIdentity { scope: SENDER_SCOPE.to_owned(), head: b"f".to_vec(), variant: 0 });
+        let mut session = session_of(&port, Some(Numbers { identity, sender_entry, last: 0 }));
+        let lost = || port.shared.limits.without_index.load(Ordering::Relaxed);
+        session.store_numbered(1, batch_for(&["bad", "bad"])).unwrap();
+        assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![1], 2));
+        session.store_numbered(2, batch_for(&["a", "bad", "b", "a"])).unwrap();
+        assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![2], 3));
+        session.store_numbered(3, batch_for(&["a"])).unwrap();
+        assert_eq!(session.take_acknowledged(false).unwrap(), [3]);
+        let stored = [("a", 2), ("b", 1), ("a", 1)].map(|(index, events)| (index.to_owned(), events));
+        assert_eq!(*store.0.lock().unwrap(), stored);
+        // A failure that may pass ends the session, so that the forwarder sends the batch again.
+        assert!(matches!(session.store_numbered(4, batch_for(&["down"])), Err(SessionError::Store(_))));
+        assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![], 3));
+        assert_eq!(session.numbers.as_ref().map(|numbers| numbers.last), Some(3));
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -62,7 +62,7 @@ impl Limits {
     fn of(connections_max: usize) -> Limits {
         let (connections, held_bytes, mute, closed) = Default::default();
         let (refused, forbidden, dropped, lost, without_index, repeated) = Default::default();
-        let (faults, unlogged_faults, told) = Default::default();
+        let (faults, unlogged_faults, reported) = Default::default();
         Limits {
             connections_max,
             connections,
@@ -77,7 +77,7 @@ impl Limits {
             repeated,
             faults,
             unlogged_faults,
-            reported: told,
+            reported,
         }
     }
 
@@ -118,7 +118,7 @@ impl Limits {
             (&self.dropped, "datagrams were lost: they arrived faster than they were stored (see _rcvbuf)"),
             (
                 &self.without_index,
-                "events of forwarders for indexes that do not exist (such as _internal) were dropped",
+                "events of forwarders were left out: their index does not exist (such as _internal), or the store refuses them for good",
             ),
             (
                 &self.repeated,
@@ -127,9 +127,9 @@ impl Limits {
             (&self.unlogged_faults, "more connections ended for such reasons"),
             (&self.lost, "batches of events could not be written and are lost"),
         ];
-        for ((count, what), told) in counts.into_iter().zip(&self.reported) {
+        for ((count, what), reported) in counts.into_iter().zip(&self.reported) {
             let count = count.load(Ordering::Relaxed);
-            let fresh = count.saturating_sub(told.swap(count, Ordering::Relaxed));
+            let fresh = count.saturating_sub(reported.swap(count, Ordering::Relaxed));
             if fresh > 0 {
                 log::warning(format!("{fresh} {what}"));
             }

@@ -73,9 +73,9 @@ impl Watch {
             Ok(known) => known,
             Err(fault) => return self.report_fault(&format!("{fault}; the input is left out")),
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
-            if let Err(fault) = self.run_round(&mut known, &mut told, shared) {
+            if let Err(fault) = self.run_round(&mut known, &mut reported, shared) {
                 self.report_fault(&fault.to_string());
             }
             if shared.stop.wait(Duration::from_secs(self.input.poll_seconds)) {
@@ -111,8 +111,8 @@ impl Watch {
         Ok(scan)
     }
 
-    /// Scans, reports changes and saves the scan; `told` has the problems that were reported before.
-    fn run_round(&self, known: &mut SavedScan, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
+    /// Scans, reports changes and saves the scan; `reported` has the problems that were reported before.
+    fn run_round(&self, known: &mut SavedScan, reported: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
         let mut files = 0;
         let mut goes_on = || {
             files += 1;
@@ -121,8 +121,11 @@ impl Watch {
             if wait == 0 { !shared.stop.is_stopped() } else { !shared.stop.wait(Duration::from_millis(wait)) }
         };
         let Some(seen) = scan_files(&self.rules, &known.entries, &mut goes_on) else { return Ok(()) };
-        seen.problems.iter().filter(|problem| !told.contains(problem)).for_each(|problem| self.report_fault(problem));
-        *told = seen.problems;
+        seen.problems
+            .iter()
+            .filter(|problem| !reported.contains(problem))
+            .for_each(|problem| self.report_fault(problem));
+        *reported = seen.problems;
         if seen.entries == known.entries {
             return Ok(());
         }

@@ -77,12 +77,12 @@ impl JobStore {
     pub(crate) fn end_job(&self, facts: &JobFacts, until: i64, more: &Value) -> std::io::Result<()> {
         // A failure to log the search must not fail the job.
         drop(self.log_search(facts));
-        let mut told = self.facts_json(facts);
-        told["until"] = until.into();
+        let mut facts_json = self.facts_json(facts);
+        facts_json["until"] = until.into();
         for (name, value) in more.as_object().into_iter().flatten() {
-            told[name] = value.clone();
+            facts_json[name] = value.clone();
         }
-        let written = self.write_facts(&facts.sid, &told);
+        let written = self.write_facts(&facts.sid, &facts_json);
         self.remove_expired_if_due();
         written
     }

@@ -807,10 +807,10 @@ impl SearchJob {
     /// Finalises the search because it has reached its maximum run time.
     pub(super) fn finalize_on_timeout(&self) {
         self.finalize();
-        let told = format!("the search was ended after {} s, its time limit", self.record.time_max_s);
+        let note = format!("the search was ended after {} s, its time limit", self.record.time_max_s);
         let mut changing = self.lock();
-        if changing.is_finalized && !changing.notes.contains(&told) {
-            changing.notes.push(told);
+        if changing.is_finalized && !changing.notes.contains(&note) {
+            changing.notes.push(note);
         }
     }
 

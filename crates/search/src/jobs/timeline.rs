@@ -1,7 +1,8 @@
-//! The timeline of a job: event counts in spans of equal width. The width grows with the number of non-empty spans.
+//! The timeline of a job: event counts in spans of equal width, which follows from the time range of the events.
 //!
-//! Events arrive newest first and their range is unknown, so counting starts with spans of one second. When there are
-//! too many spans, they are merged into spans of the next width. The widths are those of Splunk's timeline.
+//! Events arrive newest first and their range is unknown, so counting starts with spans of one second. When more spans
+//! than allowed would be needed to cover the range, empty ones included, they are merged into spans of the next width.
+//! The widths are those of Splunk's timeline.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// Widths of spans in seconds; each is a multiple of the previous one.
 const WIDTHS: [i64; 8] = [1, 10, 60, 600, 3_600, 86_400, 30 * 86_400, 360 * 86_400];
-/// Maximum number of non-empty spans of a timeline, unless these already have the largest width.
+/// Maximum number of spans that cover the range of a timeline, unless these already have the largest width.
 pub const SPANS_MAX: usize = 1_000;
 
 /// Counts of events by time.
@@ -37,8 +38,8 @@ pub struct TimeSpan {
 }
 
 impl Timeline {
-    /// A timeline with at most `spans_max` non-empty spans (and at most [`SPANS_MAX`]), unless these already have the
-    /// largest width. With 0, it has only the bounds.
+    /// A timeline whose range is covered by at most `spans_max` spans (and at most [`SPANS_MAX`]), unless these already
+    /// have the largest width. With 0, it has only the bounds.
     pub(crate) fn new(spans_max: usize) -> Timeline {
         Timeline { spans_max: spans_max.min(SPANS_MAX), width: 0, counts: BTreeMap::new(), bounds: None }
     }
@@ -56,12 +57,19 @@ impl Timeline {
             return;
         }
         *self.counts.entry(self.span_start(time.div_euclid(NS_PER_SEC))).or_default() += 1;
-        while self.counts.len() > self.spans_max && self.width + 1 < WIDTHS.len() {
+        while self.covering_spans() > self.spans_max && self.width + 1 < WIDTHS.len() {
             self.width += 1;
             for (start, count) in std::mem::take(&mut self.counts) {
                 *self.counts.entry(self.span_start(start)).or_default() += count;
             }
         }
+    }
+
+    /// Number of spans from the first to the last that has events.
+    fn covering_spans(&self) -> usize {
+        let (first, last) = (self.counts.first_key_value(), self.counts.last_key_value());
+        let Some(((first, _), (last, _))) = first.zip(last) else { return 0 };
+        usize::try_from(last.saturating_sub(*first) / WIDTHS[self.width]).map_or(usize::MAX, |steps| steps + 1)
     }
 
     fn span_start(&self, seconds: i64) -> i64 {
@@ -86,7 +94,9 @@ mod tests {
 
     #[test]
     fn spans_widen_and_lose_no_event() {
-        for (step, most, width) in [(1, 300, 1), (1, 100, 10), (7, 300, 1), (3_600, 10, 86_400)] {
+        for (step, most, width) in
+            [(1, 300, 1), (1, 100, 10), (7, 300, 10), (3_600, 10, 86_400), (5 * 86_400, 300, 30 * 86_400)]
+        {
             let mut timeline = Timeline::new(most);
             let times: Vec<i64> = (0..200).map(|at| 1_795_186_800 - at * step).collect();
             times.iter().for_each(|time| timeline.add(time * NS_PER_SEC + 5));

@@ -45,7 +45,7 @@ pub struct SummaryBuilder {
 #[derive(Default)]
 pub struct BuilderSignal {
     news: Mutex<SignalState>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl BuilderSignal {
 
     fn update(&self, change: impl FnOnce(&mut SignalState)) {
         change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
-        self.told.notify_all();
+        self.changed.notify_all();
     }
 
     /// Waits; returns `false` when the thread must end.
@@ -79,7 +79,7 @@ impl BuilderSignal {
 
     fn pause_while(&self, time: Duration, goes_on: impl Fn(&SignalState) -> bool) -> bool {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.told.wait_timeout_while(news, time, |news| goes_on(news));
+        let waited = self.changed.wait_timeout_while(news, time, |news| goes_on(news));
         !waited.unwrap_or_else(PoisonError::into_inner).0.stopping
     }
 
@@ -97,7 +97,8 @@ pub fn start(
     clock: &SharedClock,
     signal: &Arc<BuilderSignal>,
 ) -> std::io::Result<SummaryBuilder> {
-    let mut work = BuilderThread { current, clock: clock.clone(), signal: Arc::clone(signal), told: BTreeSet::new() };
+    let mut work =
+        BuilderThread { current, clock: clock.clone(), signal: Arc::clone(signal), reported: BTreeSet::new() };
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || work.run())?;
     Ok(SummaryBuilder { signal: Arc::clone(signal), thread: Some(thread) })
 }
@@ -116,7 +117,7 @@ struct BuilderThread {
     clock: SharedClock,
     signal: Arc<BuilderSignal>,
     /// Errors already reported.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 impl BuilderThread {
@@ -209,7 +210,7 @@ impl BuilderThread {
     }
 
     fn report_once(&mut self, text: String) {
-        if self.told.len() < REPORTED_MAX && self.told.insert(text.clone()) {
+        if self.reported.len() < REPORTED_MAX && self.reported.insert(text.clone()) {
             log::warning(text);
         }
     }
@@ -277,7 +278,7 @@ mod tests {
         let namespaces = Arc::new(Namespaces::new(&settings, store.clone(), read).unwrap());
         let of_work = Arc::clone(&namespaces);
         let current: CurrentService = Box::new(move || of_work.service_of_apps(&Permissions::owner()));
-        let work = BuilderThread { current, clock, signal: Arc::default(), told: BTreeSet::new() };
+        let work = BuilderThread { current, clock, signal: Arc::default(), reported: BTreeSet::new() };
         Node { store, namespaces, work }
     }
 

@@ -12,7 +12,10 @@ use tempfile::tempdir;
 
 use super::faults::Room;
 use super::remote::{Objects, options};
-use super::{all, expected, small, texts, try_append};
+use super::{all, expected, open, small, texts, try_append};
+use crate::hot_slabs::HotKey;
+use crate::options::UNCOUNTED_QUARANTINED_SLABS;
+use crate::state::Progress;
 use crate::{BucketCopies, ListingState, LocalDisk, Store, StoreError, StoreOptions, data_dir};
 
 #[test]
@@ -149,6 +152,27 @@ fn failing_seals_block_appends_and_are_retried() {
     try_append(&store, "main", stored, 10).unwrap();
     assert_eq!(texts(&all(&store)), expected("main", 0..stored + 10));
     assert!(store.messages().iter().any(|message| message.text.contains("is not sealed")));
+}
+
+#[test]
+fn appends_fail_after_too_many_slabs_that_cannot_be_verified() {
+    let dir = tempdir().unwrap();
+    let options = StoreOptions { unsealed_slabs_max: 2, ..small(dir.path()) };
+    let store = open(&options);
+    let mut quarantined = 0;
+    let error = loop {
+        let index = format!("index{quarantined}");
+        if let Err(error) = try_append(&store, &index, 0, 1) {
+            break error;
+        }
+        quarantined += 1;
+        assert!(quarantined <= UNCOUNTED_QUARANTINED_SLABS + 2, "memory is limited");
+        let mut state = store.shared.state();
+        state.close_hot(&HotKey { index: index.as_str().into(), set: 0 });
+        state.closed.values_mut().for_each(|slab| slab.progress = Progress::Quarantined("it differs".into()));
+    };
+    assert!(matches!(&error, StoreError::SealStalled { reason } if reason == "it differs"), "{error}");
+    assert_eq!(quarantined, UNCOUNTED_QUARANTINED_SLABS + 2);
 }
 
 /// Local blob store with limited space.

@@ -28,6 +28,9 @@ const NAMES: u64 = 6;
 const JOB_IN: u64 = 8;
 /// Number of latest jobs that are checked at the end.
 const JOBS_MAX: usize = 20;
+/// Statuses of a node whose disk fails, and of one that is being stopped or has too many searches.
+const ERRORS_OF_DISKS: &[u16] = &[500, 503, 507];
+const ERRORS_OF_STOPPING: &[u16] = &[503];
 /// State of an object that does not exist.
 const ABSENT: Option<String> = None;
 
@@ -45,6 +48,8 @@ pub(super) struct Editor {
     /// Acknowledged changes and jobs.
     pub(super) answered: u64,
     fault: Option<String>,
+    /// Statuses of failed requests that are expected now; a server error with another status is a fault of the node.
+    expected_errors: &'static [u16],
 }
 
 /// The last part of an object's path.
@@ -56,7 +61,7 @@ impl Editor {
     pub(super) fn new() -> Editor {
         let all = (0..KINDS.len()).flat_map(|kind| (0..NAMES).map(move |name| (kind, name)));
         let objects = all.map(|object| (object, Possible::from([ABSENT]))).collect();
-        Editor { objects, jobs: Vec::new(), changes: 0, answered: 0, fault: None }
+        Editor { objects, jobs: Vec::new(), changes: 0, answered: 0, fault: None, expected_errors: &[] }
     }
 
     /// Returns the first unexpected state as an error.
@@ -64,8 +69,15 @@ impl Editor {
         self.fault.take().map_or(Ok(()), Err)
     }
 
-    /// Changes objects until the round or the node ends.
-    pub(super) fn edit(&mut self, (address, token): (&str, &str), mut chance: Chance, over: &AtomicBool) {
+    /// Changes objects until the round or the node ends. `is_disk_failing` tells whether the disk fails in this round.
+    pub(super) fn edit(
+        &mut self,
+        (address, token): (&str, &str),
+        mut chance: Chance,
+        over: &AtomicBool,
+        is_disk_failing: bool,
+    ) {
+        self.expected_errors = if is_disk_failing { ERRORS_OF_DISKS } else { ERRORS_OF_STOPPING };
         let Some(mut connection) = Connection::open(address, token) else { return };
         while !over.load(Ordering::SeqCst) && self.fault.is_none() {
             let done = match chance.below(JOB_IN) {
@@ -83,6 +95,7 @@ impl Editor {
 
     /// Checks every object and the latest jobs.
     pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
+        self.expected_errors = &[];
         let gone = || "the node did not answer when objects were looked at".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;
         for object in self.objects.keys().copied().collect::<Vec<_>>() {
@@ -121,12 +134,21 @@ impl Editor {
             }
         };
         self.objects.get_mut(&object)?.insert(new.clone());
-        let (status, _) = connection.ask(method, &path, &form)?;
+        let (status, body) = connection.ask(method, &path, &form)?;
         if (200..300).contains(&status) {
             self.answered += 1;
             self.objects.insert(object, Possible::from([new]));
+        } else {
+            self.check_status(status, &format!("{method} {path}"), &body);
         }
         Some(())
+    }
+
+    /// Records an unexpected server error as a fault.
+    fn check_status(&mut self, status: u16, request: &str, body: &Value) {
+        if status >= 500 && !self.expected_errors.contains(&status) {
+            self.fault = Some(format!("{request} was answered with status {status}: {body}"));
+        }
     }
 
     /// Reads an object, which must be in one of its possible states.
@@ -137,8 +159,12 @@ impl Editor {
         let found = match status {
             404 => ABSENT,
             200 => body["entry"][0]["content"][setting].as_str().map(str::to_owned),
-            // The test makes the disk fail at times, so other statuses are expected; the object is then not checked.
-            _ => return Some(()),
+            // Without an answer about the object, its possible states stay.
+            status if self.expected_errors.contains(&status) => return Some(()),
+            _ => {
+                self.fault = Some(format!("{path}/{} was read with status {status}: {body}", id_of(kind, name)));
+                return Some(());
+            }
         };
         let possible = self.objects.get_mut(&object)?;
         if !possible.contains(&found) {
@@ -154,7 +180,10 @@ impl Editor {
         let kept = if is_saved { "" } else { "&timeout=86400" };
         let form = format!("output_mode=json&exec_mode=blocking{kept}&{search}");
         let (status, body) = connection.ask("POST", "search/jobs", &form)?;
-        let Some(sid) = body["sid"].as_str().filter(|_| status == 201) else { return Some(()) };
+        let Some(sid) = body["sid"].as_str().filter(|_| status == 201) else {
+            self.check_status(status, "POST search/jobs", &body);
+            return Some(());
+        };
         if is_saved {
             let (status, _) =
                 connection.ask("POST", &format!("search/jobs/{sid}/control"), "output_mode=json&action=save")?;
@@ -177,4 +206,44 @@ fn results_of(connection: &mut Connection<'_>, sid: &str) -> Option<(u16, Value)
     let (status, mut body) =
         connection.ask("GET", &format!("search/jobs/{sid}/results?output_mode=json&count=0"), "")?;
     Some((status, body["results"].take()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Checks one object with a node that answers every request with `status`; returns the fault.
+    fn fault_at(status: u16, expected_errors: &'static [u16]) -> Option<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let node = std::thread::spawn(move || {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let (mut line, mut length) = (String::new(), 0);
+            while stream.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let answer = format!("HTTP/1.1 {status} x\r\nContent-Length: 2\r\n\r\n{{}}");
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        });
+        let mut editor = Editor { expected_errors, ..Editor::new() };
+        let mut connection = Connection::open(&address, "token").unwrap();
+        editor.check_object(&mut connection, (0, 0)).unwrap();
+        node.join().unwrap();
+        editor.fault.take()
+    }
+
+    #[test]
+    fn server_errors_are_faults_unless_the_disk_fails() {
+        assert_eq!((fault_at(404, &[]), fault_at(500, ERRORS_OF_DISKS)), (None, None));
+        assert!(fault_at(500, &[]).is_some_and(|fault| fault.contains("status 500")));
+        assert!(fault_at(500, ERRORS_OF_STOPPING).is_some() && fault_at(503, &[]).is_some());
+        assert_eq!(fault_at(503, ERRORS_OF_STOPPING), None);
+    }
 }
