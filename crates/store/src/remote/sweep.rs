@@ -1,7 +1,7 @@
 //! Deletes orphaned objects on volumes, such as an object whose put completed after its deletion.
 //!
-//! Orphans are found by a listing. For each bucket, the catalog is read after the objects were listed, and it prevails
-//! over the listing. A bucket's row is committed before its first object is put, so an object without a row belongs to
+//! Orphans are found by a listing. For each bucket, the catalog is read after the objects were listed, and once more
+//! before they are deleted; it prevails over the listing. A bucket's row is committed before its first object is put, so an object without a row belongs to
 //! a deleted bucket or to another catalog. Because of the latter case, for example after an older catalog was restored,
 //! orphans are kept for a grace period ([`crate::RemoteOptions::orphan_grace_secs`]), and complete buckets with a
 //! receipt are never deleted but reported: `quarry bucket rebuild-catalog` finds them. Objects of other data
@@ -74,12 +74,17 @@ impl Shared {
                 }
             })?;
             failed.map_or(Ok(()), Err)?;
-            for object in orphans.into_iter().flat_map(|found| found.objects) {
-                if object.modified_ns > latest {
-                    swept.young += 1;
-                } else {
-                    volume.delete(&object.key)?;
-                    swept.deleted += 1;
+            for found in orphans {
+                // A bucket may have returned to this place since it was listed, with objects of the same names. While
+                // this lock is held, none returns.
+                let _turn = self.uploads.lock_transfers();
+                for object in self.select_orphans(name, &found)?.objects {
+                    if object.modified_ns > latest {
+                        swept.young += 1;
+                    } else {
+                        volume.delete(&object.key)?;
+                        swept.deleted += 1;
+                    }
                 }
             }
         }

@@ -29,6 +29,17 @@ struct LateVolume {
     under_way: Mutex<Vec<(String, Vec<u8>)>>,
     written: Mutex<BTreeMap<String, i64>>,
     now_ns: AtomicI64,
+    after_listing: Hook,
+}
+
+/// Called once.
+#[derive(Default)]
+struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
 }
 
 impl LateVolume {
@@ -86,6 +97,8 @@ impl BlobStore for LateVolume {
             let modified_ns = written[&name];
             visit(ListedObject { name, bytes: 0, modified_ns });
         }
+        let hook = self.after_listing.0.lock().unwrap().take();
+        hook.into_iter().for_each(|hook| hook());
         Ok(())
     }
 }
@@ -145,6 +158,34 @@ fn objects_of_late_puts_are_deleted_after_the_grace_period() {
         assert_eq!(store.sweep_volumes().unwrap().deleted as usize, late.len(), "{late:?}");
         assert_tidy(&store, &*world.volume);
     }
+}
+
+#[test]
+fn buckets_that_return_after_a_listing_are_not_swept() {
+    let world = World::new();
+    let store = world.open();
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    let keys = world.volume.list().unwrap();
+    drop(store);
+    let remote = RemoteOptions { default: None, ..(**world.options.remote.as_ref().unwrap()).clone() };
+    let local = StoreOptions { remote: Some(Arc::new(remote)), ..world.options.clone() };
+    let store = Store::open(local, world.clock.clone()).unwrap();
+    store.migrate("main", None).unwrap();
+    assert_eq!(world.volume.list().unwrap(), [""; 0]);
+    drop(store);
+    // A put that ended after the deletion.
+    let late = keys.iter().find(|key| key.ends_with(".bucket")).unwrap();
+    world.volume.write(late, b"late");
+    world.pass(GRACE * 2);
+    let store = world.open();
+    let uploading = Arc::clone(&store);
+    *world.volume.after_listing.0.lock().unwrap() = Some(Box::new(move || {
+        uploading.upload_all().unwrap();
+    }));
+    assert_eq!(store.sweep_volumes().unwrap().deleted, 0);
+    assert_eq!((world.volume.list().unwrap(), texts(&all(&store))), (keys, expected("main", 0..5)));
+    assert_tidy(&store, &*world.volume);
 }
 
 #[test]
