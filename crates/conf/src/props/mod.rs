@@ -289,14 +289,16 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
     // Here, fields of structured JSON are extracted at search time, so `KV_MODE` must not switch their extraction off.
     let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
+    let (header, json_records) = (header::read(&structured, values), values.optional("JSON_RECORDS"));
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
         line_breaker: values.owned("LINE_BREAKER"),
-        json_records: values.optional("JSON_RECORDS"),
+        json_records,
         charset: values.owned("CHARSET"),
         reads_binary: values.bool("NO_BINARY_CHECK"),
         truncate: values.size("TRUNCATE"),
-        should_line_merge: values.bool("SHOULD_LINEMERGE"),
+        // Each line of delimited text, and each record of a JSON array, is an event.
+        should_line_merge: values.bool("SHOULD_LINEMERGE") && header.is_none() && json_records.is_none(),
         break_only_before: values.optional("BREAK_ONLY_BEFORE"),
         break_only_before_date: values.bool("BREAK_ONLY_BEFORE_DATE"),
         must_break_after: values.optional("MUST_BREAK_AFTER"),
@@ -320,7 +322,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
         auto_kv_json: values.bool("AUTO_KV_JSON"),
         header_mode: header_mode(values.text("HEADER_MODE")),
         indexed_json: structured == INDEXED_JSON,
-        header: header::read(&structured, values),
+        header,
         indexed_fields_max: INDEXED_FIELDS_MAX,
         typing: index_rules::typing(values, rules),
         search_time: SearchTimeRules::default(),
