@@ -8,6 +8,7 @@
 //! Not here: reading files, compression, storage; search-time fields.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use encoding_rs::Encoding;
@@ -232,6 +233,24 @@ impl Pipeline {
             Some(pipeline) => Ok(Pipeline { problem: Some(problem), ..pipeline }),
             None => Err(problem),
         }
+    }
+
+    /// The errors of all settings that a source with this sourcetype would use, each with the unusable ones before it
+    /// ignored.
+    pub fn setting_errors(
+        info: &SourceInfo,
+        sourcetype: &str,
+        props: &PropsResolver,
+        context: &PipelineContext,
+    ) -> Vec<PipelineError> {
+        let errors = RefCell::new(Vec::new());
+        let make = |settings: &PropsSettings| {
+            let made = Pipeline::with_settings(info, sourcetype, settings, props, context);
+            made.inspect_err(|error| errors.borrow_mut().push(error.clone()))
+        };
+        let settings = props.resolve(&info.source, &info.host, sourcetype);
+        setting_faults::build_lenient(settings, make, setting_faults::remove_setting);
+        errors.into_inner()
     }
 
     /// A pipeline for a source with a known sourcetype.

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_conf::{Layers, MonitorSettings};
+use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 use quarry_programs::input_faults;
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;
-use crate::data_directory::Settings;
+use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
 use crate::output::pager::Pager;
 
@@ -51,6 +52,7 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     // A server reports these errors when it starts its inputs.
     faults.extend(MonitorSettings::read_all(&settings.layers).1);
     faults.extend(input_faults(data_dir, &settings.layers));
+    faults.extend(pipeline_faults(&settings));
     let mut out = std::io::stdout().lock();
     for fault in &faults {
         writeln!(out, "{fault}")?;
@@ -60,6 +62,25 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
         return Ok(0);
     }
     Ok(failure::USAGE)
+}
+
+/// Errors of the settings with which events of each sourcetype are made. Data from the network would be stored without
+/// these settings.
+fn pipeline_faults(settings: &Settings) -> Vec<String> {
+    let context = PipelineContext { now: settings.clock.now_ns(), zone: None, modified: None, orders: None };
+    let mut faults = Vec::new();
+    for sourcetype in settings.props.sourcetypes() {
+        let info = SourceInfo {
+            index: quarry_search::DEFAULT_INDEX.to_owned(),
+            host: data_directory::host_name(),
+            host_is_fixed: false,
+            source: String::new(),
+            sourcetype: Some(sourcetype.to_owned()),
+        };
+        let errors = Pipeline::setting_errors(&info, sourcetype, &settings.props, &context);
+        faults.extend(errors.iter().map(|error| format!("[{sourcetype}] of props.conf: {error}")));
+    }
+    faults
 }
 
 /// Prints the merged settings.

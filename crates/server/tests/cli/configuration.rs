@@ -3,6 +3,21 @@
 use crate::support::Place;
 
 #[test]
+fn settings_that_would_store_other_texts_are_faults() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
+    conf("props.conf", "[x]\nSEDCMD-a = zz\nSEDCMD-b = s/a/b/\nCHARSET = KLINGON\n[y]\nTRANSFORMS-t = odd\n");
+    conf("transforms.conf", "[odd]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n");
+    let checked = place.run(&["btool", "check"]);
+    assert_eq!(checked.code, 2, "{checked:?}");
+    for fault in ["[x] of props.conf: SEDCMD-a", "KLINGON", "[y] of props.conf: REGEX of [odd]"] {
+        assert_eq!(checked.out.matches(fault).count(), 1, "{fault}: {}", checked.out);
+    }
+    assert!(!checked.out.contains("SEDCMD-b"), "{}", checked.out);
+}
+
+#[test]
 fn faults_are_listed_and_reported_once() {
     let place = Place::new();
     assert_eq!(place.run(&["btool", "check"]).expect_success(), "no faults found\n");
