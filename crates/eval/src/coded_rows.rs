@@ -1,5 +1,5 @@
-//! Test data: the same rows as texts and in the forms that a scan returns (numbers, addresses, decimals,
-//! dictionaries).
+//! Test data: the same rows as texts and in the forms that a scan returns (numbers, addresses, decimals, numbers with
+//! exceptions, dictionaries).
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use arrow::array::{
 use arrow::record_batch::RecordBatch;
 use quarry_event::template::NumberFormat;
 
-use crate::rows::{ColumnReader, batch_of};
+use crate::rows::{ColumnReader, batch_of, mixed_column};
 
 /// Number of rows in a batch.
 pub const BATCH_ROWS: usize = 50;
@@ -103,6 +103,22 @@ fn encode_column(texts: &[Option<String>], batch: usize) -> ArrayRef {
     dictionary(texts, &dictionary_values(texts, batch, batch % 4 == 1))
 }
 
+/// The values in a format as numbers, the others as texts; integers or decimals, depending on the batch.
+fn mixed(texts: &[Option<String>], batch: usize) -> ArrayRef {
+    let (format, digits) = match batch % 2 {
+        0 => (NumberFormat::Integer, 0),
+        _ => (NumberFormat::Decimal { digits: 2 }, 2),
+    };
+    let parsed = texts.iter().map(|text| text.as_ref().and_then(|text| format.parse(text.as_bytes())));
+    let parsed: Vec<Option<i64>> = parsed.collect();
+    let exceptions = texts.iter().zip(&parsed).map(|(text, number)| text.as_deref().filter(|_| number.is_none()));
+    let numbers: ArrayRef = match digits {
+        0 => Arc::new(parsed.iter().copied().collect::<Int64Array>()),
+        _ => Arc::new(parsed.iter().copied().collect::<Decimal64Array>().with_precision_and_scale(18, 2).unwrap()),
+    };
+    mixed_column(numbers, exceptions.collect()).unwrap()
+}
+
 /// Number of batches that share dictionaries.
 const SLAB_BATCHES: usize = 4;
 
@@ -114,8 +130,9 @@ fn slabs(values: Values) -> Vec<ArrayRef> {
     (0..BATCH_COUNT.div_ceil(SLAB_BATCHES)).map(|slab| dictionary_values(&texts(slab), slab, slab == 1)).collect()
 }
 
-/// The rows in three forms: as texts; typed, with a dictionary per batch for untyped columns; with slab dictionaries.
-pub fn batches() -> [Vec<RecordBatch>; 3] {
+/// The rows in four forms: as texts; typed, with a dictionary per batch for untyped columns; with slab dictionaries; as
+/// numbers with exceptions.
+pub fn batches() -> [Vec<RecordBatch>; 4] {
     let slabs: Vec<Vec<ArrayRef>> = COLUMNS.iter().map(|(_, values)| slabs(*values)).collect();
     let slabs = &slabs;
     let make = |coding: usize| {
@@ -130,6 +147,7 @@ pub fn batches() -> [Vec<RecordBatch>; 3] {
                 let column = match coding {
                     _ if is_plain => plain(&texts),
                     1 => encode_column(&texts, batch),
+                    3 => mixed(&texts, batch),
                     _ => dictionary(&texts, &slabs[batch / SLAB_BATCHES]),
                 };
                 (*name, column)
@@ -137,7 +155,7 @@ pub fn batches() -> [Vec<RecordBatch>; 3] {
             batch_of([("_time", times)].into_iter().chain(columns), BATCH_ROWS).unwrap()
         })
     };
-    [make(0).collect(), make(1).collect(), make(2).collect()]
+    [make(0).collect(), make(1).collect(), make(2).collect(), make(3).collect()]
 }
 
 /// The lines of a table, sorted.

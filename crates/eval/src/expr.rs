@@ -161,6 +161,7 @@ fn weight_of(values: &ArrayRef) -> usize {
             }
             _ => 0,
         },
+        DataType::Struct(_) => values.as_struct().columns().iter().map(weight_of).sum(),
         _ => 0,
     }
 }

@@ -1,7 +1,8 @@
 //! Reading and building the columns of row batches.
 //!
 //! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, `List<Utf8View>` for multivalue, Null;
-//! a scan also returns Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, and Decimal64 for decimals as written.
+//! a scan also returns Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals as written, and a
+//! struct for numbers with exceptions ([`MixedColumn`]).
 //! The text form defines a value; the type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads
 //! any column by row, [`ColumnBuilder`] accepts values of any type and chooses the column type at the end; the
 //! functions here transform whole batches. A missing column is a column of nulls.
@@ -12,6 +13,7 @@ mod build;
 mod column_type;
 mod decode;
 mod distinct_memo;
+mod mixed_column;
 mod present_columns;
 pub mod rank;
 mod read;
@@ -39,6 +41,7 @@ pub use build::ColumnBuilder;
 pub use column_type::ColumnType;
 pub use decode::{DECIMAL_PRECISION, decode_column, decode_rows};
 pub use distinct_memo::{DistinctMemo, NumberHandling};
+pub use mixed_column::{MixedColumn, mixed_column};
 pub use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub use row_buffer::{RowBuffer, compact, rows_in_memory};
 pub use sort::sort_rows;

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray as _};
-use arrow::datatypes::{DataType, TimestampNanosecondType};
+use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::rank::{MISSING, NUMBER, rank};
@@ -207,11 +207,10 @@ impl TopKThreshold {
             return (0..count).for_each(|row| each(row, MISSING, None, None));
         };
         let reader = ColumnReader::new(values);
-        let is_number = matches!(values.data_type(), DataType::Int64 | DataType::Decimal64(..));
-        let is_number = is_number && !matches!(self.key.kind, SortKind::Str);
+        let by_number = !matches!(self.key.kind, SortKind::Str);
         let mut scratch = String::new();
         for row in 0..values.len() {
-            if is_number && let Some(number) = reader.number(row) {
+            if by_number && let Some(number) = reader.stored_number(row) {
                 each(row, turned(NUMBER), Some(number), None);
                 continue;
             }

@@ -53,7 +53,7 @@ fn table(search: &str, batches: &[RecordBatch], workers: bool, memory: usize) ->
 
 #[test]
 fn tables_are_the_same_for_codes_and_texts_and_for_any_workers() {
-    let [texts, typed, dictionaries] = batches();
+    let [texts, typed, dictionaries, mixed] = batches();
     for search in [
         "chart count by word",
         "chart count, dc(user) by word, path",
@@ -81,7 +81,7 @@ fn tables_are_the_same_for_codes_and_texts_and_for_any_workers() {
         const MEMORY: [usize; 2] = [64 << 20, 0];
         let expected = table(search, &texts, false, MEMORY[0]);
         assert!(expected.len() > 1, "{search}: {expected:?}");
-        for rows in [&texts, &typed, &dictionaries] {
+        for rows in [&texts, &typed, &dictionaries, &mixed] {
             for workers in [false, true] {
                 assert_eq!(table(search, rows, workers, MEMORY[0]), expected, "{search}, workers: {workers}");
             }

@@ -7,6 +7,7 @@ mod conditions;
 mod derived_fields;
 mod extracts;
 mod json;
+mod mixed_numbers;
 mod reports;
 mod rex;
 mod shaper;

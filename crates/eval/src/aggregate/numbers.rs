@@ -13,7 +13,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
 
-use crate::rows::{ColumnReader, DictionaryColumn};
+use crate::rows::{ColumnReader, DictionaryColumn, MixedColumn};
 
 /// Scale if a number has more digits than a decimal.
 pub const NO_SCALE: u8 = u8::MAX;
@@ -214,6 +214,7 @@ impl Numbers {
                 plain(array.unary(|value| value as f64 / unit), *digits)
             }
             ColumnReader::Dictionary(column) => self.of_dictionary(column),
+            ColumnReader::Mixed(mixed) => return self.of_mixed(mixed),
             ColumnReader::Int(_) | ColumnReader::Time(_) | ColumnReader::Decimal(..) => {
                 let figures = (0..column.len()).map(|row| column.exact_number(row).map(NumberParts::without_scale));
                 let scale = match column {
@@ -230,6 +231,20 @@ impl Numbers {
                 NumberColumn::from_parts(figures, column.len())
             }
         })
+    }
+
+    /// Exceptions are rarely numbers, so the numbers usually are those of the column of numbers.
+    fn of_mixed(&mut self, mixed: &MixedColumn) -> Option<NumberColumn> {
+        let numbers = self.of(&mixed.numbers)?;
+        let parse = |row| NumberParts::of_text(mixed.texts.value(row), self.with_scales);
+        if !mixed.text_rows().any(|row| parse(row).is_some()) {
+            return Some(numbers);
+        }
+        let parts = |row| match mixed.is_text(row) {
+            true => parse(row),
+            false => numbers.values.is_valid(row).then(|| numbers.parts(row)),
+        };
+        Some(NumberColumn::from_parts((0..mixed.texts.len()).map(parts), mixed.texts.len()))
     }
 
     fn of_dictionary(&mut self, column: &DictionaryColumn) -> NumberColumn {

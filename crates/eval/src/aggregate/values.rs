@@ -66,6 +66,19 @@ impl<'a> ValueForm<'a> {
     }
 }
 
+/// The form of a row's value, if the column stores it as a number.
+fn stored_form(column: &ColumnReader, row: usize) -> Option<ValueForm<'static>> {
+    match column {
+        ColumnReader::Int(array) if array.is_valid(row) && is_short(array.value(row)) => {
+            Some(ValueForm::Integer(array.value(row)))
+        }
+        ColumnReader::Address(array) if array.is_valid(row) => Some(ValueForm::Address(array.value(row))),
+        ColumnReader::Decimal(array, digits) if array.is_valid(row) => ValueForm::of_decimal(array.value(row), *digits),
+        ColumnReader::Mixed(mixed) => stored_form(&mixed.numbers, row),
+        _ => None,
+    }
+}
+
 /// Notation of a column's integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IntegerForm {
@@ -334,14 +347,7 @@ impl ValueTable {
     fn numbers_by_row(&mut self, column: &ColumnReader, out: &mut Vec<u32>) {
         let mut scratch = String::new();
         for row in 0..column.len() {
-            let kind = match column {
-                ColumnReader::Address(array) if array.is_valid(row) => Some(ValueForm::Address(array.value(row))),
-                ColumnReader::Decimal(array, digits) if array.is_valid(row) => {
-                    ValueForm::of_decimal(array.value(row), *digits)
-                }
-                _ => None,
-            };
-            out.push(match kind {
+            out.push(match stored_form(column, row) {
                 Some(kind) => self.distinct.number(kind),
                 None => column.text(row, &mut scratch).map_or(UNSET, |text| self.distinct.text(text)),
             });
@@ -485,6 +491,10 @@ impl ValueSet {
                 decimals_of(&mut self.decimals, *digits).extend_from(&numbers);
             }
             ColumnReader::Dictionary(column) => self.insert_codes(column),
+            ColumnReader::Mixed(mixed) => {
+                self.insert_all(&mixed.numbers);
+                self.insert_texts(&mixed.texts);
+            }
             ColumnReader::Text(texts) => self.insert_texts(texts),
             _ => {
                 let mut scratch = String::new();

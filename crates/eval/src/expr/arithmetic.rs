@@ -7,8 +7,8 @@
 use arrow::array::{Array, ArrayRef, Datum, Int64Array, Scalar};
 use arrow::compute::kernels::numeric;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
+use quarry_event::value::{Number, parse_exact_number};
 
 use crate::messages::TEXT_BYTES_MAX;
 use crate::messages::{Loss, record_loss};
@@ -47,13 +47,24 @@ impl Operand {
     fn is_numeric(&self) -> bool {
         matches!(
             self,
-            Operand::Column(ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Decimal(..))
-                | Operand::Constant(Value::Int(_) | Value::Float(_))
+            Operand::Column(
+                ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Decimal(..) | ColumnReader::Mixed(_)
+            ) | Operand::Constant(Value::Int(_) | Value::Float(_))
         )
     }
 
-    fn as_int(&self) -> Option<Box<dyn Datum>> {
+    /// The operand as integers. Its exceptions count as missing values, unless the operator can use texts (`+`) or an
+    /// exception is a number.
+    fn as_int(&self, op: Arithmetic) -> Option<Box<dyn Datum>> {
         match self {
+            Operand::Column(ColumnReader::Mixed(mixed)) if op != Arithmetic::Add => match &mixed.numbers {
+                ColumnReader::Int(array)
+                    if mixed.text_rows().all(|row| parse_exact_number(mixed.texts.value(row)).is_none()) =>
+                {
+                    Some(Box::new(array.clone()))
+                }
+                _ => None,
+            },
             Operand::Column(ColumnReader::Int(array)) => Some(Box::new(array.clone())),
             Operand::Constant(Value::Int(value)) => Some(Box::new(Scalar::new(Int64Array::from(vec![*value])))),
             _ => None,
@@ -204,7 +215,12 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
                 Some(double) => known.of(double, result),
                 None => result(),
             };
-            builder.push(result.map_or(Value::Null, Value::from_number));
+            builder.push(match result {
+                Some(number) => Value::from_number(number),
+                // An exception among the numbers is a text.
+                None if op == Arithmetic::Add => add(&a.value(row), &b.value(row)),
+                None => Value::Null,
+            });
         }
         return builder.finish();
     }
@@ -217,7 +233,7 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
 
 /// The column for integer operands; `None` on overflow or division by zero. A quotient need not be an integer.
 fn int_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
-    let (a, b) = (a.as_int()?, b.as_int()?);
+    let (a, b) = (a.as_int(op)?, b.as_int(op)?);
     match op {
         Arithmetic::Add => numeric::add(a.as_ref(), b.as_ref()).ok(),
         Arithmetic::Sub => numeric::sub(a.as_ref(), b.as_ref()).ok(),

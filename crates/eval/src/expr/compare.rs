@@ -7,12 +7,13 @@ use std::cmp::Ordering;
 
 use arrow::array::TimestampNanosecondArray;
 use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::cmp;
 use arrow::datatypes::Float64Type;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
 use quarry_spl::ast::CompareOp;
 
-use crate::rows::{ColumnReader, Value};
+use crate::rows::{ColumnReader, MixedColumn, Value};
 
 /// Whether `op` holds for two values in this order.
 #[inline]
@@ -164,6 +165,7 @@ pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -
             compare_with_kernel(op, array, &StringViewArray::new_scalar(literal.text.as_str()))
         }
         (ColumnReader::Text(array), Some(_)) => Some(compare_texts(array, op, literal)),
+        (ColumnReader::Mixed(mixed), _) => Some(compare_mixed(mixed, op, literal)),
         (ColumnReader::Null(rows), _) => Some(BooleanArray::new_null(*rows)),
         _ => None,
     };
@@ -198,6 +200,23 @@ fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> B
             if text == literal.text { same } else { holds(op, literal.order_text(text)) }
         },
     )
+}
+
+/// Compares the numbers and the texts of a column, each in its own way.
+fn compare_mixed(mixed: &MixedColumn, op: CompareOp, literal: &Literal) -> BooleanArray {
+    let numbers = compare_column(&mixed.numbers, op, literal);
+    if mixed.texts.null_count() == mixed.texts.len() {
+        return numbers;
+    }
+    let texts = compare_column(&ColumnReader::Text(mixed.texts.clone()), op, literal);
+    let holds = &true_rows(&numbers) | &true_rows(&texts);
+    let nulls = numbers.nulls().zip(texts.nulls());
+    BooleanArray::new(holds, nulls.map(|(one, other)| NullBuffer::new(one.inner() | other.inner())))
+}
+
+/// The rows that are true and not null.
+fn true_rows(truth: &BooleanArray) -> BooleanBuffer {
+    truth.nulls().map_or_else(|| truth.values().clone(), |nulls| truth.values() & nulls.inner())
 }
 
 /// Compares decimals with a number; the texts of decimals contain a point, so they are never integers.

@@ -125,6 +125,9 @@ impl FieldTest {
                 BooleanBuffer::collect_bool(open.len(), passes)
             }
             (ColumnReader::Dictionary(column), _) if column.texts.len() <= open.len() => self.run_codes(column, open),
+            (ColumnReader::Mixed(mixed), _) => {
+                &self.run(&mixed.numbers, open) | &self.run(&ColumnReader::Text(mixed.texts.clone()), open)
+            }
             (ColumnReader::Multi(..), _) => BooleanBuffer::collect_bool(open.len(), |row| {
                 open.value(row) && reader.values(row).any(|text| self.passes(&text))
             }),

@@ -1,6 +1,6 @@
 //! Decoding of coded columns to texts.
 //!
-//! A scan returns dictionary codes, and addresses and decimals as numbers; commands that do not support these forms
+//! A scan returns dictionary codes, addresses and decimals as numbers, and numbers with exceptions; commands that do not support these forms
 //! receive texts. Integers remain numbers, because their text is canonical.
 
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use arrow::datatypes::{DataType, Decimal64Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
 use quarry_event::template::NumberFormat;
 
-use super::rebuild;
+use super::mixed_column::is_mixed;
+use super::{as_text_array, rebuild};
 use crate::EngineError;
 
 /// Precision of decimal columns of a scan.
@@ -20,8 +21,9 @@ pub const DECIMAL_PRECISION: u8 = 18;
 
 /// The rows, with coded columns decoded to texts.
 pub fn decode_rows(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
-    let is_coded =
-        |kind: &DataType| matches!(kind, DataType::UInt32 | DataType::Decimal64(..) | DataType::Dictionary(..));
+    let is_coded = |kind: &DataType| {
+        is_mixed(kind) || matches!(kind, DataType::UInt32 | DataType::Decimal64(..) | DataType::Dictionary(..))
+    };
     if !rows.schema_ref().fields().iter().any(|field| is_coded(field.data_type())) {
         return Ok(rows.clone());
     }
@@ -53,6 +55,7 @@ pub fn decode_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
             format_numbers(array.as_primitive::<Decimal64Type>().iter(), format)
         }
         DataType::Dictionary(..) => arrow::compute::cast(array, &DataType::Utf8View)?,
+        kind if is_mixed(kind) => Arc::new(as_text_array(array)),
         _ => Arc::clone(array),
     })
 }

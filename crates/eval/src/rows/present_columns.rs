@@ -33,12 +33,12 @@ pub(super) struct PresentColumns {
 }
 
 impl PresentColumns {
-    /// The columns of `schema`, with text in place of dictionary types, because batches may have different
-    /// dictionaries.
+    /// The columns of `schema`, with text in place of dictionaries and mixed columns, because batches may
+    /// have different ones.
     pub(super) fn new(schema: &SchemaRef) -> PresentColumns {
         let with_type = |field: &FieldRef, kind| Arc::new(Field::new(field.name(), kind, true));
         let plain = |field: &FieldRef| match field.data_type() {
-            DataType::Dictionary(..) => with_type(field, DataType::Utf8View),
+            DataType::Dictionary(..) | DataType::Struct(_) => with_type(field, DataType::Utf8View),
             _ => Arc::clone(field),
         };
         let fields: Vec<FieldRef> = schema.fields().iter().map(plain).collect();

@@ -1,7 +1,7 @@
 //! Row-wise reading of a column; the type is resolved once per column.
 //!
 //! Columns of a scan may be coded: texts as dictionary codes, addresses as 32 bits, decimals as integers with a known
-//! scale. A coded value reads exactly as it was written.
+//! scale, numbers with exceptions as two columns. A coded value reads exactly as it was written.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use arrow::datatypes::{
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_number, write_integer, write_nanos, write_number};
 
-use super::{FALSE_TEXT, MULTI_SEPARATOR, TRUE_TEXT, Value, multi_type, time_seconds};
+use super::{FALSE_TEXT, MULTI_SEPARATOR, MixedColumn, TRUE_TEXT, Value, multi_type, time_seconds};
 
 /// Maximum scale of a decimal column.
 const DECIMAL_DIGITS_MAX: i8 = 9;
@@ -42,6 +42,8 @@ pub enum ColumnReader {
     Address(UInt32Array),
     /// Decimals as integers, with their scale.
     Decimal(Decimal64Array, u8),
+    /// Numbers, or texts in rows with another value.
+    Mixed(Box<MixedColumn>),
     /// Multivalues: the lists and their items.
     Multi(ListArray, StringViewArray),
 }
@@ -120,6 +122,10 @@ impl ColumnReader {
                 let items = list.values().as_string_view().clone();
                 ColumnReader::Multi(list, items)
             }
+            DataType::Struct(_) => match MixedColumn::of(array.as_struct()) {
+                Some(mixed) => ColumnReader::Mixed(Box::new(mixed)),
+                None => ColumnReader::Null(array.len()),
+            },
             _ => ColumnReader::new_foreign(array),
         }
     }
@@ -161,6 +167,7 @@ impl ColumnReader {
             ColumnReader::Dictionary(column) => column.codes.len(),
             ColumnReader::Address(array) => array.len(),
             ColumnReader::Decimal(array, _) => array.len(),
+            ColumnReader::Mixed(mixed) => mixed.texts.len(),
             ColumnReader::Multi(array, _) => array.len(),
         }
     }
@@ -178,6 +185,7 @@ impl ColumnReader {
             ColumnReader::Dictionary(column) => column.code(row).is_none(),
             ColumnReader::Address(array) => array.is_null(row),
             ColumnReader::Decimal(array, _) => array.is_null(row),
+            ColumnReader::Mixed(mixed) => !mixed.is_text(row) && mixed.numbers.is_null(row),
             ColumnReader::Multi(array, _) => array.is_null(row) || array.value_length(row) == 0,
         }
     }
@@ -193,6 +201,7 @@ impl ColumnReader {
             ColumnReader::Text(array) => array.nulls().cloned(),
             ColumnReader::Address(array) => array.nulls().cloned(),
             ColumnReader::Decimal(array, _) => array.nulls().cloned(),
+            ColumnReader::Mixed(mixed) => mixed.validity(),
             ColumnReader::Dictionary(column) if column.texts.null_count() == 0 => column.codes.nulls().cloned(),
             ColumnReader::Dictionary(_) | ColumnReader::Multi(..) => {
                 Some((0..self.len()).map(|row| !self.is_null(row)).collect())
@@ -210,6 +219,11 @@ impl ColumnReader {
         }
         if let ColumnReader::Dictionary(column) = self {
             return column.code(row).map(|code| column.texts.value(code));
+        }
+        if let ColumnReader::Mixed(mixed) = self
+            && mixed.is_text(row)
+        {
+            return Some(mixed.texts.value(row));
         }
         if self.is_null(row) {
             return None;
@@ -233,6 +247,8 @@ impl ColumnReader {
             }
             ColumnReader::Address(array) => write_address(array.value(row), out),
             ColumnReader::Decimal(array, digits) => write_decimal(array.value(row), *digits, out),
+            ColumnReader::Mixed(mixed) if mixed.is_text(row) => out.push_str(mixed.texts.value(row)),
+            ColumnReader::Mixed(mixed) => mixed.numbers.write_text(row, out),
             ColumnReader::Multi(..) => {
                 for (at, value) in self.values(row).enumerate() {
                     if at > 0 {
@@ -261,6 +277,8 @@ impl ColumnReader {
             }
             ColumnReader::Address(_) => None,
             ColumnReader::Decimal(array, digits) => decimal_number(array.value(row), *digits),
+            ColumnReader::Mixed(mixed) if mixed.is_text(row) => parse_number(mixed.texts.value(row)),
+            ColumnReader::Mixed(mixed) => mixed.numbers.number(row),
             ColumnReader::Multi(..) => self.value(row).number(),
         }
     }
@@ -276,6 +294,7 @@ impl ColumnReader {
                 array.is_valid(row).then(|| Decimal { units: array.value(row).into(), scale: u32::from(*digits) })
             }
             ColumnReader::Float(array) if array.is_valid(row) => Decimal::of_float(array.value(row)),
+            ColumnReader::Mixed(mixed) => mixed.numbers.decimal(row),
             _ => None,
         }
     }
@@ -291,6 +310,7 @@ impl ColumnReader {
                 let decimal = || Decimal { units: array.value(row).into(), scale: u32::from(*digits) };
                 array.is_valid(row).then(|| decimal().to_number())
             }
+            ColumnReader::Mixed(mixed) if !mixed.is_text(row) => mixed.numbers.exact_number(row),
             _ => self.value(row).exact_number(),
         }
     }
@@ -317,7 +337,19 @@ impl ColumnReader {
                 self.write_text(row, &mut text);
                 Value::owned_text(text)
             }
+            ColumnReader::Mixed(mixed) if mixed.is_text(row) => Value::borrowed_text(mixed.texts.value(row)),
+            ColumnReader::Mixed(mixed) => mixed.numbers.value(row),
             ColumnReader::Multi(..) => Value::multi(self.values(row).collect()),
+        }
+    }
+
+    /// The number of a row, if it is stored as an integer or a decimal.
+    #[inline]
+    pub fn stored_number(&self, row: usize) -> Option<f64> {
+        match self {
+            ColumnReader::Int(_) | ColumnReader::Decimal(..) => self.number(row),
+            ColumnReader::Mixed(mixed) if !mixed.is_text(row) => mixed.numbers.number(row),
+            _ => None,
         }
     }
 
@@ -332,6 +364,9 @@ impl ColumnReader {
             ColumnReader::Text(array) => Values::One(array.is_valid(row).then(|| Cow::Borrowed(array.value(row)))),
             ColumnReader::Dictionary(column) => {
                 Values::One(column.code(row).map(|code| Cow::Borrowed(column.texts.value(code))))
+            }
+            ColumnReader::Mixed(mixed) if mixed.is_text(row) => {
+                Values::One(Some(Cow::Borrowed(mixed.texts.value(row))))
             }
             _ if self.is_null(row) => Values::One(None),
             _ => {

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef, UInt32Type};
 use arrow::error::ArrowError;
@@ -335,6 +335,7 @@ pub(crate) fn value_bytes(array: &ArrayRef) -> usize {
                 let values = array.as_dictionary_opt::<UInt32Type>().map_or(0, |column| value_bytes(column.values()));
                 len * size_of::<u32>() + values
             }
+            DataType::Struct(_) => array.as_struct().columns().iter().map(value_bytes).sum::<usize>(),
             kind => kind.primitive_width().map_or(len / 8, |width| len * width),
         }
 }
@@ -352,6 +353,8 @@ fn text_buffers(array: &ArrayRef, found: &mut Vec<(usize, usize)>) {
         text_buffers(lists.values(), found);
     } else if let Some(column) = array.as_dictionary_opt::<UInt32Type>() {
         text_buffers(column.values(), found);
+    } else if let Some(mixed) = array.as_struct_opt() {
+        mixed.columns().iter().for_each(|column| text_buffers(column, found));
     }
 }
 
@@ -359,6 +362,11 @@ fn text_buffers(array: &ArrayRef, found: &mut Vec<(usize, usize)>) {
 fn without_slack(array: &ArrayRef) -> ArrayRef {
     if let Some(texts) = array.as_string_view_opt() {
         return Arc::new(texts.gc());
+    }
+    if let Some(mixed) = array.as_struct_opt() {
+        let columns = mixed.columns().iter().map(without_slack).collect();
+        return StructArray::try_new(mixed.fields().clone(), columns, mixed.nulls().cloned())
+            .map_or_else(|_| Arc::clone(array), |mixed| Arc::new(mixed));
     }
     let Some(lists) = array.as_list_opt::<i32>() else { return Arc::clone(array) };
     let (first, last) = items_of(lists);

@@ -59,6 +59,7 @@ fn add_bytes(column: &ArrayRef, bytes: &mut [usize]) {
                 add(&|row| key(row).map_or(0, |key| text_bytes(values, key)));
             }
         }
+        DataType::Struct(_) => column.as_struct().columns().iter().for_each(|column| add_bytes(column, bytes)),
         kind => {
             let width = kind.primitive_width().unwrap_or(1);
             add(&|_| width);

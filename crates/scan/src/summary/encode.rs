@@ -223,7 +223,7 @@ fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result
                 body.extend_from_slice(&code.to_le_bytes());
             }
         }
-        ColumnReader::Text(_) | ColumnReader::Address(_) | ColumnReader::Decimal(..) => {
+        ColumnReader::Text(_) | ColumnReader::Address(_) | ColumnReader::Decimal(..) | ColumnReader::Mixed(_) => {
             body.push(kind::CODES);
             let mut scratch = String::new();
             for row in 0..reader.len() {

@@ -1,7 +1,8 @@
 //! Columns of the requested fields for some rows, built without reconstructing the event texts.
 //!
 //! A field that is stored as one column stays coded: texts of a dictionary as codes (one array per slab holds the
-//! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. All other fields become
+//! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. A field in several columns
+//! becomes numbers with exceptions if most of its values are numbers ([`super::number_columns`]). All other fields become
 //! texts, value by value.
 
 use std::sync::Arc;
@@ -19,12 +20,12 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, DECIMAL_PRECISION, coalesce};
 use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
-use quarry_event::value::{Number, parse_canonical_number};
 use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
 use super::field_locations::FieldLocations;
 use super::inner_pairs::InnerPair;
+use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
 use super::slab::{is_consistent, top_level_column};
 use super::value_location::{NestedValue, ValueLocation};
@@ -138,8 +139,8 @@ fn located_column(
             typed_column(column, &values, &places, page)?
         }
         None if field.locations.iter().all(is_null) => return Ok(None),
-        None => match integer_column(field, rows, page)? {
-            Some(integers) => integers,
+        None => match number_column(field, rows, page)? {
+            Some(numbers) => numbers,
             None => column_from_mixed_locations(field, rows, page)?,
         },
     };
@@ -184,7 +185,7 @@ fn common_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>)
 }
 
 /// Whether this location never yields a value.
-fn is_null(place: &ValueLocation) -> bool {
+pub(super) fn is_null(place: &ValueLocation) -> bool {
     matches!(place, ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text)
 }
 
@@ -351,72 +352,8 @@ impl TextWriter {
     }
 }
 
-/// The values of a field in these rows as integers; `None` unless each value is missing, a constant integer, or an
-/// entry of a column of integers.
-fn integer_column(
-    field: &FieldLocations,
-    rows: &Rows,
-    page: &mut PageReader<'_>,
-) -> Result<Option<ArrayRef>, EngineError> {
-    let template_set = page.template_set();
-    let mut columns: Vec<u32> = Vec::new();
-    let places = field.locations.iter().map(|place| match place {
-        place if is_null(place) => IntegerLocation::Null,
-        ValueLocation::Constant(text) => match parse_canonical_number(text) {
-            Some(Number::Int(number)) => IntegerLocation::Constant(number),
-            _ => IntegerLocation::Other,
-        },
-        ValueLocation::Variable(column) => match &template_set.columns[*column as usize].kind {
-            ColumnKind::Numbers { format: NumberFormat::Integer, .. } => {
-                let known = columns.iter().position(|known| known == column);
-                IntegerLocation::Column(known.unwrap_or_else(|| {
-                    columns.push(*column);
-                    columns.len() - 1
-                }))
-            }
-            _ => IntegerLocation::Other,
-        },
-        _ => IntegerLocation::Other,
-    });
-    let places: Vec<IntegerLocation> = places.collect();
-    let keys = page.keys()?;
-    let place_of = |row: u32| places.get(keys[row as usize] as usize).copied().unwrap_or(IntegerLocation::Null);
-    let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); columns.len()];
-    for row in rows.iter() {
-        match place_of(row) {
-            IntegerLocation::Other => return Ok(None),
-            IntegerLocation::Column(column) => wanted[column].push(row),
-            IntegerLocation::Null | IntegerLocation::Constant(_) => {}
-        }
-    }
-    let mut found = Vec::with_capacity(columns.len());
-    for (column, wanted) in columns.iter().zip(wanted) {
-        let wanted = Rows::Some(wanted);
-        let values = page.column_of_rows(*column, &wanted)?;
-        let ColumnValues::Numbers(numbers) = &values.values else { return Ok(None) };
-        found.push(value_positions(&values, &wanted).pick(numbers).collect::<Vec<_>>().into_iter());
-    }
-    let value_of = |row: u32| match place_of(row) {
-        IntegerLocation::Constant(number) => Some(number),
-        IntegerLocation::Column(column) => found[column].next().flatten(),
-        IntegerLocation::Null | IntegerLocation::Other => None,
-    };
-    Ok(Some(Arc::new(rows.iter().map(value_of).collect::<Int64Array>())))
-}
-
-/// Location of the value of a field in a template, if that is known to be an integer.
-#[derive(Clone, Copy)]
-enum IntegerLocation {
-    Null,
-    Constant(i64),
-    /// In a column, given by its index among the field's columns.
-    Column(usize),
-    /// Elsewhere; the value may be another type than an integer.
-    Other,
-}
-
 /// The values of a field whose location differs between templates.
-fn column_from_mixed_locations(
+pub(super) fn column_from_mixed_locations(
     field: &FieldLocations,
     rows: &Rows,
     page: &mut PageReader<'_>,

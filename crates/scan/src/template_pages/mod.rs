@@ -33,6 +33,7 @@ mod interner;
 mod json;
 mod key_end;
 mod literals;
+mod number_columns;
 mod optional_pairs;
 mod outcome;
 mod page;

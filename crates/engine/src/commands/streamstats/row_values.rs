@@ -39,7 +39,10 @@ impl RowValues {
                 RowValues::Count((truth.is_valid(row) && truth.value(row)).into())
             }
             (FunctionBody::Count, _) => RowValues::Count((!reader.is_null(row)).into()),
-            (FunctionBody::Sum { .. }, ColumnReader::Int(_) | ColumnReader::Text(_) | ColumnReader::Dictionary(_)) => {
+            (
+                FunctionBody::Sum { .. },
+                ColumnReader::Int(_) | ColumnReader::Text(_) | ColumnReader::Dictionary(_) | ColumnReader::Mixed(_),
+            ) => {
                 RowValues::Number(reader.exact_number(row))
             }
             _ if matches!(reader.value(row), Value::Bool(false)) => RowValues::Texts(Vec::new()),

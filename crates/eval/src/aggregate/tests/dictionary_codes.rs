@@ -11,8 +11,9 @@ use crate::rows::{ColumnReader, batch_of};
 
 #[test]
 fn coded_columns_read_as_their_texts() {
-    let [texts, typed, dictionaries] = batches();
-    for (texts, coded) in texts.iter().chain(&texts).zip(typed.iter().chain(&dictionaries)) {
+    let [texts, typed, dictionaries, mixed] = batches();
+    let coded = typed.iter().chain(&dictionaries).chain(&mixed);
+    for (texts, coded) in texts.iter().chain(&texts).chain(&texts).zip(coded) {
         for (name, _) in COLUMNS {
             let column = |rows: &RecordBatch| ColumnReader::new(rows.column_by_name(name).unwrap());
             let (text, coded) = (column(texts), column(coded));
@@ -53,7 +54,7 @@ fn every_function_gives_the_same_for_codes_and_texts() {
         median(F) as p, exactperc90(F) as p90, earliest(F) as e, latest(F) as l, earliest_time(F) as et, \
         rate(F) as rt, first(F) as f1, last(F) as f2, list(F) as all, count(eval(F>20)) as many, \
         sum(eval(F*2)) as twice";
-    let [texts, typed, dictionaries] = batches();
+    let [texts, typed, dictionaries, mixed] = batches();
     for field in ["word", "path", "user", "big", "price", "address", "odd"] {
         for by in [
             "",
@@ -75,6 +76,7 @@ fn every_function_gives_the_same_for_codes_and_texts() {
                     expected,
                     "{stats} by {way:?}, dictionaries"
                 );
+                assert_eq!(run_stats_distributed(&stats, &mixed, way), expected, "{stats} by {way:?}, mixed");
             }
         }
     }
@@ -82,7 +84,7 @@ fn every_function_gives_the_same_for_codes_and_texts() {
 
 #[test]
 fn counts_alone_are_the_same_for_codes_and_texts() {
-    let [texts, typed, dictionaries] = batches();
+    let [texts, typed, dictionaries, mixed] = batches();
     for by in
         ["", "path", "word", "user", "big", "price", "address", "odd", "path, address", "odd, path", "path, big, odd"]
     {
@@ -91,6 +93,7 @@ fn counts_alone_are_the_same_for_codes_and_texts() {
             let expected = run_stats_distributed(&stats, &texts, way);
             assert_eq!(run_stats_distributed(&stats, &typed, way), expected, "{stats} by {way:?}, typed");
             assert_eq!(run_stats_distributed(&stats, &dictionaries, way), expected, "{stats} by {way:?}, dictionaries");
+            assert_eq!(run_stats_distributed(&stats, &mixed, way), expected, "{stats} by {way:?}, mixed");
         }
     }
 }

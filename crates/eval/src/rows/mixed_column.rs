@@ -1,0 +1,81 @@
+//! Columns of numbers with exceptions: nearly all values are integers, or decimals of one scale; the others, such as
+//! `-` for a missing size, are texts.
+//!
+//! The column is a struct of two columns, of which at most one has a value in a row. So numbers stay numbers, and only
+//! the exceptions are parsed or compared as texts. The text of a value is canonical as in any other column.
+//!
+//! Not here: which columns of a scan have this form (`scan`).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, StringViewArray, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field};
+
+use super::ColumnReader;
+use crate::EngineError;
+
+/// Name of the struct's numbers.
+const NUMBERS: &str = "numbers";
+/// Name of the struct's texts.
+const TEXTS: &str = "texts";
+
+/// Numbers, and the texts of the rows whose value is another.
+#[derive(Clone, Debug)]
+pub struct MixedColumn {
+    /// Integers or decimals.
+    pub numbers: ColumnReader,
+    /// Texts of the rows without a number.
+    pub texts: StringViewArray,
+}
+
+impl MixedColumn {
+    /// The two columns of a struct; `None` if it is no mixed column.
+    pub(super) fn of(array: &StructArray) -> Option<MixedColumn> {
+        let [numbers, texts] = array.columns() else { return None };
+        let texts = texts.as_any().downcast_ref::<StringViewArray>()?.clone();
+        match ColumnReader::new(numbers) {
+            numbers @ (ColumnReader::Int(_) | ColumnReader::Decimal(..)) => Some(MixedColumn { numbers, texts }),
+            _ => None,
+        }
+    }
+
+    /// Whether the value of a row is a text.
+    #[inline]
+    pub fn is_text(&self, row: usize) -> bool {
+        self.texts.is_valid(row)
+    }
+
+    /// The rows whose value is a text, ascending.
+    pub fn text_rows(&self) -> impl Iterator<Item = usize> + '_ {
+        let (some, all) = match self.texts.nulls() {
+            Some(nulls) => (Some(nulls.valid_indices()), 0..0),
+            None => (None, 0..self.texts.len()),
+        };
+        some.into_iter().flatten().chain(all)
+    }
+
+    /// Marks the rows with a value; `None` if every row has one.
+    pub(super) fn validity(&self) -> Option<NullBuffer> {
+        present_rows(self.numbers.validity().as_ref(), self.texts.nulls())
+    }
+}
+
+/// The rows that are valid in either of two columns; `None` if all rows are.
+fn present_rows(one: Option<&NullBuffer>, other: Option<&NullBuffer>) -> Option<NullBuffer> {
+    let either = NullBuffer::new(one?.inner() | other?.inner());
+    (either.null_count() > 0).then_some(either)
+}
+
+/// A column of these numbers (integers or decimals) and, in rows without a number, texts.
+pub fn mixed_column(numbers: ArrayRef, texts: StringViewArray) -> Result<ArrayRef, EngineError> {
+    let nulls = present_rows(numbers.nulls(), texts.nulls());
+    let fields = [(NUMBERS, numbers.data_type()), (TEXTS, texts.data_type())];
+    let fields = fields.map(|(name, kind)| Field::new(name, kind.clone(), true));
+    Ok(Arc::new(StructArray::try_new(fields.to_vec().into(), vec![numbers, Arc::new(texts)], nulls)?))
+}
+
+/// Whether this is the type of a mixed column.
+pub(super) fn is_mixed(kind: &DataType) -> bool {
+    matches!(kind, DataType::Struct(_))
+}

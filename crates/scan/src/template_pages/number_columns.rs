@@ -1,0 +1,296 @@
+//! Columns of fields whose values are mostly numbers, but are at different locations in different templates.
+//!
+//! The format of most numbers is the format of the column. Values in another form, such as `-` for a missing size or
+//! decimals of another scale, are exceptions: they are read as texts, and only they.
+//!
+//! Not here: fields that one column contains in all rows, and fields whose values are mostly texts ([`super::columns`]).
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Decimal64Array, Int64Array, StringViewArray, UInt32Array};
+use arrow::compute::take;
+use quarry_eval::EngineError;
+use quarry_eval::rows::{DECIMAL_PRECISION, mixed_column};
+use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplateSet};
+
+use super::columns::{column_from_mixed_locations, is_null};
+use super::field_locations::FieldLocations;
+use super::page::{PageReader, Rows};
+use super::value_location::ValueLocation;
+
+/// At least one value in this many must be a number in the column's format; otherwise all values are read as texts.
+const NUMBERS_DIVISOR: usize = 2;
+/// Maximum number of dictionary entries that are parsed for the rows of a page.
+const PARSED_ENTRIES_MAX: usize = 1_024;
+
+/// The values of a field in these rows as numbers, with exceptions if there are any; `None` if too few are numbers.
+pub(super) fn number_column(
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<Option<ArrayRef>, EngineError> {
+    let keys = page.keys()?;
+    let mut rows_of_key = vec![0usize; field.locations.len()];
+    for row in rows.iter() {
+        if let Some(count) = rows_of_key.get_mut(keys[row as usize] as usize) {
+            *count += 1;
+        }
+    }
+    let used = || field.locations.iter().zip(&rows_of_key).filter(|(_, rows)| **rows > 0);
+    if used().any(|(place, _)| matches!(place, ValueLocation::List(_))) {
+        return Ok(None);
+    }
+    let template_set = page.template_set();
+    if !used().any(|(place, _)| may_be_number(place, template_set)) {
+        return Ok(None);
+    }
+    let mut sources = Sources::default();
+    for (place, _) in used() {
+        sources.add(place, rows, page)?;
+    }
+    let Some(format) = sources.usual_format(used(), template_set) else { return Ok(None) };
+    sources.parse_dictionaries(format, page)?;
+    let values: Vec<KeyValue> = field.locations.iter().map(|place| sources.value_of(place, format)).collect();
+
+    let mut numbers: Vec<Option<i64>> = Vec::with_capacity(rows.len());
+    let mut exceptions: Vec<u32> = Vec::new();
+    for row in rows.iter() {
+        let value = values.get(keys[row as usize] as usize).unwrap_or(&KeyValue::Absent);
+        numbers.push(match sources.read(value, row) {
+            Found::Number(number) => Some(number),
+            Found::Nothing => None,
+            Found::Exception => {
+                exceptions.push(row);
+                None
+            }
+        });
+    }
+    if exceptions.len() * NUMBERS_DIVISOR > rows.len() {
+        return Ok(None);
+    }
+    let numbers: ArrayRef = match format {
+        NumberFormat::Decimal { digits } => {
+            let decimals: Decimal64Array = numbers.into_iter().collect();
+            Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits.cast_signed())?)
+        }
+        _ => Arc::new(numbers.into_iter().collect::<Int64Array>()),
+    };
+    if exceptions.is_empty() {
+        return Ok(Some(numbers));
+    }
+    let texts = exception_texts(field, rows, exceptions, page)?;
+    mixed_column(numbers, texts).map(Some)
+}
+
+/// The texts of the exceptions among these rows, and null in all other rows.
+fn exception_texts(
+    field: &FieldLocations,
+    rows: &Rows,
+    exceptions: Vec<u32>,
+    page: &mut PageReader<'_>,
+) -> Result<StringViewArray, EngineError> {
+    let mut next = exceptions.iter().zip(0u32..).peekable();
+    let places: UInt32Array =
+        rows.iter().map(|row| next.next_if(|(known, _)| **known == row).map(|(_, place)| place)).collect();
+    let texts = column_from_mixed_locations(field, &Rows::Some(exceptions), page)?;
+    Ok(take(&texts, &places, None)?.as_string_view().clone())
+}
+
+/// The value of a field in the rows of a key.
+enum KeyValue {
+    Absent,
+    Constant(i64),
+    /// In the first of these columns, given by their indices in [`Sources`], that has a value in the row.
+    Columns(Box<[usize]>),
+    Exception,
+}
+
+/// The value of a row.
+enum Found {
+    Nothing,
+    Number(i64),
+    /// Some value that is not a number of the column's format.
+    Exception,
+}
+
+/// The columns that contain values of a field, each read in ascending row order.
+#[derive(Default)]
+struct Sources(Vec<Source>);
+
+/// A column that contains values of a field.
+struct Source {
+    column: u32,
+    values: Arc<PageColumn>,
+    /// Position of the first value that does not belong to an earlier row.
+    next: usize,
+    numbers: SourceNumbers,
+}
+
+/// The numbers of a source in the format of the field's column.
+enum SourceNumbers {
+    /// None: all its values are exceptions.
+    Never,
+    /// The values themselves.
+    Values,
+    /// By code; `None` for texts that are exceptions.
+    ByCode(Vec<Option<i64>>),
+}
+
+impl Sources {
+    /// Adds the columns of a location.
+    fn add(&mut self, place: &ValueLocation, rows: &Rows, page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        for column in columns_of(place) {
+            // Whether a value is nested in a column depends on the row; a text at a fixed location is an exception.
+            let is_needed = matches!(place, ValueLocation::Nested(_)) || is_numeric(column, page.template_set());
+            if is_needed && self.place_of(column).is_none() {
+                let values = page.column_of_rows(column, rows)?;
+                self.0.push(Source { column, values, next: 0, numbers: SourceNumbers::Never });
+            }
+        }
+        Ok(())
+    }
+
+    fn place_of(&self, column: u32) -> Option<usize> {
+        self.0.iter().position(|source| source.column == column)
+    }
+
+    /// The format of most numbers; `None` if too few values are numbers of it.
+    fn usual_format<'f>(
+        &self,
+        used: impl Iterator<Item = (&'f ValueLocation, &'f usize)>,
+        template_set: &TemplateSet,
+    ) -> Option<NumberFormat> {
+        let (mut counts, mut all): (Vec<(NumberFormat, usize)>, usize) = (Vec::new(), 0);
+        let mut add = |format: Option<NumberFormat>, values: usize| {
+            all += values;
+            let Some(format) = format else { return };
+            match counts.iter_mut().find(|(known, _)| *known == format) {
+                Some((_, known)) => *known += values,
+                None => counts.push((format, values)),
+            }
+        };
+        for (place, rows) in used {
+            match place {
+                place if is_null(place) => {}
+                ValueLocation::Constant(text) => add(format_of_text(text), *rows),
+                ValueLocation::Variable(column) => add(format_of_column(*column, template_set), *rows),
+                ValueLocation::Nested(nested) => nested.values.iter().for_each(|value| {
+                    let values = self.place_of(value.column).map_or(0, |at| self.0[at].values.values.len());
+                    add(format_of_column(value.column, template_set), values.min(*rows));
+                }),
+                _ => add(None, *rows),
+            }
+        }
+        let (format, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        (count * NUMBERS_DIVISOR >= all).then_some(format)
+    }
+
+    /// Finds out which values of the columns are numbers of this format.
+    fn parse_dictionaries(&mut self, format: NumberFormat, page: &PageReader<'_>) -> Result<(), EngineError> {
+        for source in &mut self.0 {
+            source.numbers = match (&source.values.values, &page.template_set().columns[source.column as usize].kind) {
+                (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) if *own == format => {
+                    SourceNumbers::Values
+                }
+                (ColumnValues::Codes(_), ColumnKind::Dictionary { len }) if *len as usize <= PARSED_ENTRIES_MAX => {
+                    let texts = page.slab.dictionary_values(source.column)?;
+                    let texts = texts.as_string_view();
+                    let parse = |text: Option<&str>| text.and_then(|text| format.parse(text.as_bytes()));
+                    SourceNumbers::ByCode(texts.iter().map(parse).collect())
+                }
+                _ => SourceNumbers::Never,
+            };
+        }
+        Ok(())
+    }
+
+    fn value_of(&self, place: &ValueLocation, format: NumberFormat) -> KeyValue {
+        match place {
+            place if is_null(place) => KeyValue::Absent,
+            ValueLocation::Constant(text) => {
+                format.parse(text.as_bytes()).map_or(KeyValue::Exception, KeyValue::Constant)
+            }
+            // A column of texts has no source.
+            place => match columns_of(place).map(|column| self.place_of(column)).collect::<Option<Box<[usize]>>>() {
+                Some(columns) if !columns.is_empty() => KeyValue::Columns(columns),
+                _ => KeyValue::Exception,
+            },
+        }
+    }
+
+    /// The value of a row; rows are read in ascending order.
+    fn read(&mut self, value: &KeyValue, row: u32) -> Found {
+        let columns = match value {
+            KeyValue::Absent => return Found::Nothing,
+            KeyValue::Constant(number) => return Found::Number(*number),
+            KeyValue::Exception => return Found::Exception,
+            KeyValue::Columns(columns) => columns,
+        };
+        for at in columns {
+            let source = &mut self.0[*at];
+            let Some(place) = source.place(row) else { continue };
+            let number = match (&source.numbers, &source.values.values) {
+                (SourceNumbers::Values, ColumnValues::Numbers(numbers)) => numbers.get(place).copied(),
+                (SourceNumbers::ByCode(numbers), ColumnValues::Codes(codes)) => {
+                    codes.get(place).and_then(|code| *numbers.get(*code as usize)?)
+                }
+                _ => None,
+            };
+            return number.map_or(Found::Exception, Found::Number);
+        }
+        Found::Nothing
+    }
+}
+
+impl Source {
+    /// Position of a row's value; rows are asked for in ascending order.
+    fn place(&mut self, row: u32) -> Option<usize> {
+        let Some(rows) = &self.values.rows else { return Some(row as usize) };
+        let passed = rows[self.next..].iter().take_while(|known| **known < row).count();
+        self.next += passed;
+        (rows.get(self.next) == Some(&row)).then_some(self.next)
+    }
+}
+
+/// The columns one of which contains the value. A value with JSON escapes contains a backslash, so it is not a number,
+/// and a number is the same with and without its escapes resolved.
+fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
+    let (one, several) = match place {
+        ValueLocation::Variable(column) => (Some(*column), &[][..]),
+        ValueLocation::Nested(nested) => (None, &*nested.values),
+        _ => (None, &[][..]),
+    };
+    one.into_iter().chain(several.iter().map(|value| value.column))
+}
+
+/// Whether values at this location may be integers or decimals.
+fn may_be_number(place: &ValueLocation, template_set: &TemplateSet) -> bool {
+    match place {
+        ValueLocation::Constant(text) => format_of_text(text).is_some(),
+        place => columns_of(place).any(|column| format_of_column(column, template_set).is_some()),
+    }
+}
+
+fn format_of_text(text: &str) -> Option<NumberFormat> {
+    NumberFormat::guess(text.as_bytes()).filter(is_plain)
+}
+
+/// The format of a column of integers or decimals.
+fn format_of_column(column: u32, template_set: &TemplateSet) -> Option<NumberFormat> {
+    match template_set.columns[column as usize].kind {
+        ColumnKind::Numbers { format, .. } => Some(format).filter(is_plain),
+        _ => None,
+    }
+}
+
+fn is_plain(format: &NumberFormat) -> bool {
+    matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. })
+}
+
+/// Whether numbers can be read from a column without reading its texts row by row.
+fn is_numeric(column: u32, template_set: &TemplateSet) -> bool {
+    match template_set.columns[column as usize].kind {
+        ColumnKind::Dictionary { len } => len as usize <= PARSED_ENTRIES_MAX,
+        _ => format_of_column(column, template_set).is_some(),
+    }
+}
