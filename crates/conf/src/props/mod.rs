@@ -290,6 +290,8 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
     // Here, fields of structured JSON are extracted at search time, so `KV_MODE` must not switch their extraction off.
     let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     let (header, json_records) = (header::read(&structured, values), values.optional("JSON_RECORDS"));
+    // Each line of delimited text, and each record of a JSON array, is an event.
+    let has_records = header.is_some() || json_records.is_some();
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
         line_breaker: values.owned("LINE_BREAKER"),
@@ -297,8 +299,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
         charset: values.owned("CHARSET"),
         reads_binary: values.bool("NO_BINARY_CHECK"),
         truncate: values.size("TRUNCATE"),
-        // Each line of delimited text, and each record of a JSON array, is an event.
-        should_line_merge: values.bool("SHOULD_LINEMERGE") && header.is_none() && json_records.is_none(),
+        should_line_merge: values.bool("SHOULD_LINEMERGE") && !has_records,
         break_only_before: values.optional("BREAK_ONLY_BEFORE"),
         break_only_before_date: values.bool("BREAK_ONLY_BEFORE_DATE"),
         must_break_after: values.optional("MUST_BREAK_AFTER"),
