@@ -68,7 +68,7 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
 /// these settings.
 fn pipeline_faults(settings: &Settings) -> Vec<String> {
     let context = PipelineContext { now: settings.clock.now_ns(), zone: None, modified: None, orders: None };
-    let mut faults = Vec::new();
+    let mut faults = BTreeSet::new();
     for sourcetype in settings.props.sourcetypes() {
         let info = SourceInfo {
             index: quarry_search::DEFAULT_INDEX.to_owned(),
@@ -78,9 +78,10 @@ fn pipeline_faults(settings: &Settings) -> Vec<String> {
             sourcetype: Some(sourcetype.to_owned()),
         };
         let errors = Pipeline::setting_errors(&info, sourcetype, &settings.props, &context);
-        faults.extend(errors.iter().map(|error| format!("[{sourcetype}] of props.conf: {error}")));
+        faults.extend(errors.iter().map(ToString::to_string));
     }
-    faults
+    // Several sourcetypes may use one transform.
+    faults.into_iter().collect()
 }
 
 /// Prints the merged settings.
