@@ -166,7 +166,6 @@ const SEARCHES: &[&str] = &[
     "sc_status::404 | stats count",
     "NOT zone::north | stats count by sourcetype",
     "code=2 | stats count",
-    "code=2.0 | stats count",
     "tag=a | stats count by zone",
     "tag=b1 | stats count",
     "rare=* | stats count",

@@ -81,7 +81,9 @@ fn senders_are_listed_while_they_are_connected() {
     let admin = crate::permissions::key(&place, "admin");
     let path = format!("/services/data/inputs/tcp/raw/{port}/connections?output_mode=json");
     let names = || -> Vec<String> {
-        let answer: serde_json::Value = serde_json::from_str(&ask(&place, "GET", &path, &admin, "")).unwrap();
+        let answer = ask(&place, "GET", &path, &admin, "");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let answer: serde_json::Value = serde_json::from_str(body).unwrap();
         let name = |entry: &serde_json::Value| entry["name"].as_str().unwrap().to_owned();
         answer["entry"].as_array().unwrap().iter().map(name).collect()
     };

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use quarry_event::template::{FormPart, ValueForm};
+use quarry_stdx::number::u32_of;
 
 use super::*;
 
@@ -38,18 +39,21 @@ impl Sketch {
         Sketch { template: FlatTemplate::new(parts), values: self.values.clone() }
     }
 
-    /// The same template, with variables whose traits list the forms of their values.
-    fn with_forms(&self) -> Sketch {
+    /// The same template, with variables whose traits list the forms of their values. In a form, each word of the value
+    /// may also be one of `others`.
+    fn with_forms(&self, others: &[&str]) -> Sketch {
         let parts = self.template.parts().iter().zip(&self.values).map(|(part, values)| match part {
             FlatPart::Literal(_) => part.clone(),
             FlatPart::Variable(column, traits) => {
-                let forms = values.iter().map(|value| form_of(value)).collect();
-                let mut traits = traits.clone();
-                values.iter().for_each(|_| traits.bytes.insert_all(b"x7q"));
-                traits.firsts.insert_all(b"x7");
-                traits.lasts.insert_all(b"xq");
-                traits.min_len = traits.min_len.min(1);
-                FlatPart::Variable(*column, ValueTraits { forms, max_len: traits.max_len * 2, ..traits })
+                let forms = values.iter().map(|value| form_of(value, others)).collect();
+                let mut traits = ValueTraits { forms, min_len: traits.min_len.min(1), ..traits.clone() };
+                traits.max_len += u32_of(others.len()) * traits.max_len;
+                for other in others.iter().map(|other| other.as_bytes()) {
+                    traits.bytes.insert_all(other);
+                    traits.firsts.insert_all(other);
+                    traits.lasts.insert_all(other);
+                }
+                FlatPart::Variable(*column, traits)
             }
         });
         Sketch { template: FlatTemplate::new(parts), values: self.values.clone() }
@@ -57,7 +61,7 @@ impl Sketch {
 }
 
 /// The form of a value: runs of letters and digits are variables, everything else is literal.
-fn form_of(value: &str) -> Option<ValueForm> {
+fn form_of(value: &str, others: &[&str]) -> Option<ValueForm> {
     let mut parts: Vec<FormPart> = Vec::new();
     let mut left = value;
     while let Some(first) = left.chars().next() {
@@ -65,7 +69,7 @@ fn form_of(value: &str) -> Option<ValueForm> {
         let end = left.find(|letter: char| letter.is_ascii_alphanumeric() != is_word).unwrap_or(left.len());
         let (run, rest) = left.split_at(end);
         parts.push(match is_word {
-            true => FormPart::Variable(traits(&[run, "x", "7q"])),
+            true => FormPart::Variable(traits(&[&[run], others].concat())),
             false => FormPart::Literal(run.as_bytes().into()),
         });
         left = rest;
@@ -221,7 +225,7 @@ fn check_apart(
 fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     check_texts(regex, planner, sketch)
         && check_texts(regex, planner, &sketch.with_value_sets())
-        && check_texts(regex, planner, &sketch.with_forms())
+        && check_texts(regex, planner, &sketch.with_forms(&["x", "7q"]))
 }
 
 /// Compares the plan with the result of the expression itself on every text, up to a maximum number; returns whether
@@ -443,7 +447,7 @@ fn forms_show_that_a_value_does_not_decide() {
         other => panic!("{other:?}"),
     };
     let place = |part| TemplatePosition { part, offset: 0 };
-    let known = planned(&sketch.with_forms());
+    let known = planned(&sketch.with_forms(&[]));
     assert_eq!(known[0].groups.as_ref().map(|groups| groups[4]), Some(Some((place(5), place(6)))));
     // Without forms, the first value may lack a number sign.
     assert!(planned(&sketch)[0].groups.is_none());
