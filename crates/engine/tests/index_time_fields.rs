@@ -41,7 +41,7 @@ fn iis(row: u64) -> (String, Vec<(&'static str, String)>) {
         ["GET", "GET", "POST", "HEAD"][at as usize % 4].to_owned(),
         ["/shop/item", "/api/v1/orders", "/login"][at as usize % 3].to_owned(),
         if at % 5 < 3 { "-".to_owned() } else { format!("id={}&user=u{}", at % 1_000, at % 7) },
-        if at % 3 == 0 { "-".to_owned() } else { format!("CORP\\user{}", at % 50) },
+        if at.is_multiple_of(3) { "-".to_owned() } else { format!("CORP\\user{}", at % 50) },
         format!("10.0.{}.{}", at % 40, at % 250),
         [200, 200, 200, 404, 500][at as usize % 5].to_string(),
         (at % 100).to_string(),
@@ -59,7 +59,7 @@ fn csv(row: u64) -> (String, Vec<(&'static str, String)>) {
         2 => format!("user=pair{} code={}", at % 5, at % 3),
         _ => format!("plain {}", at % 200),
     };
-    let user = if at % 6 == 0 { String::new() } else { format!("u{}", at % 30) };
+    let user = if at.is_multiple_of(6) { String::new() } else { format!("u{}", at % 30) };
     let mut fields = vec![("id", row.to_string())];
     if !message.is_empty() {
         fields.push(("msg", message.replace("\"\"", "\"")));
@@ -67,7 +67,7 @@ fn csv(row: u64) -> (String, Vec<(&'static str, String)>) {
     if !user.is_empty() {
         fields.push(("user", user.clone()));
     }
-    if at % 10 == 0 {
+    if at.is_multiple_of(10) {
         return (format!("{row},\"{message}\",{user}"), fields);
     }
     fields.push(("amount", format!("{}.{:02}", at % 90, at % 100)));
@@ -78,8 +78,8 @@ fn csv(row: u64) -> (String, Vec<(&'static str, String)>) {
 fn hec(row: u64) -> (String, Vec<(&'static str, String)>) {
     let at = mixed(row);
     let mut fields = vec![("zone", ["north", "South", "east"][at as usize % 3].to_owned())];
-    fields.push(("code", if at % 2 == 0 { format!("{}", at % 4) } else { format!("{}.0", at % 4) }));
-    if at % 3 == 0 {
+    fields.push(("code", if at.is_multiple_of(2) { format!("{}", at % 4) } else { format!("{}.0", at % 4) }));
+    if at.is_multiple_of(3) {
         fields.extend([("tag", "a".to_owned()), ("tag", format!("b{}", at % 4)), ("tag", "a".to_owned())]);
     } else {
         fields.push(("tag", format!("b{}", at % 4)));

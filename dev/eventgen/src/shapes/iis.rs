@@ -48,10 +48,8 @@ pub(super) struct Iis {
 impl Iis {
     pub(super) fn draw(chance: &mut Chance) -> Iis {
         let names = some_of(OPTIONAL, between(1, OPTIONAL.len() as u64, chance) as usize, chance);
-        let optional = names
-            .into_iter()
-            .map(|name| (name, Pool::distinct(magnitude(2, 60, chance), chance, |chance| service(chance))))
-            .collect();
+        let optional =
+            names.into_iter().map(|name| (name, Pool::distinct(magnitude(2, 60, chance), chance, service))).collect();
         let path = |chance: &mut Chance| match chance.below(3) {
             0 => format!("/{}/{}/{}", noun(chance), noun(chance), chance.below(500)),
             1 => format!("/{}.aspx", noun(chance)),
