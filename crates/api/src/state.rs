@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::FromRef;
 use quarry_apps::objects::Objects;
 use quarry_auth::Auth;
 use quarry_collections::Collections;
@@ -57,6 +58,12 @@ pub struct ApiState {
     pub(crate) uploads: Uploads,
     /// Permits of answers in progress.
     answers: AnswerPermits,
+}
+
+impl FromRef<ApiState> for Arc<Auth> {
+    fn from_ref(state: &ApiState) -> Arc<Auth> {
+        Arc::clone(&state.auth)
+    }
 }
 
 impl ApiState {

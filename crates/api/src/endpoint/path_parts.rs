@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::{FromRef, FromRequestParts, Path};
 use axum::http::request::Parts;
-
-use crate::ApiState;
+use quarry_auth::Auth;
 
 /// The segment with the user of a namespace.
 const USER: &str = "user";
@@ -27,13 +27,16 @@ impl Deref for PathParts {
     }
 }
 
-impl FromRequestParts<ApiState> for PathParts {
+impl<S: Send + Sync> FromRequestParts<S> for PathParts
+where
+    Arc<Auth>: FromRef<S>,
+{
     type Rejection = PathRejection;
 
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<PathParts, PathRejection> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParts, PathRejection> {
         let Path(mut segments) = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await?;
         if let Some(user) = segments.get_mut(USER) {
-            *user = state.auth.stored_name(user);
+            *user = Arc::<Auth>::from_ref(state).stored_name(user);
         }
         Ok(PathParts(segments))
     }

@@ -115,10 +115,10 @@ enum Found {
 
 /// The columns that contain values of a field, each read in ascending row order.
 #[derive(Default)]
-struct Sources(Vec<Source>);
+struct Sources(Vec<NumberSource>);
 
 /// A column that contains values of a field.
-struct Source {
+struct NumberSource {
     column: u32,
     values: Arc<PageColumn>,
     /// Position of the first value that does not belong to an earlier row.
@@ -144,7 +144,7 @@ impl Sources {
             let is_needed = matches!(place, ValueLocation::Nested(_)) || is_numeric(column, page.template_set());
             if is_needed && self.place_of(column).is_none() {
                 let values = page.column_of_rows(column, rows)?;
-                self.0.push(Source { column, values, next: 0, numbers: SourceNumbers::Never });
+                self.0.push(NumberSource { column, values, next: 0, numbers: SourceNumbers::Never });
             }
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Sources {
     }
 }
 
-impl Source {
+impl NumberSource {
     /// Position of a row's value; rows are asked for in ascending order.
     fn place(&mut self, row: u32) -> Option<usize> {
         let Some(rows) = &self.values.rows else { return Some(row as usize) };

@@ -133,6 +133,23 @@ impl SlabCache {
     }
 }
 
+/// The different extraction classes of the metadata of a slab, and the number of the class of each.
+fn extraction_classes(
+    metas: &[Metadata],
+    names: &[String],
+    asked: &SlabRequest<'_>,
+) -> (Vec<ExtractionClass>, Vec<u32>) {
+    let mut classes: Vec<ExtractionClass> = Vec::new();
+    let mut class_of = Vec::with_capacity(metas.len());
+    for meta in metas {
+        let class = asked.rules.extraction_class(meta, names, asked.messages);
+        let known = classes.iter().position(|known| known.is_equivalent(&class));
+        class_of.push(u32_of(known.unwrap_or(classes.len())));
+        classes.extend(known.is_none().then_some(class));
+    }
+    (classes, class_of)
+}
+
 /// Asserts that each name has a location for each key, including names whose locations other searches computed for
 /// these templates.
 fn assert_complete(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
@@ -155,14 +172,7 @@ impl Slab {
         let mut names = asked.names.to_vec();
         names.extend(asked.computed.iter().flat_map(|computed| computed.input_fields()).cloned());
         names.retain(|name| !is_intrinsic_field(name));
-        let mut classes: Vec<ExtractionClass> = Vec::new();
-        let mut class_of = Vec::with_capacity(metas.len());
-        for meta in metas.iter() {
-            let class = asked.rules.extraction_class(meta, &names, asked.messages);
-            let known = classes.iter().position(|known| known.is_equivalent(&class));
-            class_of.push(u32_of(known.unwrap_or(classes.len())));
-            classes.extend(known.is_none().then_some(class));
-        }
+        let (mut classes, class_of) = extraction_classes(&metas, &names, asked);
         let (extracts, extracts_of) = merge_extracts(&mut classes);
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {

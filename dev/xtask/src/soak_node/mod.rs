@@ -318,8 +318,6 @@ fn one_world(
         let running = node.start(&fault)?;
         let (hec, forwarders, over) = (running.hec(), running.packets(), AtomicBool::new(false));
         let management = running.management();
-        // A node whose file may not grow is killed by the write itself, so only a failing disk leads to error answers.
-        let is_disk_failing = matches!(fault, Fault::Disk { .. });
         let ended = std::thread::scope(|scope| {
             if let Some(hec) = &hec {
                 scope.spawn(|| plain.send(hec, round, plain_chance, &over));
@@ -329,7 +327,7 @@ fn one_world(
                 scope.spawn(|| packets.send(address, round, packets_chance, &over));
             }
             if let Some((address, token)) = &management {
-                scope.spawn(|| editor.edit((address, token), editor_chance, &over, is_disk_failing));
+                scope.spawn(|| editor.edit((address, token), editor_chance, &over, fault.leads_to_errors()));
                 scope.spawn(|| documents.write((address, token), documents_chance, &over));
             }
             scope.spawn(|| writer.write(writer_chance, &over));

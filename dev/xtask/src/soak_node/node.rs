@@ -59,6 +59,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// True if a request may be answered with a server error. A node whose file may not grow is killed by the write
+    /// itself, so only a failing disk has this effect.
+    pub(crate) fn leads_to_errors(&self) -> bool {
+        matches!(self, Fault::Disk { .. })
+    }
+
     /// True if the fault can keep the node from recording which requests it answered.
     pub(crate) fn affects_records(&self) -> bool {
         matches!(self, Fault::Disk { errors, .. } if ["/data/wal/", "/data/catalog.sqlite"].contains(&errors.path_part))

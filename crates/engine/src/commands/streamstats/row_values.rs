@@ -42,9 +42,7 @@ impl RowValues {
             (
                 FunctionBody::Sum { .. },
                 ColumnReader::Int(_) | ColumnReader::Text(_) | ColumnReader::Dictionary(_) | ColumnReader::Mixed(_),
-            ) => {
-                RowValues::Number(reader.exact_number(row))
-            }
+            ) => RowValues::Number(reader.exact_number(row)),
             _ if matches!(reader.value(row), Value::Bool(false)) => RowValues::Texts(Vec::new()),
             _ => RowValues::Texts(reader.values(row).map(Cow::into_owned).collect()),
         }
