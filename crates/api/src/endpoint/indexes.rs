@@ -90,7 +90,7 @@ const NUMBERS: [&str; 5] =
 /// Maximum number of stanzas that the removal of an index removes.
 const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     required: &[],
     optional: &[
         "archiver.enableDataArchive",
