@@ -179,8 +179,8 @@ impl EventBatch {
     }
 }
 
-/// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. It may
-/// contain a few names that were not added, so readers compare the names of what they get.
+/// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. It
+/// may contain a few names that were not added, so readers compare the names of what they get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldNames(u128);
 

@@ -97,6 +97,7 @@ impl TemplateSet {
             TemplatePart::Literal(bytes) => Some(FormPart::Literal(bytes.clone())),
             TemplatePart::Variable(column) => {
                 let traits = &self.columns.get(*column as usize)?.traits;
+                // One level and the bounds suffice; more would make forms larger than the text they describe.
                 Some(FormPart::Variable(ValueTraits { forms: None, value_set: None, ..traits.clone() }))
             }
         };

@@ -10,6 +10,7 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::get;
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
+use quarry_stdx::Fault;
 use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
@@ -86,10 +87,10 @@ async fn list(
         let node = state.node.clone();
         peers = run_blocking(move || {
             let peers = node.port_peers(port)?;
-            Ok::<_, ApiError>(match host {
-                Some(host) => peers_from(&host, peers),
-                None => peers,
-            })
+            match host {
+                Some(host) => Ok(peers_from(&host, peers)?),
+                None => Ok::<_, ApiError>(peers),
+            }
         })
         .await??;
     }
@@ -98,13 +99,13 @@ async fn list(
     page(TITLE, path, entries, &parameters)
 }
 
-/// The peers whose address is one of a host.
-fn peers_from(host: &str, mut peers: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let addresses: Vec<IpAddr> = (host, 0)
-        .to_socket_addrs()
-        .map_or_else(|_| Vec::new(), |found| found.map(|address| address.ip().to_canonical()).collect());
+/// The peers whose address is one of a host; an error if its name cannot be resolved.
+fn peers_from(host: &str, mut peers: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Fault> {
+    let found = (host, 0).to_socket_addrs();
+    let found = found.map_err(|error| Fault::unavailable(format!("the addresses of {host} are unknown: {error}")))?;
+    let addresses: Vec<IpAddr> = found.map(|address| address.ip().to_canonical()).collect();
     peers.retain(|peer| addresses.contains(&peer.ip()));
-    peers
+    Ok(peers)
 }
 
 fn entry(collection: &str, peer: SocketAddr) -> Entry {

@@ -47,8 +47,9 @@ const LEVELS: [(&str, Level); 7] = [
     ("CRIT", Level::Error),
     ("ALERT", Level::Error),
 ];
-/// Message about a level that has no effect.
+/// Messages about levels without an effect of their own.
 const AUDIT_NOTICE: &str = "The level is shown and has no effect: every audit event is recorded.";
+const DEBUG_NOTICE: &str = "There are no messages for debugging: DEBUG has the effect of INFO.";
 
 const FIELDS: Fields = Fields { required: &[LEVEL], optional: &[], wildcard: &[] };
 
@@ -114,9 +115,9 @@ async fn edit_level(parts: PathParts, caller: Caller, parameters: Parameters) ->
         return Err(ApiError::bad_request(format!("{LEVEL}={asked}: give one of {words}")));
     };
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner)[at] = word;
-    let is_audit = LOGGERS[at] == AUDIT;
-    if !is_audit {
-        log::set_level(level);
+    if LOGGERS[at] == AUDIT {
+        return Ok(answer(at, &caller, &parameters, Some(AUDIT_NOTICE)));
     }
-    Ok(answer(at, &caller, &parameters, is_audit.then_some(AUDIT_NOTICE)))
+    log::set_level(level);
+    Ok(answer(at, &caller, &parameters, (word == "DEBUG").then_some(DEBUG_NOTICE)))
 }

@@ -1,7 +1,8 @@
 //! State of the node: `server/status`, `server/introspection`, `server/health`, and `messages`.
 //!
 //! Members have Splunk's names; those that do not apply to this node are omitted. Not here: `server/info`
-//! ([`super::node_entries`]), `server/settings` ([`super::server_settings`]), folder listings ([`super::folders`]), metrics over time (the index `_internal`).
+//! ([`super::node_entries`]), `server/settings` ([`super::server_settings`]), folder listings
+//! ([`super::folders`]), metrics over time (the index `_internal`).
 
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
 //! a text. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
-//! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields. A single text that fits no template is stored as a plain text, so
-//! that every text can be stored.
+//! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields. A single text
+//! that fits no template is stored as a plain text, so that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 

@@ -1,7 +1,7 @@
 //! Decoding of coded columns to texts.
 //!
-//! A scan returns dictionary codes, addresses and decimals as numbers, and numbers with exceptions; commands that do not support these forms
-//! receive texts. Integers remain numbers, because their text is canonical.
+//! A scan returns dictionary codes, addresses and decimals as numbers, and numbers with exceptions; commands that do
+//! not support these forms receive texts. Integers remain numbers, because their text is canonical.
 
 use std::sync::Arc;
 

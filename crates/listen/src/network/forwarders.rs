@@ -4,7 +4,7 @@
 //! before it are on disk. If the store fails, the forwarder is disconnected without an acknowledgment, so that it sends
 //! the events again. Events that the store refuses for good are left out, counted and reported.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -331,8 +331,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a numbered batch unless it is already stored. After a failure that may pass, the forwarder sends it again;
-    /// events that the store refuses for good are left out.
+    /// Stores a numbered batch unless it is already stored. After a failure that may pass, the forwarder sends it
+    /// again; events that the store refuses for good are left out.
     fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
         let shared = &self.port.shared;
         let Some(numbers) = &mut self.numbers else { return Err(SessionError::Unnumbered) };
@@ -355,14 +355,14 @@ impl Session<'_> {
             milestones: Vec::new(),
             path: format!("forwarder {}", String::from_utf8_lossy(&numbers.identity.head)),
         };
-        // After a refusal, the events of each index are stored on their own, so that only those that cannot be stored are
-        // left out. They are stored without the position, which would otherwise be durable before all of them are.
-        let copy = (batch.metas.len() > 1).then(|| batch.clone());
+        // After a refusal, the events of each index are stored on their own, so that only those that cannot be stored
+        // are left out. They are stored without the position, which would otherwise be durable before all of them are.
+        let copy = (!batch.has_single_index()).then(|| batch.clone());
         let events = batch.len() as u64;
         let receipts = match self.port.store.append_at(batch, position) {
             Ok(receipt) => vec![receipt],
             Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => match copy {
-                Some(copy) => self.append_by_index(&copy)?,
+                Some(copy) => self.append_by_index(copy)?,
                 None => {
                     self.leave_out(events, &reason);
                     Vec::new()
@@ -378,14 +378,10 @@ impl Session<'_> {
     }
 
     /// Stores the events of each index of a batch as a batch of its own; leaves out those that are refused.
-    fn append_by_index(&self, batch: &EventBatch) -> Result<Vec<Box<dyn Receipt>>, SessionError> {
-        let indexes: BTreeSet<&str> = batch.metas.iter().map(|meta| &*meta.index).collect();
+    fn append_by_index(&self, batch: EventBatch) -> Result<Vec<Box<dyn Receipt>>, SessionError> {
         let mut receipts = Vec::new();
-        for index in indexes {
-            let (mut part, _) = with_open_index(batch.clone(), |name| name == index);
-            if !part.is_empty() {
-                receipts.extend(self.append(&mut part)?);
-            }
+        for mut part in batch.split_by_index() {
+            receipts.extend(self.append(&mut part)?);
         }
         Ok(receipts)
     }
