@@ -9,6 +9,7 @@
 //! Not here: splitting texts and storing columns (bucket); mapping fields to variables (scan).
 
 mod byte_set;
+mod forms;
 mod number;
 #[cfg(test)]
 mod tests;
@@ -29,11 +30,6 @@ pub const MAX_TEMPLATES: usize = 4_096;
 pub const MAX_COLUMNS: usize = 4_096;
 /// Maximum nesting depth of template columns, including the text column.
 pub const MAX_TEMPLATE_DEPTH: usize = 4;
-/// Maximum number of a column's templates, and of the parts of each, for the traits of the column to list the forms of
-/// its values. With more, working with the forms costs more than it saves.
-const FORMS_MAX: usize = 48;
-const FORM_PARTS_MAX: usize = 16;
-
 /// Templates and columns of one slab: its texts and, in further columns without a parent, its index-time fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
@@ -76,37 +72,6 @@ impl TemplateSet {
     /// Whether a column contains the values of an index-time field.
     pub fn is_field_column(&self, column: u32) -> bool {
         self.fields.iter().any(|field| field.column == column)
-    }
-}
-
-impl TemplateSet {
-    /// Adds the forms of the values to the traits of every column with few templates.
-    pub fn add_forms(&mut self) {
-        for at in 0..self.columns.len() {
-            let ColumnKind::Templates(templates) = &self.columns[at].kind else { continue };
-            if templates.len() <= FORMS_MAX {
-                let forms = templates.iter().map(|template| self.form_of(template)).collect();
-                self.columns[at].traits.forms = forms;
-            }
-        }
-    }
-
-    /// The form of a template's values; `None` if a value may be empty, or the template is long.
-    fn form_of(&self, template: &Template) -> Option<ValueForm> {
-        let part = |part: &TemplatePart| match part {
-            TemplatePart::Literal(bytes) => Some(FormPart::Literal(bytes.clone())),
-            TemplatePart::Variable(column) => {
-                let traits = &self.columns.get(*column as usize)?.traits;
-                // One level and the bounds suffice; more would make forms larger than the text they describe.
-                Some(FormPart::Variable(ValueTraits { forms: None, value_set: None, ..traits.clone() }))
-            }
-        };
-        let parts: Vec<FormPart> = template.parts.iter().take(FORM_PARTS_MAX + 1).map(part).collect::<Option<_>>()?;
-        let is_filled = match parts.first()? {
-            FormPart::Literal(_) => true,
-            FormPart::Variable(traits) => traits.min_len > 0,
-        };
-        (is_filled && parts.len() <= FORM_PARTS_MAX).then_some(ValueForm { parts })
     }
 }
 
@@ -271,12 +236,14 @@ pub struct ValueTraits {
     pub json_scalars: bool,
     /// All values, ascending, if there are few; `None` if there are many or they are unknown.
     pub value_set: Option<Arc<[Box<str>]>>,
-    /// The forms of the values, if the column has few templates; `None` if there are many, or no templates. Every value
-    /// has one of the forms.
+    /// A text with which every value begins; empty if there is none, or it is unknown.
+    pub prefix: Box<str>,
+    /// The forms of the values, if they say more than the bounds: those of the column's templates, if these are few, of
+    /// its number format, or of its prefix. Every value has one of the forms.
     pub forms: Option<Arc<[ValueForm]>>,
 }
 
-/// A template of a column's values, with traits in place of its columns.
+/// The parts of some values of a column, with traits in place of columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueForm {
     /// The parts in order. The first is a literal or never empty, so that no value of this form is empty.
@@ -346,7 +313,7 @@ fn is_json_number(text: &[u8]) -> bool {
 impl ValueTraits {
     /// Widens the bounds to include a value. `first` is true for the first value of the column.
     pub fn add(&mut self, value: &[u8], first: bool) {
-        (self.value_set, self.forms) = (None, None);
+        (self.value_set, self.forms, self.prefix) = (None, None, Box::default());
         self.bytes.insert_all(value);
         if let ([head, ..], [.., last]) = (value, value) {
             self.firsts.insert(*head);

@@ -15,7 +15,7 @@ use crate::columns::{counts, fields};
 use crate::error::BucketError;
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use crate::source::ObjectSource;
-use crate::templates::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
+use crate::templates::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
 const TEMPLATES: u8 = 0;
@@ -35,6 +35,7 @@ const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
 const VALUE_SET: u8 = 8;
+const PREFIX: u8 = 16;
 
 const INTEGER: u8 = 0;
 const PADDED: u8 = 1;
@@ -186,7 +187,9 @@ impl Layout {
             let is_content = if column.traits.string_contents { STRING_CONTENTS } else { 0 };
             let is_scalar = if column.traits.json_scalars { JSON_SCALARS } else { 0 };
             let value_set = column.traits.value_set.as_deref();
-            let content = is_content | is_scalar | value_set.map_or(0, |_| VALUE_SET);
+            let prefix = &*column.traits.prefix;
+            let has_prefix = if prefix.is_empty() { 0 } else { PREFIX };
+            let content = is_content | is_scalar | has_prefix | value_set.map_or(0, |_| VALUE_SET);
             match parent {
                 Some(parent) if parent.counts == stored.counts => out.push(content | SAME_COUNTS),
                 _ => {
@@ -198,6 +201,10 @@ impl Layout {
                 assert_eq!(ColumnKind::Dictionary { len: u32_of(set.len()) }, column.kind, "the set is the dictionary");
                 assert!(set.len() <= VALUE_SET_MAX, "a larger set would be rejected when it is read");
                 set.iter().for_each(|text| put_bytes(out, text.as_bytes()));
+            }
+            if !prefix.is_empty() {
+                assert!(prefix.len() <= PREFIX_BYTES_MAX, "a longer prefix would be rejected when it is read");
+                put_bytes(out, prefix.as_bytes());
             }
             stored.put(out);
         }
@@ -297,7 +304,7 @@ fn read_column(
     let form = cursor.u8("whether every value of the parent has one")?;
     traits.string_contents = form & STRING_CONTENTS != 0;
     traits.json_scalars = form & JSON_SCALARS != 0;
-    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS | VALUE_SET) {
+    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS | VALUE_SET | PREFIX) {
         SAME_COUNTS => most.to_vec(),
         0 => {
             let count = |most: &u32| cursor.count32("values of a page", *most as usize);
@@ -307,6 +314,9 @@ fn read_column(
     };
     if form & VALUE_SET != 0 {
         traits.value_set = Some(read_value_set(cursor, &kind)?);
+    }
+    if form & PREFIX != 0 {
+        traits.prefix = cursor.text("the prefix of a column's values", PREFIX_BYTES_MAX)?.into();
     }
     if parent.is_none() && counts != events {
         return Err(Malformed(format!("column {number} without parent does not have a value per event")));

@@ -237,6 +237,7 @@ fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabCo
             string_contents: false,
             json_scalars: false,
             value_set: None,
+            prefix: Box::default(),
             ..column.traits.clone()
         },
     }

@@ -37,7 +37,7 @@ use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Representation, SlabBuilder};
 use dictionary::TextList;
 pub(crate) use index_time::FieldSplit;
-pub(crate) use traits::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
+pub(crate) use traits::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use trie::Span;
 
 /// Number of events split at a time. Their texts stay in the cache until the last column has processed them.

@@ -566,6 +566,7 @@ fn piece() -> impl Strategy<Value = String> {
         1 => r#"[a-b] - [a-bü] \[20/Nov/2026 "#,
         2 => r#""[a-b]":("[a-b0-1]{0,2}"|[0-9]{1,2}),"#,
         1 => r#"</?[a-b]>"#,
+        1 => "[.:]?(10|2|300|01)(\\.[0-9]{1,3}){2,4}[.:%a]?",
         1 => "\\\\?\"",
         1 => any::<String>(),
     ]
@@ -604,6 +605,37 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn an_address_within_a_value_is_one_variable() {
+    let words = |text: &str| {
+        let mut variables = Vec::new();
+        variables::split_words(text.as_bytes(), &mut variables);
+        variables.iter().map(|variable| text[variable.start..variable.end].to_owned()).collect::<Vec<_>>()
+    };
+    for (text, expected) in [
+        ("10.0.0.1:443", &["10.0.0.1", "443"][..]),
+        ("HIER_DIRECT/1.22.133.255", &["1.22.133.255"]),
+        ("70.136.191.149.in-addr.arpa", &["70.136.191.149"]),
+        ("src=10.0.0.1.", &["10.0.0.1"]),
+        ("1.2.3.4.5", &["1", "2", "3", "4", "5"]),
+        ("v1.2.3.4", &["v1", "2", "3", "4"]),
+        ("1.2.3", &["1", "2", "3"]),
+        ("1.2.3.256", &["1", "2", "3", "256"]),
+        ("1.2.3.04", &["1", "2", "3", "04"]),
+        ("1.2.3.4a", &["1", "2", "3", "4a"]),
+    ] {
+        assert_eq!(words(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn traits_of_texts_know_their_common_prefix() {
+    let texts = |at: u64| format!("client @0x{:012x} asks", pseudo_random(at, 1 << 44));
+    let slab = split_slab(&batch((0..2_000).map(texts))).expect("the lines have one template");
+    let prefixes: Vec<&str> = slab.columns.iter().map(|column| &*column.traits.prefix).collect();
+    assert!(prefixes.contains(&"@0x") || prefixes.contains(&"0x"), "{prefixes:?}");
 }
 
 #[test]

@@ -20,11 +20,20 @@ pub(crate) const VALUE_SET_MAX: usize = 16;
 /// Maximum total bytes of the texts that a value set lists.
 pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
+/// Minimum and maximum bytes of the prefix of a column's values.
+const PREFIX_BYTES_MIN: usize = 2;
+pub(crate) const PREFIX_BYTES_MAX: usize = 32;
+
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
 pub(super) fn dictionary_traits(texts: &TextList) -> ValueTraits {
     let is_few = texts.ends.len() <= VALUE_SET_MAX && texts.bytes.len() <= VALUE_SET_BYTES_MAX;
     let each = || texts.iter().map(|text| std::str::from_utf8(text).ok().map(Box::from));
-    ValueTraits { value_set: if is_few { each().collect() } else { None }, ..text_traits(texts) }
+    let traits = text_traits(texts);
+    match is_few.then(|| each().collect()).flatten() {
+        // A list of all values says more than their prefix.
+        Some(value_set) => ValueTraits { value_set: Some(value_set), prefix: Box::default(), ..traits },
+        None => traits,
+    }
 }
 
 /// Exact traits of these texts.
@@ -47,9 +56,28 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
         start = *end;
     }
     traits.min_len = traits.min_len.min(traits.max_len);
+    traits.prefix = common_prefix(texts);
     traits.string_contents = texts.iter().all(is_string_content);
     traits.json_scalars = texts.iter().all(is_json_scalar);
     traits
+}
+
+/// The text with which all these texts begin, whole characters of it; empty if a single byte, which the first bytes of
+/// the values show as well.
+fn common_prefix(texts: &TextList) -> Box<str> {
+    let mut all = texts.iter();
+    let Some(mut prefix) = all.next().map(|text| &text[..text.len().min(PREFIX_BYTES_MAX)]) else {
+        return Box::default();
+    };
+    for text in all {
+        let len = prefix.iter().zip(text).take_while(|(one, other)| one == other).count();
+        prefix = &prefix[..len];
+        if len < PREFIX_BYTES_MIN {
+            return Box::default();
+        }
+    }
+    let valid = prefix.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    if valid.len() < PREFIX_BYTES_MIN { Box::default() } else { valid.into() }
 }
 
 /// Traits of numbers in this format.
@@ -63,6 +91,7 @@ pub(super) fn number_traits(format: NumberFormat, min: i64, max: i64) -> ValueTr
         string_contents: true,
         json_scalars: false,
         value_set: None,
+        prefix: Box::default(),
         forms: None,
     };
     match format {
@@ -119,6 +148,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
         string_contents: true,
         json_scalars: true,
         value_set: None,
+        prefix: Box::default(),
         forms: None,
     }
 }

@@ -8,6 +8,7 @@
 //! template is never tokenised.
 
 use memchr::{memchr, memchr2};
+use quarry_event::template::NumberFormat;
 
 use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
 use super::classes::{
@@ -43,6 +44,8 @@ pub(super) enum VariableKind {
     Markup,
     /// Word with a digit between two breakers.
     Word,
+    /// IPv4 address, which is not a part of a longer sequence of words with points between them.
+    Address,
 }
 
 impl VariableKind {
@@ -114,11 +117,12 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Markup => at + memchr(b'<', text.get(at..)?)?,
         VariableKind::Word => {
             let end = word_end(text, at);
-            if strict && !has_digit(text, at, end) {
+            if strict && (!has_digit(text, at, end) || address_end(text, at, end).is_some()) {
                 return None;
             }
             end
         }
+        VariableKind::Address => address_end(text, at, word_end(text, at))?,
     };
     (end > at).then_some(end)
 }
@@ -180,6 +184,31 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
     matches!(text.get(at + 1..at + 3), Some([high, low]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
+/// Length of the longest IPv4 address.
+const ADDRESS_BYTES_MAX: usize = 15;
+
+/// The end of the IPv4 address at `at`, whose first word ends at `first_end`. A number of its own for each address is
+/// smaller and faster than one for each octet.
+#[inline]
+fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
+    if first_end - at > 3 || text.get(first_end) != Some(&b'.') || !text[at].is_ascii_digit() {
+        return None;
+    }
+    let continues = |at: usize| text.get(at).is_some_and(|byte| BYTE_CLASSES[usize::from(*byte)] & BREAKER == 0);
+    // `1.2.3.4.5` is no address.
+    if at > 1 && text[at - 1] == b'.' && continues(at - 2) {
+        return None;
+    }
+    let window = &text[at..text.len().min(at + ADDRESS_BYTES_MAX + 1)];
+    let len = window.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    let len = if window[..len].ends_with(b".") { len - 1 } else { len };
+    let end = at + len;
+    let is_part = continues(end)
+        || text.get(end) == Some(&b'%')
+        || (text.get(end) == Some(&b'.') && text.get(end + 1).is_some_and(u8::is_ascii_digit));
+    (!is_part && NumberFormat::Ip4.parse(&text[at..end]).is_some()).then_some(end)
+}
+
 /// Finds the variables within the value of a variable.
 pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
     let mut at = 0;
@@ -187,6 +216,11 @@ pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
         let end = word_end(text, at);
         if end == at {
             at += 1;
+            continue;
+        }
+        if let Some(address_end) = address_end(text, at, end) {
+            variables.push(Variable::new(at, address_end, VariableKind::Address));
+            at = address_end;
             continue;
         }
         if has_digit(text, at, end) {

@@ -12,6 +12,7 @@ EXTRACT-shard = on shard-(?<shard>\d+) after (?<percent>\d+)%
 EXTRACT-level = level=(?<level>INF)
 EXTRACT-number = status=(?<status>4\d)(?<rest>\d*)
 EXTRACT-zebra = (?<word>\w+)zebra
+EXTRACT-line = ^(?<day>\d{4}-\d\d-\d\d)T(?<clock>\S+?)Z? host(?<node>\d\d) (?<app>\w+)\[(?<pid>\d+)\]: level=(?<lvl>\w+) user_id=(?<uid>\d+) ip=(?<ip>\d+\.\d+\.\d+\.\d+) url=(?<url>\S+) status=(?<st>\d{3}) took=(?<took>\d+\.\d)(?: msg="(?<msg>[^"]*)")?$
 
 [json]
 EXTRACT-user = user.{3}(?<user>\w+)
@@ -22,6 +23,7 @@ EXTRACT-code = code-(?<code>\d+) (?<level>\w+)
 EXTRACT-number = status=(?<status>4\d)(?<rest>\d*)
 EXTRACT-level = level=(?<level>INF)
 EXTRACT-first = ^(?<first>\d) (?<word>\d+)
+EXTRACT-line = ^(?<one>\d) (?<two>\d+) user=(?<who>.+?) code-(?<c>\d{3}) (?<lvl>\w+):(?<num>\d+) made=(?<made>\d+)$
 
 [esc]
 KV_MODE = auto_escaped
@@ -48,6 +50,12 @@ const REPORTS: &[&str] = &[
     "rex \"accepted by (?<word>\\w\\d)\" | stats count by word, shard",
     "rex field=word \"(?<digit>\\d)\" | stats count by digit",
     "timechart span=5m count by level",
+    "stats count, dc(ip), sum(took) by st, lvl",
+    "stats dc(url), values(clock) by node",
+    "sort 5 - took | table took url pid",
+    "top who, c",
+    "where ip>\"10.2\" | stats max(uid), avg(made) by app",
+    "rex field=msg \"by (?<by>\\w+)\" | stats count by by, day",
     "top shard",
     "table _time level status shard code t user",
     "eval n=len(_raw) | stats sum(n) by word, shard",

@@ -22,9 +22,10 @@ mod plan_cache;
 mod tail;
 
 use std::str::Utf8Error;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
-use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
+use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueForm, ValueTraits};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::NFA;
@@ -84,6 +85,22 @@ impl FlatTemplate {
         let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
         let inner = flat_parts(template_set, template)?;
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
+    }
+
+    /// The template with the values of these parts listed, where `list` has those of the column; `None` if it has none
+    /// of them, or they are listed already.
+    fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
+        let mut listed: Option<FlatTemplate> = None;
+        for part in parts {
+            let Some(FlatPart::Variable(column, traits)) = self.parts.get(*part) else { continue };
+            if traits.value_set.is_none()
+                && let Some(values) = list(*column)
+            {
+                let traits = ValueTraits { value_set: Some(values), ..traits.clone() };
+                listed.get_or_insert_with(|| self.clone()).parts[*part] = FlatPart::Variable(*column, traits);
+            }
+        }
+        listed
     }
 
     /// The parts between two positions; literals are cut at positions inside them.
@@ -163,6 +180,9 @@ fn flat_parts(template_set: &TemplateSet, template: &Template) -> Option<Vec<Fla
     template.parts.iter().map(flat).collect()
 }
 
+/// Lists the distinct values of a column in ascending order; `None` if they are too many or unknown.
+pub type ValueLists<'a> = dyn FnMut(u32) -> Option<Arc<[Box<str>]>> + 'a;
+
 /// A position in a template: before byte `offset` of a literal, or before a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplatePosition {
@@ -181,6 +201,19 @@ pub enum MatchPlan {
     Windows(Vec<Window>),
     /// The whole text must be searched.
     Unknown,
+}
+
+impl MatchPlan {
+    /// The parts on whose values the result depends, ascending.
+    fn deciding_parts(&self) -> Vec<usize> {
+        let MatchPlan::Windows(windows) = self else { return Vec::new() };
+        let open = windows.iter().filter(|window| window.groups.is_none());
+        let deciding = |window: &Window| window.decision.as_ref().map_or(Vec::new(), |decision| decision.read.clone());
+        let mut parts: Vec<usize> = open.flat_map(|window| [window.read.clone(), deciding(window)].concat()).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    }
 }
 
 /// The part of a template that contains all matches with a start position in some range.
@@ -340,6 +373,9 @@ pub struct Planner {
     cache_clears: usize,
     /// Plans of earlier templates, by as much of a template as they depend on.
     plan_cache: PlanCache,
+    /// Long lists of values, and lists of forms, seen so far; keys of caches refer to them by number.
+    value_lists: Vec<Arc<[Box<str>]>>,
+    form_lists: Vec<Arc<[ValueForm]>>,
 }
 
 /// A template exceeds the planner's limits.
@@ -382,6 +418,8 @@ impl Planner {
             outcome_cache: HashMap::default(),
             cache_clears: 0,
             plan_cache: PlanCache::default(),
+            value_lists: Vec::new(),
+            form_lists: Vec::new(),
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
         planner.firsts = planner.find_first_bytes().ok()?;
@@ -411,6 +449,19 @@ impl Planner {
         };
         self.plan_cache.add(&reading, &plan);
         plan
+    }
+
+    /// Like [`Planner::plan`], but if the match depends on variables whose values `list` knows, planned again with these
+    /// values in place of their traits: `\d+ms` matches each of `12ms`, `7ms`, but not every text with their bytes.
+    pub fn plan_with_values(&mut self, template: &FlatTemplate, list: &mut ValueLists<'_>) -> MatchPlan {
+        let plan = self.plan(template);
+        match template.with_listed_values(&plan.deciding_parts(), list) {
+            None => plan,
+            Some(listed) => match self.plan(&listed) {
+                MatchPlan::Unknown => plan,
+                exact => exact,
+            },
+        }
     }
 
     /// Starts over if the automaton's cache was cleared in between, since state ids are invalid then.
@@ -610,6 +661,11 @@ fn intersection(first: ByteSet, second: ByteSet) -> ByteSet {
     let [a, b, c, d] = first.words();
     let [e, f, g, h] = second.words();
     ByteSet::from_words([a & e, b & f, c & g, d & h])
+}
+
+/// Length of the common prefix of two values.
+fn shared_prefix(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 /// Whether the byte continues a character.

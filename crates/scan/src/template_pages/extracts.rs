@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use quarry_eval::pattern::template_match::{MatchPlan, Planner};
+use quarry_eval::pattern::template_match::{MatchPlan, Planner, ValueLists};
 use quarry_event::template::TemplatePart;
 
 use super::planned_template::PlannedTemplate;
@@ -43,12 +43,13 @@ impl NamedRules {
     }
 
     /// The location of the field in the texts of a template.
-    pub(super) fn location(&mut self, template: &PlannedTemplate<'_>) -> RuleLocation {
+    /// `values` lists the values of columns.
+    pub(super) fn location(&mut self, template: &PlannedTemplate<'_>, values: &mut ValueLists<'_>) -> RuleLocation {
         for (group, planner) in &mut self.rules {
             let Some(planner) = planner.as_mut().filter(|planner| planner.steps_spent() < PLANNING_STEPS_MAX) else {
                 return RuleLocation::ByValue;
             };
-            match group_location(planner, *group, template) {
+            match group_location(planner, *group, template, values) {
                 RuleLocation::Nowhere => {}
                 found => return found,
             }
@@ -57,9 +58,14 @@ impl NamedRules {
     }
 }
 
-fn group_location(planner: &mut Planner, group: usize, template: &PlannedTemplate<'_>) -> RuleLocation {
+fn group_location(
+    planner: &mut Planner,
+    group: usize,
+    template: &PlannedTemplate<'_>,
+    values: &mut ValueLists<'_>,
+) -> RuleLocation {
     let Some(flat) = template.flat() else { return RuleLocation::ByValue };
-    let windows = match planner.plan(flat) {
+    let windows = match planner.plan_with_values(flat, values) {
         MatchPlan::Never => return RuleLocation::Nowhere,
         MatchPlan::Unknown => return RuleLocation::ByValue,
         MatchPlan::Windows(windows) => windows,

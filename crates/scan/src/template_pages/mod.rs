@@ -32,6 +32,7 @@ mod inner_pairs;
 mod interner;
 mod json;
 mod key_end;
+mod listed_values;
 mod literals;
 mod number_columns;
 mod optional_pairs;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_event::template::{ColumnKind, Dictionary};
+use quarry_event::template::{ColumnKind, Dictionary, TemplatePart};
 use quarry_store::Segment;
 
 use super::cursors::Cursors;
@@ -53,12 +53,27 @@ impl RowValues<'_, '_> {
         }
     }
 
+    /// Appends the row's value in a column; `false` if it has none. The recursion is as
+    /// deep as template columns are nested (`MAX_TEMPLATE_DEPTH`).
     fn append_column(&mut self, column: u32, text: &mut Vec<u8>) -> Result<bool, EngineError> {
         match &self.page.template_set().columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => match self.cursors.code(column, self.row, self.page)? {
                 Some(code) => append_text(column, code, self.segment, self.dictionaries, text).map(|()| true),
                 None => Ok(false),
             },
+            ColumnKind::Templates(templates) => {
+                let templates = Arc::clone(templates);
+                let code = self.cursors.code(column, self.row, self.page)?;
+                let Some(template) = code.and_then(|code| templates.get(code as usize)) else { return Ok(false) };
+                for part in &template.parts {
+                    match part {
+                        TemplatePart::Literal(bytes) => text.extend_from_slice(bytes),
+                        TemplatePart::Variable(column) if !self.append_column(*column, text)? => return Ok(false),
+                        TemplatePart::Variable(_) => {}
+                    }
+                }
+                Ok(true)
+            }
             _ => self.cursors.append_value(column, self.row, self.page, text),
         }
     }

@@ -27,6 +27,7 @@ use super::field_locations::FieldLocations;
 use super::fields::{FieldLocation, may_be_json, template_locations};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
+use super::listed_values::ListedValues;
 use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
 use super::text_lengths::LengthCache;
@@ -532,6 +533,8 @@ fn locate_fields(
     let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); all.len()];
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
     let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
+    let mut lists = ListedValues::default();
+    let mut values = |column: u32| lists.of_column(template_set, column, known.dictionary);
     for ExtractionClass { cutting, text_patterns: of_text, reports, .. } in classes {
         let reports: Vec<ReportPlanner<'_>> = reports
             .iter()
@@ -547,7 +550,7 @@ fn locate_fields(
                 apply_reports(&reports, &asked, &all, joins, &mut found);
             }
             for (at, rules) in rules.iter_mut().enumerate() {
-                let rule = rules.location(&asked);
+                let rule = rules.location(&asked, &mut values);
                 patterned[at].push(apply_rule(rule, joins, &mut found[at]));
             }
             for (at, told) in found.into_iter().enumerate() {

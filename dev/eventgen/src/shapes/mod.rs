@@ -1,4 +1,4 @@
-//! Fourteen log formats with randomised details, the fields of every event, and questions about them.
+//! Fifteen log formats with randomised details, the fields of every event, and questions about them.
 //!
 //! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. Everything that
 //! varies between two installations of the same format is random: the number of services and users and how unevenly
@@ -27,6 +27,7 @@ mod nginx;
 mod otlp;
 mod postgres;
 mod prose;
+mod proxy;
 mod queries;
 mod sourcetype_mix;
 mod truth;
@@ -178,6 +179,7 @@ pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
         Box::new(audit::Audit::draw(&mut chance(12))),
         Box::new(cef::Cef::draw(&mut chance(13))),
         Box::new(iis::Iis::draw(&mut chance(14))),
+        Box::new(proxy::Proxy::draw(&mut chance(15))),
     ]
 }
 

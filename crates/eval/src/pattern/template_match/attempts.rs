@@ -10,7 +10,7 @@ use regex_automata::util::start;
 
 use super::{
     FlatPart, LimitExceeded, Planner, STATES_MAX, STEPS_MAX, TemplatePosition, TemplateReader, intersection,
-    is_inside_character,
+    is_inside_character, shared_prefix,
 };
 
 /// Maximum number of cached variable passes.
@@ -259,14 +259,19 @@ impl Planner {
 
     /// Steps over each of these values.
     fn pass_values(&mut self, attempts: &mut Attempts, values: &[Box<str>]) -> Result<(), LimitExceeded> {
-        let from = std::mem::take(&mut attempts.live);
         let mut ends: Vec<LiveState> = Vec::new();
+        // The states after each prefix of the previous value. Values ascend, so most share a prefix with the one before.
+        let mut after = vec![std::mem::take(&mut attempts.live)];
+        let mut previous: &[u8] = &[];
         for value in values {
-            let mut live = from.clone();
-            for byte in value.as_bytes() {
-                live = self.step(&live, &[*byte], attempts)?;
+            let value = value.as_bytes();
+            after.truncate(shared_prefix(previous, value) + 1);
+            for at in after.len() - 1..value.len() {
+                let next = self.step(&after[at], &value[at..=at], attempts)?;
+                after.push(next);
             }
-            ends.extend(live);
+            ends.extend(after.last().into_iter().flatten());
+            previous = value;
         }
         ends.sort_unstable();
         ends.dedup();

@@ -19,10 +19,10 @@
 mod outcome;
 
 use std::borrow::Cow;
-use std::rc::Rc;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
 use quarry_event::template::{ByteSet, FormPart, ValueForm, ValueTraits};
 use quarry_stdx::number::u32_of;
 use regex_automata::nfa::thompson::State;
@@ -31,14 +31,20 @@ use regex_automata::util::primitives::{PatternID, StateID};
 
 use self::outcome::{deciding_variables, dependence_of, group_dependence_of};
 use super::assertion::{ByteAfter, ByteBefore, Undecidable, classify_before, holds};
-use super::{Decision, FlatPart, Planner, TemplatePosition, TemplateReader, Window, intersection, is_inside_character};
+use super::{
+    Decision, FlatPart, Planner, TemplatePosition, TemplateReader, Window, intersection, is_inside_character,
+    shared_prefix,
+};
 
 /// Maximum number of threads of a configuration.
 const THREADS_MAX: usize = 64;
 /// Maximum number of configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
-/// Maximum number of thread steps for one window.
+/// Maximum number of thread steps for one window: this many, plus some per byte of its long lists of values.
 const STEPS_MAX: usize = 40_000;
+const STEPS_PER_LISTED_BYTE: usize = 4;
+/// Lists of more values than this are long.
+const SHORT_LIST_MAX: usize = 16;
 /// Maximum total number of thread steps of one planner: a few hundredths of a second.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
 /// Minimum lengths of values beyond this are not stepped over byte by byte.
@@ -91,28 +97,20 @@ enum Position {
 
 /// Start of the match, then start and end of each requested group. Threads share registers until one of them enters a
 /// group.
-type Registers = Rc<[Option<Position>]>;
+type Registers = Arc<[Option<Position>]>;
 
 /// Threads in order of priority, each in a state that reads a byte or looks ahead, and the best match so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Configuration {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Configuration {
     behind: ByteBefore,
     list: Vec<(StateID, Registers)>,
     matched: Option<Registers>,
 }
 
-/// A configuration in the form in which a planner caches it, which other threads may use.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CachedConfiguration {
-    behind: ByteBefore,
-    list: Vec<(StateID, Box<[Option<Position>]>)>,
-    matched: Option<Box<[Option<Position>]>>,
-}
-
 /// Everything that determines the successors of a configuration after a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PassedVariable {
-    from: CachedConfiguration,
+pub(super) struct PassedVariable<C> {
+    from: C,
     /// Number of the variable's part, to which positions in configurations refer.
     part: usize,
     /// Whether a match of the window may start inside the variable.
@@ -120,14 +118,59 @@ pub(super) struct PassedVariable {
     bytes: [[u64; 4]; 3],
     min_len: u32,
     max_len: u32,
-    value_set: Option<Arc<[Box<str>]>>,
-    /// The forms of the values ([`put_forms`]).
-    forms: Box<[u8]>,
+    /// The lists of values and forms, by identity: comparing them would cost more than it saves.
+    value_set: Option<Identity<[Box<str>]>>,
+    forms: Option<Identity<[ValueForm]>>,
+}
+
+impl PassedVariable<&Configuration> {
+    /// The key as it is stored.
+    fn to_stored(&self) -> PassedVariable<Configuration> {
+        let PassedVariable { from, part, starts, bytes, min_len, max_len, ref value_set, ref forms } = *self;
+        let (value_set, forms) = (value_set.clone(), forms.clone());
+        PassedVariable { from: from.clone(), part, starts, bytes, min_len, max_len, value_set, forms }
+    }
+}
+
+impl Equivalent<PassedVariable<Configuration>> for PassedVariable<&Configuration> {
+    fn equivalent(&self, known: &PassedVariable<Configuration>) -> bool {
+        let PassedVariable { from, part, starts, bytes, min_len, max_len, value_set, forms } = known;
+        self.part == *part
+            && self.starts == *starts
+            && (self.bytes, self.min_len, self.max_len) == (*bytes, *min_len, *max_len)
+            && (&self.value_set, &self.forms) == (value_set, forms)
+            && self.from == from
+    }
+}
+
+/// A shared value that is equal to itself only.
+#[derive(Debug)]
+pub(super) struct Identity<T: ?Sized>(Arc<T>);
+
+impl<T: ?Sized> Clone for Identity<T> {
+    fn clone(&self) -> Identity<T> {
+        Identity(Arc::clone(&self.0))
+    }
+}
+
+impl<T: ?Sized> PartialEq for Identity<T> {
+    fn eq(&self, other: &Identity<T>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T: ?Sized> Eq for Identity<T> {}
+
+impl<T: ?Sized> Hash for Identity<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).cast::<u8>().hash(state);
+    }
 }
 
 /// Cached successors of configurations after variables; `None` if they are too many. Windows of many templates begin
 /// with the same variables, such as those of a time.
-pub(super) type OutcomeCache = HashMap<PassedVariable, Option<Vec<CachedConfiguration>>, foldhash::fast::FixedState>;
+pub(super) type OutcomeCache =
+    HashMap<PassedVariable<Configuration>, Option<Vec<Configuration>>, foldhash::fast::FixedState>;
 
 /// One step of the walk: the successors of each configuration.
 struct Layer {
@@ -202,7 +245,7 @@ impl Planner {
 
     /// Everything that a walk over a window can see of its template, encoded with as much detail as the expression
     /// distinguishes.
-    fn cache_key(&self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
+    fn cache_key(&mut self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
         let mut view = Vec::with_capacity(256);
         for place in [window.start, window.starts_end, last].map(|place| place.relative_to(first)) {
@@ -223,37 +266,57 @@ impl Planner {
                     for byte in bytes {
                         // Bytes of one class are equal for the automaton, but not for assertions.
                         match byte.is_ascii() {
-                            true => view.extend([self.class_before(*byte), self.dfa.byte_classes().get(*byte)]),
+                            true => view.extend([self.kind_before(*byte) as u8, self.dfa.byte_classes().get(*byte)]),
                             false => view.extend([u8::MAX, *byte]),
                         }
                     }
                 }
-                FlatPart::Variable(_, traits) if at < last.part => {
-                    view.push(2);
-                    put_traits(traits, &mut view);
-                }
+                FlatPart::Variable(_, traits) if at < last.part => match (&traits.value_set, &traits.forms) {
+                    (Some(list), _) if list.len() > SHORT_LIST_MAX => {
+                        view.push(3);
+                        put_number(number_of(&mut self.value_lists, list), &mut view);
+                    }
+                    (None, Some(forms)) => {
+                        view.push(4);
+                        put_number(number_of(&mut self.form_lists, forms), &mut view);
+                        put_traits(traits, &mut view);
+                    }
+                    _ => {
+                        view.push(2);
+                        put_traits(traits, &mut view);
+                    }
+                },
                 FlatPart::Variable(..) => {}
             }
         }
         view.into()
     }
 
-    /// Class of a byte, as distinguished by assertions after it.
-    fn class_before(&self, byte: u8) -> u8 {
+    /// Kind of a byte, as far as the assertions of the expression distinguish bytes before them.
+    fn kind_before(&self, byte: u8) -> ByteBefore {
+        let looks = self.nfa.look_set_any();
         match classify_before(byte) {
-            _ if !self.looks => 0,
-            ByteBefore::Word => 1,
-            ByteBefore::LineFeed => 2,
-            ByteBefore::Start | ByteBefore::Other | ByteBefore::Wide => 3,
+            ByteBefore::Word | ByteBefore::Wide if !looks.contains_word() => ByteBefore::Other,
+            ByteBefore::LineFeed if !looks.contains(Look::StartLF) => ByteBefore::Other,
+            kind => kind,
         }
     }
+}
+
+/// Bytes of the long lists of values in a window.
+fn listed_bytes(template: &TemplateReader<'_>, window: &Window) -> usize {
+    let lists = window.variables.iter().filter_map(|part| match template.part(*part) {
+        Some(FlatPart::Variable(_, traits)) => traits.value_set.as_deref().filter(|list| list.len() > SHORT_LIST_MAX),
+        _ => None,
+    });
+    lists.flatten().map(|value| value.len()).sum()
 }
 
 fn put_number(number: usize, view: &mut Vec<u8>) {
     view.extend(u32_of(number).to_le_bytes());
 }
 
-/// Encodes everything that a walk can see of the traits of a variable.
+/// Encodes everything that a walk can see of the traits of a variable except its forms.
 fn put_traits(traits: &ValueTraits, view: &mut Vec<u8>) {
     for bytes in [traits.bytes, traits.firsts, traits.lasts] {
         bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));
@@ -266,27 +329,15 @@ fn put_traits(traits: &ValueTraits, view: &mut Vec<u8>) {
         put_number(value.len(), view);
         view.extend(value.as_bytes());
     }
-    put_forms(traits.forms.as_deref().unwrap_or_default(), view);
 }
 
-fn put_forms(forms: &[ValueForm], view: &mut Vec<u8>) {
-    put_number(forms.len(), view);
-    for form in forms {
-        put_number(form.parts.len(), view);
-        for part in &form.parts {
-            match part {
-                FormPart::Literal(bytes) => {
-                    put_number(bytes.len(), view);
-                    view.extend(bytes);
-                }
-                FormPart::Variable(traits) => {
-                    // No literal is empty.
-                    put_number(0, view);
-                    put_traits(traits, view);
-                }
-            }
-        }
-    }
+/// Number of a shared list among those seen so far.
+fn number_of<T>(known: &mut Vec<Arc<[T]>>, list: &Arc<[T]>) -> usize {
+    let at = known.iter().position(|known| Arc::ptr_eq(known, list));
+    at.unwrap_or_else(|| {
+        known.push(Arc::clone(list));
+        known.len() - 1
+    })
 }
 
 impl Dependence {
@@ -341,8 +392,12 @@ struct Walk<'a> {
     looks: bool,
     layers: Vec<Layer>,
     steps: usize,
+    /// Maximum number of steps.
+    steps_max: usize,
     /// Work list of [`Walk::add_thread`].
     open: Vec<(StateID, Registers)>,
+    /// Lists of threads to use again.
+    spare: Vec<Vec<(StateID, Registers)>>,
     /// For each state, the number of the thread list that visited it last.
     seen: Vec<u32>,
     /// Number of the thread list being built.
@@ -378,7 +433,9 @@ impl<'a> Walk<'a> {
             looks: !looks.is_empty(),
             layers: Vec::new(),
             steps: 0,
+            steps_max: STEPS_MAX + listed_bytes(template, window) * STEPS_PER_LISTED_BYTE,
             open: Vec::new(),
+            spare: Vec::new(),
             seen: vec![0; planner.nfa.states().len()],
             list: 0,
             reached: window.start,
@@ -406,12 +463,17 @@ impl<'a> Walk<'a> {
                     };
                     self.reached = place;
                     let starts = place < self.window.starts_end && !is_inside_character(bytes, at);
-                    let (mut behind, mut next) = (Vec::new(), Vec::new());
+                    let (mut behind, mut next) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
                     for one in &all {
                         let stepped = self.step(one, *byte, before, Position::Fixed(place), starts)?;
-                        next.push(vec![intern(&mut behind, stepped)?]);
+                        next.push(intern(&mut behind, stepped)?);
                     }
-                    self.layers.push(Layer { variable: None, next });
+                    self.spare.extend(all.drain(..).map(|one| one.list));
+                    // A step that keeps all configurations apart needs no layer.
+                    if behind.len() < next.len() {
+                        let next = next.into_iter().map(|number| vec![number]).collect();
+                        self.layers.push(Layer { variable: None, next });
+                    }
                     all = behind;
                 }
                 FlatPart::Variable(_, traits) => {
@@ -467,14 +529,16 @@ impl<'a> Walk<'a> {
         if let Some(bytes) = self.template.literal(start.part)
             && start.offset > 0
         {
-            return Ok(classify_before(bytes[start.offset - 1]));
+            return Ok(self.planner.kind_before(bytes[start.offset - 1]));
         }
         match start.part.checked_sub(1).and_then(|before| self.template.part(before)) {
             None => Err(Undecidable),
-            Some(FlatPart::Literal(bytes)) => bytes.last().map(|byte| classify_before(*byte)).ok_or(Undecidable),
+            Some(FlatPart::Literal(bytes)) => {
+                bytes.last().map(|byte| self.planner.kind_before(*byte)).ok_or(Undecidable)
+            }
             Some(FlatPart::Variable(_, traits)) if traits.min_len == 0 => Err(Undecidable),
             Some(FlatPart::Variable(_, traits)) => {
-                let mut kinds = traits.lasts.iter().map(classify_before);
+                let mut kinds = traits.lasts.iter().map(|byte| self.planner.kind_before(byte));
                 let first = kinds.next().ok_or(Undecidable)?;
                 if kinds.all(|kind| kind == first) { Ok(first) } else { Err(Undecidable) }
             }
@@ -492,23 +556,18 @@ impl<'a> Walk<'a> {
             return Err(Undecidable);
         }
         let key = PassedVariable {
-            from: from.to_cached(),
+            from,
             part,
             starts: part < self.window.starts_end.part,
             bytes: [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words()),
             min_len: traits.min_len,
             max_len: traits.max_len,
-            value_set: traits.value_set.clone(),
-            forms: {
-                let mut view = Vec::new();
-                put_forms(traits.forms.as_deref().unwrap_or_default(), &mut view);
-                view.into()
-            },
+            value_set: traits.value_set.clone().map(Identity),
+            forms: traits.forms.clone().map(Identity),
         };
         if let Some(known) = self.known.get(&key) {
             self.steps += 1;
-            let known = known.as_ref().ok_or(Undecidable)?;
-            return Ok(known.iter().map(Configuration::from_cached).collect());
+            return known.clone().ok_or(Undecidable);
         }
         let before = self.steps;
         let ends = match (&traits.value_set, &traits.forms) {
@@ -521,10 +580,9 @@ impl<'a> Walk<'a> {
         };
         // A variable that alone takes most of the steps of a window would take as many in the next one, so its failure
         // is cached.
-        let is_settled = ends.is_ok() || self.steps - before > STEPS_MAX / 2;
+        let is_settled = ends.is_ok() || self.steps - before > self.steps_max / 2;
         if is_settled && self.known.len() < CACHED_OUTCOMES_MAX {
-            let kept = ends.as_ref().ok().map(|ends| ends.iter().map(Configuration::to_cached).collect());
-            self.known.insert(key, kept);
+            self.known.insert(key.to_stored(), ends.as_ref().ok().cloned());
         }
         ends
     }
@@ -538,19 +596,28 @@ impl<'a> Walk<'a> {
     ) -> Result<Vec<Configuration>, Undecidable> {
         let starts = part < self.window.starts_end.part;
         let mut ends = Vec::new();
+        // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the one
+        // before.
+        let mut after = vec![from.clone()];
+        let mut previous: &[u8] = &[];
         for value in values {
             let bytes = value.as_bytes();
-            let mut one = if bytes.is_empty() { from.after_empty(part) } else { from.clone() };
-            for (at, byte) in bytes.iter().enumerate() {
+            after.truncate(shared_prefix(previous, bytes) + 1);
+            for at in after.len() - 1..bytes.len() {
                 let before = match at {
                     0 => Position::Fixed(TemplatePosition { part, offset: 0 }),
                     _ => Position::Within(part, at),
                 };
+                let mut one = after[at].clone();
                 one.move_here(Position::Within(part, at));
                 let starts = starts && !is_inside_character(bytes, at + 1);
-                one = self.step(&one, *byte, before, Position::Here, starts)?;
+                after.push(self.step(&one, bytes[at], before, Position::Here, starts)?);
             }
-            intern(&mut ends, one)?;
+            match after.last() {
+                Some(one) if !bytes.is_empty() => intern(&mut ends, one.clone())?,
+                _ => intern(&mut ends, from.after_empty(part))?,
+            };
+            previous = bytes;
         }
         Ok(ends)
     }
@@ -661,12 +728,13 @@ impl<'a> Walk<'a> {
     ) -> Result<Configuration, Undecidable> {
         let from = self.resolve_assertions(from, ByteAfter::Byte(byte), before)?;
         self.steps += 1 + from.list.len();
-        if self.steps > STEPS_MAX {
+        if self.steps > self.steps_max {
             return Err(Undecidable);
         }
-        let behind = if self.looks { classify_before(byte) } else { ByteBefore::Other };
+        let behind = self.planner.kind_before(byte);
         self.list += 1;
-        let list = Vec::with_capacity(from.list.len() + 1);
+        let mut list = self.spare.pop().unwrap_or_default();
+        list.clear();
         let mut next = Configuration { behind, list, matched: from.matched.clone() };
         for (state, registers) in &from.list {
             let to = match self.planner.nfa.state(*state) {
@@ -724,6 +792,12 @@ impl<'a> Walk<'a> {
         position: Position,
         ahead: ByteAfter,
     ) -> Result<bool, Undecidable> {
+        if let State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) = self.planner.nfa.state(state) {
+            if std::mem::replace(&mut self.seen[state.as_usize()], self.list) != self.list {
+                one.list.push((state, registers));
+            }
+            return Ok(false);
+        }
         self.open.clear();
         self.open.push((state, registers));
         while let Some((state, mut registers)) = self.open.pop() {
@@ -748,7 +822,7 @@ impl<'a> Walk<'a> {
                 }
                 State::Capture { next, slot, .. } => {
                     if let Some(Some(register)) = self.register_of.get(slot.as_usize()) {
-                        Rc::make_mut(&mut registers)[*register] = Some(position);
+                        Arc::make_mut(&mut registers)[*register] = Some(position);
                     }
                     self.open.push((*next, registers));
                 }
@@ -763,18 +837,6 @@ impl<'a> Walk<'a> {
 }
 
 impl Configuration {
-    fn to_cached(&self) -> CachedConfiguration {
-        let list = self.list.iter().map(|(state, registers)| (*state, Box::from(&**registers)));
-        let matched = self.matched.as_ref().map(|registers| Box::from(&**registers));
-        CachedConfiguration { behind: self.behind, list: list.collect(), matched }
-    }
-
-    fn from_cached(kept: &CachedConfiguration) -> Configuration {
-        let list = kept.list.iter().map(|(state, registers)| (*state, Registers::from(&**registers)));
-        let matched = kept.matched.as_ref().map(|registers| Registers::from(&**registers));
-        Configuration { behind: kept.behind, list: list.collect(), matched }
-    }
-
     /// The configuration after an empty value, which ends where it starts.
     fn after_empty(&self, part: usize) -> Configuration {
         let (start, end) = (TemplatePosition { part, offset: 0 }, TemplatePosition { part: part + 1, offset: 0 });
@@ -794,7 +856,7 @@ impl Configuration {
         let all = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
         let of_several = all.filter(|registers| registers.contains(&Some(here))).enumerate().skip(1);
         of_several.for_each(|(number, registers)| {
-            let positions = Rc::make_mut(registers).iter_mut().flatten().filter(|position| **position == here);
+            let positions = Arc::make_mut(registers).iter_mut().flatten().filter(|position| **position == here);
             positions.for_each(|position| *position = Position::Within(part, number));
         });
     }
@@ -802,7 +864,7 @@ impl Configuration {
     fn rename(&mut self, from: Position, to: Position) {
         let all = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
         for registers in all.filter(|registers| registers.contains(&Some(from))) {
-            for position in Rc::make_mut(registers).iter_mut().flatten().filter(|position| **position == from) {
+            for position in Arc::make_mut(registers).iter_mut().flatten().filter(|position| **position == from) {
                 *position = to;
             }
         }

@@ -559,3 +559,48 @@ fn groups_depend_on_values_of_their_own() {
     let apart = windows[0].group_dependence.as_ref().unwrap();
     assert_eq!((apart.matched.as_slice(), apart.groups.as_slice()), (&[3][..], &[vec![1], vec![3]][..]));
 }
+
+/// The only window of a pattern over a template in text form, planned with its values listed.
+fn window_with_values(pattern: &str, text: &str) -> Window {
+    let mut planner = planner_of(&Regex::new(pattern).unwrap());
+    planner.requested_groups.retain(|group| *group > 0);
+    let sketch = parse_sketch(text);
+    let mut lists = HashMap::new();
+    for (part, values) in sketch.template.parts().iter().zip(&sketch.values) {
+        if let FlatPart::Variable(column, _) = part {
+            let values: BTreeSet<Box<str>> = values.iter().map(|value| value.as_str().into()).collect();
+            lists.insert(*column, values.into_iter().collect::<Arc<[Box<str>]>>());
+        }
+    }
+    match planner.plan_with_values(&sketch.template, &mut |column| lists.get(&column).cloned()) {
+        MatchPlan::Windows(windows) if windows.len() == 1 => windows[0].clone(),
+        other => panic!("{pattern} over {text}: {other:?}"),
+    }
+}
+
+#[test]
+fn listed_values_show_that_every_text_matches() {
+    let (pattern, text) = (r"^(?<name>\S+) \d+ms$", "<anna|zo\u{eb}> <12ms|7ms>");
+    assert_eq!(windows(pattern, text)[0].groups, None, "some text with these bytes does not match");
+    let place = |part| TemplatePosition { part, offset: 0 };
+    assert_eq!(window_with_values(pattern, text).groups.unwrap()[1], Some((place(0), place(1))));
+}
+
+#[test]
+fn a_difference_that_vanishes_does_not_decide() {
+    // After `b-`, the byte before the blank is no part of a word, but the blank makes both texts alike.
+    for pattern in [r"^\S+ (?<n>\d+)ms\b", r"\b\S+ (?<n>\d+)ms$"] {
+        let window = window_with_values(pattern, "a<a|b-|c_> <12ms|7ms>");
+        assert_eq!(window.read, [3], "{pattern}: {window:?}");
+    }
+}
+
+#[test]
+fn long_lists_of_values_are_planned_exactly() {
+    let values: Vec<String> = (0..900).map(|at| format!("{at}ms")).collect();
+    let text = format!("GET <{}> end", values.join("|"));
+    let window = window_with_values(r"GET \d+ms (?<last>\w+)$", &text);
+    assert!(window.groups.is_some(), "{window:?}");
+    let window = window_with_values(r"GET 1\d*ms (?<last>\w+)$", &text);
+    assert_eq!(window.decision.map(|decision| decision.read), Some(vec![1]));
+}

@@ -36,7 +36,7 @@ fn count_by_value_and_variable(sourcetype: &str, template_set: &TemplateSet, nam
     let mut named = NamedRules::new(&class.text_patterns, name);
     let (mut by_value, mut variables) = (0, 0);
     for template in templates.iter() {
-        match named.location(&PlannedTemplate::new(template_set, 0, template)) {
+        match named.location(&PlannedTemplate::new(template_set, 0, template), &mut |_| None) {
             RuleLocation::ByValue => by_value += 1,
             RuleLocation::At(ValueLocation::Variable(_)) => variables += 1,
             RuleLocation::At(_) | RuleLocation::Nowhere => {}

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_eval::pattern::template_match::{FlatPart, FlatTemplate, MatchPlan, TemplatePosition, Window};
+use quarry_eval::pattern::template_match::{
+    COMBINATIONS_MAX, FlatPart, FlatTemplate, MatchPlan, TemplatePosition, Window,
+};
 use quarry_event::template::{ColumnKind, TEXT_COLUMN, Template, TemplateSet};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
@@ -18,17 +20,20 @@ use super::MATCHED;
 use super::answer_table::{AnswerTable, NO_MATCH, TEXT_BASE, UNANSWERED};
 use super::evaluation::Evaluation;
 use super::windows::{Answer, Leaf, WindowRequest, parts_needed};
-use crate::template_pages::column_codes::has_few_codes;
+use crate::template_pages::column_codes::{has_few_codes, max_combinations};
 use crate::template_pages::cursors::Cursors;
 use crate::template_pages::decider::Decider;
 use crate::template_pages::field_locations::FieldLocations;
 use crate::template_pages::groups::Groups;
 use crate::template_pages::interner::{ABSENT, Interner};
+use crate::template_pages::listed_values::ListedValues;
 use crate::template_pages::page::PageReader;
 use crate::template_pages::roots::nodes_of_field;
 use crate::template_pages::row_values::{Dictionaries, RowOf};
 use crate::template_pages::slab::Slab;
 
+/// Maximum number of combinations of codes of which each is looked up rather than decided part by part.
+const CHEAP_COMBINATIONS_MAX: usize = 4_096;
 /// Maximum number of flat templates per slab; the text of rows with further templates is read.
 const NODES_MAX: usize = 65_536;
 
@@ -41,6 +46,7 @@ pub(super) struct PatternTree {
     /// First node of each branch, by the template whose variable was expanded.
     branches: HashMap<Template, usize, FixedState>,
     dictionaries: Dictionaries,
+    lists: ListedValues,
     /// The distinct texts of each group.
     pub texts: Vec<Interner>,
     answers: AnswerTable,
@@ -107,6 +113,7 @@ impl PatternTree {
             leaves: HashMap::default(),
             branches: HashMap::default(),
             dictionaries: HashMap::default(),
+            lists: ListedValues::default(),
             texts: (0..groups).map(|_| Interner::default()).collect(),
             answers: AnswerTable::default(),
         }
@@ -215,7 +222,10 @@ impl PatternTree {
     fn plan(&mut self, at: usize, work: &mut Evaluation<'_>, template_set: &TemplateSet) {
         let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
         let Some(template) = node.template(template_set) else { return };
-        let windows = match work.planner.plan(&template) {
+        let (lists, segment) = (&mut self.lists, &self.segment);
+        let dictionary = |column| segment.dictionary(column).ok();
+        let mut values = |column: u32| lists.of_column(template_set, column, &dictionary);
+        let windows = match work.planner.plan_with_values(&template, &mut values) {
             MatchPlan::Never => {
                 self.nodes[at] = TemplateNode::Never;
                 return;
@@ -244,37 +254,35 @@ impl PatternTree {
         let planned = windows.clone();
         let mut asked = Vec::with_capacity(windows.len());
         for mut window in windows {
-            // The existence of a match determines the groups. If everything depends on codes, one lookup is enough and
-            // no decider is needed.
-            let reads_long = |part: &usize| match inside.parts().get(*part) {
-                Some(FlatPart::Variable(column, _)) => !has_few_codes(template_set, *column),
-                _ => false,
+            // The existence of a match determines the groups. If everything depends on a few codes, one lookup is enough
+            // and no decider is needed.
+            let is_cheap = |parts: &[usize]| {
+                let columns: Vec<(u32, usize)> = variables_of(&inside, parts);
+                columns.iter().all(|(column, _)| has_few_codes(template_set, *column))
+                    && (columns.len() <= 1 || max_combinations(template_set, &columns) <= CHEAP_COMBINATIONS_MAX)
             };
-            let decision = window.decision.take().filter(|_| window.read.iter().any(reads_long));
+            let decision = window.decision.take().filter(|_| !is_cheap(&window.read));
             if let Some(decision) = &decision {
                 window.groups = Some(decision.places.clone());
             }
-            let (mut columns, mut has_codes) = (Vec::new(), true);
-            let of_groups = parts_needed(&window, work.groups);
             let deciding = decision.as_ref().map_or(&[][..], |decision| &decision.read);
-            for part in deciding.iter().chain(&of_groups).copied() {
-                let column = match inside.parts().get(part) {
-                    Some(FlatPart::Variable(column, _)) => *column,
-                    _ => continue,
-                };
-                match &template_set.columns[column as usize].kind {
-                    ColumnKind::Templates(templates) => {
-                        let (of, part) = if is_all { (inside, part) } else { (template, part + origin.part) };
-                        self.nodes[at] = self.branch(of, part, column, templates.len());
-                        return;
-                    }
-                    ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } | ColumnKind::Texts => {}
-                }
-                if of_groups.contains(&part) && !columns.contains(&(column, part)) {
-                    has_codes &= has_few_codes(template_set, column);
-                    columns.push((column, part));
-                }
+            let of_groups = parts_needed(&window, work.groups);
+            // The text of a group at a fixed place is copied, whatever its templates.
+            let run = if window.groups.is_some() { &[][..] } else { &of_groups };
+            let nested = variables_of(&inside, deciding).into_iter().chain(variables_of(&inside, run)).find_map(
+                |(column, part)| match &template_set.columns[column as usize].kind {
+                    ColumnKind::Templates(templates) => Some((column, part, templates.len())),
+                    _ => None,
+                },
+            );
+            if let Some((column, part, count)) = nested {
+                let (of, part) = if is_all { (inside, part) } else { (template, part + origin.part) };
+                self.nodes[at] = self.branch(of, part, column, count);
+                return;
             }
+            let columns = variables_of(&inside, &of_groups);
+            let has_codes = columns.iter().all(|(column, _)| has_few_codes(template_set, *column))
+                && (window.groups.is_none() || max_combinations(template_set, &columns) <= COMBINATIONS_MAX);
             let decider = decision.map(|decision| Decider::new(decision, &window, &inside, template_set));
             asked.push(WindowRequest::new(window, (columns, has_codes), decider, work.literals, &inside, template_set));
         }
@@ -298,4 +306,17 @@ impl PatternTree {
         self.branches.insert(key, first);
         TemplateNode::Branch { column, first }
     }
+}
+
+/// The columns of the variables among these parts, each with its part, without repetitions.
+fn variables_of(template: &FlatTemplate, parts: &[usize]) -> Vec<(u32, usize)> {
+    let mut columns = Vec::with_capacity(parts.len());
+    for part in parts {
+        if let Some(FlatPart::Variable(column, _)) = template.parts().get(*part)
+            && !columns.contains(&(*column, *part))
+        {
+            columns.push((*column, *part));
+        }
+    }
+    columns
 }

@@ -115,23 +115,42 @@ enum Verdict {
     Open,
 }
 
-/// The variables at which configurations with different answers diverge; `behind` has the verdicts about the
-/// configurations of the last layer.
-fn deciding_parts(layers: &[Layer], mut behind: Vec<Verdict>) -> Vec<usize> {
+/// The variables at which configurations with different answers diverge; `verdicts` are those about the configurations
+/// of the last layer.
+///
+/// Configurations that all later values lead to the same answers are of one *class*: those with the same answer at the
+/// end, and those all of whose successors are of one class. A variable that only leads to configurations of one class
+/// decides nothing, even if the configurations differ for a while, for example in the byte before them.
+fn deciding_parts(layers: &[Layer], verdicts: Vec<Verdict>) -> Vec<usize> {
     let mut deciding = Vec::new();
+    let mut classes = verdicts.len();
+    let class_of_answer = |verdict: Verdict| match verdict {
+        Verdict::Answer(_) => verdicts.iter().position(|other| *other == verdict),
+        Verdict::Nothing | Verdict::Open => None,
+    };
+    let of_finals = verdicts.iter().enumerate();
+    let mut behind: Vec<(Verdict, usize)> =
+        of_finals.map(|(at, verdict)| (*verdict, class_of_answer(*verdict).unwrap_or(at))).collect();
     for Layer { variable, next } in layers.iter().rev() {
-        let only = |numbers: &Vec<usize>| {
-            let all = numbers.iter().map(|number| behind.get(*number).copied().unwrap_or(Verdict::Open));
-            let verdict = all.reduce(|one, other| match (one, other) {
+        let mut before = Vec::with_capacity(next.len());
+        let mut is_deciding = false;
+        for numbers in next {
+            let successors = || numbers.iter().filter_map(|number| behind.get(*number));
+            let verdict = successors().map(|(verdict, _)| *verdict).reduce(|one, other| match (one, other) {
                 (Verdict::Nothing, verdict) | (verdict, Verdict::Nothing) => verdict,
                 (one, other) if one == other => one,
                 _ => Verdict::Open,
             });
-            verdict.unwrap_or(Verdict::Open)
-        };
-        let before: Vec<Verdict> = next.iter().map(only).collect();
-        let parts = next.iter().zip(&before).any(|(numbers, verdict)| numbers.len() != 1 && *verdict == Verdict::Open);
-        if let Some(variable) = variable.filter(|_| parts) {
+            let verdict = verdict.unwrap_or(Verdict::Open);
+            let class = class_of_answer(verdict).or_else(|| {
+                let first = successors().next().map(|(_, class)| *class)?;
+                successors().all(|(_, class)| *class == first).then_some(first)
+            });
+            is_deciding |= class.is_none() && verdict == Verdict::Open;
+            before.push((verdict, class.unwrap_or(classes)));
+            classes += usize::from(class.is_none());
+        }
+        if let Some(variable) = variable.filter(|_| is_deciding) {
             deciding.push(variable);
         }
         behind = before;
