@@ -121,6 +121,12 @@ impl RebuildPlan {
         *literal_at = self.literals.len();
     }
 
+    /// Bytes of the literals of each template.
+    fn literal_bytes(&self) -> Vec<usize> {
+        let bytes_of = |code: usize| self.steps_of(u32_of(code)).iter().map(|step| step.literal_len as usize).sum();
+        (0..self.ends.len()).map(bytes_of).collect()
+    }
+
     /// The literal before a variable.
     pub(super) fn literal(&self, step: &Step) -> &[u8] {
         &self.literals[step.literal_at as usize..(step.literal_at + step.literal_len) as usize]
@@ -350,8 +356,13 @@ impl TemplatePage {
         };
         let mut feeds: Vec<ColumnFeed<'_>> = (0..held.len()).map(feed).collect();
         let is_of_texts = (column as usize) < columns.layout.template_set.text_columns().len();
-        let most_bytes = if is_of_texts { self.raw_bytes } else { self.most_bytes };
-        out.start(most_bytes as usize);
+        let limit = if is_of_texts { self.raw_bytes } else { self.most_bytes } as usize;
+        // The values of a column are often a small part of the texts, and allocation clears the buffer.
+        let most_bytes = match column {
+            TEXT_COLUMN => limit,
+            _ => feeds.iter().map(ColumnFeed::most_bytes).sum::<usize>().min(limit),
+        };
+        out.start(most_bytes);
         self.position().map_malformed(fill_column(column, &mut feeds, out))
     }
 
@@ -510,6 +521,20 @@ fn fill_template(
 }
 
 impl<'a> ColumnFeed<'a> {
+    /// Upper bound for the bytes that the column's values add to the rebuilt texts; of templates, only literals count.
+    fn most_bytes(&self) -> usize {
+        match &self.values {
+            FeedValues::Templates(codes, plan) => {
+                let bytes = plan.literal_bytes();
+                codes.iter().map(|code| bytes[*code as usize]).sum()
+            }
+            FeedValues::Dictionary(codes, dictionary) => codes.iter().map(|code| dictionary.get(*code).len()).sum(),
+            FeedValues::Numbers(_, numbers, _) => numbers.len() * CELL_BYTES,
+            FeedValues::Texts(bytes, _) => bytes.len(),
+            FeedValues::Absent => 0,
+        }
+    }
+
     /// Appends the next value. If the value is a template, returns the plan and the template, which the caller fills.
     #[inline(always)]
     fn put_next(&mut self, column: u32, out: &mut TextBuffer) -> Result<Option<(&'a RebuildPlan, u32)>, RebuildFault> {

@@ -171,6 +171,70 @@ const SEARCHES: [&str; 16] = [
     "* | regex \"user.:\\d+,.*zo\" | stats count by level",
 ];
 
+/// Objects with an array of objects, as in invoices with their lines: the number of items varies, and an item has
+/// optional members.
+fn texts_with_arrays(seed: u64) -> Vec<String> {
+    let mut chance = Chance::new(seed);
+    let text = |number| {
+        let item = |chance: &mut Chance| {
+            let product = chance.pick(&["prod_a", "prod_b", "prod_c", "7", "7.0", "Prod_A"]);
+            let (amount, cents) = (chance.below(2_000), if chance.below(2) == 0 { ".50" } else { "" });
+            let note = match chance.below(6) {
+                0 => format!(",\"note\":\"{}\"", string(chance)),
+                1 => ",\"note\":null".to_owned(),
+                _ => String::new(),
+            };
+            format!("{{\"amount\":{amount}{cents},\"price\":{{\"product\":\"{product}\",\"tax\":[]}}{note}}}")
+        };
+        let items: Vec<String> = (0..[1, 0, 2, 1, 3, 8][chance.below(6) as usize]).map(|_| item(&mut chance)).collect();
+        let kind = chance.pick(&["paid", "open", "void"]);
+        format!("{{\"id\":\"ev{number}\",\"items\":[{}],\"kind\":\"{kind}\"}}", items.join(","))
+    };
+    (0..EVENTS).map(text).collect()
+}
+
+const ARRAY_SEARCHES: [&str; 21] = [
+    "* | stats count by items{}.price.product",
+    "* | stats sum(items{}.amount) count(items{}.amount) dc(items{}.amount) max(items{}.amount)",
+    "* | eval n=mvcount('items{}.amount') | stats count by n",
+    "* | eval m=max('items{}.amount') | stats max(m) by kind",
+    "* | rename items{}.price.product AS p | mvexpand p | stats count by p kind",
+    "* | eval b=mvcount(mvfilter(match('items{}.price.product',\"prod\"))) | stats sum(b)",
+    "* | eval z=mvzip('items{}.price.product','items{}.amount',\"|\") | table id z",
+    "kind=paid | spath path=items{} output=i | mvexpand i | spath input=i | stats sum(amount) count by price.product",
+    "* | stats count by items{}.note",
+    "items{}.price.product=prod_a | stats count by kind",
+    "items{}.price.product=7 | stats count by kind",
+    "items{}.price.product!=prod_a | stats count by kind",
+    "NOT items{}.price.product=prod_a | stats count by kind",
+    "items{}.price.product=prod_* kind=open | stats count",
+    "items{}.price.product IN (prod_b, 7) | stats count",
+    "items{}.amount>1900 | stats count sum(items{}.amount)",
+    "items{}.amount=5 OR items{}.amount=5.0 | stats count",
+    "items{}.amount<3 items{}.price.product=prod_c | table id items{}.amount",
+    "items{}.note=null | stats count",
+    "items{}.note=*zo* OR kind=void | stats count by kind",
+    "items{}.price.product=* NOT items{}.amount=* | stats count",
+];
+
+#[test]
+fn arrays_of_objects_give_the_same_results_as_their_texts() {
+    let engine = engine(SUFFICIENT_BYTES, Slicing::default());
+    for seed in 0..SEEDS {
+        let folder = tempdir().unwrap();
+        let places = places_of_texts(folder.path(), &texts_with_arrays(seed));
+        assert!(has_templates(&places[1]), "seed {seed} is stored as texts");
+        for search in ARRAY_SEARCHES {
+            let expected = run_search(&engine, &places[0].kept, search);
+            assert!(expected.as_ref().is_ok_and(|rows| !rows.is_empty()), "{search}: {expected:?}");
+            for place in &places[1..] {
+                let found = run_search(&engine, &place.kept, search);
+                assert_eq!(found, expected, "seed {seed}, {}: {search}: {}", place.name, difference(&found, &expected));
+            }
+        }
+    }
+}
+
 #[test]
 fn json_objects_give_the_same_results_as_their_texts() {
     let engine = engine(SUFFICIENT_BYTES, Slicing::default());

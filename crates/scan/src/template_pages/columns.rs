@@ -409,22 +409,26 @@ impl LocationReader<'_> {
         rows: &Rows,
     ) -> Result<ArrayRef, EngineError> {
         let mut column = ColumnBuilder::new(rows.len());
-        let mut values: Vec<String> = Vec::new();
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for row in rows.iter() {
-            values.clear();
+            bytes.clear();
+            ends.clear();
             let place = place_of(row);
             let places = match place {
                 ValueLocation::List(places) => places,
                 place => std::slice::from_ref(place),
             };
             for place in places {
-                let mut bytes = Vec::new();
                 if self.append(place, row, &mut bytes)? {
-                    let broken = |_| EngineError::invalid("a value of a bucket is not UTF-8; rebuild the bucket");
-                    values.push(String::from_utf8(bytes).map_err(broken)?);
+                    ends.push(bytes.len());
                 }
             }
-            column.push_multi(&values);
+            let texts =
+                std::str::from_utf8(&bytes).ok().filter(|all| ends.iter().all(|end| all.is_char_boundary(*end)));
+            let broken = || EngineError::invalid("a value of a bucket is not UTF-8; rebuild the bucket");
+            let texts = texts.ok_or_else(broken)?;
+            let starts = std::iter::once(&0).chain(&ends);
+            column.push_multi(starts.zip(&ends).map(|(start, end)| &texts[*start..*end]));
         }
         Ok(column.finish())
     }

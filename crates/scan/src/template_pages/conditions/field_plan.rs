@@ -6,7 +6,7 @@ pub(in crate::template_pages) struct FieldPlan {
     /// Answer by key, for templates whose answer depends on no variable.
     pub(super) base: Vec<u8>,
     pub(super) columns: Vec<(u32, ColumnPlan)>,
-    /// By key: whether the field is composed of several parts; empty if that is never so.
+    /// By key: whether the field is composed of several parts or has several values; empty if that is never so.
     pub(super) composite: Vec<bool>,
     /// Whether the field is computed for some events.
     pub(super) computed: bool,

@@ -59,15 +59,19 @@ impl FieldTest {
 
     /// The answers for values spelled as in the event text.
     pub(super) fn test_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
-        let reader = rows::ColumnReader::new(texts);
-        let mut scratch = String::new();
         let mut answers = self.test_values(texts)?;
         if self.as_written.is_empty() {
             return Ok(answers);
         }
+        let reader = rows::ColumnReader::new(texts);
+        let mut scratch = String::new();
+        let is_written = |text: &str| self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text));
         for (row, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| **answer == YES) {
-            let text = reader.text(row, &mut scratch).unwrap_or_default();
-            if !self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text)) {
+            let is_certain = match &reader {
+                rows::ColumnReader::Multi(..) => reader.value(row).values().iter().any(|text| is_written(text)),
+                _ => is_written(reader.text(row, &mut scratch).unwrap_or_default()),
+            };
+            if !is_certain {
                 *answer = UNDECIDED;
             }
         }

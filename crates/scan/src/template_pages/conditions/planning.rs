@@ -53,12 +53,13 @@ impl FieldTest {
                 | ValueLocation::Doubled(_)
                 | ValueLocation::Pair(_)
                 | ValueLocation::Nested(_)
+                | ValueLocation::List(_)
                 | ValueLocation::Derived => {
                     base[key] = UNDECIDED;
                     composite.resize(slab.key_count(), false);
                     composite[key] = true;
                 }
-                ValueLocation::List(_) | ValueLocation::Text => base[key] = UNDECIDED,
+                ValueLocation::Text => base[key] = UNDECIDED,
                 ValueLocation::Variable(column) => {
                     if !columns.iter().any(|(known, _)| known == column) {
                         columns.push((*column, self.column_plan(*column, slab)?));
