@@ -220,7 +220,9 @@ async fn suppress(
     if !object.can_write {
         return Err(ApiError::forbidden(format!("user {} may not change {name}", caller.identity.user)));
     }
-    state.suppressions.set(suppression_key(&object), seconds.ok_or_else(wrong)?, state.auth.now());
+    let (suppressions, now) = (Arc::clone(&state.suppressions), state.auth.now());
+    let (key, seconds) = (suppression_key(&object), seconds.ok_or_else(wrong)?);
+    run_blocking(move || suppressions.set(key, seconds, now)).await??;
     Ok(suppression_response(&state, &object, &parameters))
 }
 
