@@ -246,8 +246,8 @@ fn stopping_ends_waiting_appends() {
 
 /// Changes the byte at `offset` after `text` in the queue's file.
 fn damage_after(folder: &Path, text: &str, offset: usize) {
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let log = paths.filter(|path| path.extension().is_some_and(|extension| extension == "log")).next().unwrap();
+    let mut paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let log = paths.find(|path| path.extension().is_some_and(|extension| extension == "log")).unwrap();
     let bytes = std::fs::read(&log).unwrap();
     let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap() + text.len() + offset;
     let file = std::fs::OpenOptions::new().write(true).open(&log).unwrap();

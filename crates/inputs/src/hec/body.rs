@@ -63,14 +63,16 @@ impl Budget {
     /// for one such body.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX);
-        let largest = body_bytes_max.saturating_mul(COPIES_OF_A_BODY);
-        let units = |bytes: usize| Arc::new(Semaphore::new((bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS)));
-        let decoded_bytes_max = DECODED_BYTES_MAX.max(largest);
+        let largest = body_bytes_max.div_ceil(PERMIT_BYTES).saturating_mul(COPIES_OF_A_BODY);
+        let units = |usual_bytes: usize| {
+            let permits = (usual_bytes / PERMIT_BYTES).max(largest);
+            Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
+        };
         Budget {
-            units: units(IN_FLIGHT_BYTES.max(largest)),
-            made_units: units(decoded_bytes_max),
+            units: units(IN_FLIGHT_BYTES),
+            made_units: units(DECODED_BYTES_MAX),
             body_bytes_max,
-            decoded_bytes_max,
+            decoded_bytes_max: DECODED_BYTES_MAX.max(body_bytes_max.saturating_mul(COPIES_OF_A_BODY)),
             pace: MINIMUM_RATE,
         }
     }
@@ -307,9 +309,9 @@ mod tests {
         assert_eq!(kept.map(|kept| kept.decompress(&HeaderMap::new()).is_ok()), Err(BodyError::TooLarge(1_000)));
     }
 
-    #[tokio::test]
-    async fn a_body_of_the_configured_size_is_accepted_also_if_it_exceeds_the_usual_budget() {
-        let large = (IN_FLIGHT_BYTES + 1) as u64;
+    #[test]
+    fn a_body_of_the_configured_size_is_accepted_also_if_it_exceeds_the_usual_budget() {
+        let large = u64::try_from(IN_FLIGHT_BYTES + 1).unwrap();
         let budget = Budget::new(large);
         let mut body = BudgetedBody { bytes: Vec::new(), budget: budget.clone(), share: None, shared_bytes: 0 };
         assert_eq!(body.grow(IN_FLIGHT_BYTES + 2), Err(BodyError::TooLarge(IN_FLIGHT_BYTES + 1)));
