@@ -17,16 +17,9 @@ use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity, excerpt};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Parts of paths whose errors are in JSON by default; others are in XML by default, which Splunk's clients parse.
-const JSON_PATHS: [&str; 7] = [
-    "/api/v1/",
-    "/quarry/",
-    "/authentication/",
-    "/auth/logout",
-    "/data/inputs/http",
-    "/data/inputs/oneshot",
-    "/indexing/",
-];
+/// Parts of the paths of Quarry's own interface, whose errors are in JSON by default. Errors of Splunk's paths are in
+/// XML by default, which Splunk's clients parse.
+const JSON_PATHS: [&str; 2] = ["/api/v1/", "/quarry/"];
 /// Maximum bytes of an error text that comes from the router.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// `Retry-After` of an overloaded node, in seconds.

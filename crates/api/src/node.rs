@@ -289,6 +289,9 @@ pub trait Node: Send + Sync {
     /// Senders that are connected to a TCP port of the node.
     fn port_peers(&self, port: u16) -> Result<Vec<SocketAddr>, Fault>;
 
+    /// Has the server restart as soon as the running requests, including the calling one, are answered.
+    fn request_restart(&self) -> Result<(), Fault>;
+
     /// Name of the node.
     fn name(&self) -> String;
 

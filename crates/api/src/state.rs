@@ -77,13 +77,14 @@ impl ApiState {
     ) -> ApiState {
         let collections = Collections::of_data_dir(objects.data_dir());
         let uploads = Uploads::of_data_dir(objects.data_dir());
+        let suppressions = Suppressions::of_data_dir(objects.data_dir());
         ApiState {
             auth,
             jobs,
             node,
             objects: Arc::new(objects),
             bulletins: Arc::default(),
-            suppressions: Arc::default(),
+            suppressions: Arc::new(suppressions),
             streams: Streams::default(),
             oneshots: Arc::default(),
             slots: SlotPool::for_server(searches_max),

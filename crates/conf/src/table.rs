@@ -13,7 +13,8 @@ pub struct ConfTable {
     /// Kinds of stanza; the first that matches applies.
     pub sections: &'static [Section],
     /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class. A
-    /// setting that is supported only in some stanzas is listed for the others as `[STANZA] NAME`.
+    /// setting that is supported only in some stanzas is listed for the others as `[STANZA] NAME`, where
+    /// the stanza may end in `*`.
     pub unsupported: &'static [&'static str],
     /// Splunk settings that have no effect here and raise no warning, listed in the same way.
     pub unused: &'static [&'static str],
@@ -161,7 +162,10 @@ impl Row {
 /// stanza.
 pub(crate) fn listed_name(entry: &'static str, stanza: &str) -> Option<&'static str> {
     match entry.strip_prefix('[').and_then(|entry| entry.split_once("] ")) {
-        Some((of, name)) => (of == stanza).then_some(name),
+        Some((of, name)) => match of.strip_suffix('*') {
+            Some(prefix) => stanza.starts_with(prefix).then_some(name),
+            None => (of == stanza).then_some(name),
+        },
         None => Some(entry),
     }
 }

@@ -1,7 +1,7 @@
 //! Display formats set by `fieldformat`, applied only to the final rows of a search.
 //!
-//! Commands after `fieldformat` see the original values. A format follows its field through `rename` without
-//! wildcards, and ends at a reporting command, which makes new rows. If a format yields null, for example because a
+//! Commands after `fieldformat` see the original values. A format follows its field through `rename`,
+//! and ends at a reporting command, which makes new rows. If a format yields null, for example because a
 //! field that it reads no longer exists, the original value is shown.
 //!
 //! Not here: subsearches, whose rows are read by commands and keep their values.
@@ -10,8 +10,9 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::field_names::{covers, fill_wildcards, wildcard_parts};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
-use quarry_spl::ast::{Command, FieldFormatCommand, Pipeline, Stage};
+use quarry_spl::ast::{Command, FieldFormatCommand, FieldPattern, Pipeline, Stage};
 
 /// The display formats of a search.
 #[derive(Default)]
@@ -38,11 +39,7 @@ impl DisplayFormats {
                     formats.push(added);
                 }
                 Command::Rename(rename) => {
-                    for (from, to) in rename.pairs.iter().filter(|(from, to)| from.text != to.text) {
-                        formats.retain(|format| format.field != to.text);
-                        let renamed = formats.iter_mut().filter(|format| format.field == from.text);
-                        renamed.for_each(|format| format.field.clone_from(&to.text));
-                    }
+                    rename.pairs.iter().for_each(|(from, to)| follow_rename(&mut formats, from, to));
                 }
                 _ if creates_rows(stage) => formats.clear(),
                 _ => {}
@@ -78,6 +75,28 @@ impl DisplayFormat {
         }
         Ok(DisplayFormat { field: format.field.clone(), known_as: format.field.clone(), expr })
     }
+}
+
+/// Applies a renaming to the fields of the formats. A field that gets the name of another one replaces it.
+fn follow_rename(formats: &mut Vec<DisplayFormat>, from: &FieldPattern, to: &FieldPattern) {
+    let renamed = |field: &str| {
+        let parts = wildcard_parts(&from.text, field).filter(|_| covers(from, field) || !from.is_wildcard())?;
+        Some(fill_wildcards(&to.text, &parts)).filter(|name| name != field)
+    };
+    let names: Vec<Option<String>> = formats.iter().map(|format| renamed(&format.field)).collect();
+    let mut replaced: Vec<String> = names.iter().flatten().cloned().collect();
+    // Without wildcards, the new name never keeps its old values, even if there is no field to rename.
+    if !from.is_wildcard() && from.text != to.text {
+        replaced.push(to.text.clone());
+    }
+    let mut names = names.into_iter();
+    formats.retain_mut(|format| match names.next().flatten() {
+        Some(name) => {
+            format.field = name;
+            true
+        }
+        None => !replaced.contains(&format.field),
+    });
 }
 
 /// Whether a command makes new rows.

@@ -57,7 +57,7 @@ impl SnapshotSource for PermittedSource {
         self.source.snapshot(&indexes.within(&self.allowed), range)
     }
 
-    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Option<Vec<BucketListing>> {
+    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
         self.source.buckets(&indexes.within(&self.allowed), range)
     }
 

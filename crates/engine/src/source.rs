@@ -17,8 +17,8 @@ pub trait SnapshotSource: Send + Sync {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
     /// The buckets of these indexes that may have events in this time range; `None` if events are not stored in
     /// buckets.
-    fn buckets(&self, _indexes: &IndexSelector, _range: &TimeRange) -> Option<Vec<BucketListing>> {
-        None
+    fn buckets(&self, _indexes: &IndexSelector, _range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
+        Ok(None)
     }
     /// Totals of every index that contains events; none if events are not stored in buckets.
     fn index_stats(&self) -> Vec<IndexStats> {
@@ -51,8 +51,8 @@ impl SnapshotSource for Store {
         Ok(Store::snapshot(self, indexes, range))
     }
 
-    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Option<Vec<BucketListing>> {
-        Some(Store::buckets_of(self, indexes, range))
+    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
+        Store::buckets_of(self, indexes, range).map(Some)
     }
 
     fn index_stats(&self) -> Vec<IndexStats> {

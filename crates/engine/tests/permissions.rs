@@ -58,7 +58,7 @@ impl SnapshotSource for Node {
         Ok(all)
     }
 
-    fn buckets(&self, indexes: &IndexSelector, _: &TimeRange) -> Option<Vec<BucketListing>> {
+    fn buckets(&self, indexes: &IndexSelector, _: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
         let listing = |name: &str| BucketListing {
             id: format!("{name}~1"),
             index: name.to_owned(),
@@ -72,9 +72,10 @@ impl SnapshotSource for Node {
             slabs: 1,
             level: 0,
             copies: quarry_store::BucketCopies::Local,
+            volume: None,
         };
         let wanted = self.indexes.iter().filter(|(name, _)| indexes.matches(name));
-        Some(wanted.map(|(name, _)| listing(name)).collect())
+        Ok(Some(wanted.map(|(name, _)| listing(name)).collect()))
     }
 
     fn store_events(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {

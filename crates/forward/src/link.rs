@@ -328,6 +328,7 @@ impl ActiveConnection<'_> {
             let (number, packed) = (taken.number, taken.packed);
             if let Err(error) = self.sender.write(number, packed, &mut self.pending) {
                 log::error(format!("record {number} of the queue is left out: {error}"));
+                self.reader.count_unsent();
                 continue;
             }
             if self.sender.awaits_acks() {

@@ -10,7 +10,7 @@ use quarry_stdx::{Fault, log};
 use quarry_store::{AppendRequest, Store, StoreError, Ticket};
 
 use crate::claims::Claims;
-use crate::metrics::Throughput;
+use crate::metrics::{BatchAmounts, Throughput};
 use crate::monitors::SinkFactory;
 use crate::store_sink::{StoreSink, checkpoint_of, pipeline_set_of};
 
@@ -50,6 +50,17 @@ impl Ingest {
         StoreSink::new(&self.store, set, &self.claims).with_throughput(&self.throughput)
     }
 
+    /// The receipt of a batch; counts its events if the store has taken them.
+    fn receipt(
+        &self,
+        appended: Result<Ticket, StoreError>,
+        amounts: &BatchAmounts,
+    ) -> Result<Box<dyn Receipt>, AppendError> {
+        let ticket = appended.map_err(append_error)?;
+        self.throughput.count_events(amounts);
+        Ok(Box::new(TicketReceipt(ticket)))
+    }
+
     /// Logs a message unless it was logged before.
     fn log_once(&self, text: &str) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,19 +78,17 @@ impl SinkFactory for Ingest {
 
 impl EventStore for Ingest {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
-        self.throughput.count_events(&batch);
+        let amounts = BatchAmounts::of(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
-        let appended = self.store.append_to_set(set, AppendRequest { batch, checkpoint: None });
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(append_error)
+        self.receipt(self.store.append_to_set(set, AppendRequest { batch, checkpoint: None }), &amounts)
     }
 
     fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
-        self.throughput.count_events(&batch);
+        let amounts = BatchAmounts::of(&batch);
         // Each sender always uses the same set, so that its batches stay in order.
         let set = pipeline_set_of(&position.identity);
         let request = AppendRequest { batch, checkpoint: Some(checkpoint_of(position)) };
-        let appended = self.store.append_to_set(set, request);
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(append_error)
+        self.receipt(self.store.append_to_set(set, request), &amounts)
     }
 
     fn begin_request(&self, key: u128) -> SentRequest {
@@ -87,10 +96,9 @@ impl EventStore for Ingest {
     }
 
     fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
-        self.throughput.count_events(&batch);
+        let amounts = BatchAmounts::of(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
-        let appended = self.store.append_sent(set, batch, request);
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(append_error)
+        self.receipt(self.store.append_sent(set, batch, request), &amounts)
     }
 
     fn record_answered(&self, requests: &[SentRequest]) -> Result<(), SinkError> {

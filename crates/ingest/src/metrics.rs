@@ -76,9 +76,13 @@ struct Totals {
     total_bytes: u64,
 }
 
-impl Throughput {
-    /// Counts the events of a batch.
-    pub(crate) fn count_events(&self, batch: &EventBatch) {
+/// What a batch adds to each series. It is measured before the batch is given away, and counted once the store has taken
+/// it.
+pub(crate) struct BatchAmounts(Vec<(Metadata, Amount)>);
+
+impl BatchAmounts {
+    /// Measures a batch.
+    pub(crate) fn of(batch: &EventBatch) -> BatchAmounts {
         let mut amounts = vec![Amount::default(); batch.metas.len()];
         let mut start = 0;
         for row in 0..batch.len() {
@@ -94,8 +98,16 @@ impl Throughput {
             }
             start = end;
         }
+        let used = batch.metas.iter().zip(amounts).filter(|(_, amount)| amount.events > 0);
+        BatchAmounts(used.map(|(meta, amount)| (meta.clone(), amount)).collect())
+    }
+}
+
+impl Throughput {
+    /// Counts the events of a batch that the store has taken.
+    pub(crate) fn count_events(&self, batch: &BatchAmounts) {
         let mut counted = self.lock();
-        for (meta, amount) in batch.metas.iter().zip(&amounts).filter(|(_, amount)| amount.events > 0) {
+        for (meta, amount) in &batch.0 {
             counted.all.add(amount);
             counted.total_bytes += amount.bytes;
             for (series, name) in counted.series.iter_mut().zip(names_of(meta)) {
@@ -287,6 +299,11 @@ pub async fn write_metrics(node: Arc<Ingest>, data_dir: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use quarry_conf::{Layers, PropsResolver};
+    use quarry_inputs::{EventStore, InputSettings, Sink};
+    use quarry_stdx::ManualClock;
+    use quarry_store::{Store, StoreOptions};
+
     use super::*;
 
     #[test]
@@ -319,7 +336,7 @@ mod tests {
             });
             batch.push("x".repeat(1_024 * (1 + number)).as_bytes(), 10 * NS_PER_SEC, meta);
         }
-        throughput.count_events(&batch);
+        throughput.count_events(&BatchAmounts::of(&batch));
         let lines = throughput.take_lines(30.0);
         let hosts: Vec<&String> = lines.iter().filter(|line| line.contains("per_host_thruput")).collect();
         assert_eq!(hosts.len(), SERIES_MAX);
@@ -333,5 +350,35 @@ mod tests {
         let events = format_events(next, "/d/metrics.log", "h", 1_795_244_400 * NS_PER_SEC, &TimeZone::UTC);
         assert!(events.raw(0).starts_with(b"11-21-2026 07:00:00.000 +0000 INFO  Metrics - group=thruput, name="));
         assert_eq!((&*events.metas[0].index, events.len()), ("_internal", 2));
+    }
+
+    #[test]
+    fn refused_batches_are_not_counted() {
+        let (folder, clock, layers) = (tempfile::tempdir().unwrap(), ManualClock::shared(0), Layers::new([]));
+        let props = Arc::new(PropsResolver::new(&layers));
+        let (host, zone, descriptors) = ("h".to_owned(), TimeZone::UTC, 64);
+        let settings = InputSettings { layers, props, clock: clock.clone(), host, zone, descriptors };
+        let node = Ingest::new(Store::open(StoreOptions::at(folder.path()), clock).unwrap(), settings);
+        let batch = |index: &str| {
+            let mut batch = EventBatch::default();
+            let meta = batch.intern(&Metadata {
+                index: index.into(),
+                host: "h".into(),
+                source: "s".into(),
+                sourcetype: "web".into(),
+            });
+            batch.push(b"text", 0, meta);
+            batch
+        };
+        node.append(batch("main")).unwrap().wait().unwrap();
+        assert!(node.append(batch(&"i".repeat(5_000))).is_err());
+        let mut sink = node.file_sink(0);
+        // A sink reports a refusal later.
+        let reported = sink.accept(batch(&"i".repeat(5_000)), None).and_then(|()| sink.flush());
+        assert!(reported.is_err());
+        let lines = node.throughput.take_lines(1.0);
+        assert!(lines.iter().any(|line| line.contains("series=\"web\"") && line.contains(", ev=1,")), "{lines:?}");
+        drop(sink);
+        node.store.close();
     }
 }

@@ -9,7 +9,7 @@ use quarry_inputs::{FileIdentity, FilePosition, Sink, SinkError};
 use quarry_store::{AppendRequest, Store, Ticket};
 
 use crate::claims::{Claim, Claims};
-use crate::metrics::Throughput;
+use crate::metrics::{BatchAmounts, Throughput};
 
 /// Maximum appends in progress; beyond it the reader waits.
 const TICKETS_MAX: usize = 64;
@@ -114,11 +114,14 @@ impl Sink for StoreSink<'_> {
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
         let checkpoint = position.map(checkpoint_of);
         self.wait_until_at_most(TICKETS_MAX)?;
-        if let Some(throughput) = &self.throughput {
-            throughput.count_events(&batch);
-        }
+        let amounts = self.throughput.as_ref().map(|throughput| (throughput, BatchAmounts::of(&batch)));
         match self.store.append_to_set(self.set, AppendRequest { batch, checkpoint }) {
-            Ok(ticket) => self.tickets.push_back((ticket, self.claim.clone())),
+            Ok(ticket) => {
+                if let Some((throughput, amounts)) = amounts {
+                    throughput.count_events(&amounts);
+                }
+                self.tickets.push_back((ticket, self.claim.clone()));
+            }
             Err(error) => self.failure = Some(error.to_string()),
         }
         self.wait_until_at_most(TICKETS_MAX)

@@ -11,13 +11,11 @@ use crate::pattern::Pattern;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PipelineError {
     /// A pattern that neither engine can compile.
-    #[error(
-        "{setting} of sourcetype \"{sourcetype}\": \"{pattern}\" is not a valid pattern ({reason}); correct it in props.conf"
-    )]
+    #[error("{setting} of [{sourcetype}]: \"{pattern}\" is not a valid pattern ({reason}); correct it in props.conf")]
     Pattern {
         /// The setting with the pattern.
         setting: &'static str,
-        /// The sourcetype for which the setting was resolved.
+        /// The sourcetype for which the setting was resolved, or the stanza that was checked.
         sourcetype: String,
         /// The pattern.
         pattern: String,
@@ -25,9 +23,9 @@ pub enum PipelineError {
         reason: String,
     },
     /// A time format with an unknown directive.
-    #[error("TIME_FORMAT of sourcetype \"{sourcetype}\": {reason}; correct it in props.conf")]
+    #[error("TIME_FORMAT of [{sourcetype}]: {reason}; correct it in props.conf")]
     TimeFormat {
-        /// The sourcetype for which the setting was resolved.
+        /// The sourcetype for which the setting was resolved, or the stanza that was checked.
         sourcetype: String,
         /// Fault of the format.
         reason: FormatError,
@@ -37,19 +35,19 @@ pub enum PipelineError {
     Rule(#[from] Box<InvalidRule>),
     /// An unknown character set.
     #[error(
-        "CHARSET of sourcetype \"{sourcetype}\": unknown character set \"{charset}\"; use a name such as UTF-8, \
+        "CHARSET of [{sourcetype}]: unknown character set \"{charset}\"; use a name such as UTF-8, \
          UTF-16LE, ISO-8859-1, WINDOWS-1252, SHIFT-JIS or AUTO"
     )]
     Charset {
-        /// The sourcetype for which the setting was resolved.
+        /// The sourcetype for which the setting was resolved, or the stanza that was checked.
         sourcetype: String,
         /// The unknown name.
         charset: String,
     },
     /// An unknown time zone.
-    #[error("TZ of sourcetype \"{sourcetype}\": unknown time zone \"{zone}\"; use a name such as Europe/Berlin")]
+    #[error("TZ of [{sourcetype}]: unknown time zone \"{zone}\"; use a name such as Europe/Berlin")]
     Zone {
-        /// The sourcetype for which the setting was resolved.
+        /// The sourcetype for which the setting was resolved, or the stanza that was checked.
         sourcetype: String,
         /// The unknown zone.
         zone: String,

@@ -235,20 +235,19 @@ impl Pipeline {
         }
     }
 
-    /// The errors of all settings that a source with this sourcetype would use, each with the unusable ones before it
-    /// ignored.
+    /// The errors of all settings of a source, each with the unusable ones before it ignored.
     pub fn setting_errors(
         info: &SourceInfo,
-        sourcetype: &str,
+        settings: PropsSettings,
         props: &PropsResolver,
         context: &PipelineContext,
     ) -> Vec<PipelineError> {
+        let sourcetype = settings.sourcetype.clone();
         let errors = RefCell::new(Vec::new());
         let make = |settings: &PropsSettings| {
-            let made = Pipeline::with_settings(info, sourcetype, settings, props, context);
+            let made = Pipeline::with_settings(info, &sourcetype, settings, props, context);
             made.inspect_err(|error| errors.borrow_mut().push(error.clone()))
         };
-        let settings = props.resolve(&info.source, &info.host, sourcetype);
         setting_faults::build_lenient(settings, make, setting_faults::remove_setting);
         errors.into_inner()
     }

@@ -120,7 +120,7 @@ impl NodeSource for NodeFacts {
             Some("saved/searches") => self.stanzas("savedsearches"),
             Some("admin/summarization") => self.summarization(),
             Some("admin/macros") => self.stanzas("macros"),
-            Some(CACHE_MANAGER) => self.cached_buckets(viewer),
+            Some(CACHE_MANAGER) => self.cached_buckets(viewer)?,
             Some(CACHE_METRICS) => self.source.remote_figures().iter().map(cache_metrics).collect(),
             Some("data/transforms/lookups") => {
                 let mut entries = self.stanzas("transforms");
@@ -229,19 +229,16 @@ impl NodeFacts {
             let mut totals = totals.iter().map(|stats| (stats.buckets, stats.stored_bytes, stats.events));
             return Ok(vec![entry(local_name, sums(&mut totals))]);
         }
-        let buckets = self.source.buckets(&IndexSelector::all(), &TimeRange::ALL).unwrap_or_default();
+        let buckets = self.buckets(&IndexSelector::all())?;
         let sums_of = |buckets: Vec<&BucketListing>| {
             sums(&mut buckets.into_iter().map(|bucket| (1, bucket.stored_bytes, bucket.events)))
         };
         let local = buckets.iter().filter(|bucket| bucket.copies != BucketCopies::Remote).collect();
         let mut entries = vec![entry(local_name, sums_of(local))];
-        let volume_of = |bucket: &BucketListing| match storage.of_index.get(&bucket.index) {
-            Some(place) => place.as_ref(),
-            None => storage.default.as_ref(),
-        };
         let is_uploaded = |bucket: &&BucketListing| matches!(bucket.copies, BucketCopies::Both | BucketCopies::Remote);
         entries.extend(storage.volumes.keys().map(|name| {
-            let is_there = |bucket: &&BucketListing| volume_of(bucket).is_some_and(|place| place.volume == *name);
+            // After a change of indexes.conf, buckets stay on their volume until they are moved.
+            let is_there = |bucket: &&BucketListing| bucket.volume.as_ref() == Some(name);
             entry(name.clone(), sums_of(buckets.iter().filter(is_uploaded).filter(is_there).collect()))
         }));
         Ok(entries)
@@ -279,7 +276,7 @@ impl NodeFacts {
     }
 
     /// Buckets that `viewer` may search and that are, or will be, on a remote volume.
-    fn cached_buckets(&self, viewer: &Permissions) -> Vec<NodeEntry> {
+    fn cached_buckets(&self, viewer: &Permissions) -> Result<Vec<NodeEntry>, Fault> {
         let entry = |bucket: BucketListing| {
             let (stable, status) = match bucket.copies {
                 BucketCopies::Local => return None,
@@ -295,8 +292,12 @@ impl NodeFacts {
                 field("cm:bucket.estimated_size", bucket.stored_bytes.to_string()),
             ])
         };
-        let buckets = self.source.buckets(&allowed_indexes(viewer), &TimeRange::ALL).unwrap_or_default();
-        buckets.into_iter().filter_map(entry).collect()
+        Ok(self.buckets(&allowed_indexes(viewer))?.into_iter().filter_map(entry).collect())
+    }
+
+    /// The buckets of some indexes; none if events are not stored in buckets. Fails if the catalog cannot be read.
+    fn buckets(&self, indexes: &IndexSelector) -> Result<Vec<BucketListing>, Fault> {
+        Ok(self.source.buckets(indexes, &TimeRange::ALL)?.unwrap_or_default())
     }
 
     /// Summaries of accelerated data models as of the last building round, one entry per object.

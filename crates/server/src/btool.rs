@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
-use quarry_conf::{Layers, MonitorSettings};
+use quarry_conf::{Layers, MonitorSettings, NetworkInputSettings};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 use quarry_programs::input_faults;
 use quarry_stdx::log;
@@ -51,6 +51,7 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     let mut faults = settings.faults();
     // A server reports these errors when it starts its inputs.
     faults.extend(MonitorSettings::read_all(&settings.layers).1);
+    faults.extend(NetworkInputSettings::new(&settings.layers).faults());
     faults.extend(input_faults(data_dir, &settings.layers));
     faults.extend(pipeline_faults(&settings));
     let mut out = std::io::stdout().lock();
@@ -64,23 +65,23 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     Ok(failure::USAGE)
 }
 
-/// Errors of the settings with which events of each sourcetype are made. Data from the network would be stored without
-/// these settings.
+/// Errors of the settings with which events are made, of each stanza of props.conf. Data from the network would be stored
+/// without these settings.
 fn pipeline_faults(settings: &Settings) -> Vec<String> {
     let context = PipelineContext { now: settings.clock.now_ns(), zone: None, modified: None, orders: None };
     let mut faults = BTreeSet::new();
-    for sourcetype in settings.props.sourcetypes() {
+    for own in settings.props.settings_by_stanza() {
         let info = SourceInfo {
             index: quarry_search::DEFAULT_INDEX.to_owned(),
             host: data_directory::host_name(),
             host_is_fixed: false,
             source: String::new(),
-            sourcetype: Some(sourcetype.to_owned()),
+            sourcetype: Some(own.sourcetype.clone()),
         };
-        let errors = Pipeline::setting_errors(&info, sourcetype, &settings.props, &context);
+        let errors = Pipeline::setting_errors(&info, own, &settings.props, &context);
         faults.extend(errors.iter().map(ToString::to_string));
     }
-    // Several sourcetypes may use one transform.
+    // Several stanzas may use one transform.
     faults.into_iter().collect()
 }
 

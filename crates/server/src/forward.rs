@@ -169,7 +169,7 @@ impl Forwarder<'_> {
     /// Periodically reports dropped and unroutable events, until the forwarder stops.
     async fn report_losses(&self, mut stopping: watch::Receiver<bool>) {
         let (mut unsent, mut oversized, mut dropped) = (0, 0, 0);
-        let mut lost = vec![0; self.outputs.groups.len()];
+        let mut lost = vec![(0, 0); self.outputs.groups.len()];
         while tokio::time::timeout(LOSS_REPORT_INTERVAL, wait_stopped(&mut stopping)).await.is_err() {
             let told = |now: u64, before: &mut u64, text: &str| {
                 let fresh = now.saturating_sub(std::mem::replace(before, now));
@@ -182,9 +182,11 @@ impl Forwarder<'_> {
             let text = "events have fields too long for any receiver, and are lost";
             told(self.outlet.figures().oversized, &mut oversized, text);
             told(self.spool.dropped_events(), &mut dropped, "events were dropped because the queue is full");
-            for (group, before) in self.spool.figures().iter().zip(&mut lost) {
+            for (group, (dropped, unsent)) in self.spool.figures().iter().zip(&mut lost) {
                 let text = format!("batches for [tcpout:{}] were dropped because the queue is full", group.name);
-                told(group.lost, before, &text);
+                told(group.lost, dropped, &text);
+                let text = format!("batches for [tcpout:{}] cannot be sent, and are lost", group.name);
+                told(group.unsent, unsent, &text);
             }
             if self.spool.is_disk_low() {
                 log::warning("the disk of the queue has less space than [diskUsage] minFreeSpace: inputs wait");

@@ -36,6 +36,7 @@ mod preview;
 mod printed_commands;
 mod prometheus;
 mod remarks;
+mod restart;
 mod s3_bench;
 mod search;
 mod search_progress;

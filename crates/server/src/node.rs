@@ -30,6 +30,7 @@ use quarry_store::IndexSelector;
 
 use crate::data_directory::{self, Settings};
 use crate::live_inputs::{Effect, InputChanges};
+use crate::restart::RestartSignal;
 use crate::{add, bucket, disk_activity, port_connections, preview, prometheus, spl_explain, volume_verbs, zone};
 
 /// Confs whose changes may concern inputs. A change of an app may concern everything, so it is handled separately
@@ -67,6 +68,8 @@ pub(crate) struct LocalNode {
     started: TimeNs,
     /// Address of the management port, once it is open.
     management: OnceLock<SocketAddr>,
+    /// Requests to restart the server.
+    pub(crate) restart: RestartSignal,
 }
 
 /// Bytes from the line `NAME: N kB` of a proc(5) file.
@@ -101,6 +104,7 @@ impl LocalNode {
             running,
             started,
             management: OnceLock::new(),
+            restart: RestartSignal::of_process(),
         }
     }
 
@@ -228,6 +232,10 @@ impl Node for LocalNode {
             Effect::AtStart => Some("The change is saved and takes effect at the next start of the node.".to_owned()),
             Effect::Fault(fault) => Some(format!("The change is saved without effect: {fault}")),
         }
+    }
+
+    fn request_restart(&self) -> Result<(), Fault> {
+        self.restart.request()
     }
 
     fn name(&self) -> String {

@@ -78,7 +78,10 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     print_messages(&answer);
     warn_new_index(&client, request);
     warn_index_changed(request);
-    warn_port_in_use(*verb, kind, name.as_deref().filter(|_| request.node.uri.is_none()));
+    // A running server has answered whether it listens; its own port is not another program's.
+    if matches!(client, NodeClient::InProcess(_)) {
+        warn_port_in_use(*verb, kind, name.as_deref());
+    }
     if kind.word == SAVED_SEARCH && form.contains(&("is_scheduled", "1")) {
         log::note("schedules do not run yet: the search runs when it is dispatched");
     }

@@ -1,4 +1,4 @@
-//! `quarry serve`: runs the node with its management port, until SIGINT or SIGTERM.
+//! `quarry serve`: runs the node with its management port, until SIGINT, SIGTERM or a request to restart.
 //!
 //! `D/run/server.json` tells the command line of the same account the server's address. The server stops without
 //! sealing slabs, because acknowledged data is in the log.
@@ -36,6 +36,7 @@ use crate::input_indexes;
 use crate::live_inputs::{Inputs, LiveInputs};
 use crate::node::LocalNode;
 use crate::open_node::{OpenNode, ServerEntries, THREAD_STACK_BYTES};
+use crate::restart;
 use crate::server_client::Remote;
 
 /// Interval of maintenance.
@@ -50,8 +51,26 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// answers, and searches that are paused or queued.
 const OTHER_THREADS_MAX: usize = 640;
 
-/// Runs the server until it is stopped.
+/// The reason why a server has stopped.
+enum StopReason {
+    /// SIGINT or SIGTERM.
+    Signal,
+    /// A request to restart; has the program to execute.
+    Restart(PathBuf),
+}
+
+/// Runs the server until it is stopped. A restart replaces the process.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
+    match run_until_stopped(data_dir, arguments)? {
+        StopReason::Signal => Ok(0),
+        StopReason::Restart(program) => {
+            quarry_programs::end_all();
+            Err(restart::execute(&program))
+        }
+    }
+}
+
+fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<StopReason, Failure> {
     log::start_recording();
     let address = parse_address("--mgmt", &arguments.mgmt)?;
     let s2s = arguments.s2s.as_deref().map(|text| parse_address("--s2s", text)).transpose()?;
@@ -109,7 +128,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     drop(building);
     runtime.shutdown_timeout(STOP_TIMEOUT);
     node.ingest.store.close();
-    served.map(|()| 0)
+    served
 }
 
 /// Reports the initial password at each start until it is changed.
@@ -140,7 +159,12 @@ struct ListenAddresses {
     s2s: Option<SocketAddr>,
 }
 
-async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+async fn serve(
+    data_dir: &Path,
+    listen: ListenAddresses,
+    state: ApiState,
+    node: Arc<LocalNode>,
+) -> Result<StopReason, Failure> {
     let address = listen.management;
     raise_open_files();
     let cannot = |error: std::io::Error| listen_error(address, error);
@@ -180,12 +204,14 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     let auth = Arc::clone(&state.auth);
     let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
-    let stop = {
-        let state = state.clone();
-        async move {
-            stop.await;
-            state.end_real_time();
+    let (mut signal, restart, restarting) = (tokio::spawn(stop), Arc::clone(&node), state.clone());
+    let signalled = signal.abort_handle();
+    let stop = async move {
+        tokio::select! {
+            _ = &mut signal => {}
+            () = restart.restart.requested() => log::info("restarting: running requests are finished"),
         }
+        restarting.end_real_time();
     };
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));
     HttpPort { name, listener, security, router, bounds: Bounds::for_management() }.serve(stop).await;
@@ -200,7 +226,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     }
     drop(run_file);
     // Stopping waits for programs and for the store, which must not block a runtime thread.
-    let folder = data_dir.to_path_buf();
+    let (folder, program) = (data_dir.to_path_buf(), node.restart.program());
     let ended = tokio::task::spawn_blocking(move || {
         write_audit_round(&node.ingest, &auth);
         drop(reading);
@@ -208,7 +234,11 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     });
     drop(ended.await);
     log::info("quarry stopped");
-    Ok(())
+    // A signal that arrived during a restart ends the server.
+    match program.filter(|_| !signalled.is_finished()) {
+        Some(program) => Ok(StopReason::Restart(program)),
+        None => Ok(StopReason::Signal),
+    }
 }
 
 /// The error of a management port that cannot be opened.

@@ -192,8 +192,8 @@ impl SnapshotSource for NoBuckets {
         SnapshotSource::snapshot(&self.0, indexes, range)
     }
 
-    fn buckets(&self, _: &IndexSelector, _: &TimeRange) -> Option<Vec<BucketListing>> {
-        Some(Vec::new())
+    fn buckets(&self, _: &IndexSelector, _: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
+        Ok(Some(Vec::new()))
     }
 
     fn store_events(&self, events: EventBatch) -> Result<(), Fault> {

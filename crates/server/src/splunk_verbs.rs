@@ -13,10 +13,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["display"], "`quarry list` lists objects of the node, `quarry btool CONF list` shows configuration"),
     (&["start"], "`quarry serve` runs the server in the foreground; docs/running/operations.md has a unit for systemd"),
     (&["stop"], "end the server with Ctrl-C, SIGTERM or `systemctl stop quarry`"),
-    (
-        &["restart"],
-        "end the server with Ctrl-C or SIGTERM and start `quarry serve` again; `systemctl restart quarry` does both",
-    ),
+    (&["restart"], "`systemctl restart quarry`, or `curl -X POST -u USER HOST:8089/services/server/control/restart`"),
     (
         &["status"],
         "`curl http://127.0.0.1:8089/` answers while a server runs; `systemctl status quarry` shows the unit",

@@ -234,7 +234,7 @@ impl BlankedText {
             self.diagnostics
                 .push(Diagnostic::error(message, span).with_hint("write the text of the macro in its place"));
         }
-        if mark != COMMENT && self.macros.len() < MAX_DIAGNOSTICS {
+        if mark != COMMENT {
             self.macros.push(span);
         }
         self.text.extend(std::iter::repeat_n(' ', span.end - span.start));

@@ -10,8 +10,8 @@ use quarry_stdx::Fault;
 
 use crate::live_buckets::{Totals, UnloadedIndex};
 use crate::sealed_buckets::SealedBucket;
-use crate::state::Progress;
-use crate::{IndexSelector, Segment, Store};
+use crate::state::{Progress, State};
+use crate::{IndexSelector, Segment, Store, StoreError};
 
 /// Location of a bucket's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct BucketListing {
     pub level: u32,
     /// Location of the objects.
     pub copies: BucketCopies,
+    /// Volume that has, or gets, a copy of the objects.
+    pub volume: Option<String>,
 }
 
 /// Figures about buckets on remote volumes and the block cache.
@@ -137,37 +139,21 @@ pub struct Verdict {
 impl Store {
     /// Every bucket by ascending number, including hot and closed slabs.
     pub fn buckets(&self) -> Vec<BucketListing> {
-        self.buckets_of(&IndexSelector::all(), &TimeRange::ALL)
+        let (all, always) = (IndexSelector::all(), TimeRange::ALL);
+        self.buckets_of(&all, &always).unwrap_or_else(|error| {
+            self.shared.report_message(format!("not all buckets are listed: {error}"));
+            listings(&self.shared.state(), &all, &always)
+        })
     }
 
     /// The buckets of the selected indexes that may have events in `range`, by ascending number, including those in
     /// memory. Rows of other indexes are not read from the catalog.
-    pub fn buckets_of(&self, selector: &IndexSelector, range: &TimeRange) -> Vec<BucketListing> {
+    pub fn buckets_of(&self, selector: &IndexSelector, range: &TimeRange) -> Result<Vec<BucketListing>, StoreError> {
         let wanted = |index: &str, unloaded: &UnloadedIndex| {
             selector.matches(index) && range.overlaps(unloaded.times.0, unloaded.times.1)
         };
-        let state = self.shared.state_with(wanted).unwrap_or_else(|error| {
-            self.shared.report_message(format!("not all buckets are listed: {error}"));
-            self.shared.state()
-        });
-        let is_wanted = |index: &str, (first, last)| selector.matches(index) && range.overlaps(first, last);
-        let sealed = state.sealed.overlapping(|index| selector.matches(index), range);
-        let mut listings: Vec<_> = sealed.map(|bucket| (bucket.row.number, sealed_listing(bucket))).collect();
-        let closed = state.closed.values().map(|closed| &closed.segment);
-        for slab in closed.filter(|slab| is_wanted(slab.index(), slab.times())) {
-            let counts = (slab.events(), slab.raw_bytes());
-            let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Sealing, counts, slab.times());
-            listings.push((slab.number(), listing));
-        }
-        for slab in state.hot.values().filter(|slab| is_wanted(slab.index(), slab.times())) {
-            let counts = (slab.events() as u64, slab.raw_bytes() as u64);
-            let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Hot, counts, slab.times());
-            listings.push((slab.number(), listing));
-        }
-        listings.sort_unstable_by_key(|(number, _)| *number);
-        let is_once = listings.is_sorted_by(|(one, _), (next, _)| one < next);
-        assert!(is_once, "a slab is in exactly one place, and bucket numbers are unique");
-        listings.into_iter().map(|(_, listing)| listing).collect()
+        let state = self.shared.state_with(wanted)?;
+        Ok(listings(&state, selector, range))
     }
 
     /// Figures about buckets on remote volumes and the block cache; `None` without volumes.
@@ -276,6 +262,28 @@ impl Store {
     }
 }
 
+/// The buckets in memory that may have events in `range`, by ascending number.
+fn listings(state: &State, selector: &IndexSelector, range: &TimeRange) -> Vec<BucketListing> {
+    let is_wanted = |index: &str, (first, last)| selector.matches(index) && range.overlaps(first, last);
+    let sealed = state.sealed.overlapping(|index| selector.matches(index), range);
+    let mut listings: Vec<_> = sealed.map(|bucket| (bucket.row.number, sealed_listing(bucket))).collect();
+    let closed = state.closed.values().map(|closed| &closed.segment);
+    for slab in closed.filter(|slab| is_wanted(slab.index(), slab.times())) {
+        let counts = (slab.events(), slab.raw_bytes());
+        let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Sealing, counts, slab.times());
+        listings.push((slab.number(), listing));
+    }
+    for slab in state.hot.values().filter(|slab| is_wanted(slab.index(), slab.times())) {
+        let counts = (slab.events() as u64, slab.raw_bytes() as u64);
+        let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Hot, counts, slab.times());
+        listings.push((slab.number(), listing));
+    }
+    listings.sort_unstable_by_key(|(number, _)| *number);
+    let is_once = listings.is_sorted_by(|(one, _), (next, _)| one < next);
+    assert!(is_once, "a slab is in exactly one place, and bucket numbers are unique");
+    listings.into_iter().map(|(_, listing)| listing).collect()
+}
+
 fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
     let row = &bucket.row;
     BucketListing {
@@ -296,6 +304,7 @@ fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
             Some(RemoteState::Uploaded) => BucketCopies::Both,
             Some(RemoteState::Evicting | RemoteState::Evicted) => BucketCopies::Remote,
         },
+        volume: bucket.copies.remote().map(|copy| copy.volume),
     }
 }
 
@@ -319,5 +328,6 @@ fn unsealed_listing(
         slabs: 1,
         level: 0,
         copies: BucketCopies::Local,
+        volume: None,
     }
 }

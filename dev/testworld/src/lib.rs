@@ -232,8 +232,8 @@ impl SnapshotSource for CountedStore {
         Ok(snapshot)
     }
 
-    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Option<Vec<BucketListing>> {
-        Some(self.store.buckets_of(indexes, range))
+    fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
+        self.store.buckets_of(indexes, range).map(Some)
     }
 }
 

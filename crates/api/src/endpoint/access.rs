@@ -51,8 +51,9 @@ pub(crate) async fn authorise(
     if let Some(cookie) = cookie.filter(|_| answer.status().is_success()) {
         answer.headers_mut().entry(header::SET_COOKIE).or_insert(cookie);
     }
+    // Links encode slashes in names twice; the trail has them encoded once, however the client wrote the path.
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
-        let path = answer.extensions().get::<EntryPath>().map_or(path, |entry| entry.0.clone());
+        let path = answer.extensions().get::<EntryPath>().map_or(path, |entry| entry.0.replace("%252F", "%2F"));
         state.auth.record_change(&identity, &origin, operation, path);
     }
     answer

@@ -161,9 +161,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).collect()
 }
 
-/// Error of a restart request: nothing would start the process again.
-const NO_RESTART: &str = "the node does not restart itself: use its service manager (systemctl restart quarry); \
-                          changes of objects and inputs take effect without a restart";
+/// Error of a request to restart the web interface.
+const NO_WEB_INTERFACE: &str = "the node has no web interface that could be restarted";
 /// Errors of the unsupported actions in [`REFUSALS`].
 const STANDALONE: &str =
     "the node stores and searches only its own events: it cannot join a cluster, and sends no searches to other nodes";
@@ -184,8 +183,7 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
     ("licenser/licenses", LICENSE_EDIT, "Refuses to add a licence.", NO_LICENSES),
     ("licenser/localpeer/{name}", LICENSE_EDIT, "Refuses to change the licence server.", NO_LICENSES),
     ("search/distributed/peers", EDIT_SEARCH_SERVER, "Refuses to send searches to another node.", STANDALONE),
-    ("server/control/restart", RESTART, "Refuses to restart the node.", NO_RESTART),
-    ("server/control/restart_webui", RESTART, "Refuses to restart the node.", NO_RESTART),
+    ("server/control/restart_webui", RESTART, "Refuses to restart the web interface.", NO_WEB_INTERFACE),
     ("shcluster/config/{name}", EDIT_SEARCH_HEAD_CLUSTERING, "Refuses to join a cluster.", STANDALONE),
 ];
 

@@ -362,8 +362,9 @@ async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }
     let work = move |objects: &Objects, viewer: &Permissions| {
-        objects.set_text_acl(MODELS, &name, &asked, &scope, viewer)?;
-        model(objects, &name, &scope, viewer)
+        let acceleration = model(objects, &name, &scope, viewer)?.acceleration;
+        let object = objects.set_text_acl(MODELS, &name, &asked, &scope, viewer)?;
+        Ok(Model::from_object(object, acceleration))
     };
     let changed = request.change(CONF, work).await?;
     Ok(request.answer(TITLE, path(), acl_entry(changed.entry(true))))

@@ -13,7 +13,7 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_event::time::Cron;
 
-use super::saved_search_defaults;
+use super::{saved_search_defaults, saved_searches};
 use crate::ApiState;
 use crate::atom::Fields;
 use crate::message::ApiError;
@@ -109,8 +109,9 @@ pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, 
 }
 
 /// No cleanup, for kinds whose entities consist of a stanza only.
-pub(super) fn no_cleanup(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
-    Ok(())
+/// Removes the state that is stored outside an entity's stanza. A later entity of the same name does not inherit it.
+pub(super) fn remove_state(state: &ApiState, object: &ConfObject) -> Result<(), ApiError> {
+    if object.conf == saved_searches::CONF { saved_searches::end_suppression(state, object) } else { Ok(()) }
 }
 
 /// All roles, in the permissions of an object.
@@ -147,7 +148,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         fill: as_set,
         expand: as_sent,
         validate: accept_all,
-        before_removal: no_cleanup,
+        before_removal: remove_state,
     }
 }
 
@@ -421,5 +422,42 @@ impl Kind {
             Some((_, value)) => Err(ApiError::bad_request(format!("Invalid cron_schedule=\"{value}\""))),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{ConfSource, Layer, Layers};
+
+    use super::*;
+    use crate::endpoint::{indexes, inputs};
+
+    /// Warnings about a stanza with these settings, all of them empty.
+    fn warnings(conf: &str, stanza: &str, settings: &[String]) -> Vec<String> {
+        let lines: String = settings.iter().map(|key| format!("{key} =\n")).collect();
+        let (file, text) = (format!("etc/system/local/{conf}.conf"), format!("[{stanza}]\n{lines}"));
+        let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text };
+        Layers::new([source]).warnings().iter().map(ToString::to_string).collect()
+    }
+
+    /// A setting that a request may store must not be reported as unknown when the conf is read.
+    #[test]
+    fn parameters_of_entities_are_known_to_their_conf() {
+        let mut kinds: Vec<Kind> = KINDS.iter().chain(OTHER_PATHS.iter()).cloned().collect();
+        kinds.extend(inputs::kinds());
+        kinds.push(kind("", "", "indexes", indexes::FIELDS));
+        let mut checked = 0;
+        for kind in kinds {
+            let names = kind.fields.required.iter().chain(kind.fields.optional);
+            let mut settings: Vec<(String, String)> = names.map(|name| ((*name).to_owned(), String::new())).collect();
+            let stanza = kind.stanza("x");
+            (kind.expand)(&stanza, &mut settings);
+            let keys: Vec<String> = settings.into_iter().map(|(key, _)| key).collect();
+            let told = warnings(&kind.conf, &stanza, &keys);
+            let unknown: Vec<&String> = told.iter().filter(|text| text.contains("unknown setting")).collect();
+            assert!(unknown.is_empty(), "{} {unknown:?}", kind.path);
+            checked += keys.len();
+        }
+        assert!(checked > 200, "{checked}");
     }
 }

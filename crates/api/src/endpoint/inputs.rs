@@ -178,6 +178,12 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     ]
 });
 
+/// The collections of all inputs that are not modular, for tests.
+#[cfg(test)]
+pub(super) fn kinds() -> Vec<Kind> {
+    KINDS.iter().map(|(kind, _)| kind.clone()).chain([CERTIFICATE.clone()]).collect()
+}
+
 /// The certificate of all ports with TLS.
 static CERTIFICATE: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: SSL, wildcard: &[] };

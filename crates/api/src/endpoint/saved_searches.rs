@@ -42,7 +42,7 @@ use crate::suppressions::SavedSearchKey;
 /// Path of the collection after the root.
 const COLLECTION: &str = "saved/searches";
 /// The conf of saved searches.
-const CONF: &str = "savedsearches";
+pub(super) const CONF: &str = "savedsearches";
 /// The sampling ratio.
 const SAMPLE_RATIO: &str = "dispatch.sample_ratio";
 /// Maximum scheduled times listed.
@@ -220,8 +220,19 @@ async fn suppress(
     if !object.can_write {
         return Err(ApiError::forbidden(format!("user {} may not change {name}", caller.identity.user)));
     }
-    state.suppressions.set(suppression_key(&object), seconds.ok_or_else(wrong)?, state.auth.now());
+    let (suppressions, now) = (Arc::clone(&state.suppressions), state.auth.now());
+    let (key, seconds) = (suppression_key(&object), seconds.ok_or_else(wrong)?);
+    run_blocking(move || suppressions.set(key, seconds, now)).await??;
     Ok(suppression_response(&state, &object, &parameters))
+}
+
+/// Ends the suppression of a saved search that is removed.
+pub(super) fn end_suppression(state: &ApiState, object: &ConfObject) -> Result<(), ApiError> {
+    let (key, now) = (suppression_key(object), state.auth.now());
+    if state.suppressions.seconds_left(&key, now) > 0 {
+        state.suppressions.set(key, 0, now)?;
+    }
+    Ok(())
 }
 
 fn suppression_key(object: &ConfObject) -> SavedSearchKey {

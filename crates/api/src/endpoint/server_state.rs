@@ -1,4 +1,5 @@
-//! State of the node: `server/status`, `server/introspection`, `server/health`, and `messages`.
+//! State of the node: `server/status`, `server/introspection`, `server/health`, `server/control/restart`, and
+//! `messages`.
 //!
 //! Members have Splunk's names; those that do not apply to this node are omitted. Not here: `server/info`
 //! ([`super::node_entries`]), `server/settings` ([`super::server_settings`]), folder listings
@@ -20,7 +21,7 @@ use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD};
 use super::jobs::message_response;
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
-use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, entities};
+use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, RESTART, entities};
 use super::run_blocking;
 use super::shape::Shape;
 use crate::ApiState;
@@ -284,7 +285,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ];
     let removal = Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(remove_bulletin))
         .answers(AnswerShape::JsonOrXml(TOLD));
-    facts.chain(entities(messages, &message)).chain([removal]).collect()
+    let may_restart = Access::Capability(RESTART);
+    let restart =
+        Endpoint::new(Method::POST, "server/control/restart", may_restart, "Restarts the node.", post(restart))
+            .answers(AnswerShape::JsonOrXml(TOLD));
+    facts.chain(entities(messages, &message)).chain([removal, restart]).collect()
+}
+
+async fn restart(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+    let node = Arc::clone(&state.node);
+    run_blocking(move || node.request_restart()).await??;
+    let told = "The node restarts after it has answered the running requests.";
+    Ok(message_response(Form::of(parameters.get("output_mode")), told))
 }
 
 pub(super) fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {

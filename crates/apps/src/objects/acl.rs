@@ -1,8 +1,10 @@
 //! Owner and sharing of an object.
 
+use std::collections::BTreeMap;
+
 use quarry_conf::{ObjectAccess, Permissions, Sharing};
 
-use super::{NOBODY, Place};
+use super::{ConfObject, NOBODY, Place};
 
 /// Users who see an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,22 @@ impl PlaceAcl {
     pub(super) fn new(place: &Place, default: &str, local: &str) -> PlaceAcl {
         let (access, sharing) = (ObjectAccess::new(default, local), Sharing::new(default, local));
         PlaceAcl { place: place.clone(), access, sharing }
+    }
+
+    /// An object of the place with its permissions, without settings.
+    pub(super) fn object(&self, kind: &str, name: &str, is_local: bool, viewer: &Permissions) -> ConfObject {
+        ConfObject {
+            conf: kind.to_owned(),
+            name: name.to_owned(),
+            place: self.place.clone(),
+            settings: BTreeMap::new(),
+            owner: self.owner(kind, name),
+            sharing: self.sharing(kind, name),
+            readers: self.readers(kind, name),
+            writers: self.writers(kind, name),
+            can_write: self.may_write(kind, name, viewer) && (!super::is_node_conf(kind) || super::is_admin(viewer)),
+            is_local,
+        }
     }
 
     pub(super) fn owner(&self, kind: &str, name: &str) -> String {

@@ -98,16 +98,6 @@ fn settings_of(kind: &str, name: &str, places: &[&PlaceConf], viewer: &Permissio
 
 /// An object of a place; its settings are left empty.
 fn object(conf: &str, name: &str, place: &PlaceConf, viewer: &Permissions) -> ConfObject {
-    ConfObject {
-        conf: conf.to_owned(),
-        name: name.to_owned(),
-        place: place.place.clone(),
-        settings: BTreeMap::new(),
-        owner: place.acl.owner(conf, name),
-        sharing: place.acl.sharing(conf, name),
-        readers: place.acl.readers(conf, name),
-        writers: place.acl.writers(conf, name),
-        can_write: place.acl.may_write(conf, name, viewer) && (!super::is_node_conf(conf) || super::is_admin(viewer)),
-        is_local: place.default.stanza(name).is_none() && place.local.stanza(name).is_some(),
-    }
+    let is_local = place.default.stanza(name).is_none() && place.local.stanza(name).is_some();
+    place.acl.object(conf, name, is_local, viewer)
 }

@@ -123,7 +123,8 @@ impl Objects {
         self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(KIND, name)))
     }
 
-    /// Changes owner, sharing or roles of a lookup file, moving it if necessary.
+    /// Changes owner, sharing or roles of a lookup file, moving it if necessary. Returns it as changed, even if it has
+    /// left the scope.
     pub fn set_table_acl(
         &self,
         name: &str,
@@ -131,9 +132,9 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let alone = self.files.change()?;
+        let _alone = self.files.change()?;
         let found = self.table(name, scope, viewer)?;
-        self.apply_acl(&found, change, viewer, |place| {
+        let changed = self.apply_acl(&found, change, viewer, |place| {
             let (from, to) = (self.table_path(&found.place, name), self.table_path(place, name));
             if to.exists() {
                 return Err(ObjectError::Exists(name.to_owned()));
@@ -147,8 +148,7 @@ impl Objects {
             self.files.rename(&from, &to)?;
             self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(KIND, name)))
         })?;
-        drop(alone);
-        self.table(name, scope, viewer)
+        Ok(ConfObject { settings: self.table_settings(&changed.place, name), ..changed })
     }
 
     fn new_table_place(&self, name: &str, scope: &Scope) -> Result<Place, ObjectError> {
@@ -181,19 +181,12 @@ impl Objects {
         if !is_near || !acl.may_read(KIND, name, viewer) {
             return None;
         }
-        let path = self.table_path(place, name).display().to_string();
-        Some(ConfObject {
-            conf: KIND.to_owned(),
-            name: name.to_owned(),
-            place: place.clone(),
-            settings: BTreeMap::from([(TEXT.to_owned(), path)]),
-            owner: acl.owner(KIND, name),
-            sharing: acl.sharing(KIND, name),
-            readers: acl.readers(KIND, name),
-            writers: acl.writers(KIND, name),
-            can_write: acl.may_write(KIND, name, viewer),
-            is_local: true,
-        })
+        Some(ConfObject { settings: self.table_settings(place, name), ..acl.object(KIND, name, true, viewer) })
+    }
+
+    /// The content of a lookup file as an object: its path.
+    fn table_settings(&self, place: &Place, name: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([(TEXT.to_owned(), self.table_path(place, name).display().to_string())])
     }
 
     /// The path of a staged file, which cannot lead outside the folder.

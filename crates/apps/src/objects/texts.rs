@@ -122,7 +122,8 @@ impl Objects {
         self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(kind, name)))
     }
 
-    /// Changes owner, sharing or roles of an object, moving its file if necessary.
+    /// Changes owner, sharing or roles of an object, moving its file if necessary. Returns it as changed, even if it has
+    /// left the scope.
     pub fn set_text_acl(
         &self,
         kind: &str,
@@ -131,7 +132,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let alone = self.files.change()?;
+        let _alone = self.files.change()?;
         let found = self.text(kind, name, scope, viewer)?;
         self.apply_acl(&found, change, viewer, |place| {
             if !found.is_local {
@@ -150,9 +151,7 @@ impl Objects {
             self.files.write(&to, &text)?;
             self.files.remove(&from)?;
             self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(kind, name)))
-        })?;
-        drop(alone);
-        self.text(kind, name, scope, viewer)
+        })
     }
 
     fn file_of(&self, place: &Place, layer: &str, kind: &str, name: &str) -> PathBuf {
@@ -192,18 +191,8 @@ impl Objects {
             return None;
         }
         let text = [LOCAL, "default"].iter().find_map(|layer| read_text(&self.file_of(place, layer, kind, name)))?;
-        Some(ConfObject {
-            conf: kind.to_owned(),
-            name: name.to_owned(),
-            place: place.clone(),
-            settings: BTreeMap::from([(TEXT.to_owned(), text)]),
-            owner: acl.owner(kind, name),
-            sharing: acl.sharing(kind, name),
-            readers: acl.readers(kind, name),
-            writers: acl.writers(kind, name),
-            can_write: acl.may_write(kind, name, viewer),
-            is_local,
-        })
+        let settings = BTreeMap::from([(TEXT.to_owned(), text)]);
+        Some(ConfObject { settings, ..acl.object(kind, name, is_local, viewer) })
     }
 }
 

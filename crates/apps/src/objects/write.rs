@@ -158,7 +158,8 @@ impl Objects {
         self.rewrite(&found.place, &local_path(conf), |text| without_settings(text, name, &[key]))
     }
 
-    /// Changes owner, sharing or roles of an object, moving it if necessary.
+    /// Changes owner, sharing or roles of an object, moving it if necessary. Returns it as changed, even if it has left
+    /// the scope.
     pub fn set_acl(
         &self,
         conf: &str,
@@ -167,27 +168,28 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let alone = self.files.change()?;
+        let _alone = self.files.change()?;
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
-        let place = self.apply_acl(&found, change, viewer, |place| self.move_to(&found, place, viewer))?;
-        drop(alone);
-        let at = self.place_conf(&place, conf);
+        let changed = self.apply_acl(&found, change, viewer, |place| self.move_to(&found, place, viewer))?;
+        let at = self.place_conf(&changed.place, conf);
         debug_assert!(
             at.local.stanza(name).or(at.default.stanza(name)).is_some(),
-            "{conf}/{name} was moved to {place:?}"
+            "{conf}/{name} was moved to {:?}",
+            changed.place
         );
-        self.get(conf, name, scope, viewer)
+        Ok(changed)
     }
 
-    /// Writes the ACL of an object after moving it with `move_to` if necessary; returns its place.
+    /// Writes the ACL of an object after moving it with `move_to` if necessary. Returns the changed object, which need
+    /// not be visible any more in the scope in which it was found.
     pub(super) fn apply_acl(
         &self,
         found: &ConfObject,
         change: &AclChange,
         viewer: &Permissions,
         move_to: impl FnOnce(&Place) -> Result<(), ObjectError>,
-    ) -> Result<Place, ObjectError> {
+    ) -> Result<ConfObject, ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         check_may_write(found, viewer)?;
         if found.place == Place::System || change.sharing == Some(ObjectSharing::System) {
@@ -227,7 +229,10 @@ impl Objects {
         if let Place::App(_) = place {
             self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
         }
-        Ok(place)
+        Ok(ConfObject {
+            settings: found.settings.clone(),
+            ..self.place_acl(&place).object(conf, name, found.is_local, viewer)
+        })
     }
 
     /// Moves an object's local settings to another place; writes them there before it removes them from the old one.

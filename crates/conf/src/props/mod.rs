@@ -155,18 +155,20 @@ impl PropsResolver {
     pub fn resolve(&self, source: &str, host: &str, sourcetype: &str) -> PropsSettings {
         let hosts = self.hosts.iter().filter(|stanza| stanza.pattern.matches(host));
         let sources = self.sources.iter().filter(|stanza| stanza.pattern.matches(source));
-        let weakest_first = [Some(&self.defaults), self.sourcetypes.get(sourcetype)]
-            .into_iter()
-            .flatten()
-            .chain(hosts.map(|stanza| &stanza.settings))
-            .chain(sources.map(|stanza| &stanza.settings));
+        let patterns = hosts.chain(sources).map(|stanza| &stanza.settings);
+        self.settings_of(sourcetype, self.sourcetypes.get(sourcetype).into_iter().chain(patterns))
+    }
+
+    /// The settings of stanzas over the defaults, from the weakest stanza to the strongest.
+    fn settings_of<'s>(&'s self, name: &str, stanzas: impl IntoIterator<Item = &'s Settings>) -> PropsSettings {
+        let weakest_first = std::iter::once(&self.defaults).chain(stanzas);
         let set = weakest_first.flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let values = Values::new(table::rows(), set);
         PropsSettings {
             search_time: search_time::read(&values, &self.named),
             indexed_fields_max: self.indexed_fields_max,
             node_zone: self.node_zone.clone(),
-            ..read(sourcetype, &values, &self.index_rules)
+            ..read(name, &values, &self.index_rules)
         }
     }
 
@@ -262,6 +264,14 @@ impl PropsResolver {
     /// Sourcetypes that have a stanza, sorted.
     pub fn sourcetypes(&self) -> BTreeSet<&str> {
         self.sourcetypes.keys().map(String::as_str).collect()
+    }
+
+    /// The settings of each stanza by itself, over the defaults; stanzas of sourcetypes, hosts and sources. The stanza's
+    /// name takes the place of the sourcetype.
+    pub fn settings_by_stanza(&self) -> impl Iterator<Item = PropsSettings> {
+        let sourcetypes = self.sourcetypes.iter().map(|(name, settings)| (name, settings));
+        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (&stanza.name, &stanza.settings));
+        sourcetypes.chain(patterns).map(|(name, settings)| self.settings_of(name, [settings]))
     }
 }
 

@@ -232,6 +232,14 @@ impl NetworkInputSettings {
         let forwarder_tokens = (!tokens.is_empty()).then(|| tokens.into_iter().flatten().collect());
         NetworkInputSettings { inputs, bad_names, ssl, forwarder_tokens }
     }
+
+    /// Faults of stanzas whose port is not opened.
+    pub fn faults(&self) -> Vec<String> {
+        let names = self.bad_names.iter().map(|name| {
+            format!("inputs.conf [{name}]: its name does not end in a port up to {}, so no port is opened", u16::MAX)
+        });
+        names.collect()
+    }
 }
 
 impl NetworkInput {

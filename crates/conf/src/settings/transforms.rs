@@ -27,7 +27,7 @@ pub static TRANSFORMS: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(ACCEPTED_KEYS), rows: ACCEPTED_ROWS },
         Section { stanza: StanzaName::Any, rows: ROWS },
     ],
-    unsupported: &["external_cmd", "filter"],
+    unsupported: &["external_cmd", "filter", "[statsd-dims:*] REMOVE_DIMS_FROM_METRIC_NAME"],
     unused: &[
         "CAN_OPTIMIZE",
         "MATCH_LIMIT",

@@ -68,12 +68,19 @@ impl BlockingTable for BucketDir {
             let depth = |folder: &str| folder.matches(self.0.separator.as_str()).count();
             let deepest = folders.keys().map(|folder| depth(folder)).max();
             let fitting = folders.into_iter().filter(|(folder, _)| Some(depth(folder)) == deepest);
-            let Some((folder, sum)) = fitting.min_by(|a, b| a.1.size.total_cmp(&b.1.size)) else { break };
-            if held.len() + 1 < self.0.least + sum.parts {
+            let Some((folder, _)) = fitting.min_by(|a, b| a.1.size.total_cmp(&b.1.size)) else { break };
+            // It also replaces paths in its subdirectories, which are not part of the sums so far.
+            let below = held.range(folder.clone()..).take_while(|(path, _)| path.starts_with(&folder));
+            let whole = below.fold(PathTotals::default(), |whole, (_, own)| PathTotals {
+                size: whole.size + own.size,
+                count: whole.count + own.count,
+                parts: whole.parts + 1,
+            });
+            if held.len() + 1 < self.0.least + whole.parts {
                 break;
             }
             held.retain(|path, _| !path.starts_with(&folder));
-            held.insert(folder, sum);
+            held.insert(folder, whole);
         }
         let mut columns: [ColumnBuilder; 3] = std::array::from_fn(|_| ColumnBuilder::new(held.len()));
         for (path, own) in &held {

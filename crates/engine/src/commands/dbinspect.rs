@@ -27,7 +27,7 @@ impl Execute for DbInspectCommand {
 fn rows_of(command: &DbInspectCommand, search: &dyn SearchEnvironment) -> Result<RecordBatch, EngineError> {
     let wanted = if command.indexes.is_empty() { search.default_indexes().to_vec() } else { command.indexes.clone() };
     let range = if command.all_time { TimeRange::ALL } else { search.context().range };
-    let Some(mut buckets) = search.source().buckets(&IndexSelector::new(wanted), &range) else {
+    let Some(mut buckets) = search.source().buckets(&IndexSelector::new(wanted), &range)? else {
         return Err(EngineError::invalid(
             "dbinspect: this search runs without a data directory, so there are no buckets",
         ));

@@ -8,13 +8,18 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::expr::CompiledExpr;
 use quarry_eval::rows::ColumnReader;
-use quarry_spl::ast::HeadCommand;
+use quarry_spl::ast::{Expr, ExprKind, HeadCommand};
 
 use super::Execute;
 use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for HeadCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        // As in Splunk, the search fails: a field holds a text or a number, which is never true.
+        if let Some(Expr { kind: ExprKind::Field(name), span }) = &self.condition {
+            let message = format!("head: `{name}` is neither a number of rows nor a condition");
+            return Err(EngineError::Invalid { message, span: Some(*span) });
+        }
         let condition = self.condition.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
         let command = self.clone();
         Ok(vec![ordered(move || Head::new(&command, condition.clone()))])

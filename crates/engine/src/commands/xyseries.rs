@@ -96,9 +96,13 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
     let order = if command.grouped { (0..first.len()).collect() } else { sort_keys(&row_keys, row_order) };
     let columns = sort_keys(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)));
     let width = columns.len().saturating_mul(command.data.len());
-    if width > COLUMNS_MAX || width.saturating_mul(first.len()) > CELLS_MAX {
-        let value = COLUMNS_MAX as u64;
-        return Err(EngineError::Limit { what: "table of xyseries".into(), limit: "columns", value });
+    for (size, limit, most) in
+        [(width, "columns", COLUMNS_MAX), (width.saturating_mul(first.len()), "cells", CELLS_MAX)]
+    {
+        if size > most {
+            let what = format!("table of xyseries with {} rows and {width} columns", first.len());
+            return Err(EngineError::Limit { what, limit, value: most as u64 });
+        }
     }
     let (row_ranks, column_ranks) = (ranks(&order), ranks(&columns));
     let mut placed = vec![vec![None; order.len()]; columns.len()];

@@ -100,6 +100,8 @@ pub struct GroupFigures {
     pub cursor: u64,
     /// Number of records that the group lost because it was too slow.
     pub lost: u64,
+    /// Number of records that could not be sent to the group: damaged in the queue, or in no form of the protocol.
+    pub unsent: u64,
 }
 
 /// The queue on disk, shared by inputs, the sync thread and the readers.
@@ -147,6 +149,7 @@ struct Group {
     file: File,
     cursor: u64,
     lost: u64,
+    unsent: u64,
 }
 
 impl Spool {
@@ -223,9 +226,21 @@ impl Spool {
         self.lock().dropped_events
     }
 
+    /// Counts records that cannot be sent to a group.
+    fn count_unsent(&self, group: usize, records: u64) {
+        if let Some(group) = self.lock().groups.get_mut(group) {
+            group.unsent += records;
+        }
+    }
+
     /// State of each group.
     pub fn figures(&self) -> Vec<GroupFigures> {
-        let figures = |group: &Group| GroupFigures { name: group.name.clone(), cursor: group.cursor, lost: group.lost };
+        let figures = |group: &Group| GroupFigures {
+            name: group.name.clone(),
+            cursor: group.cursor,
+            lost: group.lost,
+            unsent: group.unsent,
+        };
         self.lock().groups.iter().map(figures).collect()
     }
 
@@ -532,7 +547,7 @@ impl Group {
             Ok(()) => parse_cursor(&bytes).unwrap_or(0),
             Err(_) => 0,
         };
-        Ok(Group { name: options.name, blocks: options.blocks, file, cursor, lost: 0 })
+        Ok(Group { name: options.name, blocks: options.blocks, file, cursor, lost: 0, unsent: 0 })
     }
 
     fn save_cursor(&self) -> std::io::Result<()> {

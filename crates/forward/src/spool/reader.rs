@@ -53,8 +53,12 @@ impl SpoolReader {
         loop {
             let Some((segment, at)) = self.find() else { return Ok(None) };
             let unreadable = |error: std::io::Error| ForwardError::disk(&segment.path, "cannot be read", &error);
-            let damaged = |passed: u64| {
-                let error = std::io::Error::other(format!("after record {passed}: the following records are lost"));
+            let damaged = |lost: std::ops::RangeInclusive<u64>| {
+                self.spool.count_unsent(self.group, lost.end() + 1 - lost.start());
+                let error = std::io::Error::other(match lost.start() == lost.end() {
+                    true => format!("record {} is lost", lost.start()),
+                    false => format!("records {} to {} are lost", lost.start(), lost.end()),
+                });
                 ForwardError::disk(&segment.path, "is damaged", &error)
             };
             let mut head = [0; HEAD_BYTES + NUMBER_BYTES];
@@ -64,9 +68,9 @@ impl SpoolReader {
                 Some((record::parse_head(head)?, number))
             });
             let Some(((length, hash), number)) = parts else {
-                self.passed = segment.last;
+                let first = std::mem::replace(&mut self.passed, segment.last) + 1;
                 self.location = None;
-                return Err(damaged(self.passed));
+                return Err(damaged(first.min(segment.last)..=segment.last));
             };
             self.location = Some((segment.clone(), at + (HEAD_BYTES + length) as u64));
             if number <= self.passed {
@@ -80,13 +84,18 @@ impl SpoolReader {
             self.body.shrink_to(REUSED_BUFFER_BYTES);
             self.body.resize(length, 0);
             segment.file.read_exact_at(&mut self.body, at + HEAD_BYTES as u64).map_err(unreadable)?;
-            let before = std::mem::replace(&mut self.passed, number);
-            let Some(body) = record::read(&self.body, hash) else { return Err(damaged(before)) };
+            self.passed = number;
+            let Some(body) = record::read(&self.body, hash) else { return Err(damaged(number..=number)) };
             if body.groups.split(',').any(|name| name == self.name) {
                 let start = self.body.len() - body.packed.len();
                 return Ok(Some(QueueRecord { number, packed: &self.body[start..] }));
             }
         }
+    }
+
+    /// Counts the record returned last as unsent, because no receiver can be given it.
+    pub fn count_unsent(&self) {
+        self.spool.count_unsent(self.group, 1);
     }
 
     /// File and offset of the next record.

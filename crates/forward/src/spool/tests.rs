@@ -243,3 +243,38 @@ fn stopping_ends_waiting_appends() {
         assert!(matches!(waiting.join().unwrap(), Err(ForwardError::Stopping)));
     });
 }
+
+/// Changes the byte at `offset` after `text` in the queue's file.
+fn damage_after(folder: &Path, text: &str, offset: usize) {
+    let mut paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let log = paths.find(|path| path.extension().is_some_and(|extension| extension == "log")).unwrap();
+    let bytes = std::fs::read(&log).unwrap();
+    let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap() + text.len() + offset;
+    let file = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[!bytes[at]], at as u64).unwrap();
+}
+
+#[test]
+fn damaged_records_are_named_and_counted() {
+    for (offset, lost, rest) in [(HEAD_DAMAGE, "records 2 to 4 are lost", ""), (BODY_DAMAGE, "record 2 is lost", "c d")]
+    {
+        let place = tempfile::tempdir().unwrap();
+        let running = running(place.path(), &[("a", true)], 2 << 20);
+        for text in ["first", "second", "c", "d"] {
+            put(&running.spool, 1, text);
+        }
+        damage_after(place.path(), "first", offset);
+        let mut reader = running.spool.reader(0);
+        assert_eq!(reader.next_record().unwrap().map(|record| record.number), Some(1));
+        let error = reader.next_record().map(|record| record.is_some()).unwrap_err().to_string();
+        assert!(error.contains(lost), "{error}");
+        assert_eq!(texts(&mut reader), rest);
+        reader.count_unsent();
+        let unsent = if rest.is_empty() { 4 } else { 2 };
+        assert_eq!(running.spool.figures()[0].unsent, unsent, "with one that the caller could not send");
+    }
+}
+
+/// Offset of a byte of the next record's head, and of its body.
+const HEAD_DAMAGE: usize = 3;
+const BODY_DAMAGE: usize = super::record::HEAD_BYTES + super::record::NUMBER_BYTES + 2;

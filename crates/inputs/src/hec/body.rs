@@ -19,10 +19,12 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, Code};
 
-/// Maximum bytes of all bodies in memory.
+/// Maximum bytes of all bodies in memory, unless a single body may be larger.
 const IN_FLIGHT_BYTES: usize = 256 << 20;
-/// Maximum bytes decoded from all bodies before they are stored.
+/// Maximum bytes decoded from all bodies before they are stored, unless a single body may be larger.
 const DECODED_BYTES_MAX: usize = 512 << 20;
+/// A body of the maximum size is in memory twice: with its compressed form, or with what was decoded from it.
+const COPIES_OF_A_BODY: usize = 2;
 /// Minimum bytes reserved at a time.
 const RESERVATION_STEP_BYTES: usize = 64 << 10;
 /// Bytes per permit of the budget.
@@ -51,18 +53,26 @@ pub(crate) struct Budget {
     made_units: Arc<Semaphore>,
     /// Maximum decompressed bytes of one body.
     body_bytes_max: usize,
+    /// Maximum bytes decoded from one body.
+    decoded_bytes_max: usize,
     pace: MinimumRate,
 }
 
 impl Budget {
-    /// Creates a budget for bodies of at most this size; a size above that of the budget is lowered to it.
+    /// Creates a budget for bodies of at most this size. If one body may exceed the usual budget, the budget has room
+    /// for one such body.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
-        let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
-        let units = |bytes: usize| Arc::new(Semaphore::new(bytes / PERMIT_BYTES));
+        let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX);
+        let largest = body_bytes_max.div_ceil(PERMIT_BYTES).saturating_mul(COPIES_OF_A_BODY);
+        let units = |usual_bytes: usize| {
+            let permits = (usual_bytes / PERMIT_BYTES).max(largest);
+            Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
+        };
         Budget {
             units: units(IN_FLIGHT_BYTES),
             made_units: units(DECODED_BYTES_MAX),
             body_bytes_max,
+            decoded_bytes_max: DECODED_BYTES_MAX.max(body_bytes_max.saturating_mul(COPIES_OF_A_BODY)),
             pace: MINIMUM_RATE,
         }
     }
@@ -112,13 +122,15 @@ pub(crate) struct MemoryReservation {
     taken: Option<OwnedSemaphorePermit>,
     taken_bytes: usize,
     left: usize,
+    bytes_max: usize,
     refusal: Option<BodyError>,
 }
 
 impl MemoryReservation {
     /// An empty share.
     pub(crate) fn new(budget: &Budget) -> MemoryReservation {
-        MemoryReservation { units: Arc::clone(&budget.made_units), taken: None, taken_bytes: 0, left: 0, refusal: None }
+        let (units, bytes_max) = (Arc::clone(&budget.made_units), budget.decoded_bytes_max);
+        MemoryReservation { units, taken: None, taken_bytes: 0, left: 0, bytes_max, refusal: None }
     }
 
     /// Reserves bytes; `None` if that is impossible, and [`MemoryReservation::refusal`] then returns the reason.
@@ -128,8 +140,8 @@ impl MemoryReservation {
             return Some(());
         }
         let step = (bytes - self.left).max(RESERVATION_STEP_BYTES).div_ceil(PERMIT_BYTES);
-        if self.taken_bytes.saturating_add(step.saturating_mul(PERMIT_BYTES)) > DECODED_BYTES_MAX {
-            self.refusal = Some(BodyError::DecodedTooLarge(DECODED_BYTES_MAX));
+        if self.taken_bytes.saturating_add(step.saturating_mul(PERMIT_BYTES)) > self.bytes_max {
+            self.refusal = Some(BodyError::DecodedTooLarge(self.bytes_max));
             return None;
         }
         let Ok(taken) = Arc::clone(&self.units).try_acquire_many_owned(u32::try_from(step).unwrap_or(u32::MAX)) else {
@@ -255,7 +267,7 @@ mod tests {
     use axum::http::{HeaderMap, Request};
     use futures::stream::{self, StreamExt};
 
-    use super::{BodyError, Budget, BudgetedBody, MinimumRate};
+    use super::{BodyError, Budget, BudgetedBody, IN_FLIGHT_BYTES, MinimumRate};
 
     const SHORT: Duration = Duration::from_millis(50);
     const LONG: Duration = Duration::from_secs(600);
@@ -295,5 +307,17 @@ mod tests {
         let endless = Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 64]))));
         let kept = BudgetedBody::of(Request::new(endless), &Budget::new(1_000)).await;
         assert_eq!(kept.map(|kept| kept.decompress(&HeaderMap::new()).is_ok()), Err(BodyError::TooLarge(1_000)));
+    }
+
+    #[test]
+    fn a_body_of_the_configured_size_is_accepted_also_if_it_exceeds_the_usual_budget() {
+        let large = u64::try_from(IN_FLIGHT_BYTES + 1).unwrap();
+        let budget = Budget::new(large);
+        let mut body = BudgetedBody { bytes: Vec::new(), budget: budget.clone(), share: None, shared_bytes: 0 };
+        assert_eq!(body.grow(IN_FLIGHT_BYTES + 2), Err(BodyError::TooLarge(IN_FLIGHT_BYTES + 1)));
+        assert_eq!(body.grow(IN_FLIGHT_BYTES + 1), Ok(()));
+        let mut unpacked = BudgetedBody { bytes: Vec::new(), budget, share: None, shared_bytes: 0 };
+        assert_eq!(unpacked.grow(IN_FLIGHT_BYTES), Ok(()), "its decompressed form fits beside it");
+        assert!(!Budget::new(u64::MAX).is_exhausted());
     }
 }

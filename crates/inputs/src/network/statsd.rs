@@ -37,11 +37,16 @@ struct Measurement<'a> {
     dimensions: Vec<(&'a str, &'a str)>,
 }
 
+/// Whether a value is a finite number; `inf` and `nan` are none, as in other metric inputs.
+fn is_number(value: &str) -> bool {
+    value.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
 fn measurement(line: &str) -> Option<Measurement<'_>> {
     let (name, rest) = line.trim().split_once(':')?;
     let mut parts = rest.split('|');
     let (value, kind) = (parts.next()?, parts.next()?);
-    if name.is_empty() || !TYPES.contains(&kind) || (kind != "s" && value.parse::<f64>().is_err()) {
+    if name.is_empty() || !TYPES.contains(&kind) || (kind != "s" && !is_number(value)) {
         return None;
     }
     let mut dimensions = vec![("metric_type", kind)];
@@ -76,6 +81,10 @@ mod tests {
             ("g:+4|g", Some(r#"{"metric_name:g":4,"metric_type":"g"}"#)),
             ("users:anna|s", Some(r#"{"metric_name:users":"anna","metric_type":"s"}"#)),
             ("g:four|g", None),
+            ("g:nan|g", None),
+            ("g:-inf|g", None),
+            ("t:1e999|ms", None),
+            ("users:nan|s", Some(r#"{"metric_name:users":"nan","metric_type":"s"}"#)),
             ("no measurement", None),
             (":1|c", None),
             ("a:1|z", None),

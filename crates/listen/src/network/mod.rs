@@ -273,9 +273,7 @@ fn configured_sockets(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<S
         settings.inputs.retain(|input| !gives_way(input));
         settings.inputs.push(NetworkInput::for_forwarders(&node.layers, address));
     }
-    for name in &settings.bad_names {
-        log::warning(format!("inputs.conf [{name}]: no port in its name, so no port is opened"));
-    }
+    settings.faults().iter().for_each(log::warning);
     let (mut sockets, mut faults) = (Vec::<SocketConfig>::new(), Vec::new());
     for input in settings.inputs {
         let Ok(bind) = input.bind.parse() else {

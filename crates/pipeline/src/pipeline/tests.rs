@@ -291,7 +291,7 @@ fn invalid_settings_are_reported() {
     };
     let good = || props("").resolve("", "", "app");
     let error = build(PropsSettings { line_breaker: "(".to_owned(), ..good() }).unwrap_err();
-    assert!(error.to_string().contains("LINE_BREAKER of sourcetype \"app\""), "{error}");
+    assert!(error.to_string().contains("LINE_BREAKER of [app]"), "{error}");
     let error = build(PropsSettings { tz: Some("Middle/Earth".to_owned()), ..good() }).unwrap_err();
     assert!(error.to_string().contains("Middle/Earth"), "{error}");
     let error = build(PropsSettings { time_format: Some("%q".to_owned()), ..good() }).unwrap_err();

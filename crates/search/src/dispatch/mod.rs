@@ -37,7 +37,7 @@ pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
 /// Folder of stored jobs, relative to the data directory.
-pub(crate) const JOBS_FOLDER: &str = "dispatch";
+pub const JOBS_FOLDER: &str = "dispatch";
 /// File with the rows of a job.
 const RESULTS: &str = "results.arrow";
 /// File with the outcome of a job.

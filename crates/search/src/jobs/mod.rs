@@ -35,8 +35,8 @@ pub use self::search_slot::SearchSlot;
 pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
 use crate::answer_hints::{AnswerWatch, AnsweredSearch};
-pub use crate::dispatch::JobFolderError;
 use crate::dispatch::JobStore;
+pub use crate::dispatch::{JOBS_FOLDER, JobFolderError};
 use crate::service::{SearchError, SearchParams, SearchService};
 pub use quarry_store::ReadStats;
 

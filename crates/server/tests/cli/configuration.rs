@@ -7,14 +7,31 @@ fn settings_that_would_store_other_texts_are_faults() {
     let place = Place::new();
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
     let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
-    conf("props.conf", "[x]\nSEDCMD-a = zz\nSEDCMD-b = s/a/b/\nCHARSET = KLINGON\n[y]\nTRANSFORMS-t = odd\n");
-    conf("transforms.conf", "[odd]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n");
+    conf(
+        "props.conf",
+        "[x]\nSEDCMD-a = zz\nSEDCMD-b = s/a/b/\nCHARSET = KLINGON\n[y]\nTRANSFORMS-t = odd\n\
+         [source::/var/log/*]\nCHARSET = VULCAN\nTRANSFORMS-t = even\n[host::web*]\nSEDCMD-c = s/(/x/\n",
+    );
+    conf(
+        "transforms.conf",
+        "[odd]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n[even]\nREGEX = [\nDEST_KEY = queue\nFORMAT = a\n",
+    );
+    conf("inputs.conf", "[tcp://99999]\n[udp://web:syslog]\n[tcp://5140]\n");
     let checked = place.run(&["btool", "check"]);
     assert_eq!(checked.code, 2, "{checked:?}");
-    for fault in ["SEDCMD-a of [x]", "KLINGON", "REGEX of [odd]"] {
+    for fault in [
+        "SEDCMD-a of [x]",
+        "KLINGON",
+        "REGEX of [odd]",
+        "CHARSET of [source::/var/log/*]",
+        "SEDCMD-c of [host::web*]",
+        "REGEX of [even]",
+        "inputs.conf [tcp://99999]: its name does not end in a port",
+        "inputs.conf [udp://web:syslog]: its name does not end in a port",
+    ] {
         assert_eq!(checked.out.matches(fault).count(), 1, "{fault}: {}", checked.out);
     }
-    assert!(!checked.out.contains("SEDCMD-b"), "{}", checked.out);
+    assert!(!checked.out.contains("SEDCMD-b") && !checked.out.contains("5140"), "{}", checked.out);
 }
 
 #[test]

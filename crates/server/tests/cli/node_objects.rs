@@ -261,6 +261,13 @@ fn unexpected_effects_of_changes_are_reported() {
         let ran = place.run(arguments);
         assert!(ran.code == 0 && ran.err.contains(reported), "{ran:?}");
     }
+    // A running server listens on the port of a new input itself. It would not start without the other port.
+    drop(taken);
+    let server = Server::start(&place);
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port().to_string();
+    let added = place.run(&["add", "tcp", &free]);
+    assert!(added.code == 0 && !added.err.contains("listens on port"), "{added:?}");
+    drop(server);
     for (arguments, reported) in [
         (&["edit", "saved-search", "s", "-cron_schedule", "99 * * * *"][..], "Invalid cron_schedule=\"99 * * * *\""),
         (&["search", "x", "--sourcetype", "web"], "write sourcetype=web in the search"),

@@ -92,6 +92,32 @@ fn buckets_are_stored_on_s3() {
 }
 
 #[test]
+fn volumes_are_listed_with_the_buckets_that_they_have() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = on_s3(&gateway);
+    add(&place, 0..100, "main");
+    add(&place, 100..200, "here");
+    let server = Server::start(&place);
+    assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+    server.stop("-TERM");
+    let listed = || {
+        let search =
+            "| rest /services/data/index-volumes | search title IN (cold, new) | table title total_event_count";
+        place.run(&["search", search, "-o", "csv"]).expect_success()
+    };
+    let before = listed();
+    assert!(before.starts_with("title,total_event_count\ncold,1"), "{before}");
+    // A change of indexes.conf moves no bucket by itself.
+    let conf = place.data().join("etc/system/local/indexes.conf");
+    let text = std::fs::read_to_string(&conf).unwrap();
+    let (defaults, volume) = text.split_once("[volume:cold]").unwrap();
+    let other = volume.split("[here]").next().unwrap().replace("some/where", "else/where");
+    let defaults = defaults.replace("volume:cold/", "volume:new/");
+    std::fs::write(&conf, format!("{defaults}[volume:new]{other}[volume:cold]{volume}")).unwrap();
+    assert_eq!(listed(), format!("{before}new,0\n"));
+}
+
+#[test]
 fn reads_of_a_search_from_volumes_are_reported() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);

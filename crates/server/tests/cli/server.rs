@@ -210,3 +210,38 @@ fn a_public_address_without_tls_is_refused() {
     }
     assert!(!place.data().exists());
 }
+
+#[test]
+fn a_server_restarts_over_rest_and_keeps_its_data() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..700));
+    // The port stays the same over a restart, as clients expect.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut server = Server::start_at(&place, &free);
+    place.run(&["add", "oneshot", &log]).expect_success();
+    let login = || {
+        let login =
+            ask(&place, "POST", "/services/auth/login", "", "username=admin&password=changeme&output_mode=json");
+        format!("Splunk {}", login.split("\"sessionKey\":\"").nth(1).unwrap().split('"').next().unwrap())
+    };
+    let key = login();
+    let made = ask(&place, "POST", "/services/saved/searches", &key, "name=mine&search=*");
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
+    let suppress = "/services/saved/searches/mine/suppress?output_mode=json";
+    ask(&place, "POST", suppress, &key, "expiration=100000");
+    ask(&place, "POST", "/services/messages", &key, "name=restart_required&value=x");
+    let run_file = || std::fs::read_to_string(place.data().join("run/server.json")).unwrap_or_default();
+    let before = run_file();
+    let restarted = ask(&place, "POST", "/services/server/control/restart", &key, "");
+    assert!(restarted.starts_with("HTTP/1.1 200") && restarted.contains("restarts after"), "{restarted}");
+    assert!(wait_until(|| !run_file().is_empty() && run_file() != before), "the server starts again");
+    assert!(server.0.try_wait().unwrap().is_none(), "the process is the same");
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n700\n");
+    let key = login();
+    let message = ask(&place, "GET", "/services/messages/restart_required", &key, "");
+    assert!(message.starts_with("HTTP/1.1 404"), "{message}");
+    let suppressed = ask(&place, "GET", suppress, &key, "");
+    assert!(suppressed.contains("\"suppressed\":\"1\""), "{suppressed}");
+    assert!(place.run(&["add", "oneshot", &log]).expect_success().contains("1 file skipped"));
+    assert_eq!(server.stop("-TERM"), 0);
+}

@@ -82,7 +82,7 @@ impl Semantics for HeadCommand {
 
     fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if let Some(Expr { kind: ExprKind::Field(name), span }) = &self.condition {
-            let remark = Diagnostic::warning(format!("`{name}` is read as a condition that rows must meet"), *span);
+            let remark = Diagnostic::warning(format!("`{name}` is neither a number of rows nor a condition"), *span);
             found.push(remark.with_hint("write a number of rows, such as `head 10`"));
         }
         if let Some(Expr { kind: ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, _), .. }) = &self.condition

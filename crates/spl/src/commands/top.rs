@@ -122,6 +122,21 @@ impl Parser<'_> {
         if command.fields.is_empty() {
             return Err(Diagnostic::error(format!("{}: no field is given", known.command), self.here()));
         }
+        command.rename_own_columns(known.command);
         Ok(command)
+    }
+}
+
+impl TopCommand {
+    /// Gives the columns with count and percentage other names if a counted field has theirs: `top count` must show
+    /// both the values and how often they occur.
+    fn rename_own_columns(&mut self, command: &str) {
+        let fields: Vec<&str> = self.fields.iter().chain(&self.by).map(|field| field.text.as_str()).collect();
+        while fields.contains(&self.count_field.as_str()) {
+            self.count_field.insert_str(0, &format!("{command}_"));
+        }
+        while fields.contains(&self.percent_field.as_str()) || self.percent_field == self.count_field {
+            self.percent_field.insert_str(0, &format!("{command}_"));
+        }
     }
 }

@@ -188,7 +188,14 @@ impl<'t> Parser<'t> {
 
     /// Whether a macro between two positions may supply missing text.
     pub(crate) fn has_unknown_macro(&self, start: usize, end: usize) -> bool {
-        self.accepts_unknown_macros && self.macros.iter().any(|place| place.start >= start && place.end <= end)
+        self.accepts_unknown_macros && self.has_macro(start, end)
+    }
+
+    /// Whether there is a macro between two positions.
+    pub(crate) fn has_macro(&self, start: usize, end: usize) -> bool {
+        // Macros are in order and do not overlap, and there may be very many.
+        let next = self.macros.partition_point(|place| place.start < start);
+        self.macros.get(next).is_some_and(|place| place.end <= end)
     }
 
     /// Skips blanks and commas between list items.

@@ -127,14 +127,13 @@ impl Parser<'_> {
         let opened = self.pos;
         self.skip_blank();
         let start = self.pos;
-        let begins_with_macro = self.macros.iter().any(|place| place.start >= opened && place.end <= start);
+        let begins_with_macro = self.has_macro(opened, start);
         let implicit = implicit && !self.at_command() && (begins_with_macro || !self.at_bare_word());
         if self.accepts_unknown_macros && begins_with_macro && !implicit {
             return None;
         }
         if self.at_end() {
-            let explained =
-                self.macros.iter().any(|place| place.end <= self.end && place.start + 1 >= self.stage_start());
+            let explained = self.has_macro(self.stage_start().saturating_sub(1), self.end);
             let reported = first && self.is_empty_search();
             // As in Splunk, a trailing `|` ends the search.
             let last = !first && self.end >= outer_end;
@@ -162,8 +161,7 @@ impl Parser<'_> {
         {
             return Some(self.finish_stage(commands, start));
         }
-        let has_unknown_macro = |place: &Span| place.start >= opened && place.end <= self.end;
-        if read.is_err() && self.accepts_unknown_macros && self.macros.iter().any(has_unknown_macro) {
+        if read.is_err() && self.has_unknown_macro(opened, self.end) {
             return None;
         }
         let commands = self.recover(read.map_err(|remark| self.with_syntax_hint(remark, start, implicit)))??;

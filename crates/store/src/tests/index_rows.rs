@@ -81,7 +81,7 @@ fn a_list_reads_only_rows_of_its_indexes_and_times() {
     drop(read);
     assert_eq!(listed.len(), 5);
     let store = open(&options);
-    let of_index = |index: &str, range: &TimeRange| store.buckets_of(&IndexSelector::new([index]), range);
+    let of_index = |index: &str, range: &TimeRange| store.buckets_of(&IndexSelector::new([index]), range).unwrap();
     let (later, last) = (4 * EVENTS as i64, 4 * EVENTS as i64 - 1);
     let from = |time: i64| TimeRange { earliest: Some(time), latest: None };
     assert_eq!(of_index("near", &TimeRange::ALL), listed[4..]);
