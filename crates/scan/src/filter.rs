@@ -422,13 +422,13 @@ fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>
     }
 }
 
-impl Projection {
-    /// Adds the fields that a filter tests.
 /// The tokens of a value that begins and ends anywhere in a token: those between its breakers.
 fn inner_tokens(value: &SearchPattern) -> TermQuery {
     TermQuery::for_keyword(&format!("*{}*", value.text))
 }
 
+impl Projection {
+    /// Adds the fields that a filter tests.
     pub(crate) fn with_filter_fields(&self, filter: &EventFilter) -> Projection {
         let mut projection = self.clone();
         let more = filter.names().filter(|name| !self.includes(name)).map(str::to_owned);
