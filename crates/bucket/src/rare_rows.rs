@@ -86,7 +86,8 @@ impl BucketReader {
                 let pages = self.metadata_pages(asked.slab, *field, pattern);
                 Ok(rows_unless_listed(pages, page))
             }
-            TermQuery::All => Ok(None),
+            TermQuery::UnbrokenBlank if !self.may_have_unbroken_blanks(asked.slab)? => Ok(Some(Vec::new())),
+            TermQuery::UnbrokenBlank | TermQuery::All => Ok(None),
         }
     }
 

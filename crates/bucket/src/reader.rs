@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use quarry_event::segment::UNBROKEN_BLANKS;
 use quarry_event::template::{
-    ColumnKind, ColumnValues, Dictionary, FieldColumn, NumberFormat, TEXT_COLUMN, TemplateSet, Texts,
+    ByteSet, ColumnKind, ColumnValues, Dictionary, FieldColumn, NumberFormat, TEXT_COLUMN, TemplateSet, Texts,
 };
 use quarry_event::term::MetaField;
 use quarry_event::{
@@ -319,6 +320,8 @@ impl BucketReader {
                 None => 0,
             },
             TermQuery::Meta { field, pattern } => self.metadata_pages(slab, *field, pattern),
+            TermQuery::UnbrokenBlank if self.may_have_unbroken_blanks(slab)? => among.0,
+            TermQuery::UnbrokenBlank => 0,
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
                 let asked = TokenScope { within: within.as_ref(), ..asked };
@@ -367,6 +370,13 @@ impl BucketReader {
         let left = PageSet(among.0 & !found);
         let is_absent = found == 0 && matches!(wanted, TokenPattern::Token(token) if !(asked.may_hold)(token));
         Ok(found | if left.is_empty() || is_absent { 0 } else { self.rare_pages(asked, wanted, left)? })
+    }
+
+    /// Whether a text of the slab may contain [`UNBROKEN_BLANKS`].
+    pub(crate) fn may_have_unbroken_blanks(&self, slab: usize) -> Result<bool, BucketError> {
+        let Some(columns) = self.columns(slab)? else { return Ok(true) };
+        let texts = columns.layout.template_set.columns.first();
+        Ok(texts.is_none_or(|texts| texts.traits.bytes.intersects(ByteSet::of(&UNBROKEN_BLANKS))))
     }
 
     /// Pages that may match all queries.

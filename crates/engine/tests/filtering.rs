@@ -158,6 +158,8 @@ SHOULD_LINEMERGE = false
 EXTRACT-whole = who=\[(?<whole>[^\]]*)\]
 EXTRACT-begin = id:(?<begin>[^ !]+)
 EXTRACT-inside = t\s(?<inside>[^ ]+)
+EXTRACT-part = who=\[.(?<part>[^\]]{2,9})
+EXTRACT-optional = id:(?:(?<head>\w+)=)?\S*!\st(?:\s+(?<tail>\S+))?
 EXTRACT-other = (?<other>[a-b]+) in whole
 FIELDALIAS-names = whole AS name1 begin ASNEW name2 inside AS name3 host AS name4
 [cells]
@@ -252,8 +254,8 @@ fn values_of_rules_are_found_wherever_they_begin_and_end() {
     });
     let (mut compared, mut begun) = (0, 0);
     for field in [
-        "whole", "begin", "inside", "other", "first", "second", "third", "k", "l", "m", "name1", "name2", "name3",
-        "name4",
+        "whole", "begin", "inside", "part", "head", "tail", "other", "first", "second", "third", "k", "l", "m",
+        "name1", "name2", "name3", "name4",
     ] {
         let text = format!("* {field}=* | dedup {field} | head 30 | table {field}");
         let mut job = engine.start(request(&text), stores[0].clone()).unwrap();

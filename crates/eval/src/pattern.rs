@@ -27,7 +27,7 @@ use machine_code::{MachineCode, MachineCodeMatch, TEXTS_BEFORE};
 use one_pass::{OnePass, OnePassMatch};
 use prefix_search::PrefixSearch;
 
-pub use borders::GroupBorders;
+pub use borders::{BorderBytes, GroupBorders};
 pub use like::LikePattern;
 pub use replacement::Replacement;
 pub use wildcard::Wildcard;

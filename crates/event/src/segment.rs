@@ -15,6 +15,9 @@ pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_
 /// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;
 
+/// The whitespace (`\s` of regular expressions) that is no breaker: vertical tab and form feed.
+pub const UNBROKEN_BLANKS: [u8; 2] = [b'\x0b', b'\x0c'];
+
 const MAJOR_BREAKER: u8 = 1;
 const MINOR_BREAKER: u8 = 2;
 
@@ -41,7 +44,7 @@ const PERCENT_MAJOR_BREAKERS: [&[u8]; 16] = [
     b"2526", b"2520", b"20", b"21", b"26", b"3B", b"7C", b"2B", b"3D", b"5D", b"5B", b"3A", b"0A", b"2C", b"28", b"29",
 ];
 /// Length of the longest percent-encoded major breaker.
-pub(crate) const PERCENT_MAJOR_BYTES_MAX: usize = 5;
+pub const PERCENT_MAJOR_BYTES_MAX: usize = 5;
 
 /// Whether the byte alone is a major breaker.
 #[inline]

@@ -31,6 +31,8 @@ pub enum TermQuery {
         /// Query for the tokens of the value.
         tokens: Box<TermQuery>,
     },
+    /// Pages with one of [`crate::segment::UNBROKEN_BLANKS`]: tokens there may contain words that whitespace encloses.
+    UnbrokenBlank,
     /// Pages in which every part may match.
     And(Vec<TermQuery>),
     /// Pages in which some part may match.

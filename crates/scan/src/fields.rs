@@ -22,7 +22,7 @@ use quarry_eval::extract::multikv::table_cells;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::functions::xml::xml_leaves;
 use quarry_eval::messages::Messages;
-use quarry_eval::pattern::{Captures, GroupBorders, Regex};
+use quarry_eval::pattern::{BorderBytes, Captures, GroupBorders, Regex};
 use quarry_eval::rows::{is_hidden, multi_item};
 use quarry_event::{FieldNames, Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name, json_fields};
@@ -174,12 +174,17 @@ pub(crate) struct FieldExtraction {
     pub scope: Option<Scope>,
     /// Events whose value of the field may begin and end inside a token.
     pub inside_tokens: Option<Scope>,
+    /// Events whose value of the field is part of another field's value, which their text may contain escaped.
+    pub from_fields: Option<Scope>,
     /// Whether some value may begin at the start of a token and end inside the token.
     pub begins_tokens: bool,
+    /// Whether a value may be enclosed by whitespace that is no breaker.
+    pub is_in_whitespace: bool,
 }
 
 impl FieldExtraction {
-    fn add(&mut self, scope: Scope, borders: GroupBorders) {
+    /// Adds a rule; `borders` is `None` if it reads another field instead of the text.
+    fn add(&mut self, scope: Scope, borders: Option<GroupBorders>) {
         let join = |known: &mut Option<Scope>| {
             *known = Some(match known.take() {
                 Some(known) => known.union(scope.clone()),
@@ -188,9 +193,13 @@ impl FieldExtraction {
         };
         join(&mut self.scope);
         match borders {
-            GroupBorders::Whole => {}
-            GroupBorders::Begin => self.begins_tokens = true,
-            GroupBorders::Unknown => join(&mut self.inside_tokens),
+            Some(GroupBorders::Whole(_)) => {}
+            Some(GroupBorders::Begin(_)) => self.begins_tokens = true,
+            Some(GroupBorders::Unknown) => join(&mut self.inside_tokens),
+            None => join(&mut self.from_fields),
+        }
+        if let Some(GroupBorders::Whole(bytes) | GroupBorders::Begin(bytes)) = borders {
+            self.is_in_whitespace |= bytes == BorderBytes::Whitespace;
         }
     }
 }
@@ -350,9 +359,10 @@ impl FieldRules {
         for rule in self.props.rules_extracting(field) {
             let borders = match self.extract(rule.pattern, rule.source) {
                 Ok(extract) if extract.reads_text() => {
-                    extract.group(field).map_or(GroupBorders::Unknown, |group| extract.regex.borders_of(group))
+                    let group = extract.group(field);
+                    Some(group.map_or(GroupBorders::Unknown, |group| extract.regex.borders_of(group)))
                 }
-                Ok(_) => GroupBorders::Unknown,
+                Ok(_) => None,
                 // An invalid pattern extracts nothing.
                 Err(_) => continue,
             };

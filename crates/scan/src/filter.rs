@@ -403,17 +403,28 @@ fn has_index_time_field(events: &Page, row: usize, field: &str) -> bool {
 }
 
 /// Sourcetypes whose events may have this value of a field without its tokens in their text: those with an `EXTRACT`
-/// rule that may cut inside tokens, and those with rules that derive the field. `None` if any event may.
+/// rule that reads another field or may extract this value from within a token, and those with rules that derive the
+/// field. `None` if any event may.
 fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !appears_verbatim(field, value) {
         return None;
     }
-    let scopes = [rules.extraction_of(field).inside_tokens.clone(), rules.derived.nonverbatim_scope(field)];
+    let extraction = rules.extraction_of(field);
+    let inside_token = match inner_tokens(value) {
+        TermQuery::All => extraction.inside_tokens.clone(),
+        _ => None,
+    };
+    let scopes = [inside_token, extraction.from_fields.clone(), rules.derived.nonverbatim_scope(field)];
     match scopes.into_iter().flatten().reduce(Scope::union) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
         None => Some(Vec::new()),
     }
+}
+
+/// The tokens of a value that begins and ends anywhere in a token: those between its breakers.
+fn inner_tokens(value: &SearchPattern) -> TermQuery {
+    TermQuery::for_keyword(&format!("*{}*", value.text))
 }
 
 impl Projection {
@@ -471,9 +482,15 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
         .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
     let written = json_escaped_forms(&value.text);
     let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
-    let in_text = TermQuery::for_field_value(field, &value.text, TermQuery::or(in_text));
-    let begun = rules.extraction_of(field).begins_tokens.then(|| TermQuery::for_keyword(&format!("{}*", value.text)));
-    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(begun).chain(others))
+    let extraction = rules.extraction_of(field);
+    let begun = extraction.begins_tokens.then(|| TermQuery::for_keyword(&format!("{}*", value.text)));
+    let merged = extraction.is_in_whitespace.then_some(TermQuery::UnbrokenBlank);
+    // If this is `All`, `others` contains the sourcetypes of these rules.
+    let inside =
+        extraction.inside_tokens.as_ref().map(|_| inner_tokens(value)).filter(|query| *query != TermQuery::All);
+    let in_text = TermQuery::or(in_text.chain(begun).chain(merged).chain(inside));
+    let in_text = TermQuery::for_field_value(field, &value.text, in_text);
+    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(others))
 }
 
 /// The term of an index-time field.

@@ -10,7 +10,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::expr::{ExprContext, Literal};
-use quarry_eval::pattern::GroupBorders;
+use quarry_eval::pattern::{BorderBytes, GroupBorders};
 use quarry_eval::row_filter::RowFilter;
 use quarry_eval::rows;
 use quarry_event::TermQuery;
@@ -119,13 +119,13 @@ fn equality_terms(field: &str, value: &SearchPattern, border: ValueSource, origi
         return TermQuery::All;
     }
     let extracted = value_terms(field, value, origins);
-    match border {
-        ValueSource::Rules => extracted,
-        ValueSource::Group(GroupBorders::Whole) => TermQuery::or([TermQuery::for_keyword(&value.text), extracted]),
+    let (word, bytes) = match border {
+        ValueSource::Rules => return extracted,
+        ValueSource::Group(GroupBorders::Whole(bytes)) => (TermQuery::for_keyword(&value.text), bytes),
         // The text after the value may belong to the same token.
-        ValueSource::Group(GroupBorders::Begin) => {
-            TermQuery::or([TermQuery::for_keyword(&format!("{}*", value.text)), extracted])
-        }
-        ValueSource::Group(GroupBorders::Unknown) => TermQuery::All,
-    }
+        ValueSource::Group(GroupBorders::Begin(bytes)) => (TermQuery::for_keyword(&format!("{}*", value.text)), bytes),
+        ValueSource::Group(GroupBorders::Unknown) => return TermQuery::All,
+    };
+    let merged = (bytes == BorderBytes::Whitespace).then_some(TermQuery::UnbrokenBlank);
+    TermQuery::or([word, extracted].into_iter().chain(merged))
 }

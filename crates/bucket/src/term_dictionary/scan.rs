@@ -10,8 +10,9 @@
 use std::ops::RangeInclusive;
 
 use memchr::memmem;
-use quarry_event::segment::{for_each_token, is_breaker, lower_token};
+use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, for_each_token, is_breaker, lower_token};
 use quarry_event::template::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
+use quarry_stdx::number::u32_of;
 
 use crate::term_dictionary::rare_tokens::is_rare_column;
 
@@ -96,10 +97,16 @@ impl<'a> RareTest<'a> {
 
 const NON_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
-/// Whether the column's values can contain the wanted token or prefix, judging by their bytes and lengths. Always true
-/// for a column with non-ASCII letters, because these may become ASCII when lower-cased.
+/// Whether lower-casing may change the bytes that a token consists of other than from an ASCII capital to its small
+/// letter. Only two characters outside ASCII have ASCII in lower case: `\u{130}` has an `i`, the sign for kelvin is a
+/// `k`.
+fn may_have_other_bytes(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
+    traits.bytes.intersects(NON_ASCII) && wanted.bytes().iter().any(|byte| matches!(byte, b'i' | b'k' | 0x80..))
+}
+
+/// Whether the column's values can contain the wanted token or prefix, judging by their bytes and lengths.
 fn may_contain(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
-    if traits.bytes.intersects(NON_ASCII) {
+    if may_have_other_bytes(wanted, traits) {
         return true;
     }
     let is_in = |set: ByteSet, byte: u8| set.contains(byte) || set.contains(byte.to_ascii_uppercase());
@@ -336,7 +343,7 @@ fn may_be_time_token(layout: TimeLayout, wanted: TokenPattern<'_>) -> bool {
 #[derive(Debug)]
 pub(crate) struct TextTest<'a> {
     wanted: TokenPattern<'a>,
-    /// Finds the wanted bytes in texts that are ASCII and contain no `%`; other texts are tokenised.
+    /// Finds the wanted bytes; `None` if texts may have other bytes for them, so that they are tokenised.
     finder: Option<memmem::Finder<'a>>,
     /// Whether the texts contain capital letters.
     folds: bool,
@@ -344,12 +351,8 @@ pub(crate) struct TextTest<'a> {
 
 impl<'a> TextTest<'a> {
     fn new(wanted: TokenPattern<'a>, traits: &ValueTraits) -> TextTest<'a> {
-        let plain = !traits.bytes.intersects(NON_ASCII) && !traits.bytes.contains(b'%');
-        TextTest {
-            wanted,
-            finder: plain.then(|| memmem::Finder::new(wanted.bytes())),
-            folds: traits.bytes.iter().any(|byte| byte.is_ascii_uppercase()),
-        }
+        let finder = (!may_have_other_bytes(wanted, traits)).then(|| memmem::Finder::new(wanted.bytes()));
+        TextTest { wanted, finder, folds: traits.bytes.iter().any(|byte| byte.is_ascii_uppercase()) }
     }
 
     fn any_matches(&self, bytes: &[u8], ends: &[u32]) -> bool {
@@ -372,9 +375,16 @@ impl<'a> TextTest<'a> {
             let text = ends.partition_point(|end| *end as usize <= start);
             let text_start = text.checked_sub(1).map_or(0, |before| ends[before] as usize);
             let text_end = ends.get(text).map_or(bytes.len(), |end| *end as usize);
-            let starts = start == text_start || is_breaker(bytes[start - 1]);
+            let before = &bytes[text_start.max(start.saturating_sub(PERCENT_MAJOR_BYTES_MAX))..start];
+            let starts = before.last().is_none_or(|byte| is_breaker(*byte));
             let is_over = || end == text_end || bytes.get(end).is_none_or(|byte| is_breaker(*byte));
-            if starts && end <= text_end && (matches!(self.wanted, TokenPattern::Prefix(_)) || is_over()) {
+            let is_found = if before.contains(&b'%') {
+                // The match may be part of a breaker of several bytes, or begin after it.
+                self.matches_tokens(&bytes[text_start..text_end], &[u32_of(text_end - text_start)])
+            } else {
+                starts && end <= text_end && (matches!(self.wanted, TokenPattern::Prefix(_)) || is_over())
+            };
+            if is_found {
                 return true;
             }
             from = start + 1;

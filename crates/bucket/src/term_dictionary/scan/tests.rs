@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn short_texts_are_found_by_their_tokens(all in proptest::collection::vec("[a-cA-C.%20 -]{0,8}|[a-cä K]{0,5}", 1..6)) {
+    fn short_texts_are_found_by_their_tokens(all in proptest::collection::vec("[a-cA-C.%20 -]{0,8}|[a-cä K]{0,5}|[ab2%0kKiIä\u{130}\u{212a}]{0,6}", 1..6)) {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         assert_agrees(&texts(&all), true);
     }
