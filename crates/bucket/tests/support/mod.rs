@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_bucket::{BucketReader, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject};
-use quarry_event::segment::{for_each_token, lower_token};
+use quarry_event::segment::{UNBROKEN_BLANKS, for_each_token, lower_token};
 use quarry_event::term::MetaField;
 use quarry_event::{EventBatch, IndexedField, Metadata, TermQuery};
 
@@ -122,6 +122,7 @@ fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
         TermQuery::Token(wanted) => has_token(&|token| token == wanted.as_bytes()),
         TermQuery::Prefix(prefix) => has_token(&|token| token.starts_with(prefix.as_bytes())),
         TermQuery::Value { tokens, .. } => event_matches(batch, row, tokens),
+        TermQuery::UnbrokenBlank => batch.raw(row).iter().any(|byte| UNBROKEN_BLANKS.contains(byte)),
         TermQuery::And(parts) => parts.iter().all(|part| event_matches(batch, row, part)),
         TermQuery::Or(parts) => parts.iter().any(|part| event_matches(batch, row, part)),
         TermQuery::Meta { pattern, .. } => {

@@ -431,6 +431,7 @@ impl Planner {
         if let Some(known) = self.plan_cache.find(&template.parts) {
             return known;
         }
+        self.forget_many_lists();
         let reading = TemplateReader::new(&template.parts);
         let mut windows = self.find_windows(&reading);
         self.spent += self.steps;

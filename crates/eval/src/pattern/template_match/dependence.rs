@@ -16,19 +16,19 @@
 //! If there are too many configurations, threads or steps, or an assertion cannot be evaluated, the analysis has no
 //! result.
 
+mod cache_keys;
 mod outcome;
 
 use std::borrow::Cow;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{Equivalent, HashMap};
 use quarry_event::template::{ByteSet, FormPart, ValueForm, ValueTraits};
-use quarry_stdx::number::u32_of;
 use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
 
+pub(super) use self::cache_keys::{DependenceCache, OutcomeCache};
+use self::cache_keys::{Identity, PassedVariable, SHORT_LIST_MAX};
 use self::outcome::{deciding_variables, dependence_of, group_dependence_of};
 use super::assertion::{ByteAfter, ByteBefore, Undecidable, classify_before, holds};
 use super::{
@@ -43,8 +43,6 @@ const CONFIGURATIONS_MAX: usize = 64;
 /// Maximum number of thread steps for one window: this many, plus some per byte of its long lists of values.
 const STEPS_MAX: usize = 40_000;
 const STEPS_PER_LISTED_BYTE: usize = 4;
-/// Lists of more values than this are long.
-const SHORT_LIST_MAX: usize = 16;
 /// Maximum total number of thread steps of one planner: a few hundredths of a second.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
 /// Minimum lengths of values beyond this are not stepped over byte by byte.
@@ -107,71 +105,6 @@ pub(super) struct Configuration {
     matched: Option<Registers>,
 }
 
-/// Everything that determines the successors of a configuration after a variable.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PassedVariable<C> {
-    from: C,
-    /// Number of the variable's part, to which positions in configurations refer.
-    part: usize,
-    /// Whether a match of the window may start inside the variable.
-    starts: bool,
-    bytes: [[u64; 4]; 3],
-    min_len: u32,
-    max_len: u32,
-    /// The lists of values and forms, by identity: comparing them would cost more than it saves.
-    value_set: Option<Identity<[Box<str>]>>,
-    forms: Option<Identity<[ValueForm]>>,
-}
-
-impl PassedVariable<&Configuration> {
-    /// The key as it is stored.
-    fn to_stored(&self) -> PassedVariable<Configuration> {
-        let PassedVariable { from, part, starts, bytes, min_len, max_len, ref value_set, ref forms } = *self;
-        let (value_set, forms) = (value_set.clone(), forms.clone());
-        PassedVariable { from: from.clone(), part, starts, bytes, min_len, max_len, value_set, forms }
-    }
-}
-
-impl Equivalent<PassedVariable<Configuration>> for PassedVariable<&Configuration> {
-    fn equivalent(&self, known: &PassedVariable<Configuration>) -> bool {
-        let PassedVariable { from, part, starts, bytes, min_len, max_len, value_set, forms } = known;
-        self.part == *part
-            && self.starts == *starts
-            && (self.bytes, self.min_len, self.max_len) == (*bytes, *min_len, *max_len)
-            && (&self.value_set, &self.forms) == (value_set, forms)
-            && self.from == from
-    }
-}
-
-/// A shared value that is equal to itself only.
-#[derive(Debug)]
-pub(super) struct Identity<T: ?Sized>(Arc<T>);
-
-impl<T: ?Sized> Clone for Identity<T> {
-    fn clone(&self) -> Identity<T> {
-        Identity(Arc::clone(&self.0))
-    }
-}
-
-impl<T: ?Sized> PartialEq for Identity<T> {
-    fn eq(&self, other: &Identity<T>) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl<T: ?Sized> Eq for Identity<T> {}
-
-impl<T: ?Sized> Hash for Identity<T> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).cast::<u8>().hash(state);
-    }
-}
-
-/// Cached successors of configurations after variables; `None` if they are too many. Windows of many templates begin
-/// with the same variables, such as those of a time.
-pub(super) type OutcomeCache =
-    HashMap<PassedVariable<Configuration>, Option<Vec<Configuration>>, foldhash::fast::FixedState>;
-
 /// One step of the walk: the successors of each configuration.
 struct Layer {
     /// The variable passed; `None` for a byte of a literal.
@@ -179,10 +112,6 @@ struct Layer {
     /// For each configuration before the step, the indices of its successors.
     next: Vec<Vec<usize>>,
 }
-
-/// Cached dependence of windows. The key is everything that the walk can see, which is the same in many templates;
-/// parts are counted from the window's first. `None` if the analysis has no result.
-pub(super) type DependenceCache = HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
 impl Planner {
     /// Determines the parts on which each window depends; removes the windows after one that always matches.
@@ -243,55 +172,6 @@ impl Planner {
         found
     }
 
-    /// Everything that a walk over a window can see of its template, encoded with as much detail as the expression
-    /// distinguishes.
-    fn cache_key(&mut self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
-        let (first, last) = (window.context, window.end);
-        let mut view = Vec::with_capacity(256);
-        for place in [window.start, window.starts_end, last].map(|place| place.relative_to(first)) {
-            put_number(place.part, &mut view);
-            put_number(place.offset, &mut view);
-        }
-        view.push(
-            u8::from(window.start == TemplatePosition::START) | u8::from(template.part(last.part).is_none()) << 1,
-        );
-        for at in first.part..=last.part {
-            let Some(part) = template.part(at) else { break };
-            match part {
-                FlatPart::Literal(bytes) => {
-                    let start = if at == first.part { first.offset } else { 0 };
-                    let end = if at == last.part { last.offset } else { bytes.len() };
-                    let bytes = bytes.get(start..end).unwrap_or_default();
-                    put_number(bytes.len(), &mut view);
-                    for byte in bytes {
-                        // Bytes of one class are equal for the automaton, but not for assertions.
-                        match byte.is_ascii() {
-                            true => view.extend([self.kind_before(*byte) as u8, self.dfa.byte_classes().get(*byte)]),
-                            false => view.extend([u8::MAX, *byte]),
-                        }
-                    }
-                }
-                FlatPart::Variable(_, traits) if at < last.part => match (&traits.value_set, &traits.forms) {
-                    (Some(list), _) if list.len() > SHORT_LIST_MAX => {
-                        view.push(3);
-                        put_number(number_of(&mut self.value_lists, list), &mut view);
-                    }
-                    (None, Some(forms)) => {
-                        view.push(4);
-                        put_number(number_of(&mut self.form_lists, forms), &mut view);
-                        put_traits(traits, &mut view);
-                    }
-                    _ => {
-                        view.push(2);
-                        put_traits(traits, &mut view);
-                    }
-                },
-                FlatPart::Variable(..) => {}
-            }
-        }
-        view.into()
-    }
-
     /// Kind of a byte, as far as the assertions of the expression distinguish bytes before them.
     fn kind_before(&self, byte: u8) -> ByteBefore {
         let looks = self.nfa.look_set_any();
@@ -310,34 +190,6 @@ fn listed_bytes(template: &TemplateReader<'_>, window: &Window) -> usize {
         _ => None,
     });
     lists.flatten().map(|value| value.len()).sum()
-}
-
-fn put_number(number: usize, view: &mut Vec<u8>) {
-    view.extend(u32_of(number).to_le_bytes());
-}
-
-/// Encodes everything that a walk can see of the traits of a variable except its forms.
-fn put_traits(traits: &ValueTraits, view: &mut Vec<u8>) {
-    for bytes in [traits.bytes, traits.firsts, traits.lasts] {
-        bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));
-    }
-    view.extend(traits.min_len.to_le_bytes());
-    view.extend(traits.max_len.to_le_bytes());
-    let values = traits.value_set.as_deref().unwrap_or_default();
-    put_number(values.len(), view);
-    for value in values {
-        put_number(value.len(), view);
-        view.extend(value.as_bytes());
-    }
-}
-
-/// Number of a shared list among those seen so far.
-fn number_of<T>(known: &mut Vec<Arc<[T]>>, list: &Arc<[T]>) -> usize {
-    let at = known.iter().position(|known| Arc::ptr_eq(known, list));
-    at.unwrap_or_else(|| {
-        known.push(Arc::clone(list));
-        known.len() - 1
-    })
 }
 
 impl Dependence {

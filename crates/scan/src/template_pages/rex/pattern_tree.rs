@@ -256,12 +256,9 @@ impl PatternTree {
         for mut window in windows {
             // The existence of a match determines the groups. If everything depends on a few codes, one lookup is enough
             // and no decider is needed.
-            let is_cheap = |parts: &[usize]| {
-                let columns: Vec<(u32, usize)> = variables_of(&inside, parts);
-                columns.iter().all(|(column, _)| has_few_codes(template_set, *column))
-                    && (columns.len() <= 1 || max_combinations(template_set, &columns) <= CHEAP_COMBINATIONS_MAX)
-            };
-            let decision = window.decision.take().filter(|_| !is_cheap(&window.read));
+            let decision = window.decision.take();
+            let decision =
+                decision.filter(|_| !has_few_combinations(template_set, &variables_of(&inside, &window.read)));
             if let Some(decision) = &decision {
                 window.groups = Some(decision.places.clone());
             }
@@ -306,6 +303,12 @@ impl PatternTree {
         self.branches.insert(key, first);
         TemplateNode::Branch { column, first }
     }
+}
+
+/// Whether the values of these columns have codes, and so few combinations that each may be looked up.
+fn has_few_combinations(template_set: &TemplateSet, columns: &[(u32, usize)]) -> bool {
+    columns.iter().all(|(column, _)| has_few_codes(template_set, *column))
+        && (columns.len() <= 1 || max_combinations(template_set, columns) <= CHEAP_COMBINATIONS_MAX)
 }
 
 /// The columns of the variables among these parts, each with its part, without repetitions.
