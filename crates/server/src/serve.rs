@@ -234,7 +234,7 @@ async fn serve(
     });
     drop(ended.await);
     log::info("quarry stopped");
-    // A signal that arrived during a restart ends the server.
+    // A signal that has arrived since the request to restart ends the server.
     match program.filter(|_| !signalled.is_finished()) {
         Some(program) => Ok(StopReason::Restart(program)),
         None => Ok(StopReason::Signal),

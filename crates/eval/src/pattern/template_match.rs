@@ -87,8 +87,7 @@ impl FlatTemplate {
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
     }
 
-    /// The template with the values of these parts listed, where `list` has those of the column; `None` if it has none
-    /// of them, or they are listed already.
+    /// The template with the values that `list` adds to the traits of these parts; `None` if it adds none.
     fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
         let mut listed: Option<FlatTemplate> = None;
         for part in parts {
@@ -451,8 +450,8 @@ impl Planner {
         plan
     }
 
-    /// Like [`Planner::plan`], but if the match depends on variables whose values `list` knows, planned again with these
-    /// values in place of their traits: `\d+ms` matches each of `12ms`, `7ms`, but not every text with their bytes.
+    /// Like [`Planner::plan`]. If the match depends on variables whose values `list` knows, the template is planned
+    /// again with these values in place of bounds: `\d+ms` matches `12ms` and `7ms`, but not every text of their bytes.
     pub fn plan_with_values(&mut self, template: &FlatTemplate, list: &mut ValueLists<'_>) -> MatchPlan {
         let plan = self.plan(template);
         match template.with_listed_values(&plan.deciding_parts(), list) {

@@ -40,8 +40,9 @@ use super::{
 const THREADS_MAX: usize = 64;
 /// Maximum number of configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
-/// Maximum number of thread steps for one window: this many, plus some per byte of its long lists of values.
+/// Maximum number of thread steps for one window, without its long lists of values.
 const STEPS_MAX: usize = 40_000;
+/// Further thread steps for each byte of the long lists of values in a window.
 const STEPS_PER_LISTED_BYTE: usize = 4;
 /// Lists of more values than this are long.
 const SHORT_LIST_MAX: usize = 16;
@@ -596,8 +597,8 @@ impl<'a> Walk<'a> {
     ) -> Result<Vec<Configuration>, Undecidable> {
         let starts = part < self.window.starts_end.part;
         let mut ends = Vec::new();
-        // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the one
-        // before.
+        // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the
+        // one before.
         let mut after = vec![from.clone()];
         let mut previous: &[u8] = &[];
         for value in values {
