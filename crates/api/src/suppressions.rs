@@ -38,7 +38,7 @@ impl Suppressions {
         Suppressions { path, until: Mutex::new(until) }
     }
 
-    /// Suppresses a search for some seconds from now; 0 ends that. On disk when this returns.
+    /// Suppresses a search for some seconds from now; 0 ends its suppression. Returns once the change is on disk.
     pub(crate) fn set(&self, search: SavedSearchKey, seconds: i64, now: TimeNs) -> Result<(), Fault> {
         // A poisoned lock is safe to use, because the map is replaced as a whole.
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,8 +13,8 @@ pub struct ConfTable {
     /// Kinds of stanza; the first that matches applies.
     pub sections: &'static [Section],
     /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class. A
-    /// setting that is supported only in some stanzas is listed for the others as `[STANZA] NAME`, where
-    /// the stanza may end in `*`.
+    /// setting that is supported only in some stanzas is listed for the others as `[STANZA] NAME`, where the stanza may
+    /// end in `*`.
     pub unsupported: &'static [&'static str],
     /// Splunk settings that have no effect here and raise no warning, listed in the same way.
     pub unused: &'static [&'static str],

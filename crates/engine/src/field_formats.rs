@@ -1,8 +1,8 @@
 //! Display formats set by `fieldformat`, applied only to the final rows of a search.
 //!
-//! Commands after `fieldformat` see the original values. A format follows its field through `rename`,
-//! and ends at a reporting command, which makes new rows. If a format yields null, for example because a
-//! field that it reads no longer exists, the original value is shown.
+//! Commands after `fieldformat` see the original values. A format follows its field through `rename`, and ends at a
+//! reporting command, which makes new rows. If a format yields null, for example because a field that it reads no
+//! longer exists, the original value is shown.
 //!
 //! Not here: subsearches, whose rows are read by commands and keep their values.
 

@@ -30,6 +30,7 @@ pub const MAX_TEMPLATES: usize = 4_096;
 pub const MAX_COLUMNS: usize = 4_096;
 /// Maximum nesting depth of template columns, including the text column.
 pub const MAX_TEMPLATE_DEPTH: usize = 4;
+
 /// Templates and columns of one slab: its texts and, in further columns without a parent, its index-time fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
@@ -243,7 +244,7 @@ pub struct ValueTraits {
     pub forms: Option<Arc<[ValueForm]>>,
 }
 
-/// The parts of some values of a column, with traits in place of columns.
+/// Literals and variables of which some values of a column consist, with traits in place of columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueForm {
     /// The parts in order. The first is a literal or never empty, so that no value of this form is empty.

@@ -31,7 +31,8 @@ pub enum TermQuery {
         /// Query for the tokens of the value.
         tokens: Box<TermQuery>,
     },
-    /// Pages with one of [`crate::segment::UNBROKEN_BLANKS`]: tokens there may contain words that whitespace encloses.
+    /// Pages of slabs that may contain [`crate::segment::UNBROKEN_BLANKS`]: there, a word between whitespace may be a
+    /// part of a token.
     UnbrokenBlank,
     /// Pages in which every part may match.
     And(Vec<TermQuery>),

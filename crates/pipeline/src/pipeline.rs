@@ -235,7 +235,7 @@ impl Pipeline {
         }
     }
 
-    /// The errors of all settings of a source, each with the unusable ones before it ignored.
+    /// The errors in the settings of a source: after each, the pipeline is built again without the unusable setting.
     pub fn setting_errors(
         info: &SourceInfo,
         settings: PropsSettings,

@@ -65,8 +65,8 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     Ok(failure::USAGE)
 }
 
-/// Errors of the settings with which events are made, of each stanza of props.conf. Data from the network would be stored
-/// without these settings.
+/// Errors of index-time settings in each stanza of props.conf. Data from the network would be stored without these
+/// settings.
 fn pipeline_faults(settings: &Settings) -> Vec<String> {
     let context = PipelineContext { now: settings.clock.now_ns(), zone: None, modified: None, orders: None };
     let mut faults = BTreeSet::new();

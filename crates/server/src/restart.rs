@@ -1,8 +1,8 @@
-//! Restart of the server in place: the process ends its work as for SIGTERM and then executes its program again with the
-//! same arguments.
+//! Restart of the server in place: the process ends its work as for SIGTERM and then executes its program again with
+//! the same arguments.
 //!
-//! The process keeps its id and its parent, so a service manager notices nothing. Open files, ports and locks are closed
-//! by `exec`, because all of them are opened with `FD_CLOEXEC`. Not here: ending the work ([`crate::serve`]).
+//! The process keeps its id and its parent, so a service manager notices nothing. Open files, ports and locks are
+//! closed by `exec`, because all of them are opened with `FD_CLOEXEC`. Not here: ending the work ([`crate::serve`]).
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// A request to restart, passed from the REST interface to the server.
 #[derive(Debug)]
 pub(crate) struct RestartSignal {
-    /// The program as it was found at the start. A later version at this path is started in its place.
+    /// Path of the program, as found at the start. If the file was replaced since, a restart executes the new one.
     program: Result<PathBuf, Fault>,
     requested: Notify,
 }
@@ -52,7 +52,8 @@ impl RestartSignal {
     }
 }
 
-/// Replaces the process by `program` with the same arguments; returns only if that fails. The caller has ended all work.
+/// Replaces the process by `program` with the same arguments; returns only if that fails. The caller has ended all
+/// work.
 pub(crate) fn execute(program: &Path) -> Failure {
     let mut arguments = std::env::args_os();
     let mut command = Command::new(program);

@@ -27,7 +27,7 @@ use quarry_sharing::SharedFolder;
 use quarry_stdx::{descriptors, log};
 use quarry_store::{ExpiredBucket, RemovedBuckets, Store, ThawScanResult};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
@@ -204,22 +204,10 @@ async fn serve(
     let auth = Arc::clone(&state.auth);
     let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
-    let (mut signal, restart, restarting) = (tokio::spawn(stop), Arc::clone(&node), state.clone());
-    let signalled = signal.abort_handle();
-    let stop = async move {
-        tokio::select! {
-            _ = &mut signal => {}
-            () = restart.restart.requested() => log::info("restarting: running requests are finished"),
-        }
-        restarting.end_real_time();
-    };
+    let (stop, signal) = signal_or_restart(stop, Arc::clone(&node), state.clone());
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));
     HttpPort { name, listener, security, router, bounds: Bounds::for_management() }.serve(stop).await;
-    maintenance.abort();
-    figures.abort();
-    audit.abort();
-    logged.abort();
-    jobs.abort();
+    [maintenance, figures, audit, logged, jobs].iter().for_each(JoinHandle::abort);
     let reading = live.stop_listening().await;
     if let Some(collector) = collector {
         collector.stop().await;
@@ -234,11 +222,29 @@ async fn serve(
     });
     drop(ended.await);
     log::info("quarry stopped");
-    // A signal that arrived during a restart ends the server.
-    match program.filter(|_| !signalled.is_finished()) {
+    // A signal that has arrived since the request to restart ends the server.
+    match program.filter(|_| !signal.is_finished()) {
         Some(program) => Ok(StopReason::Restart(program)),
         None => Ok(StopReason::Signal),
     }
+}
+
+/// A future that resolves on a signal or on a request to restart, and the task that waits for the signal.
+fn signal_or_restart(
+    signal: impl Future<Output = ()> + Send + 'static,
+    node: Arc<LocalNode>,
+    state: ApiState,
+) -> (impl Future<Output = ()> + Send, AbortHandle) {
+    let mut signal = tokio::spawn(signal);
+    let handle = signal.abort_handle();
+    let stop = async move {
+        tokio::select! {
+            _ = &mut signal => {}
+            () = node.restart.requested() => log::info("restarting: running requests are finished"),
+        }
+        state.end_real_time();
+    };
+    (stop, handle)
 }
 
 /// The error of a management port that cannot be opened.

@@ -262,7 +262,8 @@ impl Store {
     }
 }
 
-/// The buckets in memory that may have events in `range`, by ascending number.
+/// The buckets of a state that may have events in `range`, by ascending number; rows of indexes that are not loaded are
+/// missing.
 fn listings(state: &State, selector: &IndexSelector, range: &TimeRange) -> Vec<BucketListing> {
     let is_wanted = |index: &str, (first, last)| selector.matches(index) && range.overlaps(first, last);
     let sealed = state.sealed.overlapping(|index| selector.matches(index), range);

@@ -108,8 +108,7 @@ pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, 
     Ok(())
 }
 
-/// No cleanup, for kinds whose entities consist of a stanza only.
-/// Removes the state that is stored outside an entity's stanza. A later entity of the same name does not inherit it.
+/// Removes state that is stored outside an entity's stanza, so that a later entity of the same name does not inherit it.
 pub(super) fn remove_state(state: &ApiState, object: &ConfObject) -> Result<(), ApiError> {
     if object.conf == saved_searches::CONF { saved_searches::end_suppression(state, object) } else { Ok(()) }
 }

@@ -181,8 +181,8 @@ impl Objects {
         Ok(changed)
     }
 
-    /// Writes the ACL of an object after moving it with `move_to` if necessary. Returns the changed object, which need
-    /// not be visible any more in the scope in which it was found.
+    /// Writes the ACL of an object after moving it with `move_to` if necessary. Returns the changed object, which may
+    /// no longer be visible in the scope in which it was found.
     pub(super) fn apply_acl(
         &self,
         found: &ConfObject,

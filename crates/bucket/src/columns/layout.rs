@@ -316,7 +316,15 @@ fn read_column(
         traits.value_set = Some(read_value_set(cursor, &kind)?);
     }
     if form & PREFIX != 0 {
-        traits.prefix = cursor.text("the prefix of a column's values", PREFIX_BYTES_MAX)?.into();
+        let prefix = cursor.text("the prefix of a column's values", PREFIX_BYTES_MAX)?;
+        let may_have = matches!(kind, ColumnKind::Dictionary { .. } | ColumnKind::Texts) && traits.value_set.is_none();
+        if !may_have || prefix.is_empty() || prefix.len() > traits.min_len as usize {
+            return Err(Malformed(format!(
+                "the values of column {number} cannot begin with a text of {} bytes",
+                prefix.len()
+            )));
+        }
+        traits.prefix = prefix.into();
     }
     if parent.is_none() && counts != events {
         return Err(Malformed(format!("column {number} without parent does not have a value per event")));

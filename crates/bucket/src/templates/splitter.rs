@@ -612,7 +612,9 @@ pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit:
         if count == limit {
             return usize::MAX;
         }
-        debug_assert!(variables.iter().all(|variable| variable.kind == VariableKind::Word));
+        debug_assert!(
+            variables.iter().all(|variable| matches!(variable.kind, VariableKind::Word | VariableKind::Address))
+        );
         trie.insert(text, &variables, &vec![0; variables.len()], count as u32);
         count += 1;
     }

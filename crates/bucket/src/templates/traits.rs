@@ -20,8 +20,9 @@ pub(crate) const VALUE_SET_MAX: usize = 16;
 /// Maximum total bytes of the texts that a value set lists.
 pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
-/// Minimum and maximum bytes of the prefix of a column's values.
+/// Minimum bytes of the prefix of a column's values; a shorter one is not stored.
 const PREFIX_BYTES_MIN: usize = 2;
+/// Maximum bytes of the prefix of a column's values; a longer one is cut.
 pub(crate) const PREFIX_BYTES_MAX: usize = 32;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
@@ -62,8 +63,8 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     traits
 }
 
-/// The text with which all these texts begin, whole characters of it; empty if a single byte, which the first bytes of
-/// the values show as well.
+/// The common prefix of these texts, cut to whole characters. Empty if it is a single byte, because the set of first
+/// bytes says as much.
 fn common_prefix(texts: &TextList) -> Box<str> {
     let mut all = texts.iter();
     let Some(mut prefix) = all.next().map(|text| &text[..text.len().min(PREFIX_BYTES_MAX)]) else {

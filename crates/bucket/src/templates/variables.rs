@@ -2,10 +2,10 @@
 //!
 //! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
 //! XML tags, fields between commas, parts of access log lines ([`super::access`]), and any chunk that contains a digit
-//! are variables. [`split_words`] reads the value of one variable: its words with a digit are variables. Words end at
-//! breakers of the segmenter, so that no term straddles the edge of such a variable. Everything between variables is
-//! literal. [`variable_end`] finds the end of one variable of a known kind by the same rules, so that a text of a known
-//! template is never tokenised.
+//! are variables. [`split_words`] reads the value of one variable: its IPv4 addresses and its other words with a digit
+//! are variables. Words end at breakers of the segmenter, so that no term straddles the edge of such a variable.
+//! Everything between variables is literal. [`variable_end`] finds the end of one variable of a known kind by the same
+//! rules, so that a text of a known template is never tokenised.
 
 use memchr::{memchr, memchr2};
 use quarry_event::template::NumberFormat;
@@ -44,7 +44,7 @@ pub(super) enum VariableKind {
     Markup,
     /// Word with a digit between two breakers.
     Word,
-    /// IPv4 address, which is not a part of a longer sequence of words with points between them.
+    /// IPv4 address that does not follow a word and a point, and is not followed by a point and a digit.
     Address,
 }
 
@@ -187,8 +187,8 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
 /// Length of the longest IPv4 address.
 const ADDRESS_BYTES_MAX: usize = 15;
 
-/// The end of the IPv4 address at `at`, whose first word ends at `first_end`. A number of its own for each address is
-/// smaller and faster than one for each octet.
+/// The end of the IPv4 address at `at`, whose first word ends at `first_end`. One number per address is smaller and
+/// faster than one per octet.
 #[inline]
 fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
     if first_end - at > 3 || text.get(first_end) != Some(&b'.') || !text[at].is_ascii_digit() {

@@ -97,9 +97,8 @@ impl<'a> RareTest<'a> {
 
 const NON_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
-/// Whether lower-casing may change the bytes that a token consists of other than from an ASCII capital to its small
-/// letter. Only two characters outside ASCII have ASCII in lower case: `\u{130}` has an `i`, the sign for kelvin is a
-/// `k`.
+/// Whether values may spell the wanted token with other bytes, ASCII capitals aside. Only two characters outside ASCII
+/// have ASCII letters in lower case: `\u{130}` (`i` and a combining dot) and the Kelvin sign (`k`).
 fn may_have_other_bytes(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
     traits.bytes.intersects(NON_ASCII) && wanted.bytes().iter().any(|byte| matches!(byte, b'i' | b'k' | 0x80..))
 }
@@ -343,7 +342,7 @@ fn may_be_time_token(layout: TimeLayout, wanted: TokenPattern<'_>) -> bool {
 #[derive(Debug)]
 pub(crate) struct TextTest<'a> {
     wanted: TokenPattern<'a>,
-    /// Finds the wanted bytes; `None` if texts may have other bytes for them, so that they are tokenised.
+    /// Finds the wanted bytes; `None` if texts may spell the token with other bytes: then they are tokenised.
     finder: Option<memmem::Finder<'a>>,
     /// Whether the texts contain capital letters.
     folds: bool,

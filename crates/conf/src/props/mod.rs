@@ -269,7 +269,7 @@ impl PropsResolver {
     /// The settings of each stanza by itself, over the defaults; stanzas of sourcetypes, hosts and sources. The stanza's
     /// name takes the place of the sourcetype.
     pub fn settings_by_stanza(&self) -> impl Iterator<Item = PropsSettings> {
-        let sourcetypes = self.sourcetypes.iter().map(|(name, settings)| (name, settings));
+        let sourcetypes = self.sourcetypes.iter();
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (&stanza.name, &stanza.settings));
         sourcetypes.chain(patterns).map(|(name, settings)| self.settings_of(name, [settings]))
     }

@@ -1,7 +1,8 @@
 //! Borders of groups: whether breakers surround the text of an expression's group in every match.
 //!
-//! The parts of the expression are examined from the inside out: a part that may match nothing has the border of what
-//! lies beyond it. Not here: conclusions about the terms of a search (scan).
+//! The search for the group descends from the whole expression and carries the borders around the current part. A part
+//! that may match nothing counts as the weaker of its own border and the one beyond it. Not here: conclusions about the
+//! terms of a search (scan).
 
 use quarry_event::segment::{UNBROKEN_BLANKS, is_breaker};
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
@@ -20,7 +21,7 @@ pub enum GroupBorders {
 /// The bytes that surround a group's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BorderBytes {
-    /// Whitespace (`\s`) or breakers: in an event with [`UNBROKEN_BLANKS`], the text may be part of a token after all.
+    /// Whitespace (`\s`) or breakers: in an event with [`UNBROKEN_BLANKS`], the text may still be part of a token.
     Whitespace,
     /// Breakers only.
     Breakers,
@@ -81,7 +82,7 @@ enum Side {
     End,
 }
 
-/// The border at this side of a part, if the border at that side of an empty text is `beyond`.
+/// The border at this side of a part; `beyond` is the border beyond the part, which counts if the part is empty.
 fn border(side: Side, part: &Hir, beyond: Border) -> Border {
     match part.kind() {
         HirKind::Empty => beyond,
@@ -142,7 +143,7 @@ fn border_after_last(part: &Hir) -> Border {
     }
 }
 
-/// The border that a byte is, whatever follows it. A percent sign is none, because it may begin a longer breaker
+/// The border that a byte forms, whatever is next to it. A percent sign is none, because it may begin a longer breaker
 /// (`%20`).
 fn border_of_byte(byte: u8) -> Border {
     if byte.is_ascii() && byte != b'%' && is_breaker(byte) {
@@ -197,7 +198,7 @@ mod tests {
             (r"user=(?<x>\w+),?", Begin(Breakers)),
             (r"user=(?<x>\w+)%", Begin(Breakers)),
             (r"user=(?<x>\w+)(?m)$", Whole(Breakers)),
-            // Optional parts: the border of the part, or of what follows it.
+            // Optional parts: the weaker of the part's border and that of what follows it.
             (r" (?<x>\S+)(?::(?<port>\d+))? -> ", Whole(Breakers)),
             (r" (?<a>\S+)(?::(?<x>\d+))? -> ", Whole(Breakers)),
             (r" (?<a>\S+)(?::(?<x>\d+))?$", Whole(Breakers)),

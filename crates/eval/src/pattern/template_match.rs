@@ -43,6 +43,8 @@ pub use memo::{COMBINATIONS_MAX, CombinationMemo};
 const STATES_MAX: usize = 128;
 /// Maximum number of automaton steps per template; with more steps, the template is not planned.
 const STEPS_MAX: usize = 400_000;
+/// Number of templates of a slab that could not be planned with listed values, after which it is not tried again.
+const FAILED_LISTS_MAX: usize = 4;
 /// Maximum memory of an expression's lazy automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
 
@@ -87,8 +89,7 @@ impl FlatTemplate {
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
     }
 
-    /// The template with the values of these parts listed, where `list` has those of the column; `None` if it has none
-    /// of them, or they are listed already.
+    /// The template with the values that `list` adds to the traits of these parts; `None` if it adds none.
     fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
         let mut listed: Option<FlatTemplate> = None;
         for part in parts {
@@ -376,6 +377,8 @@ pub struct Planner {
     /// Long lists of values, and lists of forms, seen so far; keys of caches refer to them by number.
     value_lists: Vec<Arc<[Box<str>]>>,
     form_lists: Vec<Arc<[ValueForm]>>,
+    /// Number of templates of the current slab that could not be planned with listed values.
+    failed_lists: usize,
 }
 
 /// A template exceeds the planner's limits.
@@ -420,6 +423,7 @@ impl Planner {
             plan_cache: PlanCache::default(),
             value_lists: Vec::new(),
             form_lists: Vec::new(),
+            failed_lists: 0,
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
         planner.firsts = planner.find_first_bytes().ok()?;
@@ -431,7 +435,6 @@ impl Planner {
         if let Some(known) = self.plan_cache.find(&template.parts) {
             return known;
         }
-        self.forget_many_lists();
         let reading = TemplateReader::new(&template.parts);
         let mut windows = self.find_windows(&reading);
         self.spent += self.steps;
@@ -452,14 +455,20 @@ impl Planner {
         plan
     }
 
-    /// Like [`Planner::plan`], but if the match depends on variables whose values `list` knows, planned again with these
-    /// values in place of their traits: `\d+ms` matches each of `12ms`, `7ms`, but not every text with their bytes.
+    /// Like [`Planner::plan`]. If the match depends on variables whose values `list` knows, the template is planned
+    /// again with these values in place of bounds: `\d+ms` matches `12ms` and `7ms`, but not every text of their bytes.
     pub fn plan_with_values(&mut self, template: &FlatTemplate, list: &mut ValueLists<'_>) -> MatchPlan {
         let plan = self.plan(template);
+        if self.failed_lists >= FAILED_LISTS_MAX {
+            return plan;
+        }
         match template.with_listed_values(&plan.deciding_parts(), list) {
             None => plan,
             Some(listed) => match self.plan(&listed) {
-                MatchPlan::Unknown => plan,
+                MatchPlan::Unknown => {
+                    self.failed_lists += 1;
+                    plan
+                }
                 exact => exact,
             },
         }

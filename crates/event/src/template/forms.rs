@@ -1,17 +1,19 @@
-//! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with points between
-//! them for an address. A pattern like `\d+\.\d+` can be planned from the form of a value where the bytes of the value
-//! alone would not tell whether it matches.
+//! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with points
+//! between them for an address. A pattern like `\d+\.\d+` can be planned from the form of a value where its bytes alone
+//! would not tell whether it matches.
 //!
-//! Not here: bounds of whole values ([`ValueTraits`]), which are stored; forms are derived from them when a slab is read.
+//! Not here: bounds of whole values ([`ValueTraits`]), which are stored. Forms are not: they are derived from the
+//! columns when a slab is read.
 
 use super::{
     ByteSet, Column, ColumnKind, FormPart, NumberFormat, Template, TemplatePart, TemplateSet, TimeLayout, ValueForm,
     ValueTraits,
 };
 
-/// Maximum number of a column's templates, and of the parts of each, for the traits of the column to list the forms of
-/// its values. With more, working with the forms costs more than it saves.
+/// Maximum number of templates of a column with forms. With more, working with the forms costs more than it saves, so
+/// there are none.
 const FORMS_MAX: usize = 48;
+/// Maximum number of parts of a template's form; if a template has more, its column has no forms.
 const FORM_PARTS_MAX: usize = 16;
 
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
@@ -19,7 +21,7 @@ const MONTH_INITIALS: ByteSet = ByteSet::of(b"JFMASOND");
 const MONTH_LETTERS: ByteSet = ByteSet::of(b"abceglnoprtuvy");
 
 impl TemplateSet {
-    /// Adds the forms of the values to the traits of every column.
+    /// Adds the forms of the values to the traits of every column that has some.
     pub fn add_forms(&mut self) {
         for at in 0..self.columns.len() {
             let forms: Option<Vec<ValueForm>> = match &self.columns[at].kind {
@@ -33,7 +35,7 @@ impl TemplateSet {
         }
     }
 
-    /// The form of a template's values; `None` if a value may be empty, or the template is long.
+    /// The form of a template's values; `None` if its first part may be empty, or it has too many parts.
     fn form_of(&self, template: &Template) -> Option<ValueForm> {
         let mut parts = Vec::new();
         for part in &template.parts {
@@ -88,7 +90,7 @@ fn prefix_form(traits: &ValueTraits) -> Option<ValueForm> {
     Some(ValueForm { parts })
 }
 
-/// The forms of numbers between two; `None` if the bounds say as much, as those of digits without a sign do.
+/// The forms of numbers in this range; `None` if the bounds say as much, as for digits without a sign.
 fn number_forms(format: NumberFormat, min: i64, max: i64) -> Option<Vec<ValueForm>> {
     let (magnitude, fraction) = match format {
         NumberFormat::Integer if min < 0 => (vec![], None),

@@ -100,7 +100,8 @@ pub struct GroupFigures {
     pub cursor: u64,
     /// Number of records that the group lost because it was too slow.
     pub lost: u64,
-    /// Number of records that could not be sent to the group: damaged in the queue, or in no form of the protocol.
+    /// Number of records that could not be sent to the group, because they are damaged in the queue or the protocol
+    /// cannot represent them.
     pub unsent: u64,
 }
 

@@ -23,7 +23,8 @@ use super::answer::{Answer, Code};
 const IN_FLIGHT_BYTES: usize = 256 << 20;
 /// Maximum bytes decoded from all bodies before they are stored, unless a single body may be larger.
 const DECODED_BYTES_MAX: usize = 512 << 20;
-/// A body of the maximum size is in memory twice: with its compressed form, or with what was decoded from it.
+/// Number of bodies of the maximum size for which each budget has room: a body may be in memory next to its compressed
+/// form, and the events decoded from it may be larger than it.
 const COPIES_OF_A_BODY: usize = 2;
 /// Minimum bytes reserved at a time.
 const RESERVATION_STEP_BYTES: usize = 64 << 10;
@@ -59,8 +60,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Creates a budget for bodies of at most this size. If one body may exceed the usual budget, the budget has room
-    /// for one such body.
+    /// Creates a budget for bodies of at most this size. It always has room for [`COPIES_OF_A_BODY`] such bodies.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX);
         let largest = body_bytes_max.div_ceil(PERMIT_BYTES).saturating_mul(COPIES_OF_A_BODY);

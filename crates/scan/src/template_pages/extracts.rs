@@ -42,8 +42,7 @@ impl NamedRules {
         NamedRules { rules: extracts.iter().filter_map(rule).collect() }
     }
 
-    /// The location of the field in the texts of a template.
-    /// `values` lists the values of columns.
+    /// The location of the field in the texts of a template; `values` lists the values of columns.
     pub(super) fn location(&mut self, template: &PlannedTemplate<'_>, values: &mut ValueLists<'_>) -> RuleLocation {
         for (group, planner) in &mut self.rules {
             let Some(planner) = planner.as_mut().filter(|planner| planner.steps_spent() < PLANNING_STEPS_MAX) else {

@@ -1,5 +1,5 @@
-//! Lists of the values of a slab's dictionary columns, for pattern planners: whether a pattern matches often depends on
-//! the values themselves, and not only on the bytes that they contain.
+//! Lists of the values of a slab's dictionary columns, for pattern planners: the bytes and lengths of values often do
+//! not tell whether a pattern matches, but the values do.
 //!
 //! Not here: planning ([`super::extracts`], [`super::rex`]); short lists, which are among a column's traits.
 
@@ -9,8 +9,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_event::template::{ColumnKind, Dictionary, TemplateSet};
 
-/// Maximum number of values of a list, and of their bytes: stepping over them must cost less than it saves.
+/// Maximum number of values of a list. A larger dictionary has none, because stepping over it costs more than it saves.
 const VALUES_MAX: u32 = 2_048;
+/// Maximum total bytes of the values of a list.
 const BYTES_MAX: usize = 32 << 10;
 
 /// The lists of one slab, by column; `None` for a column without a list.
@@ -20,7 +21,7 @@ pub(super) struct ListedValues {
 }
 
 impl ListedValues {
-    /// The values of a column in ascending order; `None` if it is no dictionary, or a large one.
+    /// The values of a column in ascending order; `None` if it is no dictionary, a large one, or cannot be read.
     pub(super) fn of_column(
         &mut self,
         template_set: &TemplateSet,

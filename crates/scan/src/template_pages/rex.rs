@@ -295,6 +295,9 @@ impl RexReader {
         if self.slabs.len() == CACHED_SLABS_MAX {
             self.slabs.remove(0);
         }
+        if let Some(planner) = &mut self.planner {
+            planner.begin_slab();
+        }
         let field = self.source_field.as_ref().and_then(|(_, field)| page.slab.field(field));
         self.slabs.push(PatternTree::new(page.slab, field, self.groups.len()));
         self.slabs.len() - 1

@@ -550,8 +550,7 @@ fn locate_fields(
                 apply_reports(&reports, &asked, &all, joins, &mut found);
             }
             for (at, rules) in rules.iter_mut().enumerate() {
-                let rule = rules.location(&asked, &mut values);
-                patterned[at].push(apply_rule(rule, joins, &mut found[at]));
+                patterned[at].push(apply_rule(rules.location(&asked, &mut values), joins, &mut found[at]));
             }
             for (at, told) in found.into_iter().enumerate() {
                 by_name[at].push(told.place);

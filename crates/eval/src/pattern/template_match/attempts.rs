@@ -1,20 +1,19 @@
 //! Match attempts: runs the automaton from one position over all possible continuations of a template.
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, ValueTraits};
 use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::util::start;
 
+use super::dependence::Identity;
 use super::{
     FlatPart, LimitExceeded, Planner, STATES_MAX, STEPS_MAX, TemplatePosition, TemplateReader, intersection,
     is_inside_character, shared_prefix,
 };
 
 /// Maximum number of cached variable passes.
-const PASSES_MAX: usize = 4_096;
+pub(super) const PASSES_MAX: usize = 4_096;
 /// Minimum lengths of values up to this one are distinguished; greater ones are treated alike.
 const LENGTH_MAX: u32 = 64;
 
@@ -39,13 +38,13 @@ pub(super) struct PassKey {
     bytes: [[u64; 4]; 3],
     min_len: u32,
     max_len: u32,
-    value_set: Option<Arc<[Box<str>]>>,
+    value_set: Option<Identity<[Box<str>]>>,
 }
 
 impl PassKey {
     fn new(live: &[LiveState], traits: &ValueTraits) -> PassKey {
         let bytes = [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words());
-        let (min_len, max_len, value_set) = (traits.min_len, traits.max_len, traits.value_set.clone());
+        let (min_len, max_len, value_set) = (traits.min_len, traits.max_len, traits.value_set.clone().map(Identity));
         PassKey { live: live.into(), bytes, min_len, max_len, value_set }
     }
 }

@@ -27,8 +27,8 @@ use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
 
-pub(super) use self::cache_keys::{DependenceCache, OutcomeCache};
-use self::cache_keys::{Identity, PassedVariable, SHORT_LIST_MAX};
+pub(super) use self::cache_keys::{DependenceCache, Identity, OutcomeCache};
+use self::cache_keys::{PassedVariable, SHORT_LIST_MAX};
 use self::outcome::{deciding_variables, dependence_of, group_dependence_of};
 use super::assertion::{ByteAfter, ByteBefore, Undecidable, classify_before, holds};
 use super::{
@@ -40,8 +40,9 @@ use super::{
 const THREADS_MAX: usize = 64;
 /// Maximum number of configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
-/// Maximum number of thread steps for one window: this many, plus some per byte of its long lists of values.
+/// Maximum number of thread steps for one window, without its long lists of values.
 const STEPS_MAX: usize = 40_000;
+/// Further thread steps for each byte of the long lists of values in a window.
 const STEPS_PER_LISTED_BYTE: usize = 4;
 /// Maximum total number of thread steps of one planner: a few hundredths of a second.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
@@ -448,8 +449,8 @@ impl<'a> Walk<'a> {
     ) -> Result<Vec<Configuration>, Undecidable> {
         let starts = part < self.window.starts_end.part;
         let mut ends = Vec::new();
-        // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the one
-        // before.
+        // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the
+        // one before.
         let mut after = vec![from.clone()];
         let mut previous: &[u8] = &[];
         for value in values {

@@ -32,7 +32,8 @@ use crate::template_pages::roots::nodes_of_field;
 use crate::template_pages::row_values::{Dictionaries, RowOf};
 use crate::template_pages::slab::Slab;
 
-/// Maximum number of combinations of codes of which each is looked up rather than decided part by part.
+/// Maximum number of combinations of codes with a cached answer each. With more, the existence of a match is decided by
+/// the values of the deciding parts.
 const CHEAP_COMBINATIONS_MAX: usize = 4_096;
 /// Maximum number of flat templates per slab; the text of rows with further templates is read.
 const NODES_MAX: usize = 65_536;
@@ -254,8 +255,8 @@ impl PatternTree {
         let planned = windows.clone();
         let mut asked = Vec::with_capacity(windows.len());
         for mut window in windows {
-            // The existence of a match determines the groups. If everything depends on a few codes, one lookup is enough
-            // and no decider is needed.
+            // The existence of a match determines the groups. If everything depends on a few codes, one lookup is
+            // enough and no decider is needed.
             let decision = window.decision.take();
             let decision =
                 decision.filter(|_| !has_few_combinations(template_set, &variables_of(&inside, &window.read)));

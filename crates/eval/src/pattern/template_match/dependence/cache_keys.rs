@@ -12,8 +12,9 @@ use hashbrown::{Equivalent, HashMap};
 use quarry_event::template::{ValueForm, ValueTraits};
 use quarry_stdx::number::u32_of;
 
-use super::{Configuration, Dependence};
+use super::{CACHED_OUTCOMES_MAX, CACHED_WINDOWS_MAX, Configuration, Dependence};
 use crate::pattern::template_match::assertion::ByteBefore;
+use crate::pattern::template_match::attempts::PASSES_MAX;
 use crate::pattern::template_match::{FlatPart, Planner, TemplatePosition, TemplateReader, Window};
 
 /// Lists of more values than this are long.
@@ -61,7 +62,7 @@ impl Equivalent<PassedVariable<Configuration>> for PassedVariable<&Configuration
 
 /// A shared value that is equal to itself only.
 #[derive(Debug)]
-pub(in crate::pattern::template_match) struct Identity<T: ?Sized>(pub(super) Arc<T>);
+pub(in crate::pattern::template_match) struct Identity<T: ?Sized>(pub(in crate::pattern::template_match) Arc<T>);
 
 impl<T: ?Sized> Clone for Identity<T> {
     fn clone(&self) -> Identity<T> {
@@ -94,9 +95,18 @@ pub(in crate::pattern::template_match) type DependenceCache =
     HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
 impl Planner {
-    /// Forgets the lists of earlier slabs if there are too many, and the caches whose keys refer to them.
-    pub(in crate::pattern::template_match) fn forget_many_lists(&mut self) {
-        if self.value_lists.len() > VALUE_LISTS_MAX || self.form_lists.len() > FORM_LISTS_MAX {
+    /// Prepares for the templates of another slab, which may take as many steps as those of the first, and empties the
+    /// caches if they are half full.
+    pub fn begin_slab(&mut self) {
+        self.spent += std::mem::take(&mut self.dependence_steps);
+        self.failed_lists = 0;
+        // What was cached for earlier slabs hardly ever serves this one, and full caches accept nothing new.
+        let is_full = self.value_lists.len() > VALUE_LISTS_MAX
+            || self.form_lists.len() > FORM_LISTS_MAX
+            || self.dependence_cache.len() > CACHED_WINDOWS_MAX / 2
+            || self.outcome_cache.len() > CACHED_OUTCOMES_MAX / 2
+            || self.pass_cache.len() > PASSES_MAX / 2;
+        if is_full {
             self.value_lists.clear();
             self.form_lists.clear();
             self.dependence_cache.clear();

@@ -115,12 +115,12 @@ enum Verdict {
     Open,
 }
 
-/// The variables at which configurations with different answers diverge; `verdicts` are those about the configurations
-/// of the last layer.
+/// The variables at which configurations with different answers diverge; `verdicts` are those of the final
+/// configurations.
 ///
-/// Configurations that all later values lead to the same answers are of one *class*: those with the same answer at the
-/// end, and those all of whose successors are of one class. A variable that only leads to configurations of one class
-/// decides nothing, even if the configurations differ for a while, for example in the byte before them.
+/// Configurations for which later values have the same effect form a *class*: those with the same answer at the end,
+/// and those all of whose successors are in one class. A variable that leads to configurations of a single class
+/// decides nothing, even if these differ for a while, for example in the byte before the position.
 fn deciding_parts(layers: &[Layer], verdicts: Vec<Verdict>) -> Vec<usize> {
     let mut deciding = Vec::new();
     let mut classes = verdicts.len();
