@@ -632,10 +632,10 @@ fn an_address_within_a_value_is_one_variable() {
 
 #[test]
 fn traits_of_texts_know_their_common_prefix() {
-    let texts = |at: u64| format!("client @0x{:012x} asks", pseudo_random(at, 1 << 44));
+    let texts = |at: u64| format!("client @0x{:08x}f asks", pseudo_random(at, u64::from(u32::MAX)));
     let slab = split_slab(&batch((0..2_000).map(texts))).expect("the lines have one template");
     let prefixes: Vec<&str> = slab.columns.iter().map(|column| &*column.traits.prefix).collect();
-    assert!(prefixes.contains(&"@0x") || prefixes.contains(&"0x"), "{prefixes:?}");
+    assert!(prefixes.iter().any(|prefix| prefix.starts_with("0x")), "{prefixes:?}");
 }
 
 #[test]
