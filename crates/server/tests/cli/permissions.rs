@@ -94,6 +94,10 @@ fn endpoints_require_the_access_in_the_table() {
             let of_eva = asked(&eva);
             let is_of_users = Roles::built_in().get("user").is_some_and(|role| role.capabilities.contains(capability));
             assert_eq!(status(&of_eva) == "403", !is_of_users, "{} {path}: {of_eva}", row.method);
+            // The request would end the server that the next one asks.
+            if row.path.ends_with("/control/restart") {
+                continue;
+            }
             let of_admin = asked(&admin);
             assert!(!["401", "403", "405"].contains(&status(&of_admin)), "{} {path}: {of_admin}", row.method);
         }
@@ -151,9 +155,10 @@ fn values_of_another_type_are_refused_by_every_endpoint() {
     // Unknown roles are refused over REST and by the command line, which calls the server or writes the file itself.
     let unknown = "there is no role \\\"nosuch\\\"; there are user, power, admin, can_delete";
     let users = "/services/authentication/users";
-    let made = ask(&place, "POST", users, &admin, "name=bob&password=longenough&roles=nosuch");
+    let json = "output_mode=json";
+    let made = ask(&place, "POST", &format!("{users}?{json}"), &admin, "name=bob&password=longenough&roles=nosuch");
     assert!(made.starts_with("HTTP/1.1 400") && made.contains(unknown), "{made}");
-    let edited = ask(&place, "POST", &format!("{users}/admin"), &admin, "roles=admin,nosuch");
+    let edited = ask(&place, "POST", &format!("{users}/admin?{json}"), &admin, "roles=admin,nosuch");
     assert!(edited.starts_with("HTTP/1.1 400") && edited.contains(unknown), "{edited}");
     let refused = |place: &Place| {
         let ran = place.run(&["user", "add", "bob", "--role", "nosuch"]);
