@@ -2,7 +2,8 @@
 
 No answer may be a server error or against the description. Requests are drawn from a seed (QUARRY_SEED), and every other one
 is sent to an object that exists (schemathesis_hooks.py); QUARRY_EXAMPLES is how many are drawn for each endpoint. Logins and
-exports are left out: it would lock itself out, and wait for the end of what does not end. So is what is meant to be unavailable.
+exports are left out: it would lock itself out, and wait for the end of what does not end. So are the restart of the server and
+what is meant to be unavailable.
 """
 
 import json
@@ -16,7 +17,7 @@ import urllib.request
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 # The last two are endpoints for members of a cluster: 503 here, as on a Splunk server outside any cluster.
-LEFT_OUT = "export|stream|httpauth|authentication|auth/login|cluster/(manager|master|peer|searchhead|slave)/|shcluster/(status|captain|member)|kvstore/replicasetstats"
+LEFT_OUT = "export|stream|control/restart|httpauth|authentication|auth/login|cluster/(manager|master|peer|searchhead|slave)/|shcluster/(status|captain|member)|kvstore/replicasetstats"
 EXAMPLES = os.environ.get("QUARRY_EXAMPLES", "4")
 SEED = os.environ.get("QUARRY_SEED", "1")
 HOOKS = pathlib.Path(__file__).resolve().parent.parent
