@@ -44,7 +44,7 @@ const CONFIGURATIONS_MAX: usize = 64;
 const STEPS_MAX: usize = 40_000;
 /// Further thread steps for each byte of the long lists of values in a window.
 const STEPS_PER_LISTED_BYTE: usize = 4;
-/// Maximum total number of thread steps of one planner: a few hundredths of a second.
+/// Maximum total number of thread steps of a planner for one slab: a few tenths of a second.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
 /// Minimum lengths of values beyond this are not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
