@@ -193,3 +193,32 @@ fn options_without_effect_are_reported() {
     }
     assert!(!run_search(&store, "| makeresults | stats count by _time").contains("no effect"));
 }
+
+/// `mvmap` may repeat a long text for each of many values.
+#[test]
+fn mapped_multivalues_have_limits() {
+    let store = Arc::new(MemoryStore::new("main"));
+    let values = "| makeresults | eval x=mvrange(0,100000), y=mvjoin(x, \"\")";
+    let long = run_search(&store, &format!("{values} | eval z=mvmap(x, y) | eval c=mvcount(z) | table c"));
+    assert!(long.contains("bytes of a multivalue = "), "{long}");
+    let many = run_search(&store, &format!("{values} | eval z=mvmap(x, x) | eval w=mvmap(x, z) | table _time"));
+    assert!(many.contains("values of a multivalue = 100000"), "{many}");
+    let fine = run_search(&store, &format!("{values} | eval z=mvmap(x, x + 1) | eval c=mvcount(z) | table c"));
+    assert_eq!(fine.trim(), "100000");
+}
+
+/// A multivalue that every row gets, or that `mvexpand` and `join` repeat, is not copied for thousands of rows at once.
+#[test]
+fn long_multivalues_are_repeated_in_little_memory() {
+    let store = Arc::new(MemoryStore::new("main"));
+    let rows = "| makeresults count=60000 | streamstats count AS n";
+    let answered =
+        run_search(&store, &format!("{rows} | eventstats values(n) AS v | head 1 | eval c=mvcount(v) | table c"));
+    assert_eq!(answered.trim(), "60000");
+    let lists = "| makeresults | eval a=mvrange(0,50000), b=mvrange(0,50000)";
+    let joined = format!("{rows} | eval k=1 | join k [{lists} | eval k=1] | stats count");
+    for search in [format!("{lists} | mvexpand a | stats count"), joined] {
+        let refused = run_search(&store, &search);
+        assert!(refused.contains("values of repeated multivalues = 16777216"), "{search}: {refused}");
+    }
+}

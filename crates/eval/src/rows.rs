@@ -57,6 +57,9 @@ pub const TIME_TYPE: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 const LINEAR_LOOKUP_COLUMNS_MAX: usize = 32;
 /// Separator of multivalues when a single text is needed.
 pub const MULTI_SEPARATOR: &str = "\n";
+/// Maximum number of values that the multivalues of one column of a batch may have after rows were repeated: 256 MiB of
+/// references to texts. A row with a long multivalue cannot be repeated for thousands of rows.
+pub const REPEATED_VALUES_MAX: usize = 16 << 20;
 
 /// The type of a multivalue column.
 pub fn multi_type() -> DataType {
@@ -218,7 +221,32 @@ pub fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch, Eng
     if rows.num_columns() == 0 {
         return rebuild(Vec::new(), Vec::new(), places.len());
     }
+    rows.columns().iter().try_for_each(|column| check_repetition(column, places))?;
     Ok(arrow::compute::take_record_batch(rows, places)?)
+}
+
+/// The values of a column at these positions, in this order; null at a position that is null. Fails if multivalues
+/// would have more than [`REPEATED_VALUES_MAX`] values.
+pub fn take_column(column: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef, EngineError> {
+    check_repetition(column, places)?;
+    Ok(arrow::compute::take(column, places, None)?)
+}
+
+/// Number of values of the multivalue in a row; 1 for other columns, which share or copy a single value.
+pub fn count_values(column: &ArrayRef, row: usize) -> usize {
+    column.as_list_opt::<i32>().map_or(1, |lists| usize::try_from(lists.value_length(row)).unwrap_or_default())
+}
+
+fn check_repetition(column: &ArrayRef, places: &UInt32Array) -> Result<(), EngineError> {
+    if column.as_list_opt::<i32>().is_none() {
+        return Ok(());
+    }
+    let values: usize = places.iter().flatten().map(|place| count_values(column, place as usize)).sum();
+    if values <= REPEATED_VALUES_MAX {
+        return Ok(());
+    }
+    let what = "a long multivalue is repeated for many rows".to_owned();
+    Err(EngineError::Limit { what, limit: "values of repeated multivalues", value: REPEATED_VALUES_MAX as u64 })
 }
 
 /// The rows from the last to the first.

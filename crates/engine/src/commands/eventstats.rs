@@ -1,6 +1,9 @@
 //! `eventstats`: adds the aggregates of a row's group to the row. A row without one of the BY fields is unchanged.
 
-use arrow::array::UInt32Array;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
@@ -25,6 +28,10 @@ impl Execute for EventStatsCommand {
     }
 }
 
+/// Maximum number of values that the rows of a batch get, unless it has a single row.
+const VALUES_PER_BATCH_MAX: usize = 1 << 20;
+const _: () = assert!(VALUES_PER_BATCH_MAX < rows::REPEATED_VALUES_MAX, "a batch of several rows is never refused");
+
 /// Computes the aggregates over all rows, then adds them.
 struct EventStats {
     /// Aggregates as written.
@@ -46,19 +53,45 @@ impl Blocking for EventStats {
         let keys = keys_of(&groups, &self.by);
         account.set(bytes + keys.bytes())?;
         let by = self.by.clone();
-        let joined = rows.into_unified_rows().map(move |batch| {
+        let columns = plan.columns.iter().map(|column| rows::column_or_null(&groups, &column.name));
+        let added: Arc<Vec<ArrayRef>> = Arc::new(columns.collect());
+        let names: Arc<Vec<String>> = Arc::new(plan.columns.into_iter().map(|column| column.name).collect());
+        let joined = rows.into_unified_rows().flat_map(move |batch| -> RowIter {
             let _held = &account;
-            let mut result = batch?;
-            let places = group_numbers(&result, &keys, &by);
-            for column in &plan.columns {
-                let values = rows::column_or_null(&groups, &column.name);
-                let values = arrow::compute::take(&values, &places, None)?;
-                result = rows::with_column(&result, &column.name, values)?;
-            }
-            Ok(result)
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => return Box::new(std::iter::once(Err(error))),
+            };
+            let places = group_numbers(&batch, &keys, &by);
+            let (added, names) = (Arc::clone(&added), Arc::clone(&names));
+            let parts = parts_of(&added, &places).into_iter();
+            Box::new(parts.map(move |Range { start, end }| {
+                let (mut result, places) = (batch.slice(start, end - start), places.slice(start, end - start));
+                for (name, values) in names.iter().zip(&*added) {
+                    result = rows::with_column(&result, name, rows::take_column(values, &places)?)?;
+                }
+                Ok(result)
+            }))
         });
         Ok(Box::new(joined))
     }
+}
+
+/// Ranges of rows that get at most [`VALUES_PER_BATCH_MAX`] values each, but at least one row: `values()` may have a
+/// million values, which every row of its group gets.
+fn parts_of(added: &[ArrayRef], places: &UInt32Array) -> Vec<Range<usize>> {
+    let count = |place: u32| added.iter().map(|column| rows::count_values(column, place as usize)).sum::<usize>();
+    let (mut parts, mut start, mut values) = (Vec::new(), 0, 0);
+    for (row, place) in places.iter().enumerate() {
+        let more = place.map_or(0, count);
+        if values + more > VALUES_PER_BATCH_MAX && row > start {
+            parts.push(start..row);
+            (start, values) = (row, 0);
+        }
+        values += more;
+    }
+    parts.push(start..places.len());
+    parts
 }
 
 /// The keys of the groups, numbered by row.

@@ -244,10 +244,17 @@ fn filter_values<'a>(slot: usize, predicate: &'a ExprNode, row: &Row<'a>) -> Val
 
 fn map_values<'a>(values: &'a ExprNode, slot: usize, each: &'a ExprNode, row: &Row<'a>) -> Value<'a> {
     let mut mapped: Vec<Cow<'a, str>> = Vec::new();
+    let mut bytes = 0;
     for text in values.value(row).into_values() {
         let binding = Binding { slot, text: &text, outer: row.binding };
         let value = each.value(&Row { binding: Some(&binding), ..*row }).into_owned();
+        let start = mapped.len();
         mapped.extend(value.into_values());
+        bytes += mapped[start..].iter().map(|text| text.len()).sum::<usize>();
+        // Each value may repeat a text of any length, such as another field.
+        if !row.state.allows(mapped.len(), bytes) {
+            break;
+        }
     }
     Value::multi(mapped)
 }

@@ -19,6 +19,8 @@ use crate::rows::Value;
 
 /// Maximum number of values that a function such as `mvrange` or `split` may create.
 pub const VALUES_MAX: usize = 100_000;
+/// Maximum bytes of the values that `mvmap` may create for one field of a row.
+const VALUES_BYTES_MAX: usize = 64 << 20;
 /// Maximum width or precision of `printf`, in bytes.
 pub const PRINTF_WIDTH_MAX: usize = 10_000;
 
@@ -41,21 +43,45 @@ pub struct CallState {
     pub random: AtomicU64,
     /// Whether a multivalue exceeded its limit; the expression then fails.
     has_exceeded_limit: AtomicBool,
+    /// Whether the texts of a multivalue exceeded [`VALUES_BYTES_MAX`]; the expression then fails.
+    has_exceeded_bytes: AtomicBool,
 }
 
 impl CallState {
     /// A state whose random numbers are determined by `seed`.
     pub fn new(seed: u64) -> CallState {
-        CallState { random: AtomicU64::new(seed), has_exceeded_limit: AtomicBool::new(false) }
+        let (has_exceeded_limit, has_exceeded_bytes) = (AtomicBool::new(false), AtomicBool::new(false));
+        CallState { random: AtomicU64::new(seed), has_exceeded_limit, has_exceeded_bytes }
     }
 
     /// Fails if a multivalue exceeded its limit, because a truncated value would silently give a wrong result.
     pub fn check(&self) -> Result<(), EngineError> {
-        if !self.has_exceeded_limit.load(Ordering::Relaxed) {
-            return Ok(());
+        let limit = |what: &str, limit: &'static str, value: usize| {
+            Err(EngineError::Limit { what: what.to_owned(), limit, value: value as u64 })
+        };
+        if self.has_exceeded_limit.load(Ordering::Relaxed) {
+            return limit("a function returns too many values for one field", "values of a multivalue", VALUES_MAX);
         }
-        let what = "a function returns too many values for one field".to_owned();
-        Err(EngineError::Limit { what, limit: "values of a multivalue", value: VALUES_MAX as u64 })
+        if self.has_exceeded_bytes.load(Ordering::Relaxed) {
+            return limit(
+                "a function returns too long values for one field",
+                "bytes of a multivalue",
+                VALUES_BYTES_MAX,
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether a multivalue may have this many values of this many bytes together; if not, the expression fails.
+    pub(crate) fn allows(&self, values: usize, bytes: usize) -> bool {
+        let (is_many, is_long) = (values > VALUES_MAX, bytes > VALUES_BYTES_MAX);
+        if is_many {
+            self.has_exceeded_limit.store(true, Ordering::Relaxed);
+        }
+        if is_long {
+            self.has_exceeded_bytes.store(true, Ordering::Relaxed);
+        }
+        !is_many && !is_long
     }
 }
 
