@@ -4,6 +4,9 @@
 //! without the word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself
 //! contains a major breaker, where it may match anything.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use memchr::{memchr2_iter, memmem};
 
 use super::{PERCENT_MAJOR_BYTES_MAX, is_breaker, is_major, percent_major_len};
@@ -187,8 +190,8 @@ enum Literal {
     Exact(Box<memmem::Finder<'static>>),
     /// ASCII text, compared case-insensitively; `rare` is the offset of its rarest byte.
     Folded { text: Box<[u8]>, rare: usize },
-    /// Text with non-ASCII characters, lower-cased.
-    Unicode(Box<str>),
+    /// Text with non-ASCII characters, compared case-insensitively.
+    Unicode(Box<UnicodeLiteral>),
 }
 
 impl Literal {
@@ -198,7 +201,7 @@ impl Literal {
         } else if text.is_ascii() {
             Literal::Folded { text: text.as_bytes().into(), rare: rarest_offset(text.as_bytes()) }
         } else {
-            Literal::Unicode(text.chars().flat_map(char::to_lowercase).collect())
+            Literal::Unicode(Box::new(UnicodeLiteral::new(text)))
         }
     }
 
@@ -216,7 +219,7 @@ impl Literal {
                 let start = find_folded(text, from, needle, *rare)?;
                 Some((start, start + needle.len()))
             }
-            Literal::Unicode(lower) => find_unicode(text, from, lower),
+            Literal::Unicode(literal) => literal.find(text, from),
         }
     }
 }
@@ -234,10 +237,58 @@ fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<u
         .find(|start| text[*start..*start + needle.len()].eq_ignore_ascii_case(needle))
 }
 
-/// First occurrence of an already lower-cased `needle`, comparing character by character.
-fn find_unicode(text: &[u8], from: usize, needle: &str) -> Option<(usize, usize)> {
-    (from..text.len()).find_map(|start| Some((start, start + lower_prefix_len(&text[start..], needle)?)))
+/// A text that is compared character by character, but only around its *anchor*, the character that is likely to be
+/// the rarest. Most texts have no anchor, which one search per spelling of the anchor shows.
+#[derive(Clone, Debug)]
+struct UnicodeLiteral {
+    lower: Box<str>,
+    /// The characters whose lower-case form contains the anchor.
+    anchors: Box<[memmem::Finder<'static>]>,
+    /// Upper bound for the bytes between the start of a match and its anchor.
+    before_anchor_max: usize,
 }
+
+impl UnicodeLiteral {
+    fn new(text: &str) -> UnicodeLiteral {
+        let lower: Box<str> = text.chars().flat_map(char::to_lowercase).collect();
+        let (place, anchor) = lower.chars().enumerate().max_by_key(|(_, c)| !c.is_ascii()).unwrap_or((0, '\0'));
+        let others = UPPER_CASE.get(&anchor).into_iter().flatten().copied();
+        let anchors = std::iter::once(anchor).chain(others).map(|c| {
+            let mut bytes = [0; 4];
+            memmem::Finder::new(c.encode_utf8(&mut bytes)).into_owned()
+        });
+        // A character of the text gives at least one of the lower-case form.
+        UnicodeLiteral { anchors: anchors.collect(), before_anchor_max: place * char::MAX.len_utf8(), lower }
+    }
+
+    fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
+        let mut untried = from;
+        let find_anchor = |at: usize| self.anchors.iter().filter_map(|anchor| anchor.find(&text[at..])).min();
+        while let Some(found) = find_anchor(untried) {
+            let anchor = untried + found;
+            let first = untried.max(anchor.saturating_sub(self.before_anchor_max));
+            let found = (first..=anchor)
+                .find_map(|start| Some((start, start + lower_prefix_len(&text[start..], &self.lower)?)));
+            if found.is_some() {
+                return found;
+            }
+            untried = anchor + 1;
+        }
+        None
+    }
+}
+
+/// For each character, the other characters whose lower-case form contains it, as `K` and the Kelvin sign for `k`. Only
+/// the first two planes of Unicode have letters with cases.
+static UPPER_CASE: LazyLock<HashMap<char, Vec<char>>> = LazyLock::new(|| {
+    let mut upper: HashMap<char, Vec<char>> = HashMap::new();
+    for c in '\0'..'\u{20000}' {
+        for lower in c.to_lowercase().filter(|lower| *lower != c) {
+            upper.entry(lower).or_default().push(c);
+        }
+    }
+    upper
+});
 
 /// Length of the prefix of `text` whose lower-case form is `needle`.
 fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
@@ -266,4 +317,36 @@ fn rarest_offset(needle: &[u8]) -> usize {
         |byte: &u8| BYTES_BY_FREQUENCY.iter().rev().position(|common| *common == byte.to_ascii_lowercase());
     let at = (0..needle.len()).min_by_key(|at| commonness(&needle[*at]).map_or(0, |rank| rank + 1));
     at.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Characters with several spellings, of several lengths, and some without a case.
+    const LETTERS: [char; 20] = [
+        'a', 'A', 'k', 'K', '\u{212a}', 'å', 'Å', '\u{212b}', 'ß', 'ẞ', 'i', 'İ', '\u{307}', 'ı', 'ü', 'Ü', 'σ', '日',
+        ' ', '-',
+    ];
+
+    #[test]
+    fn texts_are_searched_around_the_anchor_as_everywhere() {
+        let mut state = 7_u64;
+        let mut draw = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let mut found = 0;
+        for _ in 0..20_000 {
+            let (needle_len, text_len) = (1 + draw(3), draw(12));
+            let needle: String = (0..needle_len).map(|_| LETTERS[draw(LETTERS.len())]).collect();
+            let text: String = (0..text_len).map(|_| LETTERS[draw(LETTERS.len())]).collect();
+            let literal = UnicodeLiteral::new(&needle);
+            let expected = (0..text.len())
+                .find_map(|start| Some((start, start + lower_prefix_len(&text.as_bytes()[start..], &literal.lower)?)));
+            assert_eq!(literal.find(text.as_bytes(), 0), expected, "{needle:?} in {text:?}");
+            found += usize::from(expected.is_some());
+        }
+        assert!(found > 1_000, "only {found} texts had the needle");
+    }
 }
