@@ -117,7 +117,8 @@ impl Forwarder<'_> {
         let (data_dir, settings) = (self.data_dir, &Arc::new(self.settings.inputs()));
         let collector = listen_for_events(data_dir, hec, settings, Arc::new(self.outlet.with_routing(None))).await?;
         let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.with_routing(routing)) };
-        let listeners = Listeners::start(data_dir, settings, None, &stores).await?;
+        let (listeners, faults) = Listeners::start(data_dir, settings, None, &stores).await?;
+        faults.iter().for_each(log::warning);
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
         // The inputs start only now, so that a second forwarder, whose ports are in use, reads no files and runs no
         // programs.

@@ -123,10 +123,14 @@ pub(crate) struct LiveInputs {
 }
 
 impl LiveInputs {
-    /// Starts the thread, which applies changes of the configuration of `node` to `inputs`.
-    pub(crate) fn start(inputs: Inputs, node: &Arc<LocalNode>) -> Result<LiveInputs, Fault> {
+    /// Starts the thread, which applies changes of the configuration of `node` to `inputs`; `faults` are those of
+    /// stanzas that could not be opened.
+    pub(crate) fn start(inputs: Inputs, node: &Arc<LocalNode>, faults: Vec<String>) -> Result<LiveInputs, Fault> {
         let (runtime, node) = (Handle::current(), Arc::clone(node));
         let changes = Arc::clone(&node.input_changes);
+        faults.iter().for_each(log::warning);
+        let now = node.settings().clock.now_ns();
+        changes.mark_applied(0, faults.into_iter().take(FAULTS_MAX).map(|fault| (now, fault)).collect());
         let followed = Arc::clone(&changes);
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let mut inputs = inputs;

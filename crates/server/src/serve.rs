@@ -179,7 +179,7 @@ async fn serve(
     let sinks: Arc<dyn SinkFactory> = Arc::<Ingest>::clone(ingest);
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
     let collector = listen_for_events(data_dir, listen.hec, inputs, Arc::clone(&events)).await?;
-    let mut listeners = Listeners::start(data_dir, inputs, listen.s2s, &|_| Arc::clone(&events)).await?;
+    let (mut listeners, faults) = Listeners::start(data_dir, inputs, listen.s2s, &|_| Arc::clone(&events)).await?;
     if let Some(listening) = &collector {
         node.tokens.attach(&listening.collector);
     }
@@ -197,7 +197,7 @@ async fn serve(
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
     let texts = start_messages(data_dir, &format!("{scheme}://{address}"), hec, &listeners, counts);
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
-    let live = LiveInputs::start(Inputs { listeners, watching, programs }, &node)?;
+    let live = LiveInputs::start(Inputs { listeners, watching, programs }, &node, faults)?;
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_metrics(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));

@@ -115,14 +115,15 @@ pub struct Listeners {
 pub(crate) type Stores<'a> = &'a (dyn Fn(Option<&str>) -> Arc<dyn EventStore> + Sync);
 
 impl Listeners {
-    /// Opens the sockets of inputs.conf, and for forwarders also `asked`. A stanza that cannot be opened is an error,
-    /// unless the only problem is that its sender's name has no address: the name server may be down for a moment.
+    /// Opens the sockets of inputs.conf, and for forwarders also `asked`; returns the faults of stanzas that could not
+    /// be opened. Only a fault of `asked` is an error: with a port of inputs.conf that another process uses, the node
+    /// still has its other inputs and the interface by which the stanza is changed.
     pub async fn start(
         data_dir: &Path,
         node: &Arc<InputSettings>,
         asked: Option<SocketAddr>,
         stores: Stores<'_>,
-    ) -> Result<Listeners, ListenError> {
+    ) -> Result<(Listeners, Vec<String>), ListenError> {
         let (telling, until) = watch::channel(false);
         let mut listeners = Listeners {
             addresses: BTreeMap::new(),
@@ -136,21 +137,28 @@ impl Listeners {
             telling,
         };
         let mut faults = listeners.follow(node, stores).await;
-        let is_fatal = |fault: &ListenError| !matches!(fault, ListenError::UnknownSender { .. });
-        for faults in std::iter::once(&mut faults).chain(listeners.open.iter_mut().map(|open| &mut open.faults)) {
-            if let Some(at) = faults.iter().position(is_fatal) {
-                return Err(faults.swap_remove(at));
-            }
-            faults.iter().for_each(log::warning);
+        let requested = asked.map(|address| NetworkInput::for_forwarders(&node.layers, address).stanza);
+        let is_fatal = |fault: &ListenError| match fault {
+            ListenError::Stanza { stanza, .. } => Some(stanza) == requested.as_ref(),
+            _ => false,
+        };
+        if let Some(at) = faults.iter().position(is_fatal) {
+            return Err(faults.swap_remove(at));
         }
+        let faults = listeners.with_open_faults(&faults);
         tokio::spawn(log_limits(Arc::clone(&listeners.limits), until));
-        Ok(listeners)
+        Ok((listeners, faults))
     }
 
     /// Closes the sockets whose stanzas have changed or are gone, and opens those of new and changed stanzas. Returns
     /// the faults of stanzas that could not be opened.
     pub async fn apply(&mut self, node: &Arc<InputSettings>, stores: Stores<'_>) -> Vec<String> {
         let faults = self.follow(node, stores).await;
+        self.with_open_faults(&faults)
+    }
+
+    /// These faults and those of stanzas that share an open socket.
+    fn with_open_faults(&self, faults: &[ListenError]) -> Vec<String> {
         let of_open = self.open.iter().flat_map(|open| open.faults.iter());
         faults.iter().chain(of_open).map(ToString::to_string).collect()
     }

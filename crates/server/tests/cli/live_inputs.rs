@@ -62,6 +62,12 @@ fn ports_in_use_are_reported_in_answer_and_messages() {
     let admin = crate::permissions::key(&place, "admin");
     let messages = || ask(&place, "GET", "/services/messages?output_mode=json", &admin, "");
     assert!(messages().contains("end the process that listens there"), "{}", messages());
+    // The stanza does not keep the server from starting, and the message comes again.
+    assert_eq!(server.stop("-TERM"), 0);
+    let server = Server::start(&place);
+    let admin = crate::permissions::key(&place, "admin");
+    let messages = || ask(&place, "GET", "/services/messages?output_mode=json", &admin, "");
+    assert!(messages().contains("end the process that listens there"), "{}", messages());
     drop(taken);
     let edited = place.run(&["edit", "tcp", &port, "-sourcetype", "x"]);
     assert!(edited.code == 0 && !edited.err.contains("without effect"), "{edited:?}");
