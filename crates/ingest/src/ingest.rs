@@ -126,6 +126,10 @@ impl EventStore for Ingest {
         self.log_once(text);
     }
 
+    fn check_room(&self) -> Result<(), AppendError> {
+        self.store.check_room().map_err(append_error)
+    }
+
     fn check_index(&self, index: &str) -> Result<(), Fault> {
         self.settings.check_index(index)?;
         Ok(self.store.check_index(index)?)

@@ -138,6 +138,10 @@ pub trait EventStore: Send + Sync {
     }
     /// Receives warnings about events; the same warning may be repeated.
     fn warn(&self, _text: &str) {}
+    /// Fails if an append would now be refused for lack of room.
+    fn check_room(&self) -> Result<(), AppendError> {
+        Ok(())
+    }
     /// Fails with the reason if this index accepts no events.
     fn check_index(&self, index: &str) -> Result<(), Fault>;
 }

@@ -52,6 +52,10 @@ impl EventStore for RecordingStore {
         Ok(Box::new(StoredReceipt))
     }
 
+    fn check_room(&self) -> Result<(), AppendError> {
+        self.broken.lock().unwrap().map_or(Ok(()), |error| Err(error()))
+    }
+
     fn warn(&self, text: &str) {
         self.told.lock().unwrap().push(text.to_owned());
     }
@@ -357,6 +361,8 @@ fn store_failures_are_reported_to_the_sender() {
     ] {
         *served.store.broken.lock().unwrap() = Some(broken);
         assert_eq!(served.send("", ANY, r#"{"event":"a"}"#), expected_response(status, answer));
+        let unhealthy = expected_response(503, r#"{"text":"HEC is unhealthy, queues are full","code":18}"#);
+        assert_eq!(served.send_request("GET", "/services/collector/health", &[], b""), unhealthy);
     }
     *served.store.broken.lock().unwrap() = None;
     assert_eq!(served.send("", ANY, r#"{"event":"a"}"#).0, 200);

@@ -340,6 +340,25 @@ impl Store {
         Ok(ticket)
     }
 
+    /// Fails if an append would now be refused because the disk is full or sealing has stalled. Health checks ask this,
+    /// so that senders turn to another node.
+    pub fn check_room(&self) -> Result<(), StoreError> {
+        let options = &self.shared.options;
+        let state = self.shared.state();
+        if let Some(reason) = state.is_crowded(options).then(|| state.stall_reason()).flatten() {
+            return Err(StoreError::SealStalled { reason });
+        }
+        drop(state);
+        if options.free_bytes_min == 0 {
+            return Ok(());
+        }
+        let free = self.shared.log_files.free_bytes(&options.dir);
+        if free.map_err(|error| StoreError::from_io("measure", &options.dir, &error))? < options.free_bytes_min {
+            return Err(StoreError::Full { path: options.dir.clone(), kept_free_bytes: options.free_bytes_min });
+        }
+        Ok(())
+    }
+
     /// Waits while too many slabs wait to be sealed.
     fn wait_for_sealers(&self) -> Result<(), StoreError> {
         let options = &self.shared.options;

@@ -1,7 +1,10 @@
-//! Expands user input to a list of files: names, globs, folders recursively, `-`.
+//! Expands user input to a list of files: names, globs, folders recursively, `-`. The data directories of Quarry that it
+//! meets on the way are left out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use quarry_stdx::log;
 
 use super::open::STDIN;
 use crate::InputError;
@@ -49,12 +52,22 @@ fn add_matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError
     if any { Ok(()) } else { Err(bad("no such file".to_owned())) }
 }
 
+/// Whether a folder is the data directory of a node. Its files contain the password hashes, the private keys and the
+/// token of the administrator, which would become searchable for everybody who may search the index.
+pub(crate) fn is_data_directory(folder: &Path) -> bool {
+    folder.join("lock").is_file() && folder.join("etc").is_dir() && folder.join("wal").is_dir()
+}
+
 /// Adds the file at `path`, or every regular file below the folder at `path` in name order.
 fn add_files_below(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     let read = |error: std::io::Error| InputError::read(path, &error);
     let metadata = path.metadata().map_err(read)?;
     if !metadata.is_dir() {
         found.push(path.to_path_buf());
+        return Ok(());
+    }
+    if is_data_directory(path) {
+        log::note(format!("{}: is a data directory of quarry and is left out", path.display()));
         return Ok(());
     }
     if depth >= FOLDER_DEPTH_MAX {

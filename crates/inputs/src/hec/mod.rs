@@ -520,7 +520,9 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
             let (number, _, text) = code.row();
             answer::json(StatusCode::BAD_REQUEST, &AnswerBody::new(text, number.into()))
         }
-        None if collector.budget.is_exhausted() => Answer::from(Code::UnhealthyQueues).into_response(),
+        None if collector.budget.is_exhausted() || collector.destination.store.check_room().is_err() => {
+            Answer::from(Code::UnhealthyQueues).into_response()
+        }
         None => Answer::from(Code::Healthy).into_response(),
     }
 }

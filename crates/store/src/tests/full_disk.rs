@@ -81,12 +81,17 @@ fn appends_keep_the_minimum_free_space() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.free_bytes_min = 1_000;
-    let room = Room::new(1_100);
+    let room = Room::new(900);
     let catalog = Catalog::open_in_memory().unwrap();
     let disk = Arc::new(room.clone());
     let store =
         Store::open_with(options, disk, Arc::new(MemoryBlobStore::default()), catalog, ManualClock::shared(0)).unwrap();
     assert!(matches!(try_append(&store, "main", 0, 3), Err(StoreError::Full { .. })));
+    assert!(matches!(store.check_room(), Err(StoreError::Full { .. })));
+    // There is room, but not for these events.
+    room.set(1_100);
+    assert!(matches!(try_append(&store, "main", 0, 3), Err(StoreError::Full { .. })));
+    store.check_room().unwrap();
     room.set(2_000);
     try_append(&store, "main", 0, 3).unwrap();
     assert_eq!(texts(&all(&store)), expected("main", 0..3));

@@ -11,6 +11,7 @@ use super::notices::Notices;
 use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
 use super::{Monitor, MonitorOptions, NANOS_PER_SEC};
+use crate::file::expand::is_data_directory;
 
 /// Maximum wait for a notification before the watcher checks whether monitoring has ended or a scan is due.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -130,6 +131,9 @@ impl<'a> Watcher<'a> {
         let stanza = &self.stanzas[at];
         if depth > FOLDER_DEPTH_MAX {
             return self.report_once(format!("{}: is nested too deeply to be watched", folder.display()));
+        }
+        if is_data_directory(folder) {
+            return self.report_once(format!("{}: is a data directory of quarry and is not watched", folder.display()));
         }
         // The folder is watched before its files are listed, so that files created in the meantime cause notifications.
         self.watch(folder);
