@@ -6,6 +6,7 @@
 //! breaks ([`crate::lines`]).
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_conf::{HeaderSettings, PropsSettings};
@@ -42,6 +43,13 @@ pub(crate) struct Header {
     names: Vec<Arc<str>>,
 }
 
+/// The names in a header line: the text of the pattern's first group, or what follows the match if it has no group.
+fn header_place(pattern: &Pattern, line: &[u8]) -> Option<Range<usize>> {
+    let mut groups = pattern.groups();
+    let found = pattern.find_groups(line, 0, &mut groups)?;
+    Some(groups.get(1).unwrap_or(found.end..line.len()))
+}
+
 impl HeaderRules {
     /// The rules of a sourcetype with delimited columns; `None` for any other sourcetype.
     pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HeaderRules>, PipelineError> {
@@ -72,8 +80,8 @@ impl HeaderRules {
         }
         self.lines += usize::from(!has_header);
         if let Some(pattern) = &self.header {
-            return match pattern.find_end(line) {
-                Some(end) => LineRole::Header(self.read_header(&line[end..])),
+            return match header_place(pattern, line) {
+                Some(place) => LineRole::Header(self.read_header(&line[place])),
                 None if has_header && !matches(&self.preamble) => LineRole::Event,
                 None => LineRole::Preamble,
             };
