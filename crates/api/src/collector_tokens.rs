@@ -186,7 +186,7 @@ fn to_collector_token(token: HttpToken) -> CollectorToken {
 }
 
 /// A random GUID.
-fn new_token() -> String {
+pub(crate) fn new_token() -> String {
     let mut bytes = [0; 16];
     random::fill(&mut bytes);
     bytes[6] = bytes[6] & 0x0f | 0x40;

@@ -283,6 +283,10 @@ fn parse_acceleration(text: &str) -> Result<Vec<(String, String)>, ApiError> {
 async fn put(request: &ObjectRequest, name: String, change: Change, is_new: bool) -> Result<Entry, ApiError> {
     let scope = request.scope.clone();
     let work = move |objects: &Objects, viewer: &Permissions| {
+        if !is_new {
+            // An acceleration is stored for a model that exists, not for a later one of that name.
+            model(objects, &name, &scope, viewer)?;
+        }
         if let Some(text) = &change.text {
             objects.put_text(MODELS, &name, text, is_new, &scope, viewer)?;
         }

@@ -28,7 +28,7 @@ use super::path_parts::PathParts;
 use super::permissions::{acl_change, acl_entry};
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::run_blocking;
-use super::shape::STANZA_FLAGS;
+use super::setting_types::json_value;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
@@ -558,8 +558,8 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
     let value = |(key, value): (String, String)| {
-        let flag = crate::parameter_types::parse_flag(&value).filter(|_| STANZA_FLAGS.contains(&key.as_str()));
-        (key, flag.map_or_else(|| Value::from(value), Value::from))
+        let value = json_value(&key, &value);
+        (key, value)
     };
     let mut settings = object.settings.clone();
     (kind.fill)(kind, object, &mut settings);

@@ -229,6 +229,24 @@ const EVENT_TYPE: Fields = Fields {
     wildcard: &[],
 };
 
+/// Event types at this path.
+fn event_types(path: &'static str) -> Kind {
+    Kind { validate: check_condition, ..kind(path, "eventtypes", "eventtypes", EVENT_TYPE) }
+}
+
+/// Refuses an event type whose search is no condition: every search that reads event types would warn about it. The
+/// text of macros is known only when a search runs.
+fn check_condition(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
+    let search = settings.iter().find(|(key, _)| key == "search").map(|(_, text)| text.as_str());
+    let Some(search) = search.filter(|text| !text.contains('`')) else { return Ok(()) };
+    let faults = quarry_spl::parse_condition(search).err().unwrap_or_default();
+    faults.first().map_or(Ok(()), |fault| {
+        Err(ApiError::bad_request(format!(
+            "search: {fault}; an event type is a condition, without pipes and subsearches"
+        )))
+    })
+}
+
 /// Parameters of macros.
 const MACRO: Fields = Fields {
     required: &["definition"],
@@ -239,7 +257,7 @@ const MACRO: Fields = Fields {
 /// Further paths of collections.
 pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
-        kind("search/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
+        event_types("search/eventtypes"),
         kind("data/macros", "macros", "macros", MACRO),
         kind("search/macros", "macros", "macros", MACRO),
     ]
@@ -254,7 +272,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             expand: saved_search_defaults::expand,
             ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH)
         },
-        kind("saved/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
+        event_types("saved/eventtypes"),
         kind("admin/macros", "macros", "macros", MACRO),
         Kind {
             is_entity: is_lookup,

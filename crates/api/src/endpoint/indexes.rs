@@ -21,7 +21,8 @@ use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, entities};
 use super::run_blocking;
-use super::shape::{Member, Settings as StanzaShape, Shape};
+use super::setting_types::json_value;
+use super::shape::{Member, Settings as StanzaShape, Shape, WHOLE_NUMBER};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
@@ -173,19 +174,19 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 /// Members of an index besides its settings.
 const INDEX: &[Member] = &[
-    ("currentDBSizeMB", Shape::Text),
+    ("currentDBSizeMB", WHOLE_NUMBER),
     ("defaultDatabase", Shape::Text),
     ("disabled", Shape::Flag),
     ("enableDataIntegrityControl", Shape::Flag),
     ("enableRealtimeSearch", Shape::Flag),
-    ("frozenTimePeriodInSecs", Shape::Text),
+    ("frozenTimePeriodInSecs", WHOLE_NUMBER),
     ("isInternal", Shape::Flag),
     ("isReadOnly", Shape::Flag),
     ("maxTime", Shape::Optional(&Shape::Text)),
     ("minTime", Shape::Optional(&Shape::Text)),
     ("sync", Shape::Text),
     ("syncMeta", Shape::Flag),
-    ("totalEventCount", Shape::Text),
+    ("totalEventCount", WHOLE_NUMBER),
 ];
 
 /// The indexes the caller may search, by name.
@@ -213,15 +214,15 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         for (key, values) in node {
             match (key.as_str(), values.into_iter().next().unwrap_or_default()) {
                 ("title", title) => name = title,
-                (_, value) => drop(content.insert(key, value.into())),
+                (_, value) => drop(content.insert(key.clone(), json_value(&key, &value))),
             }
         }
         for (key, value) in settings.get(&name).into_iter().flatten() {
-            content.entry(key.clone()).or_insert_with(|| value.as_str().into());
+            content.entry(key.clone()).or_insert_with(|| json_value(key, value));
         }
         for (key, otherwise) in DEFAULTS {
             let of_all = settings.get(DEFAULT_STANZA).and_then(|of_all| of_all.get(key));
-            content.entry(key).or_insert_with(|| of_all.map_or(otherwise, String::as_str).into());
+            content.entry(key).or_insert_with(|| json_value(key, of_all.map_or(otherwise, String::as_str)));
         }
         for (path, below) in PATHS {
             let place = format!("{name}{below}");
@@ -229,7 +230,10 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
             content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
         }
         for (flag, otherwise) in FLAGS {
-            let said = content.get(flag).and_then(Value::as_str).and_then(parse_flag);
+            let said = match content.get(flag) {
+                Some(Value::Bool(said)) => Some(*said),
+                said => said.and_then(Value::as_str).and_then(parse_flag),
+            };
             content.insert(flag.to_owned(), said.unwrap_or(otherwise).into());
         }
         let path = format!("/servicesNS/{NOBODY}/search/{COLLECTION}/{}", escape_segment(&name));

@@ -163,6 +163,9 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
         if prefix == MONITOR_PREFIX {
             return Kind { make_name: checked_path, expand: use_setting_names, ..kind };
         }
+        if prefix == TOKEN {
+            return Kind { make_name: with_token, ..kind };
+        }
         if !optional.contains(&RESTRICTED) {
             return kind;
         }
@@ -331,6 +334,16 @@ fn checked_path(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -
         true => Err(ApiError::bad_request(format!("name={path}: there is no such file or folder ({CHECK_PATH}=1)"))),
         false => Ok(name.to_owned()),
     }
+}
+
+/// Adds a random token to a new token of forwarders without one. A stanza without a token would admit no forwarder, and
+/// no longer those without a token either.
+fn with_token(_: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
+    settings.retain(|(key, value)| key != "token" || !value.trim().is_empty());
+    if !settings.iter().any(|(key, _)| key == "token") {
+        settings.push(("token".to_owned(), crate::collector_tokens::new_token()));
+    }
+    Ok(name.to_owned())
 }
 
 /// The name of a new port: `HOST:PORT` for a TCP port that is restricted to a host.

@@ -58,6 +58,7 @@ pub(crate) mod search_jobs;
 pub(crate) mod search_language;
 pub(crate) mod server_settings;
 pub(crate) mod server_state;
+mod setting_types;
 pub(crate) mod shape;
 pub(crate) mod spl_services;
 pub(crate) mod table;

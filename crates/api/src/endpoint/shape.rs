@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
+use super::setting_types;
 use crate::atom::Fields;
 
 /// Location of named schemas in the document.
@@ -49,7 +50,7 @@ pub(crate) enum Shape {
     Settings(Settings),
 }
 
-/// The content of a stanza as an entity: its settings are texts or flags, and it may have settings that no parameter
+/// The content of a stanza as an entity: its settings are texts, flags or numbers ([`setting_types`]), and it may have settings that no parameter
 /// sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -61,20 +62,13 @@ pub(crate) struct Settings {
 
 /// A setting: a flag whose text is not a boolean remains a text.
 pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
+/// A setting: a whole number whose text is none remains a text.
+pub(crate) const WHOLE_NUMBER: Shape = Shape::Either(&[Shape::Text, Shape::Integer]);
+/// A setting of any name.
+const ANY_SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag, Shape::Number]);
 /// Members of every stanza as an entity.
 const COMMON_STANZA_MEMBERS: &[Member] =
     &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];
-
-/// Settings of stanzas that are booleans in JSON if their text is one.
-pub(crate) const STANZA_FLAGS: [&str; 7] = [
-    "disabled",
-    "is_scheduled",
-    "is_visible",
-    "realtime_schedule",
-    "run_on_startup",
-    "dispatch.lookups",
-    "restart_on_searchpeer_add",
-];
 
 /// An object without members.
 pub(crate) const EMPTY: Shape = Shape::Object(&[]);
@@ -119,11 +113,10 @@ impl Shape {
 impl Settings {
     fn schema(&self, is_whole: bool) -> Value {
         let Settings { fields: Fields { required, optional, wildcard: _ }, more } = self;
-        let mut schema = object(more, SETTING.schema(true), is_whole);
-        let shape = |name: &str| if STANZA_FLAGS.contains(&name) { SETTING } else { Shape::Text };
+        let mut schema = object(more, ANY_SETTING.schema(true), is_whole);
         if let Some(members) = schema["properties"].as_object_mut() {
             for name in required.iter().chain(*optional) {
-                members.entry(*name).or_insert_with(|| shape(name).schema(true));
+                members.entry(*name).or_insert_with(|| setting_types::shape(name).schema(true));
             }
         }
         schema
@@ -163,7 +156,7 @@ mod tests {
         let schema = Shape::of_stanza(fields).schema(true);
         assert_eq!(schema["properties"]["search"], json!({ "type": "string" }));
         assert_eq!(schema["properties"]["is_visible"], SETTING.schema(true));
-        assert_eq!(schema["additionalProperties"], SETTING.schema(true));
+        assert_eq!(schema["additionalProperties"], ANY_SETTING.schema(true));
         assert_eq!(schema["required"], json!(["disabled", "eai:appName", "eai:userName"]));
     }
 }

@@ -1,0 +1,177 @@
+//! Types of settings in JSON: one table by name for all stanzas shown as entities.
+//!
+//! A setting is a text in its file. Splunk's handlers answer in JSON with a boolean or a number if the setting is
+//! declared as one, and clients in typed languages decode just that. Whether a text looks like a number says nothing:
+//! `alert_threshold` and `schedule_window` are texts even if they are `0`. A value that does not have the declared type
+//! (`interval = */5 * * * *`) stays a text. Types as in answers of Splunk 10 and in the models of its Terraform
+//! provider.
+//!
+//! Not here: types of request parameters ([`crate::parameter_types`]).
+
+use serde_json::{Number, Value};
+
+use super::shape::Shape;
+use crate::parameter_types::parse_flag;
+
+/// Type of a setting in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SettingType {
+    Flag,
+    Integer,
+    Number,
+}
+
+use SettingType::{Flag, Integer, Number as Fraction};
+
+/// Settings that are not texts, by name, in byte order.
+const TYPES: &[(&str, SettingType)] = &[
+    ("alert.digest_mode", Flag),
+    ("alert.severity", Integer),
+    ("alert.suppress", Flag),
+    ("alert.track", Flag),
+    ("auto_summarize", Flag),
+    ("auto_summarize.max_disabled_buckets", Integer),
+    ("auto_summarize.max_summary_ratio", Fraction),
+    ("auto_summarize.max_summary_size", Integer),
+    ("auto_summarize.max_time", Integer),
+    ("blockSignSize", Integer),
+    ("compressed", Flag),
+    ("currentDBSizeMB", Integer),
+    ("disabled", Flag),
+    ("dispatch.buckets", Integer),
+    ("dispatch.indexedRealtime", Flag),
+    ("dispatch.indexedRealtimeMinspan", Integer),
+    ("dispatch.indexedRealtimeOffset", Integer),
+    ("dispatch.lookups", Flag),
+    ("dispatch.max_count", Integer),
+    ("dispatch.max_time", Integer),
+    ("dispatch.reduce_freq", Integer),
+    ("dispatch.rt_backfill", Flag),
+    ("dispatch.rt_maximum_span", Integer),
+    ("dispatch.sample_ratio", Integer),
+    ("dispatch.spawn_process", Flag),
+    ("dropEventsOnQueueFull", Integer),
+    ("followTail", Flag),
+    ("frozenTimePeriodInSecs", Integer),
+    ("heartbeatFrequency", Integer),
+    ("host_segment", Integer),
+    ("interval", Integer),
+    ("is_scheduled", Flag),
+    ("is_visible", Flag),
+    ("maxConcurrentOptimizes", Integer),
+    ("maxHotBuckets", Integer),
+    ("maxHotIdleSecs", Integer),
+    ("maxHotSpanSecs", Integer),
+    ("maxMemMB", Integer),
+    ("maxMetaEntries", Integer),
+    ("maxTimeUnreplicatedNoAcks", Integer),
+    ("maxTimeUnreplicatedWithAcks", Integer),
+    ("maxTotalDataSizeMB", Integer),
+    ("maxWarmDBCount", Integer),
+    ("max_concurrent", Integer),
+    ("minHotIdleSecsBeforeForceRoll", Integer),
+    ("minStreamGroupQueueSize", Integer),
+    ("no_appending_timestamp", Flag),
+    ("no_priority_stripping", Flag),
+    ("partialServiceMetaPeriod", Integer),
+    ("priority", Integer),
+    ("processTrackerServiceInterval", Integer),
+    ("quarantineFutureSecs", Integer),
+    ("quarantinePastSecs", Integer),
+    ("rawChunkSizeBytes", Integer),
+    ("rawTcpDoneTimeout", Integer),
+    ("realtime_schedule", Flag),
+    ("recursive", Flag),
+    ("restart_on_searchpeer_add", Flag),
+    ("rotatePeriodInSecs", Integer),
+    ("run_n_times", Integer),
+    ("run_on_startup", Flag),
+    ("sendCookedData", Flag),
+    ("serviceMetaPeriod", Integer),
+    ("syncMeta", Flag),
+    ("throttleCheckPeriod", Integer),
+    ("time-before-close", Integer),
+    ("totalEventCount", Integer),
+];
+
+/// Settings of an action, by what follows `action.NAME.`, in byte order.
+const ACTION_TYPES: &[(&str, SettingType)] = &[
+    ("inline", Flag),
+    ("maxresults", Integer),
+    ("reportIncludeSplunkLogo", Flag),
+    ("reportServerEnabled", Flag),
+    ("sendcsv", Flag),
+    ("sendpdf", Flag),
+    ("sendresults", Flag),
+    ("track_alert", Flag),
+    ("use_ssl", Flag),
+    ("use_tls", Flag),
+    ("width_sort_columns", Flag),
+];
+
+/// The setting's value in JSON.
+pub(super) fn json_value(name: &str, text: &str) -> Value {
+    let typed = match type_of(name) {
+        Some(Flag) => parse_flag(text).map(Value::Bool),
+        Some(Integer) => text.trim().parse::<i64>().ok().map(Value::from),
+        Some(Fraction) => text.trim().parse().ok().and_then(Number::from_f64).map(Value::Number),
+        None => None,
+    };
+    typed.unwrap_or_else(|| text.into())
+}
+
+/// The shape of the setting's value.
+pub(super) fn shape(name: &str) -> Shape {
+    match type_of(name) {
+        Some(Flag) => super::shape::SETTING,
+        Some(Integer) => super::shape::WHOLE_NUMBER,
+        Some(Fraction) => Shape::Either(&[Shape::Text, Shape::Number]),
+        None => Shape::Text,
+    }
+}
+
+fn type_of(name: &str) -> Option<SettingType> {
+    let find = |types: &[(&str, SettingType)], name: &str| {
+        types.binary_search_by(|(other, _)| (*other).cmp(name)).ok().map(|at| types[at].1)
+    };
+    match name.strip_prefix("action.").map(|of_action| of_action.split_once('.')) {
+        // The switch of the action.
+        Some(None) => Some(Flag),
+        Some(Some((_, setting))) => find(ACTION_TYPES, setting),
+        None => find(TYPES, name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_have_their_declared_type_or_stay_texts() {
+        assert!(
+            TYPES.is_sorted_by_key(|(name, _)| *name) && ACTION_TYPES.is_sorted_by_key(|(name, _)| *name),
+            "the tables are searched by bisection"
+        );
+        for (name, text, value) in [
+            ("is_scheduled", "t", json!(true)),
+            ("is_scheduled", "perhaps", json!("perhaps")),
+            ("alert.severity", "4", json!(4)),
+            ("alert_threshold", "0", json!("0")),
+            ("schedule_window", "0", json!("0")),
+            ("dispatch.ttl", "600", json!("600")),
+            ("auto_summarize.max_summary_ratio", "0.1", json!(0.1)),
+            ("interval", "60", json!(60)),
+            ("interval", "*/5 * * * *", json!("*/5 * * * *")),
+            ("maxHotBuckets", "auto", json!("auto")),
+            ("action.email", "0", json!(false)),
+            ("action.mine", "1", json!(true)),
+            ("action.email.to", "1", json!("1")),
+            ("action.email.maxtime", "5", json!("5")),
+            ("action.rss.maxresults", "100", json!(100)),
+        ] {
+            assert_eq!(json_value(name, text), value, "{name} = {text}");
+        }
+    }
+}
