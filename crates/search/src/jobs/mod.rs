@@ -176,7 +176,7 @@ impl Jobs {
         let own: Vec<Arc<SearchJob>> = self.lock().values().filter(|job| job.user() == viewer.user).cloned().collect();
         let used: u64 = own.iter().filter(|job| !job.is_expired()).map(|job| job.bytes()).sum();
         let left = quota.saturating_sub(used);
-        if left >= FREE_QUOTA_BYTES_MIN {
+        if left >= FREE_QUOTA_BYTES_MIN.min(quota / 2) {
             return Ok(left);
         }
         let (user, used_mb, quota_mb) = (viewer.user.clone(), used >> 20, quota >> 20);

@@ -389,6 +389,9 @@ fn roles_limit_the_disk_quota_of_jobs() {
     assert!(status.messages.iter().any(|message| message.contains("srchDiskQuota")), "{:?}", status.messages);
     assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
     assert!(of(&world, "tom", quota, None).is_ok(), "another user's");
+    for number in 0..3 {
+        assert!(of(&world, "ann", 1 << 20, None).is_ok(), "job {number} of the smallest quota, which is hardly used");
+    }
     // Jobs still count towards the quota after a restart, but not after they are removed.
     drop(world);
     let world = World::new(folder.path());
