@@ -133,6 +133,8 @@ fn values_are_found_however_json_escapes_them() {
         let store = store_of(&ESCAPED, &folder.path().join(sealed.to_string()), sealed);
         for (condition, matches) in [
             ("name=José", 3),
+            ("name=JOSÉ", 3),
+            ("text=\"A&B <É>\"", 3),
             ("name IN (José, none)", 3),
             ("text=\"line1\nline2\"", 1),
             ("text=\"tab\there\"", 1),
@@ -151,6 +153,48 @@ fn values_are_found_however_json_escapes_them() {
     }
 }
 
+/// Values of XML, as elements and attributes write them.
+const ENTITIES: [&str; 12] = [
+    "<e><user>M&amp;C</user></e>",
+    "<e user=\"M&#38;C\"/>",
+    "<e><user>A &lt;b&gt;</user></e>",
+    "<e><user>zo&#xeb;</user></e>",
+    "<e><user>zoë</user></e>",
+    "<e user=\"O&apos;Hara\"></e>",
+    "<e user=\"O'Hara\"></e>",
+    "<e><user><![CDATA[M&C]]></user></e>",
+    "<e><user>plain name</user></e>",
+    "<e><user>M C</user></e>",
+    "<e><user>amp</user></e>",
+    "user=\"M&C\"",
+];
+
+#[test]
+fn values_are_found_however_xml_escapes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let layers = Layers::new([ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: "props.conf".into(),
+        text: "[generic_single_line]\nKV_MODE = xml\n".into(),
+    }]);
+    let engine =
+        Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap();
+    for sealed in [false, true] {
+        let store = store_of(&ENTITIES, &folder.path().join(sealed.to_string()), sealed);
+        let mut found = 0;
+        for value in ["M&C", "A <b>", "zoë", "O'Hara", "plain name", "M C", "none & none"] {
+            for condition in [format!("user=\"{value}\""), format!("user IN (\"{value}\", none)")] {
+                let early = times(&engine, &store, &condition);
+                let late = times(&engine, &store, &format!("* | search {condition}"));
+                assert_eq!(early, late, "{condition}, sealed: {sealed}");
+                found += early.len();
+            }
+        }
+        assert!(found >= 16, "only {found} events have the values");
+    }
+}
+
 /// Rules whose values are whole tokens of the text, prefixes of tokens, parts of tokens, or cells between breakers.
 const RULES: &str = r#"
 [lines]
@@ -161,6 +205,7 @@ EXTRACT-inside = t\s(?<inside>[^ ]+)
 EXTRACT-part = who=\[.(?<part>[^\]]{2,9})
 EXTRACT-optional = id:(?:(?<head>\w+)=)?\S*!\st(?:\s+(?<tail>\S+))?
 EXTRACT-other = (?<other>[a-b]+) in whole
+REPORT-groups = groups, named
 FIELDALIAS-names = whole AS name1 begin ASNEW name2 inside AS name3 host AS name4
 [cells]
 SHOULD_LINEMERGE = false
@@ -172,6 +217,11 @@ KV_MODE = none
 REPORT-pairs = pairs
 "#;
 const TRANSFORMS: &str = r#"
+[groups]
+REGEX = who=\[([^\]]*)\]\s?id:([^ !]+)
+FORMAT = group1::$1 group2::$2
+[named]
+REGEX = t\s?(?<named>[^ ]+)
 [cells]
 DELIMS = ","
 FIELDS = first, second, third
@@ -255,7 +305,7 @@ fn values_of_rules_are_found_wherever_they_begin_and_end() {
     let (mut compared, mut begun) = (0, 0);
     for field in [
         "whole", "begin", "inside", "part", "head", "tail", "other", "first", "second", "third", "k", "l", "m",
-        "name1", "name2", "name3", "name4",
+        "name1", "name2", "name3", "name4", "group1", "group2", "named",
     ] {
         let text = format!("* {field}=* | dedup {field} | head 30 | table {field}");
         let mut job = engine.start(request(&text), stores[0].clone()).unwrap();

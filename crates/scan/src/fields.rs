@@ -160,14 +160,14 @@ pub(crate) struct FieldRules {
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
     /// Compiled transforms by stanza name, shared by sources.
     reports: Mutex<HashMap<String, Arc<Report>, FixedState>>,
-    /// `EXTRACT` rules by the field they produce.
+    /// `EXTRACT` rules, and `REPORT` rules like them, by the field they produce.
     extractions: Mutex<HashMap<String, Arc<FieldExtraction>, FixedState>>,
 }
 
 /// Maximum number of fields whose `EXTRACT` rules are cached.
 const CACHED_EXTRACTIONS_MAX: usize = 1_024;
 
-/// The `EXTRACT` rules of a field, summarised by where their values begin and end in event texts.
+/// The rules of a field that copy groups of a pattern, summarised by where their values begin and end in event texts.
 #[derive(Debug, Default)]
 pub(crate) struct FieldExtraction {
     /// Events that have such a rule.
@@ -349,7 +349,7 @@ impl FieldRules {
         })
     }
 
-    /// The `EXTRACT` rules that produce this field.
+    /// The `EXTRACT` rules that produce this field, and the `REPORT` rules that do the same.
     pub(crate) fn extraction_of(&self, field: &str) -> Arc<FieldExtraction> {
         let mut known = self.extractions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(extraction) = known.get(field) {
@@ -367,6 +367,15 @@ impl FieldRules {
                 Err(_) => continue,
             };
             extraction.add(Scope::of(rule.sourcetype), borders);
+        }
+        for (sourcetype, rules) in self.props.search_time_rules() {
+            for rule in rules.reports.iter().filter(|rule| reports::copies_groups(rule)) {
+                // An invalid pattern extracts nothing.
+                let Ok(report) = self.report(rule) else { continue };
+                if let Some(borders) = report.borders_of(field) {
+                    extraction.add(Scope::of(sourcetype.as_deref()), Some(borders));
+                }
+            }
         }
         let extraction = Arc::new(extraction);
         // A filter with a long list of values looks up the same field for each value, so the newest field is always

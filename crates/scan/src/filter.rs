@@ -345,7 +345,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
     if rules.is_index_time_only() || !appears_verbatim(field, value) {
         return EarlyTest::Undecided;
     }
-    let given = rules.derived.nonverbatim_scope(field);
+    let given = rules.derived.unwritten_scope(field, &value.text);
     if given == Some(Scope::Everywhere) {
         return EarlyTest::Undecided;
     }
@@ -384,7 +384,8 @@ fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
         SearchExpr::In { field, values } => (&field.text, values.as_slice()),
         _ => return RequiredWords::default(),
     };
-    let except = match rules.derived.nonverbatim_scope(field) {
+    let scopes = values.iter().filter_map(|value| rules.derived.unwritten_scope(field, &value.text));
+    let except = match scopes.reduce(Scope::union) {
         Some(Scope::Everywhere) => return RequiredWords::default(),
         Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
         None => Vec::new(),
@@ -414,7 +415,8 @@ fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>
         TermQuery::All => extraction.inside_tokens.clone(),
         _ => None,
     };
-    let scopes = [inside_token, extraction.from_fields.clone(), rules.derived.nonverbatim_scope(field)];
+    let unwritten = rules.derived.unwritten_scope(field, &value.text);
+    let scopes = [inside_token, extraction.from_fields.clone(), unwritten];
     match scopes.into_iter().flatten().reduce(Scope::union) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
@@ -502,24 +504,60 @@ fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
 }
 
 /// Forms in which JSON may escape the value, if escaping changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
+/// A letter with a case may be escaped in either case.
 fn json_escaped_forms(value: &str) -> Vec<String> {
-    let is_html = |letter: char| matches!(letter, '<' | '>' | '&' | '\'');
     let is_other = |letter: char| !letter.is_ascii() || letter == '\u{7f}';
     let has_control = value.contains(|letter: char| letter < ' ');
-    let (has_html, has_other) = (value.contains(is_html), value.contains(is_other));
-    let mut forms = Vec::new();
-    for (html, other) in [(false, false), (true, false), (false, true), (true, true)] {
-        // Each distinct form once, without the value itself.
-        if (html && !has_html) || (other && !has_other) || !(html || other || has_control) {
-            continue;
-        }
-        let escape = |letter: char| (html && is_html(letter)) || (other && is_other(letter));
-        forms.push(escape_json(value, escape, true));
-        if has_control {
-            forms.push(escape_json(value, escape, false));
+    let has_other = value.contains(is_other);
+    let mut forms = BTreeSet::new();
+    for marks in ESCAPED_MARKS {
+        for other in [false, true] {
+            // Each distinct form once, without the value itself.
+            let escapes_marks = value.contains(marks);
+            if (other && !has_other)
+                || (!marks.is_empty() && !escapes_marks)
+                || !(escapes_marks || other || has_control)
+            {
+                continue;
+            }
+            let escape = |letter: char| marks.contains(&letter) || (other && is_other(letter));
+            for value in if other { case_variants(value) } else { vec![value.to_owned()] } {
+                forms.insert(escape_json(&value, escape, true));
+                if has_control {
+                    forms.insert(escape_json(&value, escape, false));
+                }
+            }
         }
     }
-    forms
+    forms.into_iter().collect()
+}
+
+/// Sets of ASCII characters that encoders of JSON escape: none, those of Go, those of others for HTML, those of Gson.
+const ESCAPED_MARKS: [&[char]; 4] = [&[], &['<', '>', '&'], &['<', '>', '&', '\''], &['<', '>', '&', '\'', '=']];
+/// Maximum number of non-ASCII letters whose case is varied one by one; with more, all have the same case.
+const VARIED_LETTERS_MAX: usize = 3;
+
+/// The value with its non-ASCII letters in either case.
+fn case_variants(value: &str) -> Vec<String> {
+    let lower_case = |letter: char| letter.to_lowercase().to_string();
+    let upper_case = |letter: char| letter.to_uppercase().to_string();
+    let has_case = |letter: &char| !letter.is_ascii() && lower_case(*letter) != upper_case(*letter);
+    let is_few = value.chars().filter(has_case).count() <= VARIED_LETTERS_MAX;
+    let mut variants = vec![String::new(); if is_few { 1 } else { 2 }];
+    for letter in value.chars() {
+        if !has_case(&letter) {
+            variants.iter_mut().for_each(|variant| variant.push(letter));
+        } else if is_few {
+            variants = [lower_case(letter), upper_case(letter)]
+                .iter()
+                .flat_map(|form| variants.iter().map(move |variant| format!("{variant}{form}")))
+                .collect();
+        } else {
+            variants[0].push_str(&lower_case(letter));
+            variants[1].push_str(&upper_case(letter));
+        }
+    }
+    variants
 }
 
 /// The text with control characters, and those selected by `is_escaped`, written as JSON escapes; `short` uses the

@@ -251,14 +251,27 @@ impl PropsResolver {
     }
 
     fn read_search_time_rules(&self) -> Vec<(Option<String>, SearchTimeRules)> {
-        let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.clone()), settings));
-        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
-        let stanzas = named.chain(patterns).chain([(None, &self.defaults)]);
-        let read = stanzas.map(|(sourcetype, settings)| {
-            let set = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-            (sourcetype, search_time::read(&Values::new(table::rows(), set), &self.named))
-        });
+        let read = self
+            .stanzas()
+            .map(|(sourcetype, values)| (sourcetype.map(str::to_owned), search_time::read(&values, &self.named)));
         read.filter(|(_, rules)| !rules.is_empty()).collect()
+    }
+
+    /// The sourcetypes with `KV_MODE = xml`, whose values may be written with entities; `None` for a stanza of hosts,
+    /// sources or all events.
+    pub fn xml_sourcetypes(&self) -> impl Iterator<Item = Option<&str>> {
+        let is_xml = |values: &Values<'_>| values.text("KV_MODE").trim().eq_ignore_ascii_case("xml");
+        self.stanzas().filter(move |(_, values)| is_xml(values)).map(|(sourcetype, _)| sourcetype)
+    }
+
+    /// The settings of every stanza by itself; of sourcetypes with their names.
+    fn stanzas(&self) -> impl Iterator<Item = (Option<&str>, Values<'_>)> {
+        let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
+        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
+        named.chain(patterns).chain([(None, &self.defaults)]).map(|(sourcetype, settings)| {
+            let set = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            (sourcetype, Values::new(table::rows(), set))
+        })
     }
 
     /// Sourcetypes that have a stanza, sorted.

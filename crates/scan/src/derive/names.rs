@@ -1,6 +1,7 @@
 //! Fields that search-time rules of any source may produce. Values of most rules need not occur in the event text, so
 //! a condition on such a field must not rule out events by their text. Transforms that split the text at breakers are
-//! an exception: their values consist of whole tokens of the text.
+//! an exception, because their values consist of whole tokens of the text, and so are those that copy groups of a
+//! pattern, which are analysed like `EXTRACT` rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use quarry_eval::field_names::wildcard_parts;
 use super::defaults::is_default_field;
 use super::requested_fields::RequestedFields;
 use super::tables::Tables;
-use crate::fields::reports::{output_names, splits_at_breakers};
+use crate::fields::reports::{copies_groups, output_names, splits_at_breakers};
 
 /// Set of events for which a rule may produce a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(crate) struct RuleFieldNames {
     all: RuleScopes,
     /// Fields of rules whose values need not occur in the text.
     elsewhere: RuleScopes,
+    /// Events whose values may be written with the entities of XML.
+    entities: Option<Scope>,
     /// Texts of the lookup rules, each with the events to which it applies.
     lookups: Vec<(String, Scope)>,
 }
@@ -110,9 +113,12 @@ impl RuleFieldNames {
         for (sourcetype, rules) in props.search_time_rules() {
             let scope = Scope::of(sourcetype.as_deref());
             names.all.add(rule_output_names(rules, &|_| true), &scope);
-            names.elsewhere.add(rule_output_names(rules, &|report| !splits_at_breakers(report)), &scope);
+            names
+                .elsewhere
+                .add(rule_output_names(rules, &|report| !splits_at_breakers(report) && !copies_groups(report)), &scope);
             names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
         }
+        names.entities = props.xml_sourcetypes().map(Scope::of).reduce(Scope::union);
         names
     }
 }
@@ -143,6 +149,15 @@ impl DerivedNames {
     /// Events for which a rule may produce `field` with a value that need not consist of whole tokens of the text.
     pub(crate) fn nonverbatim_scope(&self, field: &str) -> Option<Scope> {
         self.find_scope(&self.from_rules.elsewhere, field)
+    }
+
+    /// Events in which this value of `field` need not be in the text as it is: a rule may derive it, or XML may write it
+    /// with entities, such as `&amp;`.
+    pub(crate) fn unwritten_scope(&self, field: &str, value: &str) -> Option<Scope> {
+        let is_plain = |letter: char| letter == ' ' || letter.is_ascii_graphic();
+        let is_marked = |letter: char| matches!(letter, '<' | '>' | '&' | '\'' | '"') || !is_plain(letter);
+        let entities = self.from_rules.entities.clone().filter(|_| value.contains(is_marked));
+        [self.nonverbatim_scope(field), entities].into_iter().flatten().reduce(Scope::union)
     }
 
     fn find_scope(&self, rules: &RuleScopes, field: &str) -> Option<Scope> {

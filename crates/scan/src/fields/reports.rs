@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use quarry_conf::{ExtractionMethod, ReportRule};
 use quarry_eval::field_names::METADATA_FIELDS;
-use quarry_eval::pattern::{Captures, Regex};
+use quarry_eval::pattern::{Captures, GroupBorders, Regex};
 use quarry_event::Metadata;
 use quarry_event::segment::is_breaker;
 use quarry_pipeline::extract::clean_key;
@@ -121,6 +121,20 @@ pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
         }
         ExtractionMethod::Pattern { .. } => false,
     }
+}
+
+/// Whether each field of a transform is a group of the first match in the event text, as with `EXTRACT-`: `FORMAT` is
+/// `name::$1 …`, or the groups have names.
+pub(crate) fn copies_groups(rule: &ReportRule) -> bool {
+    let ExtractionMethod::Pattern { pairs, .. } = &rule.cut else { return false };
+    let is_group =
+        |value: &str| value.strip_prefix('$').is_some_and(|number| number.parse::<u8>().is_ok_and(|number| number > 0));
+    let names: Option<Vec<String>> = output_names(rule);
+    let is_once = |names: &[String]| names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1);
+    rule.source == "_raw"
+        && !rule.adds_values
+        && names.is_some_and(|names| is_once(&names))
+        && pairs.iter().all(|(_, value)| is_group(value))
 }
 
 /// Names of the fields that a transform produces; `None` if the names come from the text.
@@ -260,6 +274,15 @@ impl Report {
         let (extract, own) = (self.extract.as_ref()?, self.names.as_ref()?);
         let is_wanted = |name: &&String| names.contains(name) || more.contains(name);
         own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
+    }
+
+    /// The borders of a field's values in the event text, for a transform that copies groups; `None` if it does not
+    /// produce the field.
+    pub(super) fn borders_of(&self, field: &str) -> Option<GroupBorders> {
+        let produces = self.names.as_ref()?.iter().any(|name| name == field);
+        let group = self.extract.as_ref().and_then(|extract| Some((extract, extract.group(field)?)));
+        let borders = group.map_or(GroupBorders::Unknown, |(extract, group)| extract.regex.borders_of(group));
+        produces.then_some(borders)
     }
 
     /// Method by which the transform extracts fields from the event text; `None` if it reads another field or appends
