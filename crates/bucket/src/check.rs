@@ -214,6 +214,8 @@ fn satisfies_traits(value: &[u8], traits: &ValueTraits) -> bool {
         && (u64::from(traits.min_len)..=u64::from(traits.max_len)).contains(&len)
         && (!traits.string_contents || is_string_content(value))
         && (!traits.json_scalars || is_json_scalar(value))
-        && value.starts_with(traits.prefix.as_bytes())
+        && value
+            .strip_prefix(traits.prefix.as_bytes())
+            .is_some_and(|rest| traits.prefix.is_empty() || rest.iter().all(|byte| traits.after_prefix.contains(*byte)))
         && traits.value_set.as_ref().is_none_or(|set| set.iter().any(|text| text.as_bytes() == value))
 }

@@ -239,6 +239,8 @@ pub struct ValueTraits {
     pub value_set: Option<Arc<[Box<str>]>>,
     /// A text with which every value begins; empty if there is none, or it is unknown.
     pub prefix: Box<str>,
+    /// Bytes that may occur after the prefix. Without a prefix it is empty, and says nothing.
+    pub after_prefix: ByteSet,
     /// The forms of the values, if they say more than the bounds: those of the column's templates, if these are few, of
     /// its number format, or of its prefix. Every value has one of the forms.
     pub forms: Option<Arc<[ValueForm]>>,
@@ -314,7 +316,8 @@ fn is_json_number(text: &[u8]) -> bool {
 impl ValueTraits {
     /// Widens the bounds to include a value. `first` is true for the first value of the column.
     pub fn add(&mut self, value: &[u8], first: bool) {
-        (self.value_set, self.forms, self.prefix) = (None, None, Box::default());
+        (self.value_set, self.forms) = (None, None);
+        (self.prefix, self.after_prefix) = (Box::default(), ByteSet::EMPTY);
         self.bytes.insert_all(value);
         if let ([head, ..], [.., last]) = (value, value) {
             self.firsts.insert(*head);

@@ -30,12 +30,14 @@ const STORED_SHARED: u8 = 3;
 const SHARED_IN_RUNS: u8 = 4;
 
 /// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
-/// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow.
+/// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow; the
+/// prefix of all values follows; after it the bytes that follow it in a value.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
 const VALUE_SET: u8 = 8;
 const PREFIX: u8 = 16;
+const AFTER_PREFIX: u8 = 32;
 
 const INTEGER: u8 = 0;
 const PADDED: u8 = 1;
@@ -188,7 +190,7 @@ impl Layout {
             let is_scalar = if column.traits.json_scalars { JSON_SCALARS } else { 0 };
             let value_set = column.traits.value_set.as_deref();
             let prefix = &*column.traits.prefix;
-            let has_prefix = if prefix.is_empty() { 0 } else { PREFIX };
+            let has_prefix = if prefix.is_empty() { 0 } else { PREFIX | AFTER_PREFIX };
             let content = is_content | is_scalar | has_prefix | value_set.map_or(0, |_| VALUE_SET);
             match parent {
                 Some(parent) if parent.counts == stored.counts => out.push(content | SAME_COUNTS),
@@ -205,6 +207,7 @@ impl Layout {
             if !prefix.is_empty() {
                 assert!(prefix.len() <= PREFIX_BYTES_MAX, "a longer prefix would be rejected when it is read");
                 put_bytes(out, prefix.as_bytes());
+                put_byte_set(column.traits.after_prefix, out);
             }
             stored.put(out);
         }
@@ -304,7 +307,7 @@ fn read_column(
     let form = cursor.u8("whether every value of the parent has one")?;
     traits.string_contents = form & STRING_CONTENTS != 0;
     traits.json_scalars = form & JSON_SCALARS != 0;
-    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS | VALUE_SET | PREFIX) {
+    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS | VALUE_SET | PREFIX | AFTER_PREFIX) {
         SAME_COUNTS => most.to_vec(),
         0 => {
             let count = |most: &u32| cursor.count32("values of a page", *most as usize);
@@ -325,6 +328,11 @@ fn read_column(
             )));
         }
         traits.prefix = prefix.into();
+        // Earlier versions stored only the prefix.
+        let has_rest = form & AFTER_PREFIX != 0;
+        traits.after_prefix = if has_rest { read_byte_set(cursor)? } else { traits.bytes };
+    } else if form & AFTER_PREFIX != 0 {
+        return Err(Malformed(format!("column {number} has bytes after a prefix, and no prefix")));
     }
     if parent.is_none() && counts != events {
         return Err(Malformed(format!("column {number} without parent does not have a value per event")));
@@ -572,20 +580,28 @@ fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Ma
 
 fn put_traits(traits: &ValueTraits, out: &mut Vec<u8>) {
     for set in [traits.bytes, traits.firsts, traits.lasts] {
-        set.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        put_byte_set(set, out);
     }
     put_varint(out, u64::from(traits.min_len));
     put_varint(out, u64::from(traits.max_len));
 }
 
+fn put_byte_set(set: ByteSet, out: &mut Vec<u8>) {
+    set.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}
+
+fn read_byte_set(cursor: &mut Cursor<'_>) -> Result<ByteSet, Malformed> {
+    let mut words = [0; 4];
+    for word in &mut words {
+        *word = cursor.u64("set of bytes")?;
+    }
+    Ok(ByteSet::from_words(words))
+}
+
 fn read_traits(cursor: &mut Cursor<'_>) -> Result<ValueTraits, Malformed> {
     let mut sets = [ByteSet::EMPTY; 3];
     for set in &mut sets {
-        let mut words = [0; 4];
-        for word in &mut words {
-            *word = cursor.u64("set of bytes")?;
-        }
-        *set = ByteSet::from_words(words);
+        *set = read_byte_set(cursor)?;
     }
     let [bytes, firsts, lasts] = sets;
     let min_len = cursor.count32("shortest value", MAX_SLAB_RAW_BYTES)?;

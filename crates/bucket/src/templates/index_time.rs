@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use quarry_event::template::{FieldColumn, MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart, ValueTraits};
+use quarry_event::template::{ByteSet, FieldColumn, MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart, ValueTraits};
 use quarry_event::{EventBatch, IndexedField};
 use quarry_stdx::number::u32_of;
 
@@ -238,6 +238,7 @@ fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabCo
             json_scalars: false,
             value_set: None,
             prefix: Box::default(),
+            after_prefix: ByteSet::EMPTY,
             ..column.traits.clone()
         },
     }

@@ -3,7 +3,9 @@
 //!
 //! The column of a variable follows from its *role*: the word directly before it and how often that word occurred
 //! earlier in the same text. A role has the same column in all templates, so that the values after `status=` are one
-//! column whatever else varies. If a text fits no template, the templates are tried again with variables that accept
+//! column whatever else varies. If no word precedes the variable, its position says little: an optional field before it
+//! shifts all others. The form of the value that adds the template is then part of the role ([`form_of`]), so that a
+//! column of numbers gets no texts from other templates. If a text fits no template, the templates are tried again with variables that accept
 //! words without digits. If none fits, the text gets a new template if there is room, and is stored as a plain text
 //! otherwise.
 
@@ -48,6 +50,9 @@ const MEMBER_OCCURRENCE_BASE: u32 = 1 << 30;
 const REST_OCCURRENCE_BASE: u32 = 1 << 31;
 /// Flag in the occurrence number for the column of a role's irregular values.
 const IRREGULAR_OCCURRENCE_FLAG: u32 = 1 << 29;
+/// Position of a value's form in the occurrence number.
+const FORM_SHIFT: u32 = 24;
+const _: () = assert!(TEMPLATE_VARIABLES_MAX < 1 << FORM_SHIFT, "forms and occurrences do not overlap");
 /// Depth of columns that are not split.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
@@ -294,12 +299,14 @@ impl SlabBuilder {
             let literal = &text[at..variable.start];
             let name = variable.kind.role().unwrap_or_else(|| variable_role(literal));
             let times = seen.entry(name).or_default();
-            let child = self.role_column(
-                column,
-                split,
-                name,
-                *times | if variable.kind.is_irregular() { IRREGULAR_OCCURRENCE_FLAG } else { 0 },
-            );
+            let form = match variable.kind {
+                VariableKind::Chunk | VariableKind::Word | VariableKind::Address if !has_word(name) => {
+                    form_of(&text[variable.start..variable.end])
+                }
+                _ => 0,
+            };
+            let irregular = if variable.kind.is_irregular() { IRREGULAR_OCCURRENCE_FLAG } else { 0 };
+            let child = self.role_column(column, split, name, *times | form << FORM_SHIFT | irregular);
             *times += 1;
             if !literal.is_empty() {
                 parts.push(TemplatePart::Literal(literal.into()));
@@ -588,6 +595,25 @@ fn variable_role(literal: &[u8]) -> &[u8] {
     };
     let first = tail[..last].iter().rposition(|byte| !is_word(byte)).map_or(0, |before| before + 1);
     &tail[first..]
+}
+
+/// Whether a role names its variable.
+fn has_word(role: &[u8]) -> bool {
+    role == b"[" || role.iter().any(|byte| BYTE_CLASSES[usize::from(*byte)] & WORD != 0)
+}
+
+/// The form of a value, from 0 to 4: other text, digits, digits and points (an address or a decimal number), a path or
+/// fraction, or a value with a port or time of day.
+fn form_of(value: &[u8]) -> u32 {
+    if value.iter().all(u8::is_ascii_digit) {
+        1
+    } else if value.contains(&b'/') {
+        3
+    } else if value.contains(&b':') {
+        4
+    } else {
+        u32::from(value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')) * 2
+    }
 }
 
 /// Number of templates that a sample of values would have if split into words; `usize::MAX` if it exceeds `limit`, or

@@ -635,7 +635,10 @@ fn traits_of_texts_know_their_common_prefix() {
     let texts = |at: u64| format!("client @0x{:08x}f asks", pseudo_random(at, u64::from(u32::MAX)));
     let slab = split_slab(&batch((0..2_000).map(texts))).expect("the lines have one template");
     let prefixes: Vec<&str> = slab.columns.iter().map(|column| &*column.traits.prefix).collect();
-    assert!(prefixes.iter().any(|prefix| prefix.starts_with("0x")), "{prefixes:?}");
+    let hex = slab.columns.iter().find(|column| column.traits.prefix.starts_with("0x")).map(|column| &column.traits);
+    let hex = hex.unwrap_or_else(|| panic!("{prefixes:?}"));
+    assert!(hex.bytes.contains(b'x') && !hex.after_prefix.contains(b'x'), "the rest has digits only");
+    assert!(hex.after_prefix.contains(b'f'), "{hex:?}");
 }
 
 #[test]

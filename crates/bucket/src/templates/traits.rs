@@ -32,19 +32,17 @@ pub(super) fn dictionary_traits(texts: &TextList) -> ValueTraits {
     let traits = text_traits(texts);
     match is_few.then(|| each().collect()).flatten() {
         // A list of all values says more than their prefix.
-        Some(value_set) => ValueTraits { value_set: Some(value_set), prefix: Box::default(), ..traits },
+        Some(value_set) => {
+            ValueTraits { value_set: Some(value_set), prefix: Box::default(), after_prefix: ByteSet::EMPTY, ..traits }
+        }
         None => traits,
     }
 }
 
 /// Exact traits of these texts.
 pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
-    let mut seen = [false; 256];
-    for byte in &texts.bytes {
-        seen[usize::from(*byte)] = true;
-    }
-    let mut traits = ValueTraits { min_len: u32::MAX, ..ValueTraits::default() };
-    (0..=255u8).filter(|byte| seen[usize::from(*byte)]).for_each(|byte| traits.bytes.insert(byte));
+    let bytes = bytes_of([&*texts.bytes]);
+    let mut traits = ValueTraits { bytes, min_len: u32::MAX, ..ValueTraits::default() };
     let mut start = 0;
     for end in &texts.ends {
         let len = end - start;
@@ -58,9 +56,24 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     }
     traits.min_len = traits.min_len.min(traits.max_len);
     traits.prefix = common_prefix(texts);
+    if !traits.prefix.is_empty() {
+        // The `x` of `0x1f` is a byte of all values, but of no rest: such rests are known to be digits.
+        traits.after_prefix = bytes_of(texts.iter().map(|text| &text[traits.prefix.len()..]));
+    }
     traits.string_contents = texts.iter().all(is_string_content);
     traits.json_scalars = texts.iter().all(is_json_scalar);
     traits
+}
+
+/// The bytes that occur in these texts.
+fn bytes_of<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> ByteSet {
+    let mut seen = [false; 256];
+    for byte in texts.into_iter().flatten() {
+        seen[usize::from(*byte)] = true;
+    }
+    let mut bytes = ByteSet::EMPTY;
+    (0..=255u8).filter(|byte| seen[usize::from(*byte)]).for_each(|byte| bytes.insert(byte));
+    bytes
 }
 
 /// The common prefix of these texts, cut to whole characters. Empty if it is a single byte, because the set of first
@@ -93,6 +106,7 @@ pub(super) fn number_traits(format: NumberFormat, min: i64, max: i64) -> ValueTr
         json_scalars: false,
         value_set: None,
         prefix: Box::default(),
+        after_prefix: ByteSet::EMPTY,
         forms: None,
     };
     match format {
@@ -150,6 +164,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
         json_scalars: true,
         value_set: None,
         prefix: Box::default(),
+        after_prefix: ByteSet::EMPTY,
         forms: None,
     }
 }

@@ -12,7 +12,7 @@ use quarry_event::template::NumberFormat;
 
 use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
 use super::classes::{
-    BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, VALUE_END, class_at, has_digit, run_end, word_run_end,
+    BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, KEY, VALUE_END, class_at, has_digit, run_end, word_run_end,
 };
 
 /// Kind of a variable, which determines where it ends.
@@ -402,12 +402,26 @@ impl EventScanner<'_, '_> {
     fn scan_chunk(&mut self, at: usize) -> usize {
         let end = run_end(self.text, at, DELIMITER);
         let trimmed = trim_punctuation(self.text, at, end);
+        if self.is_key(at, end) {
+            return end;
+        }
         if is_variable(self.text, at, trimmed) {
             self.push(at, trimmed, VariableKind::Chunk);
         } else if self.is_between_separators(at, end) {
             self.push(at, trimmed, VariableKind::Field);
         }
         end
+    }
+
+    /// Whether a chunk is the key of a pair, such as `session-id-32="…"`. A key is literal even if it contains digits:
+    /// as a variable, it would hide the field. Parameters of URLs may have any number of keys and do not count.
+    fn is_key(&self, start: usize, end: usize) -> bool {
+        let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
+        let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);
+        self.text.get(end) == Some(&b'=')
+            && before != Some(0)
+            && self.text[start].is_ascii_alphabetic()
+            && self.text[start..end].iter().all(is_of_key)
     }
 
     /// Whether a chunk is between two equal separators.

@@ -78,8 +78,8 @@ fn prefix_form(traits: &ValueTraits) -> Option<ValueForm> {
     let prefix = &*traits.prefix;
     let len = u32::try_from(prefix.len()).ok().filter(|len| *len > 0)?;
     let rest = ValueTraits {
-        bytes: traits.bytes,
-        firsts: traits.bytes,
+        bytes: traits.after_prefix,
+        firsts: traits.after_prefix,
         lasts: traits.lasts,
         min_len: traits.min_len.saturating_sub(len),
         max_len: traits.max_len.saturating_sub(len),
@@ -239,6 +239,7 @@ mod tests {
             min_len: 2,
             max_len: 6,
             prefix: "0x".into(),
+            after_prefix: ByteSet::of(b"9abc"),
             ..ValueTraits::default()
         };
         let address = ColumnKind::Numbers { format: NumberFormat::Ip4, min: 0, max: 9 };
