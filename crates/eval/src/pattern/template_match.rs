@@ -89,6 +89,13 @@ impl FlatTemplate {
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
     }
 
+    /// The template with a variable replaced by one of its values.
+    pub fn with_value(&self, part: usize, value: &[u8]) -> Option<FlatTemplate> {
+        let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
+        let value = FlatPart::Literal(value.into());
+        Some(FlatTemplate::new(before.iter().cloned().chain([value]).chain(after.iter().cloned())))
+    }
+
     /// The template with the values that `list` adds to the traits of these parts; `None` if it adds none.
     fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
         let mut listed: Option<FlatTemplate> = None;
