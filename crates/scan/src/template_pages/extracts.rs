@@ -15,7 +15,7 @@ use std::sync::Arc;
 use quarry_eval::pattern::template_match::{
     FlatPart, FlatTemplate, GroupPlaces, MatchPlan, Planner, ValueLists, Window,
 };
-use quarry_event::template::{ColumnKind, TemplatePart, TemplateSet};
+use quarry_event::template::{Column, ColumnKind, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 
 use super::column_codes::max_codes;
@@ -81,11 +81,14 @@ enum Finding {
 type PartValues = Vec<(usize, u32, Arc<[Box<str>]>)>;
 
 impl NamedRules {
-    /// The rules for the field `name`; `divides` tells whether its location may differ by code.
-    pub(super) fn new(extracts: &[Arc<Extract>], name: &str, divides: bool) -> NamedRules {
+    /// The rules for the field `name` in texts of a slab; `divides` tells whether its location may differ by code.
+    pub(super) fn new(extracts: &[Arc<Extract>], name: &str, template_set: &TemplateSet, divides: bool) -> NamedRules {
+        let has_line_feeds = |texts: &Column| texts.traits.bytes.contains(b'\n');
+        let is_one_line = template_set.columns.first().is_some_and(|texts| !has_line_feeds(texts));
+        let planner_of = |extract: &Extract, group| Planner::of_texts(&extract.regex, [group], is_one_line);
         let rule = |extract: &Arc<Extract>| {
             let group = extract.group(name)?;
-            Some(NamedRule { extract: Arc::clone(extract), group, planner: Planner::new(&extract.regex, [group]) })
+            Some(NamedRule { extract: Arc::clone(extract), group, planner: planner_of(extract, group) })
         };
         NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0 }
     }

@@ -560,7 +560,8 @@ fn locate_fields(
             .collect();
         // What a rule derives from another field depends on whether this field is found by other means.
         let divides = |name: &str| field_patterns.iter().all(|rule| rule.group(name).is_none());
-        let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name, divides(name))).collect();
+        let mut rules: Vec<NamedRules> =
+            all.iter().map(|name| NamedRules::new(of_text, name, template_set, divides(name))).collect();
         for (number, template) in templates.iter().enumerate() {
             let asked = PlannedTemplate::new(template_set, number, template);
             let mut found = template_locations(template_set, template, *cutting, &all, known.json);

@@ -39,7 +39,7 @@ fn count_by_value_and_variable(sourcetype: &str, template_set: &TemplateSet, nam
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
     let class = rules.extraction_class(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
     let ColumnKind::Templates(templates) = &template_set.columns[0].kind else { panic!("column 0 is templates") };
-    let mut named = NamedRules::new(&class.text_patterns, name, true);
+    let mut named = NamedRules::new(&class.text_patterns, name, template_set, true);
     let (mut by_value, mut variables) = (0, 0);
     for template in templates.iter() {
         match named.location(&PlannedTemplate::new(template_set, 0, template), &mut |_| None) {
@@ -133,7 +133,7 @@ fn groups_inside_inner_values_are_located_by_code() {
     };
     let line = |at: usize| {
         let rating = ["HIGH/1", "LOW/5", "NONE/-"][at / 7 % 3];
-        format!("{}{} -> {} {rating} took {}ms", user(at), peer(at / 2), peer(at / 5 + 1), at * 17 % 9_000)
+        format!("{}{} -> {} {rating} took {}", user(at), peer(at / 2), peer(at / 5 + 1), at * 17 % 9_000)
     };
     let (_folder, segment) = sealed("peers", (0..4_000).map(line));
     let template_set = segment.template_set().unwrap().unwrap();
@@ -142,7 +142,7 @@ fn groups_inside_inner_values_are_located_by_code() {
     let mut values = |column| lists.of_column(&template_set, column, &dictionary);
     let pattern = concat!(
         r"^(?:(?<user>[\w.]+)/)?(?<src>[\d.]+)(?::(?<sport>\d+))? -> (?<dst>[\d.]+)(?::(?<dport>\d+))? ",
-        r"(?<rating>[A-Z]+)/(?<number>\S+) took (?<took>\d+)ms$",
+        r"(?<rating>[A-Z]+)/(?<number>\S+) took (?<took>\d+)$",
     );
     let props = quarry_conf::ConfSource {
         layer: quarry_conf::Layer::SystemLocal,
@@ -154,7 +154,7 @@ fn groups_inside_inner_values_are_located_by_code() {
     let ColumnKind::Templates(templates) = &template_set.columns[0].kind else { panic!("column 0 is templates") };
     for name in ["user", "src", "sport", "dst", "dport", "rating", "number", "took"] {
         let class = rules.extraction_class(&metadata("peers"), &[name.to_owned()], &Messages::default());
-        let mut named = NamedRules::new(&class.text_patterns, name, true);
+        let mut named = NamedRules::new(&class.text_patterns, name, &template_set, true);
         for (number, template) in templates.iter().enumerate() {
             let location = named.location(&PlannedTemplate::new(&template_set, number, template), &mut values);
             assert!(is_known(&location), "{name} in {template:?}: {location:?}");
