@@ -65,7 +65,7 @@ struct NamedRule {
     planner: Option<Planner>,
 }
 
-/// What a rule says about a template.
+/// Result of a rule for a template.
 enum Finding {
     Known(RuleLocation),
     /// It depends on the template of this part, whose values are in the column.
@@ -204,7 +204,7 @@ impl NamedRules {
 }
 
 impl NamedRule {
-    /// What the rule says about a template. With `divides`, the location may differ by code.
+    /// Result of the rule for a template. With `divides`, the location may differ by code.
     fn find(
         &mut self,
         flat: &FlatTemplate,

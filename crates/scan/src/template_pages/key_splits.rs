@@ -40,7 +40,7 @@ enum KeyNode {
     Codes { columns: Box<[(u32, u32)]>, next: Box<[u32]> },
 }
 
-/// What becomes of one undivided key.
+/// Results for one undivided key.
 #[derive(Debug)]
 pub(super) enum Division<T> {
     /// All rows with these variables have this result.

@@ -630,7 +630,7 @@ fn split_keys(
     (Some(Arc::new(split)), located)
 }
 
-/// What follows from the locations of a field by key.
+/// Everything known about a field, given its locations by key.
 fn field_locations(
     template_set: &TemplateSet,
     templates: &[Template],
