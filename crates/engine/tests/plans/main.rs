@@ -6,6 +6,7 @@
 mod exchange;
 mod generator;
 mod members;
+mod nested_groups;
 mod random_searches;
 mod shapes;
 mod text_searches;

@@ -231,6 +231,11 @@ pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<Place> {
 
 /// Stores the texts of one JSON source in every sealed form, below `folder`.
 pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
+    places_of_lines(folder, "json", texts)
+}
+
+/// Like [`places_of_texts`], for a source of this sourcetype.
+pub(crate) fn places_of_lines(folder: &Path, sourcetype: &str, texts: &[String]) -> Vec<Place> {
     let store = |name: &str| {
         let store = store_of(&folder.join(name), texts.len());
         let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
@@ -238,7 +243,7 @@ pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
             index: "main".into(),
             host: "app".into(),
             source: "/var/log/app.log".into(),
-            sourcetype: "json".into(),
+            sourcetype: sourcetype.into(),
         });
         for (text, at) in texts.iter().zip(0..) {
             batch.push(text.as_bytes(), START + at * SECOND, meta);

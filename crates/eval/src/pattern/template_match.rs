@@ -89,6 +89,13 @@ impl FlatTemplate {
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
     }
 
+    /// The template with a variable replaced by one of its values.
+    pub fn with_value(&self, part: usize, value: &[u8]) -> Option<FlatTemplate> {
+        let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
+        let value = FlatPart::Literal(value.into());
+        Some(FlatTemplate::new(before.iter().cloned().chain([value]).chain(after.iter().cloned())))
+    }
+
     /// The template with the values that `list` adds to the traits of these parts; `None` if it adds none.
     fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
         let mut listed: Option<FlatTemplate> = None;
@@ -370,6 +377,8 @@ pub struct Planner {
     dependence_cache: dependence::DependenceCache,
     /// Cached successors of configurations over single variables.
     outcome_cache: dependence::OutcomeCache,
+    /// Cached beginnings of walks.
+    walk_prefixes: dependence::WalkPrefixes,
     /// Number of times the automaton's cache was cleared; state ids are only valid until then.
     cache_clears: usize,
     /// Plans of earlier templates, by as much of a template as they depend on.
@@ -389,13 +398,18 @@ impl Planner {
     /// A planner for these groups of the expression; `None` if it runs on PCRE2, can match the empty text, or is too
     /// large.
     pub fn new(regex: &Regex, wanted: impl IntoIterator<Item = usize>) -> Option<Planner> {
+        Planner::of_texts(regex, wanted, false)
+    }
+
+    /// Like [`Planner::new`]; with `is_one_line`, for texts without line feeds only.
+    pub fn of_texts(regex: &Regex, wanted: impl IntoIterator<Item = usize>, is_one_line: bool) -> Option<Planner> {
         let pattern = regex.linear_pattern()?;
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         if tree.properties().minimum_len().is_none_or(|len| len == 0) {
             return None;
         }
         let wanted: Vec<usize> = wanted.into_iter().filter(|group| *group < regex.group_count()).collect();
-        let tree = tail::without_tail(tree, &wanted);
+        let tree = tail::without_tail(tree, &wanted, is_one_line);
         let looks = tree.properties().look_set();
         let looks_behind = LookSet::singleton(Look::Start).insert(Look::StartLF);
         let limits = regex_automata::nfa::thompson::Config::new().nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
@@ -419,6 +433,7 @@ impl Planner {
             dependence_steps: 0,
             dependence_cache: HashMap::default(),
             outcome_cache: HashMap::default(),
+            walk_prefixes: dependence::WalkPrefixes::default(),
             cache_clears: 0,
             plan_cache: PlanCache::default(),
             value_lists: Vec::new(),

@@ -19,7 +19,7 @@ pub(super) fn ambiguous_rows(field: &FieldLocations, page: &mut PageReader<'_>) 
     for column in columns {
         let rows = rows_with_key_end(&field.key_end, column, page)?;
         if !rows.is_empty() {
-            let keys = page.keys()?;
+            let keys = page.keys_of(field)?;
             let is_doubted = |row: &u32| field.ambiguous_columns[keys[*row as usize] as usize].contains(&column);
             found.extend(rows.into_iter().filter(is_doubted));
         }

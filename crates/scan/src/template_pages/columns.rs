@@ -23,11 +23,12 @@ use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn,
 use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
+use super::coded_columns::coded_column;
 use super::field_locations::FieldLocations;
 use super::inner_pairs::InnerPair;
 use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
-use super::slab::{is_consistent, top_level_column};
+use super::slab::is_consistent;
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 use crate::fields::cells::append_undoubled;
@@ -141,7 +142,10 @@ fn located_column(
         None if field.locations.iter().all(is_null) => return Ok(None),
         None => match number_column(field, rows, page)? {
             Some(numbers) => numbers,
-            None => column_from_mixed_locations(field, rows, page)?,
+            None => match coded_column(field, rows, page)? {
+                Some(codes) => codes,
+                None => column_from_mixed_locations(field, rows, page)?,
+            },
         },
     };
     assert_eq!(array.len(), rows.len(), "a field has a value or none in each row");
@@ -157,7 +161,7 @@ fn common_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>)
     let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
         return Ok(None);
     };
-    let keys = page.keys()?;
+    let keys = page.keys_of_rows(field, rows)?;
     let mut seen = vec![false; field.locations.len()];
     let mut found = None;
     for row in rows.iter() {
@@ -166,21 +170,20 @@ fn common_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>)
         if std::mem::replace(seen, true) {
             continue;
         }
-        let template = &templates[key % templates.len()];
         match found {
             None if *place == ValueLocation::Absent => {}
             None => match place.column() {
-                Some(column) => found = Some((column, top_level_column(template_set, column))),
+                Some(column) => found = Some((column, field.column_presence(template_set, templates, column))),
                 None => return Ok(None),
             },
-            Some((column, top)) if is_consistent(place, column, template, top) => {}
+            Some((column, ref has_values)) if is_consistent(place, column, || has_values(key)) => {}
             Some(_) => return Ok(None),
         }
     }
-    let Some((column, top)) = found else { return Ok(None) };
+    let Some((column, has_values)) = found else { return Ok(None) };
     // The location in templates seen before the column was known must agree with the column.
     let is_sure = (field.locations.iter().enumerate().zip(&seen))
-        .all(|((key, place), seen)| !*seen || is_consistent(place, column, &templates[key % templates.len()], top));
+        .all(|((key, place), seen)| !*seen || is_consistent(place, column, || has_values(key)));
     Ok(is_sure.then_some(column))
 }
 
@@ -358,7 +361,7 @@ pub(super) fn column_from_mixed_locations(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<ArrayRef, EngineError> {
-    let keys = page.keys()?;
+    let keys = page.keys_of_rows(field, rows)?;
     let place_of = |row: u32| field.locations.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
     let mut nested = NestedColumns::default();
     for place in &field.locations {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 
-use super::page::PageReader;
+use super::page::{PageReader, Rows};
 
 /// Number of rows that a cursor passes one by one before it skips ahead.
 const LINEAR_STEPS_MAX: usize = 8;
@@ -16,6 +16,8 @@ const LINEAR_STEPS_MAX: usize = 8;
 /// The position in each column of a page. Access is fast if rows are mostly visited in ascending order.
 pub(super) struct Cursors {
     open: Vec<Option<Cursor>>,
+    /// The rows to which access is limited; `None` for all.
+    rows: Option<Rows>,
 }
 
 struct Cursor {
@@ -31,7 +33,12 @@ impl Cursors {
     pub(super) fn new(page: &PageReader<'_>) -> Cursors {
         let mut open = Vec::new();
         open.resize_with(page.template_set().columns.len(), || None);
-        Cursors { open }
+        Cursors { open, rows: None }
+    }
+
+    /// Cursors over the values of a few rows, ascending; those of other rows need not be read.
+    pub(super) fn of_rows(page: &PageReader<'_>, rows: &[u32]) -> Cursors {
+        Cursors { rows: Some(Rows::Some(rows.to_vec())), ..Cursors::new(page) }
     }
 
     /// The row's code in a dictionary or template column; for numbers, the difference from the smallest.
@@ -54,7 +61,11 @@ impl Cursors {
                 ColumnKind::Numbers { min, .. } => *min,
                 _ => 0,
             };
-            *place = Some(Cursor { values: page.column(column)?, next: 0, base });
+            let values = match &self.rows {
+                Some(rows) => page.column_of_rows(column, rows)?,
+                None => page.column(column)?,
+            };
+            *place = Some(Cursor { values, next: 0, base });
         }
         Ok(place.as_mut())
     }

@@ -2,14 +2,24 @@
 //!
 //! If a rule's group lies at the same place of a template for all values of its variables
 //! ([`quarry_eval::pattern::template_match`]), the field becomes a part of the template, as with automatic extraction,
-//! and the pattern need not run again. Rules are tried in order, because the first that finds the field wins. If the
-//! location depends on the values, [`super::rex::RexReader`] handles the rows.
+//! and the pattern need not run again. Rules are tried in order, because the first that finds the field wins.
+//!
+//! The place may depend on codes: on the template of an inner value (`10.0.0.1:443`, `10.0.0.1`), or on the values of
+//! small dictionaries. A rule is then planned for each template of the inner value, or its pattern runs for each
+//! combination of the values, and the location differs by code ([`super::key_splits`]). If the location depends on
+//! other values, [`super::rex::RexReader`] handles the rows.
 
+use std::str::Utf8Error;
 use std::sync::Arc;
 
-use quarry_eval::pattern::template_match::{MatchPlan, Planner, ValueLists};
-use quarry_event::template::TemplatePart;
+use quarry_eval::pattern::template_match::{
+    FlatPart, FlatTemplate, GroupPlaces, MatchPlan, Planner, ValueLists, Window,
+};
+use quarry_event::template::{Column, ColumnKind, TemplatePart, TemplateSet};
+use quarry_stdx::number::u32_of;
 
+use super::column_codes::max_codes;
+use super::key_splits::{Division, KeySplit};
 use super::planned_template::PlannedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
@@ -17,8 +27,19 @@ use crate::fields::Extract;
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
 /// remaining templates are planned when rows of them are read.
 const PLANNING_STEPS_MAX: usize = 4 << 20;
+/// Maximum number of templates of an inner value; if it has more, the location depends on values.
+const INNER_TEMPLATES_MAX: usize = 64;
+/// Maximum number of combinations of values for which a pattern runs while a template is planned.
+const COMBINATIONS_MAX: usize = 1_024;
+/// Maximum number of values of a dictionary for each of which the template is planned.
+const PLANNED_VALUES_MAX: usize = 8;
+/// Number of leading codes that leave the location open after which no further codes are planned.
+const OPEN_CODES_MAX: usize = 2;
+/// Number of locations among which an equal one is searched for.
+const RECENT_PARTS: usize = 16;
 
 /// Location of a field according to the rules that produce it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RuleLocation {
     /// No rule finds the field in this template.
     Nowhere,
@@ -30,62 +51,373 @@ pub(super) enum RuleLocation {
 
 /// The rules that produce one field, in order.
 pub(super) struct NamedRules {
-    rules: Vec<(usize, Option<Planner>)>,
+    rules: Vec<NamedRule>,
+    /// Whether locations may differ by code.
+    divides: bool,
+    /// Number of nodes of the divisions so far.
+    nodes: usize,
 }
 
+/// A rule with the group that is the field.
+struct NamedRule {
+    extract: Arc<Extract>,
+    group: usize,
+    planner: Option<Planner>,
+}
+
+/// Result of a rule for a template.
+enum Finding {
+    Known(RuleLocation),
+    /// It depends on the template of this part, whose values are in the column.
+    ByTemplate(usize, u32),
+    /// It depends on the value of this part, which is one of a few.
+    ByFewValues(usize, u32, Arc<[Box<str>]>),
+    /// For each combination of the codes of these columns, each with its number of codes: the location, or `None` if
+    /// the rule does not find the field.
+    ByCodes(Box<[(u32, u32)]>, Vec<Option<ValueLocation>>),
+}
+
+/// Parts with their columns and values.
+type PartValues = Vec<(usize, u32, Arc<[Box<str>]>)>;
+
 impl NamedRules {
-    pub(super) fn new(extracts: &[Arc<Extract>], name: &str) -> NamedRules {
+    /// The rules for the field `name` in texts of a slab; `divides` tells whether its location may differ by code.
+    pub(super) fn new(extracts: &[Arc<Extract>], name: &str, template_set: &TemplateSet, divides: bool) -> NamedRules {
+        let has_line_feeds = |texts: &Column| texts.traits.bytes.contains(b'\n');
+        let is_one_line = template_set.columns.first().is_some_and(|texts| !has_line_feeds(texts));
+        let planner_of = |extract: &Extract, group| Planner::of_texts(&extract.regex, [group], is_one_line);
         let rule = |extract: &Arc<Extract>| {
             let group = extract.group(name)?;
-            Some((group, Planner::new(&extract.regex, [group])))
+            Some(NamedRule { extract: Arc::clone(extract), group, planner: planner_of(extract, group) })
         };
-        NamedRules { rules: extracts.iter().filter_map(rule).collect() }
+        NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0 }
     }
 
     /// The location of the field in the texts of a template; `values` lists the values of columns.
-    pub(super) fn location(&mut self, template: &PlannedTemplate<'_>, values: &mut ValueLists<'_>) -> RuleLocation {
-        for (group, planner) in &mut self.rules {
-            let Some(planner) = planner.as_mut().filter(|planner| planner.steps_spent() < PLANNING_STEPS_MAX) else {
-                return RuleLocation::ByValue;
+    pub(super) fn location(
+        &mut self,
+        template: &PlannedTemplate<'_>,
+        values: &mut ValueLists<'_>,
+    ) -> Division<RuleLocation> {
+        match template.flat() {
+            _ if self.rules.is_empty() => Division::Whole(RuleLocation::Nowhere, [].into()),
+            None => Division::Whole(RuleLocation::ByValue, [].into()),
+            Some(flat) => self.locate(0, flat, template.template_set, values),
+        }
+    }
+
+    /// Tries the rules from number `first` on; those before find nothing. The recursion is as deep as columns are
+    /// nested, and one deeper for each part with few values.
+    fn locate(
+        &mut self,
+        first: usize,
+        flat: &FlatTemplate,
+        template_set: &TemplateSet,
+        values: &mut ValueLists<'_>,
+    ) -> Division<RuleLocation> {
+        self.nodes += 1;
+        for at in first..self.rules.len() {
+            let divides = self.divides && KeySplit::may_have(self.nodes);
+            let plans: (u32, Vec<Option<FlatTemplate>>) = match self.rules[at].find(flat, template_set, values, divides)
+            {
+                Finding::Known(RuleLocation::Nowhere) => continue,
+                Finding::Known(known) => return Division::Whole(known, variables(flat)),
+                Finding::ByTemplate(part, column) => {
+                    let ColumnKind::Templates(inner) = &template_set.columns[column as usize].kind else { break };
+                    (column, inner.iter().map(|inner| flat.with_variable(part, template_set, inner)).collect())
+                }
+                Finding::ByFewValues(part, column, list) => {
+                    (column, list.iter().map(|value| flat.with_value(part, value.as_bytes())).collect())
+                }
+                Finding::ByCodes(columns, locations) => {
+                    self.nodes += locations.len();
+                    return self.divide(at, columns, locations, flat, template_set, values);
+                }
             };
-            match group_location(planner, *group, template, values) {
-                RuleLocation::Nowhere => {}
-                found => return found,
+            return self.locate_each(at, flat, plans, template_set, values);
+        }
+        Division::Whole(RuleLocation::Nowhere, variables(flat))
+    }
+
+    /// The locations by code of a column, whose codes stand for these templates.
+    fn locate_each(
+        &mut self,
+        rule: usize,
+        whole: &FlatTemplate,
+        (column, plans): (u32, Vec<Option<FlatTemplate>>),
+        template_set: &TemplateSet,
+        values: &mut ValueLists<'_>,
+    ) -> Division<RuleLocation> {
+        let codes = u32_of(plans.len());
+        let mut parts = Vec::with_capacity(plans.len());
+        for flat in plans {
+            parts.push(match flat {
+                Some(flat) => self.locate(rule, &flat, template_set, values),
+                None => Division::Whole(RuleLocation::ByValue, variables(whole)),
+            });
+            let is_open = |part: &Division<RuleLocation>| matches!(part, Division::Whole(RuleLocation::ByValue, _));
+            if parts.len() == OPEN_CODES_MAX && parts.iter().all(is_open) {
+                return Division::Whole(RuleLocation::ByValue, variables(whole));
             }
         }
-        RuleLocation::Nowhere
+        Division::ByCode {
+            columns: [(column, codes)].into(),
+            part_of: (0..codes).collect(),
+            parts,
+            variables: variables(whole),
+        }
+    }
+
+    /// The locations by combination of codes; where rule number `at` finds nothing, the next rules are tried.
+    fn divide(
+        &mut self,
+        at: usize,
+        columns: Box<[(u32, u32)]>,
+        locations: Vec<Option<ValueLocation>>,
+        flat: &FlatTemplate,
+        template_set: &TemplateSet,
+        values: &mut ValueLists<'_>,
+    ) -> Division<RuleLocation> {
+        let known = variables(flat);
+        let mut parts = Vec::new();
+        if locations.contains(&None) {
+            parts.push(self.locate(at + 1, flat, template_set, values));
+        }
+        let first = parts.len();
+        let mut part_of = Vec::with_capacity(locations.len());
+        for location in locations {
+            let Some(place) = location else {
+                part_of.push(0);
+                continue;
+            };
+            let place = RuleLocation::At(place);
+            let recent = parts.len().saturating_sub(RECENT_PARTS).max(first);
+            let is_same = |part: &Division<RuleLocation>| matches!(part, Division::Whole(known, _) if *known == place);
+            let number = parts[recent..].iter().position(is_same).map_or(parts.len(), |number| recent + number);
+            if number == parts.len() {
+                parts.push(Division::Whole(place, Arc::clone(&known)));
+            }
+            part_of.push(u32_of(number));
+        }
+        Division::ByCode { columns, part_of: part_of.into(), parts, variables: known }
     }
 }
 
-fn group_location(
-    planner: &mut Planner,
-    group: usize,
-    template: &PlannedTemplate<'_>,
-    values: &mut ValueLists<'_>,
-) -> RuleLocation {
-    let Some(flat) = template.flat() else { return RuleLocation::ByValue };
-    let windows = match planner.plan_with_values(flat, values) {
-        MatchPlan::Never => return RuleLocation::Nowhere,
-        MatchPlan::Unknown => return RuleLocation::ByValue,
-        MatchPlan::Windows(windows) => windows,
-    };
-    let Some(groups) = windows.first().and_then(|window| window.groups.as_ref()) else { return RuleLocation::ByValue };
-    let Some((start, end)) = groups.get(group).copied().flatten() else { return RuleLocation::Nowhere };
-    let parts = flat.between(start, end).key().parts;
-    let may_be_empty = |part: &TemplatePart| match part {
-        TemplatePart::Literal(_) => false,
-        TemplatePart::Variable(column) => {
-            template.template_set.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
+impl NamedRule {
+    /// Result of the rule for a template. With `divides`, the location may differ by code.
+    fn find(
+        &mut self,
+        flat: &FlatTemplate,
+        template_set: &TemplateSet,
+        values: &mut ValueLists<'_>,
+        divides: bool,
+    ) -> Finding {
+        let open = || Finding::Known(RuleLocation::ByValue);
+        let Some(planner) = self.planner.as_mut().filter(|planner| planner.steps_spent() < PLANNING_STEPS_MAX) else {
+            return open();
+        };
+        let windows = match planner.plan_with_values(flat, values) {
+            MatchPlan::Never => return Finding::Known(RuleLocation::Nowhere),
+            MatchPlan::Unknown => return open(),
+            MatchPlan::Windows(windows) => windows,
+        };
+        let Some(first) = windows.first() else { return open() };
+        if let Some(groups) = &first.groups {
+            return Finding::Known(self.location_of(groups, flat, template_set));
         }
+        if !divides {
+            return open();
+        }
+        let decision = first.decision.as_ref().filter(|_| windows.len() == 1);
+        let deciding = decision.map_or(&first.read, |decision| &decision.read);
+        if let Some((part, column)) = inner_value(flat, deciding, template_set) {
+            return Finding::ByTemplate(part, column);
+        }
+        let by_codes = match decision {
+            Some(decision) => match self.location_of(&decision.places, flat, template_set) {
+                RuleLocation::ByValue => return open(),
+                location => listed_values(flat, deciding, template_set, values)
+                    .and_then(|parts| self.matches_by_code(first, flat, &parts, &location).ok()),
+            },
+            None => {
+                let mut read: Vec<usize> = windows.iter().flat_map(|window| window.read.iter().copied()).collect();
+                read.sort_unstable();
+                read.dedup();
+                listed_values(flat, &read, template_set, values)
+                    .and_then(|parts| self.texts_by_code(&windows, flat, &parts).ok()?)
+            }
+        };
+        if let Some((columns, locations)) = by_codes {
+            return Finding::ByCodes(columns, locations);
+        }
+        let few = deciding.iter().find_map(|part| {
+            let (column, list) = listed_part(flat, *part, template_set, values)?;
+            (list.len() <= PLANNED_VALUES_MAX).then_some((*part, column, list))
+        });
+        few.map_or_else(open, |(part, column, list)| Finding::ByFewValues(part, column, list))
+    }
+
+    /// The location of the group at these places, or none if it takes no part in the match.
+    fn location_of(&self, groups: &GroupPlaces, flat: &FlatTemplate, template_set: &TemplateSet) -> RuleLocation {
+        let Some((start, end)) = groups.get(self.group).copied().flatten() else { return RuleLocation::Nowhere };
+        let parts = flat.between(start, end).key().parts;
+        let may_be_empty = |part: &TemplatePart| match part {
+            TemplatePart::Literal(_) => false,
+            TemplatePart::Variable(column) => {
+                template_set.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
+            }
+        };
+        // Whether an empty group yields a field depends on the text.
+        if parts.iter().all(may_be_empty) {
+            return RuleLocation::ByValue;
+        }
+        match ValueLocation::of_parts(&parts) {
+            ValueLocation::Text => RuleLocation::ByValue,
+            place => RuleLocation::At(place),
+        }
+    }
+
+    /// For each combination of values, the location if the only window has a match.
+    fn matches_by_code(
+        &self,
+        window: &Window,
+        flat: &FlatTemplate,
+        parts: &PartValues,
+        location: &RuleLocation,
+    ) -> Result<CodedLocations, Utf8Error> {
+        let Some(decision) = &window.decision else { return Ok((codes_of(parts), Vec::new())) };
+        let place = match location {
+            RuleLocation::At(place) => Some(place),
+            RuleLocation::Nowhere | RuleLocation::ByValue => None,
+        };
+        let (mut text, mut captures) = (Vec::new(), self.extract.regex.new_captures());
+        let mut locations = Vec::new();
+        for index in 0..combinations(parts) {
+            let value = |part: usize, text: &mut Vec<u8>| append_value(parts, index, part, text);
+            let is_match = window.has_match(decision, flat, &self.extract.regex, value, &mut text, &mut captures)?;
+            locations.push(place.filter(|_| is_match).cloned());
+        }
+        Ok((codes_of(parts), locations))
+    }
+
+    /// For each combination of values, the text of the group; `None` if the group may be empty.
+    fn texts_by_code(
+        &self,
+        windows: &[Window],
+        flat: &FlatTemplate,
+        parts: &PartValues,
+    ) -> Result<Option<CodedLocations>, Utf8Error> {
+        let (mut text, mut captures) = (Vec::new(), self.extract.regex.new_captures());
+        let mut locations = Vec::new();
+        for index in 0..combinations(parts) {
+            let value = |part: usize, text: &mut Vec<u8>| append_value(parts, index, part, text);
+            let mut found: Option<ValueLocation> = None;
+            for window in windows {
+                // The places of a certain match are known without a list of its values.
+                if window.groups.is_some() {
+                    return Ok(None);
+                }
+                if let Some(text) = window.evaluate(flat, &self.extract.regex, value, &mut text, &mut captures)? {
+                    found = match captures.text(text, self.group) {
+                        Some("") => return Ok(None),
+                        group => group.map(|group| ValueLocation::Constant(group.into())),
+                    };
+                    break;
+                }
+            }
+            locations.push(found);
+        }
+        Ok(Some((codes_of(parts), locations)))
+    }
+}
+
+/// Columns, each with its number of codes, and the location for each combination of their codes.
+type CodedLocations = (Box<[(u32, u32)]>, Vec<Option<ValueLocation>>);
+
+/// The columns of a template's variables.
+fn variables(flat: &FlatTemplate) -> Arc<[u32]> {
+    let column = |part: &FlatPart| match part {
+        FlatPart::Variable(column, _) => Some(*column),
+        FlatPart::Literal(_) => None,
     };
-    // Whether an empty group yields a field depends on the text.
-    if parts.iter().all(may_be_empty) {
-        return RuleLocation::ByValue;
+    flat.parts().iter().filter_map(column).collect()
+}
+
+/// The first of these parts whose values have templates of their own, if these are few.
+fn inner_value(flat: &FlatTemplate, parts: &[usize], template_set: &TemplateSet) -> Option<(usize, u32)> {
+    parts.iter().find_map(|part| match flat.parts().get(*part)? {
+        FlatPart::Variable(column, _) => match &template_set.columns.get(*column as usize)?.kind {
+            ColumnKind::Templates(inner) if inner.len() <= INNER_TEMPLATES_MAX => Some((*part, *column)),
+            _ => None,
+        },
+        FlatPart::Literal(_) => None,
+    })
+}
+
+/// The column of a part and its values by code; `None` if they are not known to be few.
+fn listed_part(
+    flat: &FlatTemplate,
+    part: usize,
+    template_set: &TemplateSet,
+    values: &mut ValueLists<'_>,
+) -> Option<(u32, Arc<[Box<str>]>)> {
+    let FlatPart::Variable(column, _) = flat.parts().get(part)? else { return None };
+    let codes = max_codes(template_set, *column);
+    if codes == 0 || codes > COMBINATIONS_MAX {
+        return None;
     }
-    match ValueLocation::of_parts(&parts) {
-        ValueLocation::Text => RuleLocation::ByValue,
-        place => RuleLocation::At(place),
+    let list: Arc<[Box<str>]> = match template_set.columns[*column as usize].kind {
+        ColumnKind::Dictionary { .. } => values(*column)?,
+        ColumnKind::Numbers { format, min, max } => {
+            let text = |number: i64| {
+                let mut text = Vec::new();
+                format.write(number, &mut text);
+                String::from_utf8(text).ok().map(String::into_boxed_str)
+            };
+            (min..=max).map(text).collect::<Option<_>>()?
+        }
+        ColumnKind::Texts | ColumnKind::Templates(_) => return None,
+    };
+    (list.len() == codes).then_some((*column, list))
+}
+
+/// The values of these parts by code; `None` if they have too many combinations.
+fn listed_values(
+    flat: &FlatTemplate,
+    parts: &[usize],
+    template_set: &TemplateSet,
+    values: &mut ValueLists<'_>,
+) -> Option<PartValues> {
+    let mut listed: PartValues = Vec::with_capacity(parts.len());
+    for part in parts.iter().filter(|part| matches!(flat.parts().get(**part), Some(FlatPart::Variable(..)))) {
+        let (column, list) = listed_part(flat, *part, template_set, values)?;
+        listed.push((*part, column, list));
+        if combinations(&listed) > COMBINATIONS_MAX {
+            return None;
+        }
     }
+    Some(listed)
+}
+
+/// Number of combinations of values.
+fn combinations(parts: &PartValues) -> usize {
+    parts.iter().map(|(_, _, list)| list.len()).product()
+}
+
+/// Appends the value of a part in a combination; the values of the first part change fastest.
+fn append_value(parts: &PartValues, combination: usize, wanted: usize, text: &mut Vec<u8>) {
+    let mut left = combination;
+    for (part, _, list) in parts {
+        if *part == wanted {
+            text.extend_from_slice(list[left % list.len()].as_bytes());
+            return;
+        }
+        left /= list.len();
+    }
+}
+
+fn codes_of(parts: &PartValues) -> Box<[(u32, u32)]> {
+    parts.iter().map(|(_, column, list)| (*column, u32_of(list.len()))).collect()
 }
 
 #[cfg(test)]

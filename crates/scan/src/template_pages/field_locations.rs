@@ -3,16 +3,69 @@
 //!
 //! Not here: finding a location (`fields`), and reading the values there (`columns`).
 
+use std::sync::Arc;
+
 use quarry_event::ValueColumns;
+use quarry_event::template::{Template, TemplateSet};
 
 use super::derived_fields::DerivedField;
 use super::key_end::KeyEnd;
-use super::value_location::ValueLocation;
+use super::key_splits::{KeySplit, has_values};
+use super::slab::top_level_column;
+use super::value_location::{Nested, NestedValue, ValueLocation};
+
+/// Maximum number of columns of an inner value that are read one after another instead of by the value's template.
+const NESTED_COLUMNS_MAX: usize = 4;
+
+/// Location of a field for one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeyLocation {
+    pub place: ValueLocation,
+    /// See [`FieldLocations::patterned`].
+    pub is_patterned: bool,
+    /// See [`FieldLocations::ambiguous_columns`].
+    pub ambiguous_columns: Box<[u32]>,
+}
+
+impl KeyLocation {
+    /// The one location that several parts of a key have, given the variables of each.
+    pub(super) fn united(parts: &[(&KeyLocation, &[u32])], template_set: &TemplateSet) -> Option<KeyLocation> {
+        let ((first, _), rest) = parts.split_first()?;
+        if rest.iter().all(|(other, _)| other == first) {
+            return Some((*first).clone());
+        }
+        // A column has a value in exactly those rows whose inner template contains it.
+        let mut values: Vec<NestedValue> = Vec::new();
+        for (part, _) in parts {
+            let found: &[NestedValue] = match &part.place {
+                _ if part.is_patterned || !part.ambiguous_columns.is_empty() => return None,
+                ValueLocation::Absent => &[],
+                ValueLocation::Variable(column) => &[NestedValue { column: *column, is_escaped: false }],
+                ValueLocation::Nested(nested) if !nested.may_repeat => &nested.values,
+                _ => return None,
+            };
+            values.extend(found.iter().filter(|value| !values.contains(value)).copied().collect::<Vec<_>>());
+        }
+        let is_own = |(part, variables): &(&KeyLocation, &[u32])| {
+            let mut others = values.iter().filter(|value| !part.place.is_value_of(value.column));
+            !others.any(|value| has_values(variables, value.column, template_set))
+        };
+        let is_nested = values.len() <= NESTED_COLUMNS_MAX && parts.iter().all(is_own);
+        is_nested.then(|| KeyLocation {
+            place: ValueLocation::Nested(Nested { values: values.into(), may_repeat: false }),
+            is_patterned: false,
+            ambiguous_columns: Box::default(),
+        })
+    }
+}
 
 /// Locations of a field in the texts of a slab.
 pub(super) struct FieldLocations {
-    /// Location of the field for each key.
+    /// Location of the field for each key, or for each key of `split`.
     pub locations: Vec<ValueLocation>,
+    /// The division of the keys, if the location depends on the codes of inner columns. Everything known by key then
+    /// refers to the divided keys ([`super::page::PageReader::keys_of`]).
+    pub split: Option<Arc<KeySplit>>,
     /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
     /// Whether the text must be read for some template, at least in some rows, or some template has several values.
@@ -39,6 +92,7 @@ impl FieldLocations {
         let location = column.map_or(ValueLocation::Absent, ValueLocation::Variable);
         FieldLocations {
             locations: vec![location; keys],
+            split: None,
             column,
             by_text: false,
             repeatable_columns: Vec::new(),
@@ -52,11 +106,19 @@ impl FieldLocations {
 
     /// The locations of a field that has the index-time values in `column`, which precede all others; `is_total` if all
     /// events have one. `None` if other events may have the field at a location in the text.
-    pub(super) fn with_index_time(&self, column: u32, is_total: bool, name: &str) -> Option<FieldLocations> {
-        let own = FieldLocations::of_index_time(Some(column), self.locations.len(), name);
+    pub(super) fn with_index_time(
+        &self,
+        column: u32,
+        is_total: bool,
+        keys: usize,
+        name: &str,
+    ) -> Option<FieldLocations> {
+        let own = FieldLocations::of_index_time(Some(column), keys, name);
         let is_absent = self.patterned.is_empty() && self.locations.iter().all(|place| *place == ValueLocation::Absent);
         match is_total || (is_absent && self.ambiguous_columns.is_empty()) {
             true => Some(own),
+            // Rows of one key may differ in whether their text must be read.
+            false if self.split.is_some() => None,
             // The text of some rows must be read, as without the column.
             false if is_absent => Some(FieldLocations {
                 by_text: self.by_text,
@@ -72,13 +134,35 @@ impl FieldLocations {
     pub(super) fn bytes(&self) -> usize {
         let doubts: usize =
             self.ambiguous_columns.iter().map(|columns| size_of::<Box<[u32]>>() + columns.len() * 4).sum();
-        size_of::<FieldLocations>() + self.locations.len() * size_of::<ValueLocation>() + doubts
+        let split = self.split.as_ref().map_or(0, |split| split.bytes());
+        size_of::<FieldLocations>() + self.locations.len() * size_of::<ValueLocation>() + doubts + split
     }
 
     /// Whether locations are known for exactly this number of keys.
     pub(super) fn has_keys(&self, keys: usize) -> bool {
+        let keys = self.split.as_ref().map_or(keys, |split| split.len());
         let may_have = |known: usize| known == 0 || known == keys;
         self.locations.len() == keys && may_have(self.ambiguous_columns.len()) && may_have(self.patterned.len())
+    }
+
+    /// The key of the slab to which one of the field's keys belongs.
+    #[inline]
+    pub(super) fn slab_key(&self, key: usize) -> usize {
+        self.split.as_ref().map_or(key, |split| split.undivided(key))
+    }
+
+    /// Tells for each of the field's keys whether a column may have values in its rows.
+    pub(super) fn column_presence<'a>(
+        &'a self,
+        template_set: &'a TemplateSet,
+        templates: &'a [Template],
+        column: u32,
+    ) -> impl Fn(usize) -> bool + 'a {
+        let top = top_level_column(template_set, column);
+        move |key| match &self.split {
+            Some(split) => split.has_values_of(key, column, template_set),
+            None => templates[key % templates.len()].has_variable(top),
+        }
     }
 
     /// Whether no event has the field.

@@ -13,6 +13,7 @@
 mod ambiguous_rows;
 mod by_value;
 mod cells;
+mod coded_columns;
 mod column_codes;
 mod columnless_fields;
 mod columns;
@@ -32,6 +33,7 @@ mod inner_pairs;
 mod interner;
 mod json;
 mod key_end;
+mod key_splits;
 mod listed_values;
 mod literals;
 mod number_columns;
@@ -480,10 +482,13 @@ impl EventScan {
             fields.into_iter().filter(|field| !field.ambiguous_columns.is_empty()).collect();
         if by_key.is_some() || !doubted.is_empty() {
             let keys = reader.keys()?;
+            let asked = Rows::Some(rows.clone());
+            let of_fields = doubted.iter().map(|field| Ok((*field, reader.keys_of_rows(field, &asked)?)));
+            let of_fields = of_fields.collect::<Result<Vec<_>, EngineError>>()?;
             for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
-                let key = keys[*row as usize];
-                let by_text = by_key.as_ref().is_some_and(|by_key| by_key[key as usize]);
-                if by_text || doubted.iter().any(|field| field.is_ambiguous(key)) {
+                let at = *row as usize;
+                let by_text = by_key.as_ref().is_some_and(|by_key| by_key[keys[at] as usize]);
+                if by_text || of_fields.iter().any(|(field, keys)| field.is_ambiguous(keys[at])) {
                     *answer = UNDECIDED;
                 }
             }
@@ -637,11 +642,12 @@ fn text_only_keys(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> 
     unplaced.peek()?;
     let mut by_key = vec![false; slab.key_count()];
     for field in unplaced {
-        // Where a pattern may produce the field, the pattern is evaluated first.
-        let places = (0u32..).zip(&field.locations);
-        let doubts =
-            places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
-        by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
+        for (key, place) in (0u32..).zip(&field.locations) {
+            // Where a pattern may produce the field, the pattern is evaluated first.
+            if *place == value_location::ValueLocation::Text && !field.is_patterned(key) {
+                by_key[field.slab_key(key as usize)] = true;
+            }
+        }
     }
     by_key.contains(&true).then_some(by_key)
 }

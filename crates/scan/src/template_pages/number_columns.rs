@@ -29,7 +29,7 @@ pub(super) fn number_column(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let keys = page.keys()?;
+    let keys = page.keys_of_rows(field, rows)?;
     let mut rows_of_key = vec![0usize; field.locations.len()];
     for row in rows.iter() {
         if let Some(count) = rows_of_key.get_mut(keys[row as usize] as usize) {
@@ -65,10 +65,16 @@ pub(super) fn number_column(
             }
         });
     }
-    if exceptions.len() * NUMBERS_DIVISOR > rows.len() {
+    // A column of addresses has no exceptions.
+    let exceptions_max = if format == NumberFormat::Ip4 { 0 } else { rows.len() / NUMBERS_DIVISOR };
+    if exceptions.len() > exceptions_max {
         return Ok(None);
     }
     let numbers: ArrayRef = match format {
+        NumberFormat::Ip4 => {
+            let address = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
+            Arc::new(numbers.into_iter().map(address).collect::<UInt32Array>())
+        }
         NumberFormat::Decimal { digits } => {
             let decimals: Decimal64Array = numbers.into_iter().collect();
             Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits.cast_signed())?)
@@ -263,7 +269,7 @@ fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
     one.into_iter().chain(several.iter().map(|value| value.column))
 }
 
-/// Whether values at this location may be integers or decimals.
+/// Whether values at this location may be integers, decimals or addresses.
 fn may_be_number(place: &ValueLocation, template_set: &TemplateSet) -> bool {
     match place {
         ValueLocation::Constant(text) => format_of_text(text).is_some(),
@@ -275,7 +281,7 @@ fn format_of_text(text: &str) -> Option<NumberFormat> {
     NumberFormat::guess(text.as_bytes()).filter(is_plain)
 }
 
-/// The format of a column of integers or decimals.
+/// The format of a column of integers, decimals or addresses.
 fn format_of_column(column: u32, template_set: &TemplateSet) -> Option<NumberFormat> {
     match template_set.columns[column as usize].kind {
         ColumnKind::Numbers { format, .. } => Some(format).filter(is_plain),
@@ -284,7 +290,7 @@ fn format_of_column(column: u32, template_set: &TemplateSet) -> Option<NumberFor
 }
 
 fn is_plain(format: &NumberFormat) -> bool {
-    matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. })
+    matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Ip4)
 }
 
 /// Whether numbers can be read from a column without reading its texts row by row.

@@ -30,14 +30,12 @@ pub(super) use self::evaluation::{Evaluation, invalid_utf8};
 use self::pattern_tree::PatternTree;
 pub(super) use self::pattern_tree::TemplateNode;
 use super::columns::{field_column, text_array};
-use super::field_locations::FieldLocations;
 use super::groups::Groups;
 use super::interner::{ABSENT, Interner};
 use super::literals::{PageHits, RequiredLiterals};
 use super::page::{PageReader, Rows};
 use super::pattern_cost::PatternCost;
-use super::roots::{RequestedKeys, Roots, reads_on_columns};
-use super::slab::Slab;
+use super::roots::{RequestedRows, Roots, reads_on_columns};
 use crate::fields::Extract;
 use crate::pushed_commands::PushedRex;
 
@@ -104,19 +102,11 @@ impl RexReader {
         if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
             return Ok(found);
         }
-        // Which rows a rule applies to is looked up only if it does not apply to all.
-        let asked = match classes {
-            Some(classes) => self.requested_keys(&classes, page.slab),
+        let for_some = match classes {
+            Some(classes) => self.requested_rows(&classes, page)?,
             None => None,
         };
-        let for_some = match asked {
-            Some(asked) => Some((page.keys()?, asked)),
-            None => None,
-        };
-        let is_for = |row: u32| match &for_some {
-            Some((keys, asked)) => asked.any.get(keys[row as usize] as usize) == Some(&true),
-            None => true,
-        };
+        let is_for = |row: u32| for_some.as_ref().is_none_or(|asked| asked.is_any(row));
         let Some(roots) = self.roots(page)? else { return Ok(self.require_texts(rows, is_for)) };
         if self.planner.is_none() && self.extract.is_some() {
             return Ok(self.require_texts(rows, is_for));
@@ -153,8 +143,8 @@ impl RexReader {
         self.evaluate_values(at, rows, &mut found, page)?;
         let texts = self.slabs[at].texts.iter_mut().zip(&mut found.codes);
         found.texts = texts.map(|(texts, codes)| texts.array_of(codes)).collect();
-        if let Some((keys, asked)) = &for_some {
-            asked.clear_unrequested(&mut found, rows, keys);
+        if let Some(asked) = &for_some {
+            asked.clear_unrequested(&mut found, rows);
         }
         if self.extract.is_some() {
             self.mark_absent_undecided(rows, &mut found, page)?;
@@ -166,7 +156,13 @@ impl RexReader {
     /// texts are not stored as templates, or if the field is not available yet.
     fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
         match &self.source_field {
-            Some((_, field)) if reads_on_columns(page.slab, field) => page.keys().map(|keys| Some(Roots::Keys(keys))),
+            Some((_, field)) if reads_on_columns(page.slab, field) => {
+                let keys = match page.slab.field(field) {
+                    Some(field) => page.keys_of(field)?,
+                    None => page.keys()?,
+                };
+                Ok(Some(Roots::Keys(keys)))
+            }
             // The field is not available yet; the command runs on its values later.
             Some(_) => Ok(None),
             None => {
@@ -243,23 +239,38 @@ impl RexReader {
         found
     }
 
-    /// For each key, that is, extraction class and template: whether the rule must be evaluated; `None` if for all. It
-    /// need not be if it does not apply to the class, or if the templates determine the locations of the fields of all
-    /// its groups.
-    fn requested_keys(&self, classes: &[bool], slab: &Slab) -> Option<RequestedKeys> {
-        let is_asked = |field: Option<&FieldLocations>, key: u32| {
-            classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
-        };
-        let by_group = self.groups.iter().map(|(_, name)| {
+    /// The rows for which the rule must be evaluated; `None` if for all. It need not be if it does not apply to the
+    /// class of the row, or if the templates determine the locations of the fields of all its groups.
+    fn requested_rows(
+        &self,
+        classes: &[bool],
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<RequestedRows>, EngineError> {
+        let slab = page.slab;
+        let is_of_class = |key: usize| classes.get(slab.class_of_key(u32_of(key))) == Some(&true);
+        let mut by_group = Vec::with_capacity(self.groups.len());
+        for (_, name) in &self.groups {
             let field = slab.stored_field(name);
-            (0..u32_of(slab.key_count())).map(|key| is_asked(field, key)).collect::<Vec<_>>()
-        });
-        let by_group: Vec<Vec<bool>> = by_group.collect();
-        if by_group.iter().flatten().all(|asked| *asked) {
-            return None;
+            let asked: Vec<bool> = match field {
+                Some(field) => (0..field.locations.len())
+                    .map(|key| is_of_class(field.slab_key(key)) && field.is_patterned(u32_of(key)))
+                    .collect(),
+                None => (0..slab.key_count()).map(is_of_class).collect(),
+            };
+            by_group.push((field, asked));
         }
-        let any = (0..slab.key_count()).map(|key| by_group.iter().any(|keys| keys[key])).collect();
-        Some(RequestedKeys { any, by_group })
+        if by_group.iter().all(|(_, asked)| !asked.contains(&false)) {
+            return Ok(None);
+        }
+        let mut known = Vec::with_capacity(by_group.len());
+        for (field, asked) in by_group {
+            let keys = match field {
+                Some(field) => page.keys_of(field)?,
+                None => page.keys()?,
+            };
+            known.push((keys, asked));
+        }
+        Ok(Some(RequestedRows { by_group: known }))
     }
 
     /// Makes rows undecided in which a rule finds nothing and automatic extraction depends on the text.
@@ -274,7 +285,7 @@ impl RexReader {
             else {
                 continue;
             };
-            let keys = page.keys()?;
+            let keys = page.keys_of(field)?;
             let absent = rows.iter().zip(codes).filter(|(_, code)| **code == ABSENT).map(|(row, _)| row);
             found.undecided.extend(absent.filter(|row| field.is_text_or_pattern(keys[*row as usize])));
         }

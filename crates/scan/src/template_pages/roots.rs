@@ -76,22 +76,36 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
     nodes.collect()
 }
 
-/// The keys to which a rule applies.
-pub(super) struct RequestedKeys {
-    pub(super) any: Vec<bool>,
-    /// By group, then by key: whether the group must be evaluated.
-    pub(super) by_group: Vec<Vec<bool>>,
+/// The rows to which a rule applies.
+pub(super) struct RequestedRows {
+    /// For each group, the key of each row of the page in the locations of the group's field, and whether the group
+    /// must be evaluated for a key.
+    pub(super) by_group: Vec<(Arc<[u32]>, Vec<bool>)>,
 }
 
-impl RequestedKeys {
+impl RequestedRows {
+    /// Whether any group must be evaluated for a row.
+    #[inline]
+    pub(super) fn is_any(&self, row: u32) -> bool {
+        self.by_group.iter().any(|(keys, asked)| is_asked(keys, asked, row))
+    }
+
     /// Removes the results of groups in rows for which they were not requested.
-    pub(super) fn clear_unrequested(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
-        for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
-            // Rows for which no group was requested have no results.
-            if *asked != self.any {
-                let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !asked[keys[*row as usize] as usize]);
-                others.for_each(|(code, _)| *code = ABSENT);
-            }
+    pub(super) fn clear_unrequested(&self, found: &mut Groups, rows: &Rows) {
+        // Rows for which no group was requested have no results.
+        let is_uniform =
+            self.by_group.windows(2).all(|pair| pair[0].1 == pair[1].1 && Arc::ptr_eq(&pair[0].0, &pair[1].0));
+        if is_uniform {
+            return;
+        }
+        for (codes, (keys, asked)) in found.codes.iter_mut().zip(&self.by_group) {
+            let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !is_asked(keys, asked, *row));
+            others.for_each(|(code, _)| *code = ABSENT);
         }
     }
+}
+
+#[inline]
+fn is_asked(keys: &[u32], asked: &[bool], row: u32) -> bool {
+    keys.get(row as usize).and_then(|key| asked.get(*key as usize)) == Some(&true)
 }

@@ -18,15 +18,17 @@ use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::by_value::ByValue;
+use super::coded_columns::CodedField;
 use super::columns;
 use super::conditions::FieldPlan;
 use super::derived_fields::DerivedField;
 use super::extracts::{NamedRules, RuleLocation};
 use super::facts::{NameKind, TemplateFacts, TemplateFactsCache};
-use super::field_locations::FieldLocations;
+use super::field_locations::{FieldLocations, KeyLocation};
 use super::fields::{FieldLocation, may_be_json, template_locations};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
+use super::key_splits::{Division, KeySplit};
 use super::listed_values::ListedValues;
 use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
@@ -86,6 +88,8 @@ pub(super) struct Slab {
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
     /// For each dictionary, which texts contain the end of a key.
     codes_with: Mutex<Vec<KeyEndCodes>>,
+    /// Dictionaries of fields at different locations, by the address of the locations; `None` for a field without one.
+    coded: Mutex<HashMap<usize, Option<Arc<CodedField>>, FixedState>>,
     /// Results of patterns on field values, by the address of the pattern and the group number.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
@@ -217,6 +221,7 @@ impl Slab {
             by_value: OnceLock::new(),
             values: Mutex::default(),
             codes_with: Mutex::default(),
+            coded: Mutex::default(),
             derived: Mutex::default(),
             metadata: Mutex::default(),
             lengths: OnceLock::new(),
@@ -359,6 +364,18 @@ impl Slab {
         Ok(values)
     }
 
+    /// The dictionary of one of the slab's fields, which all workers share; `None` if its values are not few.
+    pub(super) fn coded_field(&self, field: &FieldLocations) -> Result<Option<Arc<CodedField>>, EngineError> {
+        let mut known = self.coded.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = std::ptr::from_ref(field).addr();
+        if let Some(coded) = known.get(&address) {
+            return Ok(coded.clone());
+        }
+        let coded = CodedField::of(field, self)?.map(Arc::new);
+        known.insert(address, coded.clone());
+        Ok(coded)
+    }
+
     /// By dictionary text: whether the text contains the end of a key; computed once.
     pub(super) fn codes_with_key_end(&self, column: u32, end: &KeyEnd) -> Result<Arc<[bool]>, EngineError> {
         let mut known = self.codes_with.lock().unwrap_or_else(PoisonError::into_inner);
@@ -408,7 +425,7 @@ fn add_index_time_columns(
     let mut doubting = Vec::new();
     for FieldColumn { name, column } in &set.fields {
         let Some(field) = fields.get_mut(&**name) else { continue };
-        match field.with_index_time(*column, is_total(*column), name) {
+        match field.with_index_time(*column, is_total(*column), keys, name) {
             Some(located) => *field = Arc::new(located),
             None => doubting.push(*column),
         }
@@ -533,14 +550,18 @@ fn locate_fields(
     let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); all.len()];
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
     let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
+    let mut divided: Vec<DividedKeys> = all.iter().map(|_| DividedKeys::default()).collect();
     let mut lists = ListedValues::default();
     let mut values = |column: u32| lists.of_column(template_set, column, known.dictionary);
-    for ExtractionClass { cutting, text_patterns: of_text, reports, .. } in classes {
+    for ExtractionClass { cutting, text_patterns: of_text, field_patterns, reports } in classes {
         let reports: Vec<ReportPlanner<'_>> = reports
             .iter()
             .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
             .collect();
-        let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
+        // What a rule derives from another field depends on whether this field is found by other means.
+        let divides = |name: &str| field_patterns.iter().all(|rule| rule.group(name).is_none());
+        let mut rules: Vec<NamedRules> =
+            all.iter().map(|name| NamedRules::new(of_text, name, template_set, divides(name))).collect();
         for (number, template) in templates.iter().enumerate() {
             let asked = PlannedTemplate::new(template_set, number, template);
             let mut found = template_locations(template_set, template, *cutting, &all, known.json);
@@ -549,39 +570,99 @@ fn locate_fields(
             if !cutting.by_pattern {
                 apply_reports(&reports, &asked, &all, joins, &mut found);
             }
-            for (at, rules) in rules.iter_mut().enumerate() {
-                patterned[at].push(apply_rule(rules.location(&asked, &mut values), joins, &mut found[at]));
-            }
-            for (at, told) in found.into_iter().enumerate() {
-                by_name[at].push(told.place);
-                doubts[at].push(told.ambiguous_columns);
+            for (at, (rules, other)) in rules.iter_mut().zip(found).enumerate() {
+                let mut located = |rule| apply_rule(rule, joins, other.clone());
+                let united = |parts: &[(&KeyLocation, &[u32])]| KeyLocation::united(parts, template_set);
+                let located = rules.location(&asked, &mut values).map(&mut located, &united);
+                let located = separate_division(by_name[at].len(), located, &mut divided[at]);
+                by_name[at].push(located.place);
+                patterned[at].push(located.is_patterned);
+                doubts[at].push(located.ambiguous_columns);
             }
         }
     }
     let mut derived: Vec<Option<DerivedField>> = (names.iter().enumerate())
         .map(|(at, name)| DerivedField::find(name, at, &all, classes, &mut by_name, &patterned, &mut doubts))
         .collect();
-    let named = by_name.into_iter().zip(patterned).zip(doubts).zip(names.iter().zip(&mut derived));
-    let named = named.map(|(((places, patterned), doubts), (name, derived))| {
-        let column = sole_column(template_set, templates, &places);
-        let is_open = doubts.iter().any(|columns| !columns.is_empty());
-        let by_text = is_open || !are_single_values(&places);
-        let doubts = if is_open { doubts } else { Vec::new() };
-        let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
-        let columns = patterned.is_empty().then(|| value_columns(template_set, templates, &places, &doubts));
-        FieldLocations {
-            column,
-            repeatable_columns: repeatable_columns(&places),
-            locations: places,
-            by_text,
-            ambiguous_columns: doubts,
-            key_end: KeyEnd::of(name),
-            patterned,
-            columns,
-            derived: derived.take(),
-        }
+    let named = by_name.into_iter().zip(patterned).zip(doubts).zip(divided);
+    let named = named.zip(names.iter().zip(&mut derived)).map(|((parts, divided), (name, derived))| {
+        let ((places, patterned), doubts) = parts;
+        let located = places
+            .into_iter()
+            .zip(patterned)
+            .zip(doubts)
+            .map(|((place, is_patterned), doubts)| KeyLocation { place, is_patterned, ambiguous_columns: doubts });
+        let (split, located) = split_keys(templates, located.collect(), divided);
+        field_locations(template_set, templates, located, split, name, derived.take())
     });
     named.collect()
+}
+
+/// The keys of a field that are divided.
+type DividedKeys = HashMap<usize, Division<KeyLocation>, FixedState>;
+
+/// The location for a whole key. If its parts have different ones, they are put aside; rules that read the field then
+/// regard it as one that a pattern extracts.
+fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut DividedKeys) -> KeyLocation {
+    match location {
+        Division::Whole(location, _) => location,
+        division => {
+            divided.insert(key, division);
+            KeyLocation { place: ValueLocation::Text, is_patterned: true, ambiguous_columns: Box::default() }
+        }
+    }
+}
+
+/// Replaces the locations of keys by those of their parts.
+fn split_keys(
+    templates: &[Template],
+    located: Vec<KeyLocation>,
+    mut divided: DividedKeys,
+) -> (Option<Arc<KeySplit>>, Vec<KeyLocation>) {
+    if divided.is_empty() {
+        return (None, located);
+    }
+    let whole = |(key, known): (usize, KeyLocation)| match divided.remove(&key) {
+        Some(division) => division,
+        None => Division::Whole(known, templates[key % templates.len()].variables().collect()),
+    };
+    let (split, located) = KeySplit::of(located.into_iter().enumerate().map(whole).collect());
+    (Some(Arc::new(split)), located)
+}
+
+/// Everything known about a field, given its locations by key.
+fn field_locations(
+    template_set: &TemplateSet,
+    templates: &[Template],
+    located: Vec<KeyLocation>,
+    split: Option<Arc<KeySplit>>,
+    name: &str,
+    derived: Option<DerivedField>,
+) -> FieldLocations {
+    let (mut places, mut patterned, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
+    for KeyLocation { place, is_patterned, ambiguous_columns } in located {
+        places.push(place);
+        patterned.push(is_patterned);
+        doubts.push(ambiguous_columns);
+    }
+    let is_open = doubts.iter().any(|columns| !columns.is_empty());
+    let doubts = if is_open { doubts } else { Vec::new() };
+    let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
+    let mut field = FieldLocations {
+        column: None,
+        repeatable_columns: repeatable_columns(&places),
+        by_text: is_open || !are_single_values(&places),
+        locations: places,
+        split,
+        ambiguous_columns: doubts,
+        key_end: KeyEnd::of(name),
+        patterned,
+        columns: None,
+        derived,
+    };
+    field.column = sole_column(template_set, templates, &field);
+    field.columns = field.patterned.is_empty().then(|| value_columns(template_set, templates, &field));
+    field
 }
 
 /// Location of the value at an `spath` path, which is the same for every class.
@@ -595,8 +676,8 @@ fn locate_path(
     let of_class: Vec<ValueLocation> =
         templates.iter().map(|template| json.path_location(template, &path.path)).collect();
     let places = std::iter::repeat_n(of_class, classes).flatten().collect::<Vec<_>>();
-    FieldLocations {
-        column: sole_column(template_set, templates, &places),
+    let mut field = FieldLocations {
+        column: None,
         by_text: !are_single_values(&places),
         repeatable_columns: repeatable_columns(&places),
         ambiguous_columns: Vec::new(),
@@ -605,7 +686,10 @@ fn locate_path(
         columns: None,
         derived: None,
         locations: places,
-    }
+        split: None,
+    };
+    field.column = sole_column(template_set, templates, &field);
+    field
 }
 
 /// Whether the locations suffice to read the field, and each has at most one value.
@@ -648,35 +732,23 @@ fn apply_reports(
     }
 }
 
-/// Applies the patterns of a field to a template, and returns whether a pattern must be evaluated row by row.
-fn apply_rule(rule: RuleLocation, joins: bool, found: &mut FieldLocation) -> bool {
-    match rule {
-        RuleLocation::Nowhere => false,
-        RuleLocation::At(_) | RuleLocation::ByValue if joins && found.place != ValueLocation::Absent => {
-            *found = ValueLocation::Text.into();
-            false
-        }
-        RuleLocation::At(place) => {
-            *found = place.into();
-            false
-        }
-        RuleLocation::ByValue => {
-            // Where the pattern finds nothing, the previous location is in doubt, so the text decides.
-            if !found.ambiguous_columns.is_empty() {
-                *found = ValueLocation::Text.into();
-            }
-            true
-        }
-    }
+/// The location of a field with this result of its rules; `other` is where automatic extraction or a transform finds
+/// it.
+fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocation {
+    let is_joined = joins && other.place != ValueLocation::Absent;
+    let (other, is_patterned) = match rule {
+        RuleLocation::Nowhere => (other, false),
+        RuleLocation::At(_) | RuleLocation::ByValue if is_joined => (ValueLocation::Text.into(), false),
+        RuleLocation::At(place) => (place.into(), false),
+        // Where the pattern finds nothing, the other location is in doubt, so the text decides.
+        RuleLocation::ByValue if !other.ambiguous_columns.is_empty() => (ValueLocation::Text.into(), true),
+        RuleLocation::ByValue => (other, true),
+    };
+    KeyLocation { place: other.place, is_patterned, ambiguous_columns: other.ambiguous_columns }
 }
 
 /// The columns that contain the values at these locations, including the columns nested in them.
-fn value_columns(
-    template_set: &TemplateSet,
-    templates: &[Template],
-    places: &[ValueLocation],
-    doubts: &[Box<[u32]>],
-) -> ValueColumns {
+fn value_columns(template_set: &TemplateSet, templates: &[Template], field: &FieldLocations) -> ValueColumns {
     let mut known = vec![false; template_set.columns.len()];
     let mut literals = false;
     let mut reach = |parts: &[TemplatePart]| {
@@ -689,18 +761,19 @@ fn value_columns(
             }
         }
     };
-    let places = places.iter().enumerate().flat_map(|(at, place)| match place {
+    let places = field.locations.iter().enumerate().flat_map(|(at, place)| match place {
         ValueLocation::List(values) => values.iter().map(|value| (at, value)).collect(),
         place => vec![(at, place)],
     });
     for (at, place) in places {
         let is_escaped = matches!(place, ValueLocation::Nested(nested) if nested.has_escapes());
-        let is_open = doubts.get(at).is_some_and(|columns| !columns.is_empty());
+        let is_open = field.ambiguous_columns.get(at).is_some_and(|columns| !columns.is_empty());
+        let template = &templates[field.slab_key(at) % templates.len()];
         literals |= is_open
             || is_escaped
             || !matches!(place, ValueLocation::Absent | ValueLocation::Variable(_) | ValueLocation::Nested(_));
         match place {
-            _ if is_open => reach(&templates[at % templates.len()].parts),
+            _ if is_open => reach(&template.parts),
             ValueLocation::Absent | ValueLocation::Constant(_) => {}
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
             ValueLocation::Composite(parts) => reach(parts),
@@ -714,7 +787,7 @@ fn value_columns(
             | ValueLocation::Nested(_)
             | ValueLocation::List(_)
             | ValueLocation::Derived
-            | ValueLocation::Text => reach(&templates[at % templates.len()].parts),
+            | ValueLocation::Text => reach(&template.parts),
         }
     }
     let columns = (0u32..).zip(&known).filter(|(_, known)| **known).map(|(column, _)| column).collect();
@@ -729,19 +802,18 @@ fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
 }
 
 /// The column that holds the field in every template that may have it, if the field has no values elsewhere.
-fn sole_column(template_set: &TemplateSet, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
-    let column = places.iter().find_map(ValueLocation::column)?;
-    let top = top_level_column(template_set, column);
-    let agrees =
-        |(at, place): (usize, &ValueLocation)| is_consistent(place, column, &templates[at % templates.len()], top);
-    places.iter().enumerate().all(agrees).then_some(column)
+fn sole_column(template_set: &TemplateSet, templates: &[Template], field: &FieldLocations) -> Option<u32> {
+    let column = field.locations.iter().find_map(ValueLocation::column)?;
+    let has_values = field.column_presence(template_set, templates, column);
+    let agrees = |(key, place): (usize, &ValueLocation)| is_consistent(place, column, || has_values(key));
+    field.locations.iter().enumerate().all(agrees).then_some(column)
 }
 
-/// Whether a template is consistent with `column` holding all values of a field located at `place` in it; `top` is the
-/// template variable that contains the column.
-pub(super) fn is_consistent(place: &ValueLocation, column: u32, template: &Template, top: u32) -> bool {
+/// Whether `column` may hold all values of a field located at `place` in some rows; `has_values` tells whether the
+/// column has values there.
+pub(super) fn is_consistent(place: &ValueLocation, column: u32, has_values: impl FnOnce() -> bool) -> bool {
     match place {
-        ValueLocation::Absent => !template.has_variable(top),
+        ValueLocation::Absent => !has_values(),
         place => place.column() == Some(column),
     }
 }

@@ -18,6 +18,7 @@
 
 mod cache_keys;
 mod outcome;
+mod prefixes;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ use regex_automata::util::primitives::{PatternID, StateID};
 pub(super) use self::cache_keys::{DependenceCache, Identity, OutcomeCache};
 use self::cache_keys::{PassedVariable, SHORT_LIST_MAX};
 use self::outcome::{deciding_variables, dependence_of, group_dependence_of};
+use self::prefixes::PrefixKey;
+pub(super) use self::prefixes::WalkPrefixes;
 use super::assertion::{ByteAfter, ByteBefore, Undecidable, classify_before, holds};
 use super::{
     Decision, FlatPart, Planner, TemplatePosition, TemplateReader, Window, intersection, is_inside_character,
@@ -92,6 +95,8 @@ enum Position {
     /// the threads that left the part with such a position, because each of them may refer to another byte of the
     /// value.
     Within(usize, usize),
+    /// The position with this number among those before the variable being passed; only while it is passed.
+    Earlier(usize),
 }
 
 /// Start of the match, then start and end of each requested group. Threads share registers until one of them enters a
@@ -107,6 +112,7 @@ pub(super) struct Configuration {
 }
 
 /// One step of the walk: the successors of each configuration.
+#[derive(Debug)]
 struct Layer {
     /// The variable passed; `None` for a byte of a literal.
     variable: Option<usize>,
@@ -149,11 +155,11 @@ impl Planner {
         if self.dependence_steps > PLANNER_STEPS_MAX || !self.nfa.look_set_any().iter().all(is_followed) {
             return Err(Undecidable);
         }
-        let known = std::mem::take(&mut self.outcome_cache);
+        let known = (std::mem::take(&mut self.outcome_cache), std::mem::take(&mut self.walk_prefixes));
         let mut walk = Walk::new(self, template, window, known);
         let finals = walk.run();
-        let (steps, layers, reached, known) = (walk.steps, walk.layers, walk.reached, walk.known);
-        self.outcome_cache = known;
+        let (steps, layers, reached) = (walk.steps, walk.layers, walk.reached);
+        (self.outcome_cache, self.walk_prefixes) = (walk.known, walk.prefixes);
         self.dependence_steps += steps;
         let groups = self.nfa.group_info().group_len(PatternID::ZERO);
         let found = finals.map(|finals| {
@@ -243,7 +249,7 @@ struct Walk<'a> {
     register_of: Vec<Option<usize>>,
     /// Whether assertions look at the text around a position.
     looks: bool,
-    layers: Vec<Layer>,
+    layers: Vec<Arc<Layer>>,
     steps: usize,
     /// Maximum number of steps.
     steps_max: usize,
@@ -259,6 +265,8 @@ struct Walk<'a> {
     reached: TemplatePosition,
     /// Successors found by earlier walks.
     known: OutcomeCache,
+    /// Beginnings of earlier walks.
+    prefixes: WalkPrefixes,
 }
 
 impl<'a> Walk<'a> {
@@ -266,7 +274,7 @@ impl<'a> Walk<'a> {
         planner: &'a Planner,
         template: &'a TemplateReader<'a>,
         window: &'a Window,
-        known: OutcomeCache,
+        (known, prefixes): (OutcomeCache, WalkPrefixes),
     ) -> Walk<'a> {
         let looks = planner.nfa.look_set_any();
         let mut register_of = vec![None; planner.nfa.group_info().slot_len()];
@@ -293,58 +301,42 @@ impl<'a> Walk<'a> {
             list: 0,
             reached: window.start,
             known,
+            prefixes,
         }
     }
 
     /// The configurations at the end of the walk.
     fn run(&mut self) -> Result<Vec<Configuration>, Undecidable> {
-        let mut place = self.window.start;
+        let (start, starts_end) = (self.window.start, self.window.starts_end);
+        let mut place = start;
         self.list += 1;
-        let mut first = Configuration { behind: self.byte_before_start()?, list: Vec::new(), matched: None };
+        let behind = self.byte_before_start()?;
+        let mut first = Configuration { behind, list: Vec::new(), matched: None };
         self.start_attempt(&mut first, Position::Fixed(place))?;
         let mut all = vec![first];
+        let key = PrefixKey::Start(start, starts_end, behind);
+        let known = self.prefixes.find(&key).map(|(number, _)| number);
+        let mut prefix = known.or_else(|| self.prefixes.insert(key, &all, &[]));
+        let mut entered = None;
         while !all.iter().all(|one| self.is_final(one, place)) {
             let Some(part) = self.template.part(place.part) else { break };
-            match part {
-                FlatPart::Literal(bytes) => {
-                    let Some(byte) = bytes.get(place.offset) else { return Err(Undecidable) };
-                    let before = Position::Fixed(place);
-                    let at = place.offset + 1;
-                    place = match at == bytes.len() {
-                        true => TemplatePosition { part: place.part + 1, offset: 0 },
-                        false => TemplatePosition { part: place.part, offset: at },
-                    };
+            if place.offset == 0 || place == start {
+                let key = prefix.map(|before| PrefixKey::of_part(before, part));
+                if let Some((number, state)) = key.as_ref().and_then(|key| self.prefixes.find(key)) {
+                    (all, self.layers) = (state.configurations.clone(), state.layers.clone());
+                    (prefix, place) = (Some(number), TemplatePosition { part: place.part + 1, offset: 0 });
                     self.reached = place;
-                    let starts = place < self.window.starts_end && !is_inside_character(bytes, at);
-                    let (mut behind, mut next) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
-                    for one in &all {
-                        let stepped = self.step(one, *byte, before, Position::Fixed(place), starts)?;
-                        next.push(intern(&mut behind, stepped)?);
-                    }
-                    self.spare.extend(all.drain(..).map(|one| one.list));
-                    // A step that keeps all configurations apart needs no layer.
-                    if behind.len() < next.len() {
-                        let next = next.into_iter().map(|number| vec![number]).collect();
-                        self.layers.push(Layer { variable: None, next });
-                    }
-                    all = behind;
+                    continue;
                 }
-                FlatPart::Variable(_, traits) => {
-                    let (variable, mut behind, mut next) = (place.part, Vec::new(), Vec::new());
-                    place = TemplatePosition { part: variable + 1, offset: 0 };
-                    self.reached = place;
-                    for one in &all {
-                        let mut outcomes = self.outcomes(one, variable, traits)?;
-                        for one in &mut outcomes {
-                            one.move_here(Position::Fixed(place));
-                            one.number_within(variable);
-                        }
-                        let numbers = outcomes.into_iter().map(|one| intern(&mut behind, one));
-                        next.push(numbers.collect::<Result<_, _>>()?);
-                    }
-                    self.layers.push(Layer { variable: Some(variable), next });
-                    all = behind;
-                }
+                entered = key;
+            }
+            (all, place) = match part {
+                FlatPart::Literal(bytes) => self.pass_byte(all, bytes, place)?,
+                FlatPart::Variable(_, traits) => self.pass_variable(&all, place.part, traits)?,
+            };
+            self.reached = place;
+            if place.offset == 0 {
+                prefix = entered.take().and_then(|key| self.prefixes.insert(key, &all, &self.layers));
             }
         }
         if self.template.part(place.part).is_none() {
@@ -363,6 +355,56 @@ impl<'a> Walk<'a> {
             });
         }
         Ok(all)
+    }
+
+    /// The configurations after a byte of a literal, and the position after it.
+    fn pass_byte(
+        &mut self,
+        mut all: Vec<Configuration>,
+        bytes: &[u8],
+        place: TemplatePosition,
+    ) -> Result<(Vec<Configuration>, TemplatePosition), Undecidable> {
+        let Some(byte) = bytes.get(place.offset) else { return Err(Undecidable) };
+        let at = place.offset + 1;
+        let after = match at == bytes.len() {
+            true => TemplatePosition { part: place.part + 1, offset: 0 },
+            false => TemplatePosition { part: place.part, offset: at },
+        };
+        let starts = after < self.window.starts_end && !is_inside_character(bytes, at);
+        let (mut behind, mut next) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
+        for one in &all {
+            let stepped = self.step(one, *byte, Position::Fixed(place), Position::Fixed(after), starts)?;
+            next.push(intern(&mut behind, stepped)?);
+        }
+        self.spare.extend(all.drain(..).map(|one| one.list));
+        // A step that keeps all configurations apart needs no layer.
+        if behind.len() < next.len() {
+            let next = next.into_iter().map(|number| vec![number]).collect();
+            self.layers.push(Arc::new(Layer { variable: None, next }));
+        }
+        Ok((behind, after))
+    }
+
+    /// The configurations after a variable, and the position after it.
+    fn pass_variable(
+        &mut self,
+        all: &[Configuration],
+        variable: usize,
+        traits: &ValueTraits,
+    ) -> Result<(Vec<Configuration>, TemplatePosition), Undecidable> {
+        let (mut behind, mut next) = (Vec::new(), Vec::new());
+        let place = TemplatePosition { part: variable + 1, offset: 0 };
+        for one in all {
+            let mut outcomes = self.outcomes(one, variable, traits)?;
+            for one in &mut outcomes {
+                one.move_here(Position::Fixed(place));
+                one.number_within(variable);
+            }
+            let numbers = outcomes.into_iter().map(|one| intern(&mut behind, one));
+            next.push(numbers.collect::<Result<_, _>>()?);
+        }
+        self.layers.push(Arc::new(Layer { variable: Some(variable), next }));
+        Ok((behind, place))
     }
 
     /// Whether no further byte can change a configuration's result.
@@ -408,10 +450,15 @@ impl<'a> Walk<'a> {
         if traits.min_len > LENGTH_MAX {
             return Err(Undecidable);
         }
+        let starts = part < self.window.starts_end.part;
+        let mut earlier = Vec::new();
+        let from = from.with_relative_positions(part, &mut earlier);
+        let restored = |ends: Vec<Configuration>| {
+            ends.into_iter().map(|one| one.with_absolute_positions(part, &earlier)).collect::<Vec<_>>()
+        };
         let key = PassedVariable {
-            from,
-            part,
-            starts: part < self.window.starts_end.part,
+            from: &from,
+            starts,
             bytes: [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words()),
             min_len: traits.min_len,
             max_len: traits.max_len,
@@ -420,16 +467,16 @@ impl<'a> Walk<'a> {
         };
         if let Some(known) = self.known.get(&key) {
             self.steps += 1;
-            return known.clone().ok_or(Undecidable);
+            return known.clone().map(restored).ok_or(Undecidable);
         }
         let before = self.steps;
         let ends = match (&traits.value_set, &traits.forms) {
-            (Some(values), _) => self.outcomes_of_values(from, part, values),
+            (Some(values), _) => self.outcomes_of_values(&from, starts, values),
             // If the forms have too many outcomes, the bounds of the values may still have few.
-            (None, Some(forms)) => {
-                self.outcomes_of_forms(from, part, forms).or_else(|_| self.find_outcomes(from, part, traits, true))
-            }
-            (None, None) => self.find_outcomes(from, part, traits, true),
+            (None, Some(forms)) => self
+                .outcomes_of_forms(&from, starts, forms)
+                .or_else(|_| self.find_outcomes(&from, starts, traits, true)),
+            (None, None) => self.find_outcomes(&from, starts, traits, true),
         };
         // A variable that alone takes most of the steps of a window would take as many in the next one, so its failure
         // is cached.
@@ -437,17 +484,16 @@ impl<'a> Walk<'a> {
         if is_settled && self.known.len() < CACHED_OUTCOMES_MAX {
             self.known.insert(key.to_stored(), ends.as_ref().ok().cloned());
         }
-        ends
+        ends.map(restored)
     }
 
     /// The successors of a configuration after each of these values.
     fn outcomes_of_values(
         &mut self,
         from: &Configuration,
-        part: usize,
+        starts: bool,
         values: &[Box<str>],
     ) -> Result<Vec<Configuration>, Undecidable> {
-        let starts = part < self.window.starts_end.part;
         let mut ends = Vec::new();
         // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the
         // one before.
@@ -458,17 +504,17 @@ impl<'a> Walk<'a> {
             after.truncate(shared_prefix(previous, bytes) + 1);
             for at in after.len() - 1..bytes.len() {
                 let before = match at {
-                    0 => Position::Fixed(TemplatePosition { part, offset: 0 }),
-                    _ => Position::Within(part, at),
+                    0 => Position::Fixed(TemplatePosition::START),
+                    _ => Position::Within(0, at),
                 };
                 let mut one = after[at].clone();
-                one.move_here(Position::Within(part, at));
+                one.move_here(Position::Within(0, at));
                 let starts = starts && !is_inside_character(bytes, at + 1);
                 after.push(self.step(&one, bytes[at], before, Position::Here, starts)?);
             }
             match after.last() {
                 Some(one) if !bytes.is_empty() => intern(&mut ends, one.clone())?,
-                _ => intern(&mut ends, from.after_empty(part))?,
+                _ => intern(&mut ends, from.after_empty(0))?,
             };
             previous = bytes;
         }
@@ -479,10 +525,9 @@ impl<'a> Walk<'a> {
     fn outcomes_of_forms(
         &mut self,
         from: &Configuration,
-        part: usize,
+        starts: bool,
         forms: &[ValueForm],
     ) -> Result<Vec<Configuration>, Undecidable> {
-        let starts = part < self.window.starts_end.part;
         let mut ends = Vec::new();
         for form in forms {
             let mut all = vec![from.clone()];
@@ -494,17 +539,17 @@ impl<'a> Walk<'a> {
                             let mut one = one.clone();
                             for (offset, byte) in bytes.iter().enumerate() {
                                 let before = match at + offset {
-                                    0 => Position::Fixed(TemplatePosition { part, offset: 0 }),
-                                    _ => Position::Within(part, 0),
+                                    0 => Position::Fixed(TemplatePosition::START),
+                                    _ => Position::Within(0, 0),
                                 };
-                                one.move_here(Position::Within(part, 0));
+                                one.move_here(Position::Within(0, 0));
                                 let starts = starts && !is_inside_character(bytes, offset + 1);
                                 one = self.step(&one, *byte, before, Position::Here, starts)?;
                             }
                             intern(&mut next, one)?;
                         }
                         FormPart::Variable(traits) => {
-                            for one in self.find_outcomes(one, part, traits, at == 0)? {
+                            for one in self.find_outcomes(one, starts, traits, at == 0)? {
                                 intern(&mut next, one)?;
                             }
                         }
@@ -524,7 +569,7 @@ impl<'a> Walk<'a> {
     fn find_outcomes(
         &mut self,
         from: &Configuration,
-        part: usize,
+        starts: bool,
         traits: &ValueTraits,
         is_first: bool,
     ) -> Result<Vec<Configuration>, Undecidable> {
@@ -535,19 +580,18 @@ impl<'a> Walk<'a> {
         let (mut ends, mut seen) = (Vec::new(), Vec::new());
         if traits.min_len == 0 {
             // After an empty value, all positions are before the value.
-            ends.push(if is_first { from.after_empty(part) } else { from.clone() });
+            ends.push(if is_first { from.after_empty(0) } else { from.clone() });
         }
         let mut current = vec![from.clone()];
-        let starts = part < self.window.starts_end.part;
         let mut length = 0;
         while length < traits.max_len && !current.is_empty() {
             length += 1;
             let before = match length {
-                1 if is_first => Position::Fixed(TemplatePosition { part, offset: 0 }),
-                _ => Position::Within(part, 0),
+                1 if is_first => Position::Fixed(TemplatePosition::START),
+                _ => Position::Within(0, 0),
             };
             let (bytes, last_bytes) = if length == 1 { (&firsts, &only) } else { (&every, &lasts) };
-            current.iter_mut().for_each(|one| one.move_here(Position::Within(part, 0)));
+            current.iter_mut().for_each(|one| one.move_here(Position::Within(0, 0)));
             if length >= traits.min_len {
                 for (one, byte) in pairs(&current, last_bytes) {
                     intern(&mut ends, self.step(one, byte, before, Position::Here, starts)?)?;
@@ -696,6 +740,52 @@ impl Configuration {
         let mut same = self.clone();
         same.rename(Position::Fixed(start), Position::Fixed(end));
         same
+    }
+
+    /// The configuration with every position relative to the variable of this part, so that it is the same wherever the
+    /// variable is: the position before the variable is that before part 0. All others are replaced by numbered ones,
+    /// and added to `earlier`.
+    fn with_relative_positions(&self, part: usize, earlier: &mut Vec<Position>) -> Configuration {
+        let before = Position::Fixed(TemplatePosition { part, offset: 0 });
+        self.with_positions(|position| {
+            if position == before {
+                return Position::Fixed(TemplatePosition::START);
+            }
+            let known = earlier.iter().position(|known| *known == position);
+            let number = known.unwrap_or_else(|| {
+                earlier.push(position);
+                earlier.len() - 1
+            });
+            Position::Earlier(number)
+        })
+    }
+
+    /// Reverses [`Configuration::with_relative_positions`].
+    fn with_absolute_positions(&self, part: usize, earlier: &[Position]) -> Configuration {
+        self.with_positions(|position| match position {
+            Position::Earlier(number) => earlier.get(number).copied().unwrap_or(position),
+            Position::Fixed(place) => Position::Fixed(TemplatePosition { part: part + place.part, ..place }),
+            Position::Within(_, number) => Position::Within(part, number),
+            Position::Here => Position::Here,
+        })
+    }
+
+    /// The configuration with every position mapped by `moved`. Threads that share registers share them afterwards.
+    fn with_positions(&self, mut moved: impl FnMut(Position) -> Position) -> Configuration {
+        let mut last: Option<(&Registers, Registers)> = None;
+        let mut of_registers = |registers: &'_ Registers| -> Registers {
+            registers.iter().map(|position| position.map(&mut moved)).collect()
+        };
+        let mut list = Vec::with_capacity(self.list.len());
+        for (state, registers) in &self.list {
+            let renamed = match &last {
+                Some((known, renamed)) if Arc::ptr_eq(known, registers) => Arc::clone(renamed),
+                _ => of_registers(registers),
+            };
+            last = Some((registers, Arc::clone(&renamed)));
+            list.push((*state, renamed));
+        }
+        Configuration { behind: self.behind, list, matched: self.matched.as_ref().map(of_registers) }
     }
 
     /// Replaces every [`Position::Here`] by another position.

@@ -8,6 +8,8 @@ pub(in crate::template_pages) struct FieldPlan {
     pub(super) columns: Vec<(u32, ColumnPlan)>,
     /// By key: whether the field is composed of several parts or has several values; empty if that is never so.
     pub(super) composite: Vec<bool>,
+    /// Whether the field divides the keys.
+    pub(super) divided: bool,
     /// Whether the field is computed for some events.
     pub(super) computed: bool,
     /// Whether values of other columns may contain the field's name as a key; the text of such rows must be read.

@@ -118,7 +118,10 @@ impl FieldTest {
         {
             return Ok(Outcome::Same(*first));
         }
-        let keys = page.keys()?;
+        let keys = match page.slab.field(&self.name) {
+            Some(field) => page.keys_of(field)?,
+            None => page.keys()?,
+        };
         let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());
         if plan.computed {
             self.test_computed(&mut each, page)?;

@@ -27,20 +27,17 @@ impl FieldTest {
             let (base, columns, computed) =
                 (vec![UNDECIDED; slab.key_count()], Vec::new(), slab.is_computed_for(&self.name));
             let (composite, ambiguous, alone) = (Vec::new(), false, false);
-            return Ok(FieldPlan { base, columns, composite, computed, ambiguous, alone });
+            return Ok(FieldPlan { base, columns, composite, divided: false, computed, ambiguous, alone });
         };
-        let mut base = vec![NO; slab.key_count()];
+        let mut base = vec![NO; field.locations.len()];
         let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
-        let mut composite = Vec::new();
+        let (mut composite, mut constants) = (Vec::new(), Vec::new());
         for (key, place) in field.locations.iter().enumerate() {
             match place {
                 // The text decides where a pattern may find the field.
                 _ if field.is_patterned(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
-                ValueLocation::Constant(text) => {
-                    let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
-                    base[key] = self.test_texts(&array)?.first().copied().unwrap_or(UNDECIDED);
-                }
+                ValueLocation::Constant(text) => constants.push((key, text)),
                 ValueLocation::Nested(nested) if !nested.has_escapes() => {
                     for value in &nested.values {
                         if !columns.iter().any(|(known, _)| *known == value.column) {
@@ -56,7 +53,7 @@ impl FieldTest {
                 | ValueLocation::List(_)
                 | ValueLocation::Derived => {
                     base[key] = UNDECIDED;
-                    composite.resize(slab.key_count(), false);
+                    composite.resize(base.len(), false);
                     composite[key] = true;
                 }
                 ValueLocation::Text => base[key] = UNDECIDED,
@@ -67,10 +64,17 @@ impl FieldTest {
                 }
             }
         }
+        if !constants.is_empty() {
+            let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(constants.iter().map(|(_, text)| text)));
+            let answers = self.test_texts(&texts)?;
+            assert_eq!(answers.len(), constants.len(), "each text has an answer");
+            constants.iter().zip(answers).for_each(|((key, _), answer)| base[*key] = answer);
+        }
         Ok(FieldPlan {
             base,
             columns,
             composite,
+            divided: field.split.is_some(),
             computed: slab.is_computed_for(&self.name),
             ambiguous: !field.ambiguous_columns.is_empty(),
             alone: field.column.is_some() && field.patterned.is_empty() && !field.by_text,
@@ -134,7 +138,7 @@ impl FieldTest {
         Ok(match plan.base.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
             // With a single extraction class, a key is a template number.
-            Some(_) if slab.class_count() == 1 => {
+            Some(_) if slab.class_count() == 1 && !plan.divided => {
                 Some(ByValue::Values { column: TEXT_COLUMN, answers: plan.base.clone(), rest: NO })
             }
             _ => None,

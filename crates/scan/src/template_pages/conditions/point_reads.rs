@@ -68,7 +68,7 @@ impl FieldTest {
     fn test_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Vec<u8>, EngineError> {
         let mut each = vec![UNDECIDED; rows.len()];
         let Some(field) = page.slab.field(&self.name) else { return Ok(each) };
-        let keys = page.keys()?;
+        let keys = page.keys_of_rows(field, &Rows::Some(rows.to_vec()))?;
         let repeated = page.rows_with_multiple_values(&field.repeatable_columns)?;
         let mut tested: Vec<(usize, u32)> = Vec::new();
         for (place, row) in rows.iter().enumerate() {

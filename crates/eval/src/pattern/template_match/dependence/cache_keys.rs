@@ -27,9 +27,8 @@ const FORM_LISTS_MAX: usize = 2_048;
 /// Everything that determines the successors of a configuration after a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::pattern::template_match) struct PassedVariable<C> {
+    /// The configuration with positions relative to the variable ([`Configuration::with_relative_positions`]).
     pub(super) from: C,
-    /// Number of the variable's part, to which positions in configurations refer.
-    pub(super) part: usize,
     /// Whether a match of the window may start inside the variable.
     pub(super) starts: bool,
     pub(super) bytes: [[u64; 4]; 3],
@@ -43,17 +42,16 @@ pub(in crate::pattern::template_match) struct PassedVariable<C> {
 impl PassedVariable<&Configuration> {
     /// The key as it is stored.
     pub(super) fn to_stored(&self) -> PassedVariable<Configuration> {
-        let PassedVariable { from, part, starts, bytes, min_len, max_len, ref value_set, ref forms } = *self;
+        let PassedVariable { from, starts, bytes, min_len, max_len, ref value_set, ref forms } = *self;
         let (value_set, forms) = (value_set.clone(), forms.clone());
-        PassedVariable { from: from.clone(), part, starts, bytes, min_len, max_len, value_set, forms }
+        PassedVariable { from: from.clone(), starts, bytes, min_len, max_len, value_set, forms }
     }
 }
 
 impl Equivalent<PassedVariable<Configuration>> for PassedVariable<&Configuration> {
     fn equivalent(&self, known: &PassedVariable<Configuration>) -> bool {
-        let PassedVariable { from, part, starts, bytes, min_len, max_len, value_set, forms } = known;
-        self.part == *part
-            && self.starts == *starts
+        let PassedVariable { from, starts, bytes, min_len, max_len, value_set, forms } = known;
+        self.starts == *starts
             && (self.bytes, self.min_len, self.max_len) == (*bytes, *min_len, *max_len)
             && (&self.value_set, &self.forms) == (value_set, forms)
             && self.from == from
@@ -105,12 +103,14 @@ impl Planner {
             || self.form_lists.len() > FORM_LISTS_MAX
             || self.dependence_cache.len() > CACHED_WINDOWS_MAX / 2
             || self.outcome_cache.len() > CACHED_OUTCOMES_MAX / 2
+            || self.walk_prefixes.is_half_full()
             || self.pass_cache.len() > PASSES_MAX / 2;
         if is_full {
             self.value_lists.clear();
             self.form_lists.clear();
             self.dependence_cache.clear();
             self.outcome_cache.clear();
+            self.walk_prefixes.clear();
             self.pass_cache.clear();
         }
     }

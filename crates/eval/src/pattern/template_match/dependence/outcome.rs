@@ -6,6 +6,8 @@
 //!
 //! Not here: the walk itself ([`super`]).
 
+use std::sync::Arc;
+
 use super::{Configuration, Dependence, GroupDependence, GroupPlaces, Layer, Position};
 
 /// Derives the dependence of the requested groups from the final configurations.
@@ -57,7 +59,11 @@ pub(super) fn dependence_of(
 }
 
 /// The parts on which the match depends, and those on which each single group depends.
-pub(super) fn group_dependence_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> GroupDependence {
+pub(super) fn group_dependence_of(
+    layers: &[Arc<Layer>],
+    finals: &[Configuration],
+    wanted: &[usize],
+) -> GroupDependence {
     let is_match = |one: &Configuration| Verdict::Answer(usize::from(one.matched.is_some()));
     let matched = deciding_parts(layers, finals.iter().map(is_match).collect());
     let mut groups = Vec::with_capacity(wanted.len());
@@ -92,12 +98,12 @@ fn part_of(position: Position, is_end: bool) -> usize {
         Position::Fixed(place) => place.part,
         Position::Within(part, _) if is_end => part + 1,
         Position::Within(part, _) => part,
-        Position::Here => 0,
+        Position::Here | Position::Earlier(_) => 0,
     }
 }
 
 /// The variables at which configurations with different results (a match with its groups, or no match) diverge.
-pub(super) fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
+pub(super) fn deciding_variables(layers: &[Arc<Layer>], finals: &[Configuration]) -> Vec<usize> {
     let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
     let answers: Vec<_> = finals.iter().map(wanted).collect();
     let first_of = |answer| answers.iter().position(|known| known == answer).map_or(Verdict::Open, Verdict::Answer);
@@ -121,7 +127,7 @@ enum Verdict {
 /// Configurations for which later values have the same effect form a *class*: those with the same answer at the end,
 /// and those all of whose successors are in one class. A variable that leads to configurations of a single class
 /// decides nothing, even if these differ for a while, for example in the byte before the position.
-fn deciding_parts(layers: &[Layer], verdicts: Vec<Verdict>) -> Vec<usize> {
+fn deciding_parts(layers: &[Arc<Layer>], verdicts: Vec<Verdict>) -> Vec<usize> {
     let mut deciding = Vec::new();
     let mut classes = verdicts.len();
     let class_of_answer = |verdict: Verdict| match verdict {
@@ -131,7 +137,8 @@ fn deciding_parts(layers: &[Layer], verdicts: Vec<Verdict>) -> Vec<usize> {
     let of_finals = verdicts.iter().enumerate();
     let mut behind: Vec<(Verdict, usize)> =
         of_finals.map(|(at, verdict)| (*verdict, class_of_answer(*verdict).unwrap_or(at))).collect();
-    for Layer { variable, next } in layers.iter().rev() {
+    for layer in layers.iter().rev() {
+        let Layer { variable, next } = &**layer;
         let mut before = Vec::with_capacity(next.len());
         let mut is_deciding = false;
         for numbers in next {

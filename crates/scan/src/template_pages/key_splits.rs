@@ -1,0 +1,188 @@
+//! A finer division of the keys of a slab for one field: the location of the field may depend not only on the template
+//! of an event ([`super::slab`]), but also on the templates of an inner value, such as `10.0.0.1` or `10.0.0.1:443`, or
+//! on the values of small dictionaries. Each key is then divided by the codes of these columns.
+//!
+//! Not here: which codes matter ([`super::extracts`]).
+
+use std::sync::Arc;
+
+use quarry_eval::EngineError;
+use quarry_event::template::TemplateSet;
+use quarry_stdx::number::u32_of;
+
+use super::cursors::Cursors;
+use super::page::{PageReader, Rows};
+
+/// Maximum number of nodes of a field's division. The locations in further templates depend on values.
+const NODES_MAX: usize = 65_536;
+/// If at most one in this many rows of a page is requested, only the codes of these rows are read.
+const FEW_ROWS_DIVISOR: usize = 8;
+/// The number of a row that is not requested.
+const NO_KEY: u32 = u32::MAX;
+
+/// Divided keys of a slab. The key of a row is found by following the nodes that its codes select.
+#[derive(Debug)]
+pub(super) struct KeySplit {
+    /// The first nodes are those of the undivided keys.
+    nodes: Vec<KeyNode>,
+    /// The undivided key of each divided one.
+    undivided: Vec<u32>,
+    /// Columns of each divided key that are variables of its texts.
+    variables: Vec<Arc<[u32]>>,
+}
+
+/// Node of a [`KeySplit`].
+#[derive(Debug)]
+enum KeyNode {
+    /// The key is found.
+    Key(u32),
+    /// The codes of these columns select one of the nodes `next`: each code counts as many as its second number.
+    Codes { columns: Box<[(u32, u32)]>, next: Box<[u32]> },
+}
+
+/// Results for one undivided key.
+#[derive(Debug)]
+pub(super) enum Division<T> {
+    /// All rows with these variables have this result.
+    Whole(T, Arc<[u32]>),
+    /// The combination of the codes of these columns, each with its number of codes, selects one of the `parts`.
+    ByCode { columns: Box<[(u32, u32)]>, part_of: Box<[u32]>, parts: Vec<Division<T>>, variables: Arc<[u32]> },
+}
+
+impl<T: PartialEq> Division<T> {
+    /// Maps every result, and unites the parts that `unite` gives one result, given their results and variables.
+    pub(super) fn map<U: PartialEq>(
+        self,
+        result: &mut impl FnMut(T) -> U,
+        unite: &impl Fn(&[(&U, &[u32])]) -> Option<U>,
+    ) -> Division<U> {
+        match self {
+            Division::Whole(known, variables) => Division::Whole(result(known), variables),
+            Division::ByCode { columns, part_of, parts, variables } => {
+                let parts: Vec<Division<U>> = parts.into_iter().map(|part| part.map(result, unite)).collect();
+                let whole = |part| match part {
+                    &Division::Whole(ref known, ref variables) => Some((known, &**variables)),
+                    Division::ByCode { .. } => None,
+                };
+                let united = parts.iter().map(whole).collect::<Option<Vec<_>>>().and_then(|parts| unite(&parts));
+                match united {
+                    Some(united) => Division::Whole(united, variables),
+                    None => Division::ByCode { columns, part_of, parts, variables },
+                }
+            }
+        }
+    }
+}
+
+impl KeySplit {
+    /// Numbers the parts of these keys, and returns their results in the order of the numbers.
+    pub(super) fn of<T>(divisions: Vec<Division<T>>) -> (KeySplit, Vec<T>) {
+        let keys = divisions.len();
+        let mut split = KeySplit { nodes: Vec::with_capacity(keys), undivided: Vec::new(), variables: Vec::new() };
+        split.nodes.resize_with(keys, || KeyNode::Key(NO_KEY));
+        let mut results = Vec::new();
+        for (at, division) in divisions.into_iter().enumerate() {
+            split.nodes[at] = split.node_of(u32_of(at), division, &mut results);
+        }
+        assert_eq!(split.undivided.len(), results.len(), "each divided key has a result");
+        (split, results)
+    }
+
+    /// The recursion is as deep as columns are nested.
+    fn node_of<T>(&mut self, undivided: u32, division: Division<T>, results: &mut Vec<T>) -> KeyNode {
+        match division {
+            Division::Whole(result, variables) => {
+                results.push(result);
+                self.undivided.push(undivided);
+                self.variables.push(variables);
+                KeyNode::Key(u32_of(results.len() - 1))
+            }
+            Division::ByCode { columns, part_of, parts, .. } => {
+                let mut numbers = Vec::with_capacity(parts.len());
+                for part in parts {
+                    let node = self.node_of(undivided, part, results);
+                    self.nodes.push(node);
+                    numbers.push(u32_of(self.nodes.len() - 1));
+                }
+                let mut weight = 1;
+                let weighted = columns.iter().map(|(column, codes)| {
+                    let known = (*column, weight);
+                    weight *= codes;
+                    known
+                });
+                let columns = weighted.collect();
+                KeyNode::Codes { columns, next: part_of.iter().map(|part| numbers[*part as usize]).collect() }
+            }
+        }
+    }
+
+    /// Number of divided keys.
+    pub(super) fn len(&self) -> usize {
+        self.undivided.len()
+    }
+
+    /// The key of which this one is a part.
+    #[inline]
+    pub(super) fn undivided(&self, key: usize) -> usize {
+        self.undivided.get(key).map_or(usize::MAX, |known| *known as usize)
+    }
+
+    /// Whether rows of a key may have values in this column.
+    pub(super) fn has_values_of(&self, key: usize, column: u32, template_set: &TemplateSet) -> bool {
+        self.variables.get(key).is_some_and(|variables| has_values(variables, column, template_set))
+    }
+
+    /// Approximate bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        let of_node = |node: &KeyNode| match node {
+            KeyNode::Key(_) => 0,
+            KeyNode::Codes { columns, next } => size_of_val(&**columns) + size_of_val(&**next),
+        };
+        self.nodes.iter().map(|node| size_of::<KeyNode>() + of_node(node)).sum::<usize>()
+            + self.undivided.len() * (size_of::<u32>() + size_of::<Arc<[u32]>>())
+    }
+
+    /// Whether further nodes may be added to a division that has this many.
+    pub(super) fn may_have(nodes: usize) -> bool {
+        nodes <= NODES_MAX
+    }
+
+    /// The divided keys of the rows of a page with these undivided keys.
+    pub(super) fn keys_of(
+        &self,
+        keys: &[u32],
+        rows: &Rows,
+        page: &mut PageReader<'_>,
+    ) -> Result<Arc<[u32]>, EngineError> {
+        let missing = || EngineError::invalid("a value of a bucket is missing; rebuild the bucket");
+        let mut cursors = match rows {
+            Rows::Some(some) if some.len() * FEW_ROWS_DIVISOR <= keys.len() => Cursors::of_rows(page, some),
+            _ => Cursors::new(page),
+        };
+        let mut divided = vec![NO_KEY; keys.len()];
+        for row in rows.iter() {
+            let mut node = self.nodes.get(keys[row as usize] as usize);
+            divided[row as usize] = loop {
+                match node.ok_or_else(missing)? {
+                    KeyNode::Key(key) => break *key,
+                    KeyNode::Codes { columns, next } => {
+                        let mut index = 0;
+                        for (column, weight) in columns {
+                            let code = cursors.code(*column, row, page)?.ok_or_else(missing)?;
+                            index += code as usize * *weight as usize;
+                        }
+                        node = next.get(index).and_then(|next| self.nodes.get(*next as usize));
+                    }
+                }
+            };
+        }
+        Ok(divided.into())
+    }
+}
+
+/// Whether texts with these variables may have values in this column: it is one of them, or belongs to the templates of
+/// one.
+pub(super) fn has_values(variables: &[u32], column: u32, template_set: &TemplateSet) -> bool {
+    let parent = |column: &u32| template_set.columns.get(*column as usize).and_then(|column| column.parent);
+    std::iter::successors(Some(column), parent).any(|column| variables.contains(&column))
+}
