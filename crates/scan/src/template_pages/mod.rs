@@ -13,6 +13,7 @@
 mod ambiguous_rows;
 mod by_value;
 mod cells;
+mod coded_columns;
 mod column_codes;
 mod columnless_fields;
 mod columns;

@@ -642,6 +642,10 @@ fn apply_reports(
             match place {
                 ValueLocation::Absent => {}
                 _ if joins && found.place != ValueLocation::Absent => *found = ValueLocation::Text.into(),
+                // Where the cell is empty, the value found otherwise counts.
+                place if place.may_be_empty_cell() && *found != ValueLocation::Absent.into() => {
+                    *found = ValueLocation::Text.into();
+                }
                 place => *found = place.into(),
             }
         }
@@ -710,7 +714,7 @@ fn value_columns(
             }
             // The column stores the value in another form.
             ValueLocation::Escaped(_)
-            | ValueLocation::Doubled(_)
+            | ValueLocation::Cell(_)
             | ValueLocation::Nested(_)
             | ValueLocation::List(_)
             | ValueLocation::Derived
