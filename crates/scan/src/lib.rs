@@ -44,7 +44,7 @@ pub use page_merge::OrderedRows;
 pub use partial_states::preview::Previewer;
 pub use partial_states::work::{WindowCommands, fold_windows};
 pub use partial_states::{PartialStates, PlanStates};
-pub use pushed_commands::to_extraction;
+pub use pushed_commands::{document_value, to_extraction};
 pub use slices::Window;
 pub use sourcetype_renames::with_renamed_sourcetypes;
 pub use top_k::TOP_ROWS_MAX;

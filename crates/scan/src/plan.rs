@@ -61,7 +61,14 @@ pub enum ExtractionKind {
     Rex(RexExtraction),
     /// Values at a JSON path.
     Spath(SpathCommand),
-    /// A function of the event text.
+    /// `spath` without a path, of which later commands need only some fields.
+    SpathFields {
+        /// The field with the text.
+        input: String,
+        /// The needed fields.
+        fields: Vec<String>,
+    },
+    /// A function of the event text or of a field.
     Text {
         /// The function.
         value: TextValue,
@@ -73,13 +80,21 @@ pub enum ExtractionKind {
 /// Name prefix of fields that hold a [`TextValue`].
 pub const TEXT_VALUE_PREFIX: &str = "__raw:";
 
-/// A function of the event text that needs no extracted field.
+/// A function of the event text or of an extracted field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TextValue {
-    /// Number of characters.
+    /// Number of characters of the event text.
     Length,
-    /// Whether this regular expression matches: 1 or 0.
+    /// Whether this regular expression matches the event text: 1 or 0.
     Match(String),
+    /// For a field with JSON texts, a document in which a path of keys has the same value as in the text: mostly one
+    /// with only this value, which is stored on its own, but possibly the whole text.
+    Document {
+        /// The field with the text.
+        field: String,
+        /// Keys joined by dots.
+        path: String,
+    },
 }
 
 impl Extraction {
@@ -88,6 +103,7 @@ impl Extraction {
         let (groups, output): (&[String], _) = match &self.kind {
             ExtractionKind::Rex(rex) => (&rex.groups, None),
             ExtractionKind::Spath(spath) => (&[], spath.output.as_deref().or(spath.path.as_deref())),
+            ExtractionKind::SpathFields { fields, .. } => (fields, None),
             ExtractionKind::Text { output, .. } => (&[], Some(output.as_str())),
         };
         groups.iter().map(String::as_str).chain(output)
@@ -223,9 +239,10 @@ impl fmt::Display for Scan {
         for extraction in &self.extractions {
             let kind = match extraction.kind {
                 ExtractionKind::Rex(_) => "rex",
-                ExtractionKind::Spath(_) => "spath",
+                ExtractionKind::Spath(_) | ExtractionKind::SpathFields { .. } => "spath",
                 ExtractionKind::Text { value: TextValue::Length, .. } => "length",
                 ExtractionKind::Text { value: TextValue::Match(_), .. } => "match",
+                ExtractionKind::Text { value: TextValue::Document { .. }, .. } => "document",
             };
             write!(f, " {kind}={}", extraction.names().collect::<Vec<_>>().join(","))?;
         }

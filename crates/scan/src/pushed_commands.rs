@@ -1,11 +1,11 @@
-//! `rex` and `spath path=` commands that the scan runs itself, because they come first and read only the event text or
-//! an existing field.
+//! `rex` and `spath` commands, and functions of texts, that the scan evaluates itself, because they come first and read
+//! only the event text or an existing field.
 //!
 //! On template pages, groups and paths are evaluated on templates and dictionaries ([`super::template_pages`]), so that
 //! no text is rebuilt. Where the text is available anyway, the command itself runs, with the same result.
 //!
-//! Not here: such commands later in the pipeline, `rex` with several matches (`max_match`), `spath` on other fields
-//! (`commands` in the crate engine).
+//! Not here: such commands later in the pipeline, `rex` with several matches (`max_match`) (`commands` in the crate
+//! engine).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,27 +20,50 @@ use quarry_eval::rows;
 use quarry_spl::ast::{Command, RexCommand, RexExtraction};
 use quarry_store::Segment;
 
+use super::event_fields::is_intrinsic_field;
 use super::fields::Projection;
 use super::template_pages::RexReader;
 use crate::plan::{Extraction, ExtractionKind, TextValue};
 use crate::pushed_predicates::ValueSource;
-use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_not_from_text};
+use crate::spath::{PushedPaths, TEXT_FIELD, is_not_from_text};
 use crate::text_values::{char_counts, match_flags};
 
-/// The command as an extraction, if the scan can run it.
-pub fn to_extraction(command: &Command) -> Option<ExtractionKind> {
+/// The command as an extraction, if the scan can run it. `needed` returns the fields that later commands need, if their
+/// names are known; with `is_folded`, these commands do not depend on the order of events by time, so that `spath` may
+/// replace times and metadata.
+pub fn to_extraction(
+    command: &Command,
+    is_folded: bool,
+    needed: impl FnOnce() -> Option<Vec<String>>,
+) -> Option<ExtractionKind> {
     match command {
         Command::Rex(RexCommand::Extract(rex)) => PushedRex::new(rex).map(|_| ExtractionKind::Rex(rex.clone())),
-        Command::Spath(spath) => PushedPath::new(spath).map(|_| ExtractionKind::Spath(spath.clone())),
+        Command::Spath(spath) if spath.path.is_some() => {
+            PushedPaths::of_command(spath).map(|_| ExtractionKind::Spath(spath.clone()))
+        }
+        Command::Spath(spath) => {
+            let fields: Vec<String> = needed()?.into_iter().filter(|name| !rows::is_hidden(name)).collect();
+            let input = spath.input.clone();
+            if !is_folded && fields.iter().any(|name| is_intrinsic_field(name)) {
+                return None;
+            }
+            PushedPaths::of_fields(&input, &fields).map(|_| ExtractionKind::SpathFields { input, fields })
+        }
         _ => None,
     }
+}
+
+/// A document in which `path` has the same value as in the JSON texts of a field, if the scan can produce it.
+pub fn document_value(field: &str, path: &str) -> Option<TextValue> {
+    PushedPaths::of_documents(field, path, "")?;
+    Some(TextValue::Document { field: field.to_owned(), path: path.to_owned() })
 }
 
 /// The commands pushed down into a scan, in order.
 #[derive(Default)]
 pub(crate) struct PushedCommands {
     all: Vec<PushedRex>,
-    paths: Vec<PushedPath>,
+    paths: Vec<PushedPaths>,
     /// Fields that hold text lengths.
     lengths: Vec<String>,
     /// Patterns tested for a match, each with the field of the result.
@@ -68,12 +91,16 @@ impl PushedCommands {
         for extraction in commands {
             match &extraction.kind {
                 ExtractionKind::Rex(rex) => all.extend(PushedRex::new(rex)),
-                ExtractionKind::Spath(spath) => paths.extend(PushedPath::new(spath)),
+                ExtractionKind::Spath(spath) => paths.extend(PushedPaths::of_command(spath)),
+                ExtractionKind::SpathFields { input, fields } => paths.extend(PushedPaths::of_fields(input, fields)),
                 ExtractionKind::Text { output, .. } if !projection.includes(output) => {}
                 ExtractionKind::Text { value: TextValue::Length, output } => lengths.push(output.clone()),
                 ExtractionKind::Text { value: TextValue::Match(pattern), output } => {
                     // The planner has already compiled it.
                     tests.extend(Regex::new(pattern).ok().map(|regex| (regex, output.clone())));
+                }
+                ExtractionKind::Text { value: TextValue::Document { field, path }, output } => {
+                    paths.extend(PushedPaths::of_documents(field, path, output));
                 }
             }
         }
@@ -81,8 +108,12 @@ impl PushedCommands {
             rex.groups.retain(|(_, name)| projection.includes(name));
         }
         all.retain(|rex| !rex.groups.is_empty());
-        paths.retain(|path| projection.includes(&path.output));
-        let sources: BTreeSet<&str> = all.iter().filter_map(PushedRex::source).collect();
+        for of_text in &mut paths {
+            of_text.paths.retain(|path| projection.includes(&path.output));
+        }
+        paths.retain(|of_text| !of_text.paths.is_empty());
+        let of_paths = paths.iter().map(|of_text| of_text.source.as_str()).filter(|source| *source != TEXT_FIELD);
+        let sources: BTreeSet<&str> = all.iter().filter_map(PushedRex::source).chain(of_paths).collect();
         let only_sources: Vec<String> =
             sources.into_iter().filter(|source| !projection.includes(source)).map(str::to_owned).collect();
         projection.names.extend(only_sources.iter().cloned());
@@ -116,9 +147,9 @@ impl PushedCommands {
         made.map_or(ValueSource::Rules, ValueSource::Group)
     }
 
-    /// Whether an `spath` path produces this field.
+    /// Whether a path produces this field.
     pub(crate) fn is_path_output(&self, field: &str) -> bool {
-        self.paths.iter().any(|path| path.output == field)
+        self.paths.iter().flat_map(|of_text| &of_text.paths).any(|path| path.output == field)
     }
 
     /// The fields that hold text lengths.
@@ -126,8 +157,8 @@ impl PushedCommands {
         &self.lengths
     }
 
-    /// The pushed-down paths.
-    pub(super) fn paths(&self) -> &[PushedPath] {
+    /// The pushed-down paths, by text.
+    pub(super) fn paths(&self) -> &[PushedPaths] {
         &self.paths
     }
 
@@ -153,13 +184,12 @@ impl PushedCommands {
         for rex in &self.all {
             found = Rex::new(Arc::clone(&rex.command), rex.regex.clone()).apply(found)?;
         }
-        for path in &self.paths {
-            found = Spath::new(Arc::clone(&path.command)).apply(found)?;
+        for of_text in &self.paths {
+            found = of_text.apply(found)?;
         }
         let is_new = |name: &str| rows::column(&rows, name).is_none();
         let is_wanted = |name: &str| {
-            self.all.iter().any(|rex| rex.groups.iter().any(|(_, group)| group == name))
-                || self.paths.iter().any(|path| path.output == name)
+            self.all.iter().any(|rex| rex.groups.iter().any(|(_, group)| group == name)) || self.is_path_output(name)
         };
         rows::drop_columns(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_wanted(name)))
     }

@@ -7,18 +7,14 @@ use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
-use quarry_eval::functions::xml::{is_xml, xml_fields};
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::{self, ColumnBuilder, Value};
-use quarry_pipeline::extract::json_fields;
-use quarry_scan::spath::Spath;
+use quarry_scan::spath::{Spath, for_each_path};
 use quarry_spl::ast::SpathCommand;
 
 use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 
-/// Bytes of a value that `spath` without a path reads: Splunk's default of `extraction_cutoff`, which is not read here.
-const SPATH_BYTES_MAX: usize = 5_000;
 /// Maximum number of fields that `spath` without a path produces.
 const SPATH_FIELDS_MAX: usize = 2_000;
 
@@ -48,14 +44,6 @@ impl RowCommand for ExtractAllPaths {
     }
 }
 
-fn for_each_value(text: &str, found: &mut dyn FnMut(&str, String)) {
-    if is_xml(text) {
-        xml_fields(text, &mut |path, value| found(path, value.to_owned()));
-    } else {
-        json_fields(text, &mut |path, value| found(path, value.into_owned()));
-    }
-}
-
 impl ExtractAllPaths {
     fn extract_all_paths(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let source = rows::reader(rows, &self.command.input);
@@ -65,7 +53,7 @@ impl ExtractAllPaths {
         let mut scratch = String::new();
         for row in 0..rows.num_rows() {
             let Some(text) = source.text(row, &mut scratch) else { continue };
-            for_each_value(first_bytes(text, SPATH_BYTES_MAX), &mut |path, value| {
+            for_each_path(text, &mut |path, value| {
                 let at = match places.get(path) {
                     Some(at) => *at,
                     None if names.len() < SPATH_FIELDS_MAX => {
@@ -79,7 +67,7 @@ impl ExtractAllPaths {
                         return;
                     }
                 };
-                values[at].push((row, value));
+                values[at].push((row, value.into_owned()));
             });
         }
         let mut result = rows.clone();
@@ -98,13 +86,4 @@ impl ExtractAllPaths {
         }
         Ok(result)
     }
-}
-
-/// The first `bytes` bytes of the text, cut at a character boundary.
-fn first_bytes(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

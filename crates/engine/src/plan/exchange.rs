@@ -28,7 +28,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::rows::{ColumnType, is_hidden};
 use quarry_event::TimeNs;
-use quarry_scan::plan::{ExtractionKind, FirstRows, RowLimit, Scan, TopK};
+use quarry_scan::plan::{ExtractionKind, FirstRows, RowLimit, Scan, TextValue, TopK};
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, Source};
@@ -199,9 +199,14 @@ impl Exchange {
     /// The events of a scan.
     fn of_events(scan: &Scan) -> Exchange {
         let column = |name: &str, kind, content| ExchangeColumn { name: name.to_owned(), kind, content };
-        let is_text_value = |name: &str| {
-            let made = |kind: &ExtractionKind| matches!(kind, ExtractionKind::Text { output, .. } if output == name);
-            scan.extractions.iter().any(|extraction| made(&extraction.kind))
+        let text_value = |name: &str| {
+            scan.extractions.iter().find_map(|extraction| match &extraction.kind {
+                ExtractionKind::Text { value, output } if output == name => Some(match value {
+                    TextValue::Length | TextValue::Match(_) => ColumnType::Integer,
+                    TextValue::Document { .. } => ColumnType::Any,
+                }),
+                _ => None,
+            })
         };
         let needs = &scan.projection;
         let mut columns = vec![column("_time", ColumnType::Time, ColumnContent::EventTime)];
@@ -215,8 +220,10 @@ impl Exchange {
         columns.extend(named.map(|name| match name.as_str() {
             "_raw" => column(name, ColumnType::Text, ColumnContent::EventText),
             "_indextime" => column(name, ColumnType::Integer, ColumnContent::Field),
-            _ if is_text_value(name) => column(name, ColumnType::Integer, ColumnContent::TextValue),
-            _ => column(name, ColumnType::Any, ColumnContent::Field),
+            _ => match text_value(name) {
+                Some(kind) => column(name, kind, ColumnContent::TextValue),
+                None => column(name, ColumnType::Any, ColumnContent::Field),
+            },
         }));
         let top_events = |top: &TopK| ExchangedRows::TopEvents {
             count: top.count,

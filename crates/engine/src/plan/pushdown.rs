@@ -110,10 +110,20 @@ fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
     let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };
     for stage in commands {
-        let Some(kind) = to_extraction(&stage.command) else { break };
+        let needed = || {
+            let later: Vec<Stage> = plan.commands().skip(pushed.len() + 1).cloned().collect();
+            let needs = required_fields(&later);
+            (!needs.all && needs.patterns.is_empty()).then(|| needs.fields.into_iter().collect())
+        };
+        let Some(kind) = to_extraction(&stage.command, plan.fold.is_some(), needed) else { break };
         let extraction = Extraction { kind, span: stage.span };
         let is_made = |name: &str| pushed.iter().any(|known| known.names().any(|taken| taken == name));
-        let reads_made = matches!(&extraction.kind, ExtractionKind::Rex(rex) if is_made(&rex.field));
+        let reads_made = match &extraction.kind {
+            ExtractionKind::Rex(rex) => is_made(&rex.field),
+            ExtractionKind::Spath(spath) => is_made(&spath.input),
+            ExtractionKind::SpathFields { input, .. } => is_made(input),
+            ExtractionKind::Text { .. } => false,
+        };
         if reads_made || extraction.names().any(is_made) {
             break;
         }

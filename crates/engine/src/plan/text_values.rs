@@ -1,14 +1,19 @@
-//! Push-down of `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text
-//! but return no part of it. The scan computes them from the stored parts of a text, without rebuilding the text.
+//! Push-down of functions of texts, which the scan computes from the stored parts of a text without rebuilding it:
+//! `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text but return no part
+//! of it, and `json_extract(field, "…")` and `spath(field, "…")`, which return a small part.
 //!
-//! Each value is a hidden field; calls are replaced by a reference to it. This works for leading commands that neither
-//! change the text nor generate rows, and pays off only if nothing else reads the text.
+//! Each value is a hidden field; calls are replaced by a reference to it. Functions of JSON are still called, but on a
+//! document that has only the value at the path. This works for leading commands that neither change the text nor
+//! generate rows, and pays off only if nothing else reads the event text.
+
+use std::collections::BTreeSet;
 
 use quarry_eval::pattern::Regex;
+use quarry_scan::document_value;
 use quarry_scan::plan::{Extraction, ExtractionKind, TEXT_VALUE_PREFIX, TextValue};
 use quarry_spl::ast::{
-    AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, NodeBuilder, RegexCommand, Span, Stage, UnaryOp,
-    WhereCommand,
+    AggregateArg, AssignTarget, BinaryOp, Command, CompareOp, Expr, ExprKind, NodeBuilder, RegexCommand, Span, Stage,
+    UnaryOp, WhereCommand,
 };
 
 const TEXT: &str = "_raw";
@@ -20,6 +25,8 @@ const VALUES_MAX: usize = 16;
 #[derive(Default)]
 pub(super) struct TextValues {
     found: Vec<Extraction>,
+    /// Fields that the commands so far have written.
+    written: BTreeSet<String>,
 }
 
 impl TextValues {
@@ -31,6 +38,8 @@ impl TextValues {
                 return values.found;
             }
             values.rewrite_command(&mut stage.command, stage.span);
+            let written = stage.command.written_fields().into_iter().flatten();
+            values.written.extend(written.map(str::to_owned));
         }
         if let Some(fold) = fold {
             values.rewrite_fold(&mut fold.command);
@@ -41,7 +50,12 @@ impl TextValues {
     fn rewrite_command(&mut self, command: &mut Command, span: Span) {
         match command {
             Command::Eval(eval) => {
-                eval.assignments.iter_mut().for_each(|assignment| self.rewrite_expr(&mut assignment.expr));
+                for assignment in &mut eval.assignments {
+                    self.rewrite_expr(&mut assignment.expr);
+                    if let AssignTarget::Field(name) = &assignment.target {
+                        self.written.insert(name.clone());
+                    }
+                }
             }
             Command::Where(filter) => self.rewrite_expr(&mut filter.condition),
             Command::Regex(regex) => {
@@ -78,6 +92,13 @@ impl TextValues {
     }
 
     fn rewrite_expr(&mut self, expr: &mut Expr) {
+        if let ExprKind::Call(name, args) = &mut expr.kind
+            && let [text, path] = args.as_mut_slice()
+            && let Some(document) = self.document(name, text, path)
+        {
+            *text = document;
+            return;
+        }
         let found = match &expr.kind {
             ExprKind::Call(name, args) => match (name.as_str(), args.as_slice()) {
                 ("len", [of]) if is_text(of) => self.field(TextValue::Length, expr.span),
@@ -102,6 +123,18 @@ impl TextValues {
             return;
         }
         expr.parts_mut().into_iter().for_each(|part| self.rewrite_expr(part));
+    }
+
+    /// A document that may replace the first argument of a function of JSON.
+    fn document(&mut self, function: &str, text: &Expr, path: &Expr) -> Option<Expr> {
+        let (ExprKind::Field(field), ExprKind::Text(path)) = (&text.kind, &path.kind) else { return None };
+        let is_path = match function {
+            "json_extract" | "spath" => true,
+            "json_extract_exact" => !path.contains('.'),
+            _ => false,
+        };
+        let is_stored = is_path && !self.written.contains(field);
+        self.field(is_stored.then(|| document_value(field, path)).flatten()?, text.span)
     }
 
     /// A condition that is true if the text matches; a call with an invalid pattern is kept.

@@ -6,17 +6,17 @@ use quarry_store::MemoryStore;
 use super::{compare_in, engine};
 
 /// Pseudo-random numbers, the same for the same seed (splitmix64).
-struct Chance(u64);
+pub(super) struct Chance(pub u64);
 
 impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+    pub(super) fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len())]
     }
 
@@ -44,7 +44,7 @@ impl Chance {
         }
     }
 
-    fn object(&mut self, depth: usize) -> String {
+    pub(super) fn object(&mut self, depth: usize) -> String {
         let mut members = vec![format!("\"level\":\"{}\"", self.of(&["INFO", "WARN", "ERROR"]))];
         if self.below(10) > 0 {
             members.push(format!("\"took\":{}", self.of(&["12", "7.25", "0", "0.5", "130"])));

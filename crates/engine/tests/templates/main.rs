@@ -8,6 +8,7 @@ mod derived_fields;
 mod extracts;
 mod json;
 mod mixed_numbers;
+mod nested_json;
 mod reports;
 mod rex;
 mod shaper;

@@ -108,9 +108,9 @@ impl ComputedFields {
         &self.reads
     }
 
-    /// Names of the fields produced, sorted.
-    pub(crate) fn output_fields(&self) -> &[String] {
-        &self.gives
+    /// Whether rules produce this field.
+    pub(crate) fn has_output(&self, name: &str) -> bool {
+        self.gives.iter().any(|given| given == name)
     }
 
     /// Whether all events share one plan.

@@ -4,7 +4,8 @@
 //! a variable must have the same effect on the splitter: the same state afterwards and the same number of completed
 //! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
 //! tried. If the effects differ, the current cell and all later ones are extracted from text; the locations of earlier
-//! cells are certain.
+//! cells are certain. If it depends on the values of a cell whether it has quotes or blanks around it, or is empty, its
+//! location is the whole cell, of which the value is computed ([`ValueLocation::Cell`]).
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 
@@ -16,7 +17,7 @@ use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, ColumnKind, Dictionary, Template, TemplatePart, TemplateSet};
 
 use super::fields::Sample;
-use super::value_location::ValueLocation;
+use super::value_location::{CellParts, ValueLocation};
 use crate::fields::cells::{CellState, DOUBLED_QUOTE, Delimiters, append_undoubled, strip_quotes, trim_blanks};
 use crate::fields::reports::Report;
 
@@ -71,28 +72,34 @@ impl<'a> CellPlanner<'a> {
 
     /// The location of the first non-empty cell with this name.
     fn location_of_name(&self, split: &SplitTemplate, name: &str) -> ValueLocation {
-        for at in (0..self.names.len()).filter(|at| self.names[*at] == name) {
+        let mut named = (0..self.names.len()).filter(|at| self.names[*at] == name);
+        while let Some(at) = named.next() {
             let place = match split.cells.get(at) {
                 None if split.is_whole => return ValueLocation::Absent,
                 None | Some(None) => return ValueLocation::Text,
                 Some(Some(parts)) => self.location_of_cell(parts),
             };
-            if place != ValueLocation::Absent {
-                return place;
+            match place {
+                ValueLocation::Absent => {}
+                // Where this cell is empty, the next one of the same name counts.
+                place if place.may_be_empty_cell() && named.next().is_some() => return ValueLocation::Text,
+                place => return place,
             }
         }
         ValueLocation::Absent
     }
 
-    /// The location of a cell's value, provided that [`strip_quotes`] removes the same characters from all values.
+    /// The location of a cell's value: a part of the template if [`strip_quotes`] removes the same characters from all
+    /// values, and otherwise the whole cell.
     fn location_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
+        let whole = || ValueLocation::Cell(CellParts { parts: parts.into(), keeps_empty: self.keeps_empty });
         let (value, is_quoted) = strip_quotes(&sample.text);
         let is_doubled = is_quoted && (value.contains('"') || self.may_have_quotes(parts));
         let value = sample.range_of_value(value);
         if !sample.has_fixed_ends(sample.range_of_value(trim_blanks(&sample.text))) {
-            return ValueLocation::Text;
+            return whole();
         }
         let is_substitution = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
@@ -105,22 +112,24 @@ impl<'a> CellPlanner<'a> {
             _ => (!value.is_empty(), value.is_empty()),
         };
         match (filled || self.keeps_empty, is_empty) {
-            (true, _) if is_doubled => self.unescape_doubled(place),
+            (true, _) if is_doubled => self.unescape_doubled(place).unwrap_or_else(whole),
             (true, _) => place,
             (false, true) => ValueLocation::Absent,
-            // An empty value produces no field, and only some of the values are empty, so the text must decide.
-            (false, false) => ValueLocation::Text,
+            // An empty value produces no field, and only some of the values are empty.
+            (false, false) => whole(),
         }
     }
 
     /// The location of a quoted cell's value, given the location of the text between its quotes; each doubled quote
-    /// represents one. If all quotes are in literals, they are undoubled here.
-    fn unescape_doubled(&self, place: ValueLocation) -> ValueLocation {
+    /// represents one. `None` if quotes may be in variables, or next to each other in some values.
+    fn unescape_doubled(&self, place: ValueLocation) -> Option<ValueLocation> {
         let parts: Box<[TemplatePart]> = match place {
-            ValueLocation::Constant(text) => return ValueLocation::Constant(text.replace(DOUBLED_QUOTE, "\"").into()),
+            ValueLocation::Constant(text) => {
+                return Some(ValueLocation::Constant(text.replace(DOUBLED_QUOTE, "\"").into()));
+            }
             ValueLocation::Variable(column) => [TemplatePart::Variable(column)].into(),
             ValueLocation::Composite(parts) => parts,
-            other => return other,
+            other => return Some(other),
         };
         // An empty value would join the quotes before and after it.
         let may_be_empty = |part: &TemplatePart| match part {
@@ -128,7 +137,7 @@ impl<'a> CellPlanner<'a> {
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len == 0,
         };
         if self.may_have_quotes(&parts) || parts.iter().any(may_be_empty) {
-            return ValueLocation::Doubled(parts);
+            return None;
         }
         let undoubled = parts.iter().map(|part| match part {
             TemplatePart::Literal(literal) => {
@@ -138,7 +147,7 @@ impl<'a> CellPlanner<'a> {
             }
             variable => variable.clone(),
         });
-        ValueLocation::Composite(undoubled.collect())
+        Some(ValueLocation::Composite(undoubled.collect()))
     }
 
     /// Whether values of the cell's variables may contain quotes.

@@ -2,8 +2,8 @@
 //!
 //! A field that is stored as one column stays coded: texts of a dictionary as codes (one array per slab holds the
 //! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. A field in several
-//! columns becomes numbers with exceptions if most of its values are numbers ([`super::number_columns`]). All other
-//! fields become texts, value by value.
+//! columns becomes numbers with exceptions if most of its values are numbers ([`super::number_columns`]), or is coded if
+//! its values repeat ([`super::coded_columns`]). All other fields become texts, value by value.
 
 use std::sync::Arc;
 
@@ -24,14 +24,15 @@ use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
 use super::coded_columns::coded_column;
+use super::composed_columns::composed_column;
 use super::field_locations::FieldLocations;
 use super::inner_pairs::InnerPair;
 use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
+use super::rex::invalid_utf8;
 use super::slab::is_consistent;
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
-use crate::fields::cells::append_undoubled;
 
 /// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
 const BULK_VALIDATION_DIVISOR: usize = 8;
@@ -144,7 +145,10 @@ fn located_column(
             Some(numbers) => numbers,
             None => match coded_column(field, rows, page)? {
                 Some(codes) => codes,
-                None => column_from_mixed_locations(field, rows, page)?,
+                None => match composed_column(field, rows, page)? {
+                    Some(codes) => codes,
+                    None => column_from_mixed_locations(field, rows, page)?,
+                },
             },
         },
     };
@@ -451,9 +455,11 @@ impl LocationReader<'_> {
                 append_parts(variables, parts, written);
                 append_unescaped(written, out)?;
             }
-            ValueLocation::Doubled(parts) => {
-                append_parts(variables, parts, written);
-                append_undoubled(written, out);
+            ValueLocation::Cell(cell) => {
+                append_parts(variables, &cell.parts, written);
+                let text = std::str::from_utf8(written).map_err(invalid_utf8)?;
+                let Some(value) = cell.value(text) else { return Ok(false) };
+                out.extend_from_slice(value.as_bytes());
             }
             ValueLocation::Pair(pair) => return Ok(append_pair(variables, pair, key_end, written, out)),
             ValueLocation::Nested(place) => match nested.present_value(&place.values, row) {
@@ -488,9 +494,8 @@ fn variable_texts<'p>(
                 ValueLocation::Nested(place) => {
                     (nested.present_value(&place.values, row).map(|value| value.column), &[])
                 }
-                ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) | ValueLocation::Doubled(parts) => {
-                    (None, parts)
-                }
+                ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) => (None, parts),
+                ValueLocation::Cell(cell) => (None, &cell.parts),
                 ValueLocation::Pair(pair) => (None, pair.parts()),
                 _ => (None, &[]),
             };

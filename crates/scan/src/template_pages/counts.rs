@@ -100,8 +100,16 @@ impl EventScan {
         }
         let mut wanted = CountedPart::Nothing;
         for name in names {
-            if METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_uniform() {
+            let is_metadata = METADATA_FIELDS.contains(&name.as_str()) && !self.rexes.is_path_output(name);
+            if is_metadata && slab.metadata(name).is_uniform() {
                 continue;
+            }
+            // Without patterns, only paths read a field that is not requested itself.
+            if self.rexes.reads_exclusively(name) {
+                match slab.field(name) {
+                    Some(field) if !field.by_text && field.patterned.is_empty() => continue,
+                    _ => return None,
+                }
             }
             let field =
                 self.field_or_path_locations(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
@@ -120,12 +128,17 @@ impl EventScan {
         Some(wanted)
     }
 
-    /// The locations of a field: those of its `spath` path if the events have no other field of that name, otherwise
-    /// those of the field itself.
+    /// The locations of a field: those of its path if the events have no other field of that name, otherwise those of
+    /// the field itself; `None` if they are unknown.
     fn field_or_path_locations<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
         let own = slab.field(name);
-        let Some(at) = self.rexes.paths().iter().position(|path| path.output == name) else { return own };
-        let (path, own) = (slab.paths()[at].as_ref(), own?);
+        let mut paths = self.rexes.paths().iter().zip(slab.paths());
+        let path = paths.find_map(|(of_text, located)| {
+            let at = of_text.paths.iter().position(|path| path.output == name)?;
+            Some(located.as_ref().map(|located| located[at].as_ref()))
+        });
+        let Some(path) = path else { return own };
+        let (path, own) = (path?, own?);
         let is_same = own.column.is_some() && own.column == path.column && !own.by_text && own.patterned.is_empty();
         (is_same || own.is_always_absent()).then_some(path)
     }

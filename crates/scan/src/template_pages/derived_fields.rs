@@ -50,6 +50,10 @@ impl DerivedField {
                         None => (ValueLocation::Text, Box::default()),
                     };
                 }
+                // Where the cell is empty, the rule may find a value.
+                if places[at][key].may_be_empty_cell() {
+                    places[at][key] = ValueLocation::Text;
+                }
                 // A value from another source takes precedence.
                 if places[at][key] != ValueLocation::Absent || patterned[at][key] {
                     continue;

@@ -298,14 +298,12 @@ impl Sample<'_> {
             }
         };
         if escaped {
-            let mut copied = false;
+            let mut copied = Vec::new();
             auto_kv_escaped(&self.text, &mut |key, value| match value {
                 Cow::Borrowed(value) => take(key, value),
-                Cow::Owned(_) => copied = true,
+                Cow::Owned(_) => copied.push(key),
             });
-            if copied {
-                return None;
-            }
+            self.add_escaped_values(&copied, names, &mut found, &mut regions)?;
         } else {
             auto_kv(&self.text, &mut take);
         }
@@ -337,6 +335,28 @@ impl Sample<'_> {
             }
         }
         Some(found)
+    }
+
+    /// Adds the regions of the keys in `copied`, whose values have escapes. Fields with values that must be unescaped are
+    /// read from the text. `None` if a value has no end.
+    fn add_escaped_values(
+        &self,
+        copied: &[&str],
+        names: &[String],
+        found: &mut [ValueLocation],
+        regions: &mut Vec<ValueRegion>,
+    ) -> Option<()> {
+        for key in copied {
+            let name = clean_key(key);
+            let name = names.iter().position(|known| *known == extracted_name(&name));
+            regions.push(ValueRegion { name, ..self.escaped_region(key)? });
+        }
+        for region in regions.iter().filter(|region| region.quoted && self.may_have_escapes(region)) {
+            if let Some(name) = region.name {
+                found[name] = ValueLocation::Text;
+            }
+        }
+        Some(())
     }
 
     /// Whether a value that may end early affects only its own field: the rest cannot contain a further pair.
@@ -398,6 +418,44 @@ impl Sample<'_> {
         (bytes.get(end) == Some(&b'"')).then(|| ValueRegion::of(from..end, true))
     }
 
+    /// The range of the quoted value of a key, in which a backslash escapes the next character.
+    fn escaped_region(&self, key: &str) -> Option<ValueRegion> {
+        let bytes = self.text.as_bytes();
+        let from = self.range_of_value(key).end + 2;
+        let mut end = from;
+        loop {
+            match bytes.get(end)? {
+                b'"' => return Some(ValueRegion::of(from..end, true)),
+                b'\\' => end += 2,
+                _ => end += 1,
+            }
+        }
+    }
+
+    /// Whether a quoted value may contain backslashes.
+    fn may_have_escapes(&self, region: &ValueRegion) -> bool {
+        let mut inside = self.variables().filter(|(at, _)| region.range.contains(at));
+        self.text.as_bytes()[region.range.clone()].contains(&b'\\')
+            || inside.any(|(_, column)| self.traits(column).bytes.contains(b'\\'))
+    }
+
+    /// Whether each backslash of the literals in a quoted value escapes a character of the same literal.
+    fn has_whole_escapes(&self, region: &ValueRegion) -> bool {
+        let bytes = self.text.as_bytes();
+        let mut at = region.range.start;
+        while at < region.range.end {
+            if bytes[at] != b'\\' {
+                at += 1;
+                continue;
+            }
+            if at + 1 >= region.range.end || self.variable_at(at + 1).is_some() {
+                return false;
+            }
+            at += 2;
+        }
+        true
+    }
+
     /// Whether no value of the variables inside the region ends it early or makes its value empty.
     fn is_region_fixed(&self, region: &ValueRegion, escaped: bool) -> bool {
         let inside: Vec<(usize, &ValueTraits)> = (self.variables())
@@ -406,7 +464,7 @@ impl Sample<'_> {
             .collect();
         let bytes = &self.text.as_bytes()[region.range.clone()];
         // A quote that appears to close the value may be escaped.
-        if region.quoted && escaped && bytes.contains(&b'\\') {
+        if region.quoted && escaped && !self.has_whole_escapes(region) {
             return false;
         }
         if inside.is_empty() {
@@ -424,7 +482,9 @@ impl Sample<'_> {
         let first = region.range.start + bytes.iter().take_while(|byte| trimmed(byte)).count();
         let last = region.range.end - 1 - bytes.iter().rev().take_while(|byte| trimmed(byte)).count();
         inside.iter().all(|(at, traits)| {
-            !(traits.bytes.contains(b'"') || (escaped && traits.bytes.contains(b'\\')))
+            let is_plain = !(traits.bytes.contains(b'"') || (escaped && traits.bytes.contains(b'\\')));
+            // In the contents of a string, each quote is escaped, and no escape is cut off.
+            (is_plain || (escaped && traits.string_contents))
                 && (*at != first || (traits.min_len > 0 && !traits.firsts.contains(b' ')))
                 && (*at != last || (traits.min_len > 0 && !traits.lasts.contains(b' ')))
         })

@@ -9,7 +9,9 @@
 //! If that cannot be proven for a variable, all fields of the template are read from the text. If only single fields
 //! are in doubt, only these are: fields with several values, and paths that a key with a variable may form.
 //!
-//! Not here: `key=value` ([`super::fields`]).
+//! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
+
+mod documents;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,9 +19,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::template::{ByteSet, ColumnKind, Dictionary, NumberFormat, Template, TemplatePart, TemplateSet};
-use quarry_pipeline::extract::{JsonPath, extracted_name, json_fields};
+use quarry_pipeline::extract::{JsonPath, extracted_name, json_fields, json_string};
 
 use super::value_location::{Nested, NestedValue, ValueLocation};
+use crate::spath::SPATH_BYTES_MAX;
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
@@ -92,6 +95,24 @@ enum LexerState {
     Escape,
 }
 
+/// Names of the fields for paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathNames {
+    /// Names of automatically extracted fields, which never replace metadata.
+    Extracted,
+    /// The paths.
+    AsWritten,
+}
+
+impl PathNames {
+    fn name_of(self, path: &str) -> &str {
+        match self {
+            PathNames::Extracted => extracted_name(path),
+            PathNames::AsWritten => path,
+        }
+    }
+}
+
 impl<'a> JsonColumns<'a> {
     /// An empty cache of facts about the columns of `template_set`; `dictionary` reads their dictionaries.
     pub(super) fn new(
@@ -111,11 +132,39 @@ impl<'a> JsonColumns<'a> {
     /// The locations of the fields `names` in the texts of a template; `None` if the fields must be read from the
     /// text.
     pub(super) fn locations(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
-        self.locations_below("", template, names)
+        self.locations_below("", template, names, PathNames::Extracted)
+    }
+
+    /// The location of the scalars for which `spath` without a path creates a field in the texts of a template.
+    pub(super) fn scalar_locations(&self, template: &Template, name: &str) -> ValueLocation {
+        if is_prose(template) {
+            return ValueLocation::Absent;
+        }
+        let is_cut_off = self.max_length(template) > SPATH_BYTES_MAX as u64;
+        let names = [name.to_owned()];
+        let found = self.locations_below("", template, &names, PathNames::AsWritten).filter(|_| !is_cut_off);
+        found.and_then(|mut found| found.pop()).unwrap_or(ValueLocation::Text)
+    }
+
+    /// Maximum number of bytes of the texts of a template.
+    fn max_length(&self, template: &Template) -> u64 {
+        let length = |part: &TemplatePart| match part {
+            TemplatePart::Literal(literal) => literal.len() as u64,
+            TemplatePart::Variable(column) => {
+                self.template_set.columns.get(*column as usize).map_or(u64::MAX, |column| column.traits.max_len.into())
+            }
+        };
+        template.parts.iter().map(length).fold(0, u64::saturating_add)
     }
 
     /// Locates members of the object that ends the path `outside`.
-    fn locations_below(&self, outside: &str, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
+    fn locations_below(
+        &self,
+        outside: &str,
+        template: &Template,
+        names: &[String],
+        naming: PathNames,
+    ) -> Option<Vec<ValueLocation>> {
         let sample = self.sample(template)?;
         let mut found = vec![ValueLocation::Absent; names.len()];
         let mut members: Vec<(String, u32)> = Vec::new();
@@ -143,7 +192,7 @@ impl<'a> JsonColumns<'a> {
                 named.for_each(|(_, place)| *place = ValueLocation::Text);
                 return;
             }
-            let Some(at) = names.iter().position(|known| known == extracted_name(path)) else { return };
+            let Some(at) = names.iter().position(|known| known == naming.name_of(path)) else { return };
             let earlier = std::mem::replace(&mut found[at], ValueLocation::Text);
             if let Cow::Borrowed(value) = value {
                 found[at] = earlier.followed_by(sample.scalar_location(value));
@@ -153,7 +202,7 @@ impl<'a> JsonColumns<'a> {
             return None;
         }
         for (object, column) in members {
-            let inside = self.locations_in_members(&object, column, names)?;
+            let inside = self.locations_in_members(&object, column, names, naming)?;
             for (place, inside) in found.iter_mut().zip(inside) {
                 *place = std::mem::replace(place, ValueLocation::Absent).or(inside);
             }
@@ -162,14 +211,20 @@ impl<'a> JsonColumns<'a> {
     }
 
     /// The locations of fields in optional members of the object at a path.
-    fn locations_in_members(&self, object: &str, column: u32, names: &[String]) -> Option<Vec<ValueLocation>> {
+    fn locations_in_members(
+        &self,
+        object: &str,
+        column: u32,
+        names: &[String],
+        naming: PathNames,
+    ) -> Option<Vec<ValueLocation>> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
         };
         let mut forms = Vec::with_capacity(templates.len());
         for template in templates.iter().filter(|template| !template.parts.is_empty()) {
             let (alone, _) = as_object(template)?;
-            let places = self.locations_below(object, &alone, names)?;
+            let places = self.locations_below(object, &alone, names, naming)?;
             forms.push((template, places));
         }
         Some(
@@ -565,13 +620,36 @@ impl Sample {
         parts.collect()
     }
 
+    /// The parts of a string with its escapes resolved, if all escapes are in literals.
+    fn unescaped_parts(&self, range: &Range<usize>) -> Option<Vec<TemplatePart>> {
+        let is_variable = |part: &TemplatePart| matches!(part, TemplatePart::Variable(_));
+        let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
+        if self.parts.iter().any(|(lies, part)| is_variable(part) && within(lies) && self.escapes.contains(lies)) {
+            return None;
+        }
+        let unescaped = self.parts_in(range).into_iter().map(|part| match part {
+            TemplatePart::Literal(literal) => {
+                let text = json_string(std::str::from_utf8(&literal).ok()?)?;
+                Some(TemplatePart::Literal(text.as_bytes().into()))
+            }
+            variable => Some(variable),
+        });
+        unescaped.collect()
+    }
+
     /// The location of a scalar that the reader found in the sample.
     fn scalar_location(&self, value: &str) -> ValueLocation {
         let range = self.value_range(value);
         let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
         let parts = self.parts_in(&range);
-        if self.escapes.iter().chain(&self.quoted).any(within) {
+        if self.quoted.iter().any(within) {
             return ValueLocation::Escaped(parts.into());
+        }
+        if self.escapes.iter().any(within) {
+            let unescaped = self.unescaped_parts(&range).map(|parts| ValueLocation::of_parts(&parts));
+            return unescaped
+                .filter(|place| *place != ValueLocation::Text)
+                .unwrap_or(ValueLocation::Escaped(parts.into()));
         }
         match parts.as_slice() {
             [TemplatePart::Variable(column)] => ValueLocation::Variable(*column),

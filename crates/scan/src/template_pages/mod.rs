@@ -17,6 +17,7 @@ mod coded_columns;
 mod column_codes;
 mod columnless_fields;
 mod columns;
+mod composed_columns;
 mod conditions;
 mod counts;
 mod cursors;
@@ -40,6 +41,7 @@ mod number_columns;
 mod optional_pairs;
 mod outcome;
 mod page;
+mod paths;
 mod pattern_cost;
 mod planned_template;
 mod predicate_filter;
@@ -56,7 +58,7 @@ mod words;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
+use arrow::array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -87,6 +89,7 @@ use super::row_selector::PositionedRows;
 use super::top_k::TopKThreshold;
 use super::{EventScan, PageRef};
 use crate::derive::FieldStrategy;
+use crate::spath::TEXT_FIELD;
 
 /// Minimum number of undecided events in a page for which a condition is evaluated a second time.
 const UNDECIDED_ROWS_MIN: usize = 16;
@@ -256,24 +259,6 @@ impl EventScan {
         join_rows((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
-    /// Adds the values at the pushed-down `spath` paths.
-    fn add_paths(
-        &self,
-        mut rows: RecordBatch,
-        sure: &Rows,
-        reader: &mut PageReader<'_>,
-    ) -> Result<RecordBatch, EngineError> {
-        for (pushed, field) in self.rexes.paths().iter().zip(reader.slab.paths()) {
-            let Some(found) = columns::field_column(field, sure, reader)? else { continue };
-            let column = match rows::column(&rows, &pushed.output) {
-                Some(old) if found.null_count() > 0 => rows::coalesce(&found, old),
-                _ => found,
-            };
-            rows = rows::with_column(&rows, &pushed.output, column)?;
-        }
-        Ok(rows)
-    }
-
     /// Adds the lengths of the event texts.
     fn add_lengths(
         &self,
@@ -419,7 +404,10 @@ impl EventScan {
         }
         let slab = reader.slab;
         let fields = self.projection.names.iter().filter_map(|name| slab.field(name));
-        let fields: Vec<&FieldLocations> = fields.chain(slab.paths().iter().map(Arc::as_ref)).collect();
+        // Paths of fields are evaluated on the fields' values.
+        let of_events = self.rexes.paths().iter().zip(slab.paths()).filter(|(paths, _)| paths.source == TEXT_FIELD);
+        let of_events = of_events.flat_map(|(_, located)| located.iter().flatten().map(Arc::as_ref));
+        let fields: Vec<&FieldLocations> = fields.chain(of_events).collect();
         self.mark_fields_undecided(&fields, outcome, reader)
     }
 

@@ -30,6 +30,7 @@ use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::key_splits::{Division, KeySplit};
 use super::listed_values::ListedValues;
+use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
 use super::text_lengths::LengthCache;
@@ -39,7 +40,7 @@ use crate::derive::column_rules::ComputedFields;
 use crate::event_fields::{index_time_field, is_index_time_column, is_intrinsic_field};
 use crate::fields::reports::Report;
 use crate::fields::{Extract, ExtractionClass, FieldRules};
-use crate::spath::PushedPath;
+use crate::spath::{PushedPaths, TEXT_FIELD};
 
 /// Maximum number of slabs that a search caches; slabs are read one after another.
 const CACHED_SLABS_MAX: usize = 64;
@@ -75,8 +76,8 @@ pub(super) struct Slab {
     fields: HashMap<String, Arc<FieldLocations>, FixedState>,
     /// Locations of fields that are aliases of other fields.
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
-    /// Locations of the values at the search's `spath` paths, in the order of the paths.
-    paths: Vec<Arc<FieldLocations>>,
+    /// Locations of the values at the search's paths, by text.
+    paths: Vec<LocatedPaths>,
     /// Columns of index-time fields; events that have a value in one of these are read as text.
     doubting_columns: Vec<u32>,
     computed: Option<Arc<ComputedFields>>,
@@ -100,13 +101,32 @@ pub(super) struct Slab {
 pub(super) struct SlabRequest<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
-    pub paths: &'a [PushedPath],
+    pub paths: &'a [PushedPaths],
     /// Number of words in the conditions.
     pub words: usize,
     /// Fields of the tests in the conditions, in order.
     pub tested: Vec<&'a str>,
     pub computed: Option<&'a Arc<ComputedFields>>,
     pub messages: &'a Messages,
+}
+
+/// Fields of a slab, before and after rules.
+struct LocatedFields<'a> {
+    fields: &'a HashMap<String, Arc<FieldLocations>, FixedState>,
+    aliases: &'a HashMap<String, Arc<FieldLocations>, FixedState>,
+    computed: Option<&'a ComputedFields>,
+}
+
+impl<'a> LocatedFields<'a> {
+    /// Location of a field; `None` if rules compute the field, or if it was not requested.
+    fn field(&self, name: &str) -> Option<&'a FieldLocations> {
+        let is_computed = || self.computed.is_some_and(|computed| computed.has_output(name));
+        match self.aliases.get(name) {
+            Some(field) => Some(field.as_ref()),
+            None if is_computed() => None,
+            None => self.fields.get(name).map(Arc::as_ref),
+        }
+    }
 }
 
 impl SlabCache {
@@ -189,19 +209,15 @@ impl Slab {
         names.sort_unstable();
         names.dedup();
         let places = facts.locations_of(NameKind::Field, &names, &classes, find);
-        let texts: Vec<String> = asked.paths.iter().map(|path| path.text.clone()).collect();
-        let paths = facts.locations_of(NameKind::Path, &texts, &classes, |missing| {
-            let json = JsonColumns::new(&set, &dictionary);
-            let missing = asked.paths.iter().filter(|path| missing.contains(&path.text));
-            missing.map(|path| locate_path(&set, &templates, classes.len(), path, &json)).collect()
-        });
         let keys = classes.len() * templates.len();
         assert_complete(&places, names.len(), keys);
-        assert_complete(&paths, texts.len(), keys);
         let mut fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let doubting_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
         let aliases = asked.computed.map(|computed| locate_aliases(computed, &fields)).unwrap_or_default();
         let computed_of = collect_computed_inputs(asked, &fields);
+        let json = JsonColumns::new(&set, &dictionary);
+        let located = LocatedFields { fields: &fields, aliases: &aliases, computed: asked.computed.map(Arc::as_ref) };
+        let paths = locate_paths(asked.paths, (&set, &templates), &classes, &located, (&facts, &json));
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
@@ -280,11 +296,8 @@ impl Slab {
 
     /// Location of a field; `None` if the field is computed or was not requested.
     pub(super) fn field(&self, name: &str) -> Option<&FieldLocations> {
-        match self.aliases.get(name) {
-            Some(field) => Some(field.as_ref()),
-            None if self.is_produced_by_rules(name) => None,
-            None => self.stored_field(name),
-        }
+        let (fields, aliases, computed) = (&self.fields, &self.aliases, self.computed());
+        LocatedFields { fields, aliases, computed }.field(name)
     }
 
     /// Whether the search reads a field of this name, so that an index-time field of that name matters.
@@ -292,8 +305,8 @@ impl Slab {
         self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_produced_by_rules(name)
     }
 
-    /// Locations of the values at the search's `spath` paths.
-    pub(super) fn paths(&self) -> &[Arc<FieldLocations>] {
+    /// Locations of the values at the search's paths, by text.
+    pub(super) fn paths(&self) -> &[LocatedPaths] {
         &self.paths
     }
 
@@ -303,7 +316,7 @@ impl Slab {
     }
 
     fn is_produced_by_rules(&self, name: &str) -> bool {
-        self.computed.as_ref().is_some_and(|computed| computed.output_fields().iter().any(|given| given == name))
+        self.computed.as_ref().is_some_and(|computed| computed.has_output(name))
     }
 
     /// Whether rules compute a field from columns.
@@ -665,28 +678,54 @@ fn field_locations(
     field
 }
 
-/// Location of the value at an `spath` path, which is the same for every class.
-fn locate_path(
+/// The locations of the values at the paths of a search.
+fn locate_paths(
+    paths: &[PushedPaths],
+    (set, templates): (&TemplateSet, &[Template]),
+    classes: &[ExtractionClass],
+    fields: &LocatedFields<'_>,
+    (facts, json): (&TemplateFacts, &JsonColumns<'_>),
+) -> Vec<LocatedPaths> {
+    let of_text = |of_text: &PushedPaths| {
+        let roots = match of_text.source.as_str() {
+            TEXT_FIELD => PathRoots::Events { classes: classes.len() },
+            field => PathRoots::Field(fields.field(field).filter(|field| field.patterned.is_empty())?),
+        };
+        let find = |keys: &[String]| -> Vec<FieldLocations> {
+            let missing = of_text.paths.iter().filter(|path| keys.contains(&path.key));
+            missing.map(|path| locate_path(set, templates, &roots, path, json)).collect()
+        };
+        let keys: Vec<String> = of_text.paths.iter().map(|path| path.key.clone()).collect();
+        let found = match fields.aliases.contains_key(&of_text.source) {
+            // Other searches may have other rules for the alias.
+            true => find(&keys).into_iter().map(Arc::new).collect(),
+            false => facts.locations_of(NameKind::Path, &keys, classes, find),
+        };
+        assert_complete(&found, keys.len(), classes.len() * templates.len());
+        Some(found)
+    };
+    paths.iter().map(of_text).collect()
+}
+
+/// The locations of the values at a path, given by key; `split` divides the keys.
+pub(super) fn located_path(
     template_set: &TemplateSet,
     templates: &[Template],
-    classes: usize,
-    path: &PushedPath,
-    json: &JsonColumns<'_>,
+    places: Vec<ValueLocation>,
+    split: Option<Arc<KeySplit>>,
+    name: &str,
 ) -> FieldLocations {
-    let of_class: Vec<ValueLocation> =
-        templates.iter().map(|template| json.path_location(template, &path.path)).collect();
-    let places = std::iter::repeat_n(of_class, classes).flatten().collect::<Vec<_>>();
     let mut field = FieldLocations {
         column: None,
         by_text: !are_single_values(&places),
         repeatable_columns: repeatable_columns(&places),
         ambiguous_columns: Vec::new(),
-        key_end: KeyEnd::of(&path.text),
+        key_end: KeyEnd::of(name),
         patterned: Vec::new(),
         columns: None,
         derived: None,
         locations: places,
-        split: None,
+        split,
     };
     field.column = sole_column(template_set, templates, &field);
     field
@@ -726,6 +765,10 @@ fn apply_reports(
             match place {
                 ValueLocation::Absent => {}
                 _ if joins && found.place != ValueLocation::Absent => *found = ValueLocation::Text.into(),
+                // Where the cell is empty, the value found otherwise counts.
+                place if place.may_be_empty_cell() && *found != ValueLocation::Absent.into() => {
+                    *found = ValueLocation::Text.into();
+                }
                 place => *found = place.into(),
             }
         }
@@ -783,7 +826,7 @@ fn value_columns(template_set: &TemplateSet, templates: &[Template], field: &Fie
             }
             // The column stores the value in another form.
             ValueLocation::Escaped(_)
-            | ValueLocation::Doubled(_)
+            | ValueLocation::Cell(_)
             | ValueLocation::Nested(_)
             | ValueLocation::List(_)
             | ValueLocation::Derived

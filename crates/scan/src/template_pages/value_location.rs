@@ -4,9 +4,12 @@
 //! Not here: determining the location ([`super::fields`], [`super::json`], [`super::extracts`]) and reading the value
 //! ([`super::columns`]).
 
+use std::borrow::Cow;
+
 use quarry_event::template::TemplatePart;
 
 use super::inner_pairs::InnerPair;
+use crate::fields::cells::cell_value;
 
 /// Location of a field's value in the texts of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +24,8 @@ pub(super) enum ValueLocation {
     Composite(Box<[TemplatePart]>),
     /// Parts whose text contains JSON escapes.
     Escaped(Box<[TemplatePart]>),
-    /// Parts whose text contains doubled quotes, each of which represents one quote.
-    Doubled(Box<[TemplatePart]>),
+    /// A cell of a delimited text as written: the value is without surrounding blanks and quotes.
+    Cell(CellParts),
     /// In a column of a variable's own templates, or in one of several; in rows without a value there, the field is
     /// absent.
     Nested(Nested),
@@ -34,6 +37,22 @@ pub(super) enum ValueLocation {
     Derived,
     /// The location depends on the text of each event.
     Text,
+}
+
+/// A cell whose value depends on the text between its delimiters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CellParts {
+    /// The whole cell, with blanks and quotes.
+    pub parts: Box<[TemplatePart]>,
+    /// Whether an empty value is a value; otherwise the field is absent.
+    pub keeps_empty: bool,
+}
+
+impl CellParts {
+    /// The value of a cell composed of the parts, if it has one.
+    pub(super) fn value<'t>(&self, written: &'t str) -> Option<Cow<'t, str>> {
+        Some(cell_value(written)).filter(|value| self.keeps_empty || !value.is_empty())
+    }
 }
 
 /// A value in one of several columns, each of which belongs to the templates of a variable that may be empty; absent in
@@ -91,6 +110,11 @@ impl ValueLocation {
             first if is_single(&first) && is_single(&next) => ValueLocation::List([first, next].into()),
             _ => ValueLocation::Text,
         }
+    }
+
+    /// Whether the field has a value here only in some rows, so that in other rows it may come from elsewhere.
+    pub(super) fn may_be_empty_cell(&self) -> bool {
+        matches!(self, ValueLocation::Cell(cell) if !cell.keeps_empty)
     }
 
     /// Whether the values of this column, as written, are values of the field.

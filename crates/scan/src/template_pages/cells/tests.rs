@@ -76,6 +76,20 @@ fn constant(text: &str) -> ValueLocation {
     ValueLocation::Constant(text.into())
 }
 
+/// A cell as written; `@` is variable 1.
+fn cell(written: &str) -> ValueLocation {
+    let mut parts = Vec::new();
+    for (at, literal) in written.split('@').enumerate() {
+        if at > 0 {
+            parts.push(TemplatePart::Variable(1));
+        }
+        if !literal.is_empty() {
+            parts.push(TemplatePart::Literal(literal.as_bytes().into()));
+        }
+    }
+    ValueLocation::Cell(CellParts { parts: parts.into(), keeps_empty: false })
+}
+
 use ValueLocation::{Absent, Text, Variable};
 
 #[test]
@@ -85,7 +99,6 @@ fn cells_are_located_in_templates() {
     );
     let tailed =
         ValueLocation::Composite([TemplatePart::Literal(b"y".as_slice().into()), TemplatePart::Variable(1)].into());
-    let doubled = |column: u32| ValueLocation::Doubled([TemplatePart::Variable(column)].into());
     let said = ValueLocation::Composite(
         [
             TemplatePart::Literal(b"a \"".as_slice().into()),
@@ -100,7 +113,7 @@ fn cells_are_located_in_templates() {
         // Delimiters in quotes, including quoted values; a backslash before a delimiter.
         ("\"a,b\",\"@1\",@2", &[&["x,y", "z"], &["1"]], [constant("a,b"), Variable(1), Variable(2)]),
         // A doubled quote represents one quote in quoted cells only.
-        ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [doubled(1), Variable(2), constant("x")]),
+        ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [cell("\"@\""), Variable(2), constant("x")]),
         ("\"a \"\"@1\"\"\",@2,x", &[&["y"], &["1"]], [said, Variable(2), constant("x")]),
         ("\"a \"\"b\"\"\",@2,x", &[&["y"], &["1"]], [constant("a \"b\""), Variable(2), constant("x")]),
         ("y@1,@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [tailed, Variable(2), constant("x")]),
@@ -112,7 +125,7 @@ fn cells_are_located_in_templates() {
         ("x@1y,@2", &[&["a,b", "c,d"], &["1"]], [Text, Text, Variable(2)]),
         ("x,@1", &[&["a,b", "c"]], [constant("x"), Text, Text]),
         // Templates in variables.
-        ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [doubled(1), Variable(2), constant("x")]),
+        ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [cell("\"@\""), Variable(2), constant("x")]),
         ("\"@1\",@2,x", &[&["a-@3-", "b"], &["1"], &["w"]], [Variable(1), Variable(2), constant("x")]),
     ] {
         assert_eq!(cell_locations(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
@@ -126,28 +139,34 @@ fn cells_that_values_may_shift_are_read_from_the_text() {
         ("a,@1,x", &[&["y", "y\\"]], [constant("a"), Text, Text]),
         ("a,\\@1,x", &[&["y", ""]], [constant("a"), Text, Text]),
         ("a,\"@1,x", &[&["y", "y\""]], [constant("a"), Text, Text]),
-        // The value's first or last character may be a blank or a quote.
-        ("@1,\"b\",c", &[&["y", " y"]], [Text, constant("b"), constant("c")]),
-        ("@1,\"b\",c", &[&["y", "y "]], [Text, constant("b"), constant("c")]),
-        ("@1,\"b\",c", &[&["\"y\"", "y"]], [Text, constant("b"), constant("c")]),
-        (
-            "x@1,\"b\",c",
-            &[&["\"y\"", "y"]],
-            [
-                ValueLocation::Composite(
-                    [TemplatePart::Literal(b"x".as_slice().into()), TemplatePart::Variable(1)].into(),
-                ),
-                constant("b"),
-                constant("c"),
-            ],
-        ),
-        // An empty value produces no field.
-        ("\"@1\",b,@2", &[&["y", ""], &["", "z"]], [Text, constant("b"), Text]),
     ] {
         assert_eq!(cell_locations(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
     }
     let kept = cell_locations("\"@1\",,c", &[&["y", ""]], &["a", "b", "c"], true);
     assert_eq!(kept, [Variable(1), constant(""), constant("c")]);
+}
+
+#[test]
+fn cells_with_varying_ends_are_located_as_a_whole() {
+    for (text, values, expected) in [
+        // The value's first or last character may be a blank or a quote.
+        ("@1,\"b\",c", &["y", " y"], cell("@")),
+        ("@1,\"b\",c", &["y", "y "], cell("@")),
+        ("@1,\"b\",c", &["\"y\"", "y"], cell("@")),
+        ("@1,\"b\",c", &["\"x, y\"", "y"], cell("@")),
+        // An empty value produces no field.
+        ("\"@1\",\"b\",c", &["y", ""], cell("\"@\"")),
+        (
+            "x@1,\"b\",c",
+            &["\"y\"", "y"],
+            ValueLocation::Composite([TemplatePart::Literal(b"x".as_slice().into()), TemplatePart::Variable(1)].into()),
+        ),
+    ] {
+        let found = cell_locations(text, &[values], &["a", "b", "c"], false);
+        assert_eq!(found, [expected, constant("b"), constant("c")], "{text} {values:?}");
+    }
+    // Where the cell is empty, another cell of that name has the value.
+    assert_eq!(cell_locations("@1,b,c", &[&["y", ""]], &["a", "b", "a"], false)[0], Text);
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl FieldTest {
                     ValueLocation::Constant(_)
                     | ValueLocation::Composite(_)
                     | ValueLocation::Escaped(_)
-                    | ValueLocation::Doubled(_)
+                    | ValueLocation::Cell(_)
                     | ValueLocation::Pair(_)
                     | ValueLocation::Derived
                     | ValueLocation::Variable(_)

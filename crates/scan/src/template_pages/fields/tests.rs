@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_event::template::{Column, ColumnKind, Dictionary, NumberFormat};
+use quarry_event::template::{Column, ColumnKind, Dictionary, NumberFormat, is_string_content};
 
 use super::super::value_location::{Nested, NestedValue};
 use super::*;
@@ -221,6 +221,12 @@ fn values_that_may_shift_bounds_require_the_text() {
     let escaped = AutoExtraction { kv_mode: KvMode::AutoEscaped, ..KV };
     assert_eq!(place(escaped, "f=\"@\"", &[&["a\\"]]), ValueLocation::Text);
     assert_eq!(place(escaped, "f=\"@\"", &[&["a"]]), ValueLocation::Variable(1));
+    // Only the value with escapes is read from the text, not the values around it.
+    for text in ["f=1 g=\"a \\\"b\\\" @\" h=2", "g=\"a\\\\\" f=1 h=\"@\"", "g=\"\\\"=\\\"\" h=@ f=1"] {
+        assert_eq!(place(escaped, text, &[&["x"]]), constant("1"), "{text}");
+    }
+    assert_eq!(place(escaped, "f=\"a \\\"b\\\" @\" h=2", &[&["x"]]), ValueLocation::Text);
+    assert_eq!(place(escaped, "f=1 g=\"a\\@\" h=2", &[&["x"]]), ValueLocation::Text);
     assert_eq!(place(AutoExtraction { by_pattern: true, ..KV }, "f=1", &[]), ValueLocation::Text);
     assert_eq!(place(AutoExtraction { kv_mode: KvMode::None, ..KV }, "f=1", &[]), ValueLocation::Absent);
 }
@@ -528,6 +534,7 @@ proptest! {
         for (at, values) in columns.iter().enumerate() {
             let mut traits = ValueTraits::default();
             values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+            traits.string_contents = values.iter().all(|value| is_string_content(value.as_bytes()));
             template_set.columns.push(column(traits));
             template.parts.push(TemplatePart::Variable(at as u32 + 1));
             template.parts.extend(literal(&literals[at + 1]));

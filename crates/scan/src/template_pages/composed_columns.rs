@@ -1,0 +1,188 @@
+//! Dictionary-coded columns of fields that are composed of literals and one variable, at locations that may differ
+//! between templates.
+//!
+//! The values of such a field repeat as often as those of the variables. Each distinct value of a variable is composed
+//! once per page, and the commands that follow compute their results once per distinct value, as for a field that is
+//! stored as one dictionary.
+//!
+//! Not here: fields that one column contains in all rows, and fields without repeated values ([`super::columns`]);
+//! fields of few values in the whole slab ([`super::coded_columns`]).
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, DictionaryArray, UInt32Array};
+use arrow::datatypes::UInt32Type;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_event::template::{ColumnKind, ColumnValues, TemplatePart, TemplateSet};
+
+use super::cursors::Cursors;
+use super::field_locations::FieldLocations;
+use super::interner::{ABSENT, Interner};
+use super::page::{PageReader, Rows};
+use super::rex::invalid_utf8;
+use super::value_location::{CellParts, ValueLocation};
+
+/// At least one in this many rows of the page must be requested, because whole columns are read.
+const ROWS_DIVISOR: usize = 4;
+/// Number of rows after which the distinct values are counted for the first time.
+const PROBED_ROWS: usize = 256;
+/// Minimum number of rows per distinct value; with fewer, the values are composed row by row.
+const REPEATS_MIN: usize = 2;
+
+/// A field in the texts of a template.
+enum CodedPlace {
+    Absent,
+    Constant(Vec<u8>),
+    /// The value of a column between two literals.
+    Variable {
+        column: u32,
+        before: Vec<u8>,
+        after: Vec<u8>,
+        /// Whether the text is a cell as written.
+        cell: Option<CellParts>,
+    },
+}
+
+impl CodedPlace {
+    /// `None` if a location has no single variable whose values are codes or numbers.
+    fn of(place: &ValueLocation, template_set: &TemplateSet) -> Option<CodedPlace> {
+        let (parts, cell) = match place {
+            ValueLocation::Absent => return Some(CodedPlace::Absent),
+            ValueLocation::Constant(text) => return Some(CodedPlace::Constant(text.as_bytes().to_vec())),
+            ValueLocation::Variable(column) => (&[TemplatePart::Variable(*column)][..], None),
+            ValueLocation::Composite(parts) => (&**parts, None),
+            ValueLocation::Cell(cell) => (&*cell.parts, Some(cell.clone())),
+            _ => return None,
+        };
+        let (before, column, after): (&[u8], u32, &[u8]) = match parts {
+            [TemplatePart::Variable(column)] => (b"", *column, b""),
+            [TemplatePart::Literal(before), TemplatePart::Variable(column)] => (before, *column, b""),
+            [TemplatePart::Variable(column), TemplatePart::Literal(after)] => (b"", *column, after),
+            [TemplatePart::Literal(before), TemplatePart::Variable(column), TemplatePart::Literal(after)] => {
+                (before, *column, after)
+            }
+            _ => return None,
+        };
+        let kind = &template_set.columns.get(column as usize)?.kind;
+        let has_codes = matches!(kind, ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. });
+        let (before, after) = (before.to_vec(), after.to_vec());
+        has_codes.then_some(CodedPlace::Variable { column, before, after, cell })
+    }
+}
+
+/// The values of a field in these rows; `None` if they cannot be coded or do not repeat.
+pub(super) fn composed_column(
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<Option<ArrayRef>, EngineError> {
+    if rows.len() < PROBED_ROWS || rows.len() < page.len() / ROWS_DIVISOR {
+        return Ok(None);
+    }
+    let keys = page.keys_of_rows(field, rows)?;
+    let template_set = page.template_set();
+    let mut places: Vec<Option<CodedPlace>> = Vec::new();
+    places.resize_with(field.locations.len(), || None);
+    for row in rows.iter() {
+        let key = keys[row as usize] as usize;
+        let (Some(place), Some(location)) = (places.get_mut(key), field.locations.get(key)) else { return Ok(None) };
+        if place.is_none() {
+            let Some(known) = CodedPlace::of(location, template_set) else { return Ok(None) };
+            *place = Some(known);
+        }
+    }
+    let mut work = Composer { texts: Interner::default(), known: HashMap::default(), text: Vec::new() };
+    let mut cursors = Cursors::new(page);
+    let mut codes: Vec<u32> = Vec::with_capacity(rows.len());
+    for row in rows.iter() {
+        let key = keys[row as usize];
+        let code = match places.get(key as usize).and_then(Option::as_ref) {
+            None | Some(CodedPlace::Absent) => ABSENT,
+            Some(place) => match work.code(key, place, row, &mut cursors, page)? {
+                Some(code) => code,
+                None => return Ok(None),
+            },
+        };
+        codes.push(code);
+        if codes.len() % PROBED_ROWS == 0 && work.known.len() * REPEATS_MIN > codes.len() {
+            return Ok(None);
+        }
+    }
+    let texts = work.texts.array_of(&mut codes);
+    let codes: UInt32Array = codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect();
+    Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(codes, texts)?)))
+}
+
+/// Composes each distinct value once.
+struct Composer {
+    texts: Interner,
+    /// Codes of texts, by key and value of the variable.
+    known: HashMap<(u32, i64), u32, FixedState>,
+    /// A reusable buffer.
+    text: Vec<u8>,
+}
+
+impl Composer {
+    /// The code of a row's text, or [`ABSENT`]; `None` if there are too many texts.
+    fn code(
+        &mut self,
+        key: u32,
+        place: &CodedPlace,
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<u32>, EngineError> {
+        let (column, before, after, cell) = match place {
+            CodedPlace::Absent => return Ok(Some(ABSENT)),
+            CodedPlace::Constant(text) => {
+                if let Some(code) = self.known.get(&(key, 0)) {
+                    return Ok(Some(*code));
+                }
+                self.text.clear();
+                self.text.extend_from_slice(text);
+                return self.intern((key, 0), None);
+            }
+            CodedPlace::Variable { column, before, after, cell } => (*column, before, after, cell.as_ref()),
+        };
+        let value = match cursors.value_position(column, row, page)? {
+            Some((at, values)) => match &values.values {
+                ColumnValues::Codes(codes) => codes.get(at).map(|code| i64::from(*code)),
+                ColumnValues::Numbers(numbers) => numbers.get(at).copied(),
+                ColumnValues::Texts { .. } => None,
+            },
+            None => return Ok(Some(ABSENT)),
+        };
+        let Some(value) = value else { return Ok(None) };
+        if let Some(code) = self.known.get(&(key, value)) {
+            return Ok(Some(*code));
+        }
+        self.text.clear();
+        self.text.extend_from_slice(before);
+        match &page.template_set().columns[column as usize].kind {
+            ColumnKind::Numbers { format, .. } => format.write(value, &mut self.text),
+            _ => {
+                let dictionary = page.segment().dictionary(column)?;
+                let code = u32::try_from(value).ok().filter(|code| (*code as usize) < dictionary.len());
+                let Some(code) = code else { return Ok(None) };
+                self.text.extend_from_slice(dictionary.get(code));
+            }
+        }
+        self.text.extend_from_slice(after);
+        self.intern((key, value), cell)
+    }
+
+    /// Numbers the composed text.
+    fn intern(&mut self, value: (u32, i64), cell: Option<&CellParts>) -> Result<Option<u32>, EngineError> {
+        let text = std::str::from_utf8(&self.text).map_err(invalid_utf8)?;
+        let code = match cell {
+            Some(cell) => cell.value(text).map_or(Some(ABSENT), |text| self.texts.code_of(&text, false)),
+            None => self.texts.code_of(text, false),
+        };
+        if let Some(code) = code {
+            self.known.insert(value, code);
+        }
+        Ok(code)
+    }
+}
