@@ -17,6 +17,21 @@ pub enum ForwardError {
         /// The system's reason.
         reason: String,
     },
+    /// Records of the queue cannot be read and are given up.
+    #[error("{}: {} lost: {reason}", path.display(), match first == last {
+        true => format!("record {first} is"),
+        false => format!("records {first} to {last} are"),
+    })]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// Number of the first lost record.
+        first: u64,
+        /// Number of the last lost record.
+        last: u64,
+        /// Reason.
+        reason: String,
+    },
     /// Another process has the queue open.
     #[error("{}: another forwarder has this folder open: stop it, or name another with --data-dir", path.display())]
     Locked {
@@ -53,7 +68,7 @@ impl HasKind for ForwardError {
         match self {
             ForwardError::Pattern { .. } => ErrorKind::Invalid,
             ForwardError::Locked { .. } | ForwardError::Stopping | ForwardError::Dropped(_) => ErrorKind::Busy,
-            ForwardError::Disk { .. } | ForwardError::Failed(_) => ErrorKind::Unavailable,
+            ForwardError::Disk { .. } | ForwardError::Lost { .. } | ForwardError::Failed(_) => ErrorKind::Unavailable,
         }
     }
 }

@@ -320,15 +320,20 @@ impl ActiveConnection<'_> {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
-                    log::error(format!("the queue: {error}"));
-                    continue;
+                    log::error(format!("the queue: [tcpout:{}]: {error}", self.link.group.name));
+                    match error {
+                        ForwardError::Lost { .. } => continue,
+                        // Tried again after at most `TIMEOUT_CHECK_INTERVAL`.
+                        _ => break,
+                    }
                 }
             };
             let before = self.pending.len();
             let (number, packed) = (taken.number, taken.packed);
             if let Err(error) = self.sender.write(number, packed, &mut self.pending) {
-                log::error(format!("record {number} of the queue is left out: {error}"));
-                self.reader.count_unsent();
+                if self.reader.count_unsent(number) {
+                    log::error(format!("record {number} of the queue is left out: {error}"));
+                }
                 continue;
             }
             if self.sender.awaits_acks() {

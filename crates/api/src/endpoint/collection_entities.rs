@@ -44,9 +44,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     match parts.get("user").map(String::as_str) {
-        None | Some(NOBODY | ALL) => {
-            Ok(Kind { validate: validate_settings, before_removal, ..kind(PATH, "collections-conf", CONF, FIELDS) })
-        }
+        None | Some(NOBODY | ALL) => Ok(Kind {
+            validate: validate_settings,
+            move_data: remove_documents,
+            ..kind(PATH, "collections-conf", CONF, FIELDS)
+        }),
         Some(user) => {
             Err(ApiError::bad_request(format!("collections belong to apps: give {NOBODY} for the user, not {user}")))
         }
@@ -75,6 +77,10 @@ fn validate_settings(
     Ok(())
 }
 
-fn before_removal(state: &ApiState, object: &ConfObject) -> Result<(), ApiError> {
-    Ok(state.collections.remove(object.place.app(), &object.name)?)
+/// Removes the documents of a removed collection. Those of a moved one stay, because they belong to the app.
+fn remove_documents(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {
+    match now {
+        Some(_) => Ok(()),
+        None => Ok(state.collections.remove(before.place.app(), &before.name)?),
+    }
 }

@@ -476,12 +476,10 @@ async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError>
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
     let object = find_object(&state, &request).await?;
-    if object.can_write && object.is_local {
-        let (state, before) = (state.clone(), kind.before_removal);
-        run_blocking(move || before(&state, &object)).await??;
-    }
     let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(&kind.conf, &name, &scope, viewer);
     change(&state, &request.caller, &conf, gone).await?;
+    let (of_data, move_data) = (state.clone(), request.kind.move_data);
+    run_blocking(move || move_data(&of_data, &object, None)).await??;
     let request = Request { parameters: request.parameters.keep_only("output_mode"), ..request };
     let told = request.kind.notice.about(&state, &request.name);
     let feed = Feed { notice: told, ..list_feed(&state, &request).await? };
@@ -511,9 +509,13 @@ async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError
 async fn apply_acl_change(state: &ApiState, request: &Request, asked: AclChange) -> Result<ConfObject, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
-    let make =
-        move |objects: &Objects, viewer: &Permissions| objects.set_acl(&kind.conf, &name, &asked, &scope, viewer);
-    change(state, &request.caller, &conf, make).await
+    let make = move |objects: &Objects, viewer: &Permissions| {
+        let before = objects.get(&kind.conf, &name, &scope, viewer)?;
+        Ok((before, objects.set_acl(&kind.conf, &name, &asked, &scope, viewer)?))
+    };
+    let (before, moved) = change(state, &request.caller, &conf, make).await?;
+    let (of_data, move_data) = (state.clone(), request.kind.move_data);
+    run_blocking(move || move_data(&of_data, &before, Some(&moved)).map(|()| moved)).await?
 }
 
 /// Changes the owner of an entity; the owner `nobody` makes it the app's. Moving an entity to another app is not

@@ -55,8 +55,8 @@ pub(super) struct Kind {
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
-    /// Called before an entity is removed, to remove its other data.
-    pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
+    /// Called after an entity has been moved or removed, so that data outside its stanza follows.
+    pub(super) move_data: MoveData,
 }
 
 /// A message that accompanies changes.
@@ -108,9 +108,16 @@ pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, 
     Ok(())
 }
 
-/// Removes state that is stored outside an entity's stanza, so that a later entity of the same name does not inherit it.
-pub(super) fn remove_state(state: &ApiState, object: &ConfObject) -> Result<(), ApiError> {
-    if object.conf == saved_searches::CONF { saved_searches::end_suppression(state, object) } else { Ok(()) }
+/// Moves the data that is stored outside an entity's stanza to the entity as it is now, or removes it if there is none,
+/// so that a later entity of the same name does not inherit it. It runs after the change of the stanza, because data
+/// without a stanza can be removed later, whereas data lost by an entity that remains cannot be restored.
+pub(super) type MoveData = fn(&ApiState, &ConfObject, Option<&ConfObject>) -> Result<(), ApiError>;
+
+fn move_data(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {
+    match before.conf == saved_searches::CONF {
+        true => saved_searches::move_suppression(state, before, now),
+        false => Ok(()),
+    }
 }
 
 /// All roles, in the permissions of an object.
@@ -147,7 +154,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         fill: as_set,
         expand: as_sent,
         validate: accept_all,
-        before_removal: remove_state,
+        move_data,
     }
 }
 

@@ -226,13 +226,14 @@ async fn suppress(
     Ok(suppression_response(&state, &object, &parameters))
 }
 
-/// Ends the suppression of a saved search that is removed.
-pub(super) fn end_suppression(state: &ApiState, object: &ConfObject) -> Result<(), ApiError> {
-    let (key, now) = (suppression_key(object), state.auth.now());
-    if state.suppressions.seconds_left(&key, now) > 0 {
-        state.suppressions.set(key, 0, now)?;
-    }
-    Ok(())
+/// Moves the suppression of a saved search to its new place, or ends it if the search is removed.
+pub(super) fn move_suppression(
+    state: &ApiState,
+    before: &ConfObject,
+    now: Option<&ConfObject>,
+) -> Result<(), ApiError> {
+    let (before, now) = (suppression_key(before), now.map(suppression_key));
+    Ok(state.suppressions.move_to(&before, now, state.auth.now())?)
 }
 
 fn suppression_key(object: &ConfObject) -> SavedSearchKey {

@@ -135,6 +135,8 @@ struct State {
     groups: Vec<Group>,
     positions: Positions,
     buffer: Vec<u8>,
+    /// Whether the file being written is damaged, so that the next append starts a new one.
+    is_active_damaged: bool,
     /// Whether an append has waited for room in vain; until there is room again, further appends drop their records at
     /// once.
     is_dropping: bool,
@@ -183,6 +185,7 @@ impl Spool {
             groups,
             positions,
             buffer: Vec::new(),
+            is_active_damaged: false,
             is_dropping: false,
             dropped_events: 0,
             failure: None,
@@ -232,6 +235,15 @@ impl Spool {
         if let Some(group) = self.lock().groups.get_mut(group) {
             group.unsent += records;
         }
+    }
+
+    /// Appends nothing more to a file whose rest cannot be read; returns the number of its last record.
+    fn end_segment(&self, segment: &Segment) -> u64 {
+        let mut state = self.lock();
+        let is_its = |known: &&Segment| known.path == segment.path;
+        let last = state.segments.iter().find(is_its).map_or(segment.last, |known| known.last);
+        state.is_active_damaged |= state.segments.back().is_some_and(|active| is_its(&active));
+        last
     }
 
     /// State of each group.
@@ -304,7 +316,7 @@ impl Spool {
 
     /// Whether the next record starts a new file.
     fn should_roll(&self, state: &State) -> bool {
-        state.segments.back().is_none_or(|active| active.bytes >= self.segment_bytes)
+        state.is_active_damaged || state.segments.back().is_none_or(|active| active.bytes >= self.segment_bytes)
     }
 
     /// Whether the file system has too little free space.
@@ -324,6 +336,7 @@ impl Spool {
         }
         let segment = Segment::create(&self.folder, state.next)?;
         state.segments.push_back(segment);
+        state.is_active_damaged = false;
         Ok(())
     }
 

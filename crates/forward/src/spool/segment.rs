@@ -20,6 +20,8 @@ pub(super) const PRIVATE_MODE: u32 = 0o600;
 pub(super) struct Segment {
     pub(super) path: PathBuf,
     pub(super) file: Arc<File>,
+    /// Number of the segment's first record, also if it is empty.
+    pub(super) first: u64,
     /// Number of the segment's last record; the number before its first if it is empty.
     pub(super) last: u64,
     pub(super) bytes: u64,
@@ -33,7 +35,7 @@ impl Segment {
             OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(PRIVATE_MODE).open(&path);
         let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be made", &error))?;
         sync_folder(folder)?;
-        Ok(Segment { path, file: Arc::new(file), last: first - 1, bytes: 0 })
+        Ok(Segment { path, file: Arc::new(file), first, last: first - 1, bytes: 0 })
     }
 }
 
@@ -85,7 +87,7 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Recove
         let opened = OpenOptions::new().read(true).write(true).open(&path);
         let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be opened", &error))?;
         let length = file.metadata().map_err(|error| ForwardError::disk(&path, "cannot be read", &error))?.len();
-        let mut segment = Segment { path, file: Arc::new(file), last: first - 1, bytes: 0 };
+        let mut segment = Segment { path, file: Arc::new(file), first, last: first - 1, bytes: 0 };
         read_all(&mut segment, length, positions)?;
         if segment.bytes < length {
             found.is_cut = true;

@@ -269,10 +269,96 @@ fn damaged_records_are_named_and_counted() {
         let error = reader.next_record().map(|record| record.is_some()).unwrap_err().to_string();
         assert!(error.contains(lost), "{error}");
         assert_eq!(texts(&mut reader), rest);
-        reader.count_unsent();
-        let unsent = if rest.is_empty() { 4 } else { 2 };
-        assert_eq!(running.spool.figures()[0].unsent, unsent, "with one that the caller could not send");
+        let unsent = if rest.is_empty() { 3 } else { 1 };
+        assert_eq!(running.spool.figures()[0].unsent, unsent);
+        // A connection begins anew, and new records are sent.
+        let number = put(&running.spool, 1, "e");
+        reader.rewind();
+        assert_eq!(texts(&mut reader), format!("first {rest} e").replace("  ", " "), "reported once");
+        assert_eq!(running.spool.figures()[0].unsent, unsent, "counted once");
+        assert_eq!([reader.count_unsent(number), reader.count_unsent(number)], [true, false]);
+        assert_eq!(running.spool.figures()[0].unsent, unsent + 1, "with one that the caller could not send");
     }
+}
+
+/// Every byte of a file of the queue is damaged in turn, and the file is cut off at every byte: what is returned and
+/// what is counted as lost are all records, and reading ends.
+#[test]
+fn every_record_is_returned_or_counted_once() {
+    let texts_put = ["first", "second", "c", "d"];
+    let length = {
+        let place = tempfile::tempdir().unwrap();
+        let running = running(place.path(), &[("a", true)], 2 << 20);
+        for text in texts_put {
+            put(&running.spool, 1, text);
+        }
+        running.spool.used_bytes()
+    };
+    for at in 0..length {
+        for is_cut in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let running = running(place.path(), &[("a", true)], 2 << 20);
+            for text in texts_put {
+                put(&running.spool, 1, text);
+            }
+            let file = running.spool.lock().segments.back().unwrap().file.clone();
+            if is_cut {
+                file.set_len(at).unwrap();
+            } else {
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, at).unwrap();
+                file.write_all_at(&[!byte[0]], at).unwrap();
+            }
+            let mut reader = running.spool.reader(0);
+            let (mut returned, mut reported) = (0, 0);
+            for round in 0..3 {
+                loop {
+                    match reader.next_record() {
+                        Ok(Some(_)) => returned += 1,
+                        Ok(None) => break,
+                        Err(ForwardError::Lost { first, last, .. }) => reported += last - first + 1,
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                let unsent = running.spool.figures()[0].unsent;
+                assert_eq!((returned + unsent, reported), (4 + round, unsent), "{at} {is_cut}");
+                running.spool.acknowledge(0, reader.last_passed()).unwrap();
+                put(&running.spool, 1, "new");
+                reader.rewind();
+            }
+        }
+    }
+}
+
+#[test]
+fn unreadable_records_are_given_up_after_a_while() {
+    let place = tempfile::tempdir().unwrap();
+    let running = running(place.path(), &[("a", true)], 2 << 20);
+    for text in ["first", "second"] {
+        put(&running.spool, 1, text);
+    }
+    // Reading from a file that is open for writing only fails, as reading from a broken disk does.
+    let path = running.spool.lock().segments.back().unwrap().path.clone();
+    let for_writing = Arc::new(OpenOptions::new().write(true).open(path).unwrap());
+    let good = std::mem::replace(&mut running.spool.lock().segments.back_mut().unwrap().file, for_writing.clone());
+    let mut reader = running.spool.reader(0);
+    let next = |reader: &mut SpoolReader| match reader.next_record() {
+        Ok(record) => record.map_or_else(|| "none".to_owned(), |record| record.number.to_string()),
+        Err(error) => error.to_string(),
+    };
+    assert!(next(&mut reader).contains("cannot be read, tried again"));
+    running.clock.advance_ns(59_000_000_000);
+    assert_eq!([next(&mut reader), next(&mut reader)], ["none", "none"], "reported once");
+    running.spool.lock().segments.back_mut().unwrap().file = good;
+    assert_eq!([next(&mut reader), next(&mut reader)], ["1", "2"], "the disk has recovered");
+    running.spool.lock().segments.back_mut().unwrap().file = for_writing;
+    reader.rewind();
+    assert!(next(&mut reader).contains("cannot be read, tried again"));
+    running.clock.advance_ns(60_000_000_000);
+    assert!(next(&mut reader).contains("records 1 to 2 are lost"));
+    assert_eq!(running.spool.figures()[0].unsent, 2);
+    assert_eq!((next(&mut reader), put(&running.spool, 1, "third")), ("none".to_owned(), 3));
+    assert_eq!([next(&mut reader), next(&mut reader)], ["3", "none"]);
 }
 
 /// Offset of a byte of the next record's head, and of its body.
