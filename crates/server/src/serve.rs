@@ -27,7 +27,7 @@ use quarry_sharing::SharedFolder;
 use quarry_stdx::{descriptors, log};
 use quarry_store::{ExpiredBucket, RemovedBuckets, Store, ThawScanResult};
 use serde_json::{Value, json};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinHandle;
 
 use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
@@ -36,7 +36,7 @@ use crate::input_indexes;
 use crate::live_inputs::{Inputs, LiveInputs};
 use crate::node::LocalNode;
 use crate::open_node::{OpenNode, ServerEntries, THREAD_STACK_BYTES};
-use crate::restart;
+use crate::restart::{Restart, StopFlags};
 use crate::server_client::Remote;
 
 /// Interval of maintenance.
@@ -51,26 +51,19 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// answers, and searches that are paused or queued.
 const OTHER_THREADS_MAX: usize = 640;
 
-/// The reason why a server has stopped.
-enum StopReason {
-    /// SIGINT or SIGTERM.
-    Signal,
-    /// A request to restart; has the program to execute.
-    Restart(PathBuf),
-}
-
 /// Runs the server until it is stopped. A restart replaces the process.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
-    match run_until_stopped(data_dir, arguments)? {
-        StopReason::Signal => Ok(0),
-        StopReason::Restart(program) => {
-            quarry_programs::end_all();
-            Err(restart::execute(&program))
-        }
+    let restart = run_until_stopped(data_dir, arguments)?;
+    quarry_programs::end_all();
+    // A signal ends the server even if it arrives after the request to restart, while the store is closed.
+    match restart.filter(|restart| !restart.signals.have_arrived_or_default()) {
+        Some(restart) => Err(restart.execute()),
+        None => Ok(0),
     }
 }
 
-fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<StopReason, Failure> {
+/// Runs the server until a signal or a request to restart; returns how a restart continues.
+fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Restart>, Failure> {
     log::start_recording();
     let address = parse_address("--mgmt", &arguments.mgmt)?;
     let s2s = arguments.s2s.as_deref().map(|text| parse_address("--s2s", text)).transpose()?;
@@ -164,7 +157,7 @@ async fn serve(
     listen: ListenAddresses,
     state: ApiState,
     node: Arc<LocalNode>,
-) -> Result<StopReason, Failure> {
+) -> Result<Option<Restart>, Failure> {
     let address = listen.management;
     raise_open_files();
     let cannot = |error: std::io::Error| listen_error(address, error);
@@ -185,7 +178,8 @@ async fn serve(
     }
     let calls = collector.as_ref().and_then(|collector| collector.calls);
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
-    let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
+    let (stop, signals) =
+        catch_signals().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     // The inputs start only now, so that a second server, whose ports are in use, reads no files and runs no programs.
     let watching = watch_files(inputs, &sinks)?;
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
@@ -197,6 +191,8 @@ async fn serve(
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
     let texts = start_messages(data_dir, &format!("{scheme}://{address}"), hec, &listeners, counts);
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
+    let bound = [("mgmt", Some(address)), ("hec", hec), ("s2s", listeners.requested_address())];
+    let bound = bound.into_iter().filter_map(|(option, address)| Some((option, address?))).collect();
     let live = LiveInputs::start(Inputs { listeners, watching, programs }, &node, faults)?;
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_metrics(figured, &folder).await });
@@ -204,7 +200,7 @@ async fn serve(
     let auth = Arc::clone(&state.auth);
     let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
-    let (stop, signal) = signal_or_restart(stop, Arc::clone(&node), state.clone());
+    let stop = signal_or_restart(stop, Arc::clone(&node), state.clone());
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));
     HttpPort { name, listener, security, router, bounds: Bounds::for_management() }.serve(stop).await;
     [maintenance, figures, audit, logged, jobs].iter().for_each(JoinHandle::abort);
@@ -222,29 +218,25 @@ async fn serve(
     });
     drop(ended.await);
     log::info("quarry stopped");
-    // A signal that has arrived since the request to restart ends the server.
-    match program.filter(|_| !signal.is_finished()) {
-        Some(program) => Ok(StopReason::Restart(program)),
-        None => Ok(StopReason::Signal),
-    }
+    Ok(program.map(|program| Restart { program, bound, signals }))
 }
 
-/// A future that resolves on a signal or on a request to restart, and the task that waits for the signal.
-fn signal_or_restart(
-    signal: impl Future<Output = ()> + Send + 'static,
-    node: Arc<LocalNode>,
-    state: ApiState,
-) -> (impl Future<Output = ()> + Send, AbortHandle) {
-    let mut signal = tokio::spawn(signal);
-    let handle = signal.abort_handle();
-    let stop = async move {
-        tokio::select! {
-            _ = &mut signal => {}
-            () = node.restart.requested() => log::info("restarting: running requests are finished"),
-        }
-        state.end_real_time();
-    };
-    (stop, handle)
+/// A future that resolves on a signal, and the flags that a restart reads. Until both are there, a signal ends the
+/// process at once.
+fn catch_signals() -> std::io::Result<(impl Future<Output = ()>, StopFlags)> {
+    let flags = StopFlags::install()?;
+    let stop = stop_signal()?;
+    flags.catch();
+    Ok((stop, flags))
+}
+
+/// A future that resolves on a signal or on a request to restart.
+async fn signal_or_restart(signal: impl Future<Output = ()>, node: Arc<LocalNode>, state: ApiState) {
+    tokio::select! {
+        () = signal => {}
+        () = node.restart.requested() => log::info("restarting: running requests are finished"),
+    }
+    state.end_real_time();
 }
 
 /// The error of a management port that cannot be opened.

@@ -121,20 +121,31 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     if row.method == Method::GET || UNAUDITED_PREFIXES.iter().any(|begin| path.starts_with(begin)) {
         return None;
     }
-    Some(match (row.method == Method::DELETE, path.contains('{')) {
-        (true, _) => "remove",
-        (false, true) => "edit",
-        (false, false) => "create",
+    let action = path.rsplit('/').next().and_then(|last| ACTIONS.iter().find(|(action, _)| *action == last));
+    Some(match action {
+        Some((_, operation)) => operation,
+        None if row.method == Method::DELETE => "remove",
+        None if path.contains('{') || !has_members(&row.path) => "edit",
+        None => "create",
     })
 }
 
+/// Whether a path is a collection, whose members can be created by a request to it.
+fn has_members(path: &str) -> bool {
+    ENDPOINTS.iter().any(|row| row.path.strip_prefix(path).is_some_and(|rest| rest.starts_with("/{")))
+}
+
+/// Last segments of paths that say what their requests do, and the audited operations.
+const ACTIONS: [(&str, &str); 3] = [("_new", "create"), ("_reload", "reload"), ("restart", "restart")];
+
 /// Path prefixes of requests that are not audited here, because they change no configuration object or write their own
 /// audit events.
-const UNAUDITED_PREFIXES: [&str; 10] = [
+const UNAUDITED_PREFIXES: [&str; 11] = [
     "auth/",
     "authentication/",
     "authorization/tokens",
     "data/inputs/oneshot",
+    "indexing/preview",
     "quarry/",
     "receivers/",
     "search/jobs",
@@ -155,4 +166,36 @@ fn find_row(method: &Method, path: &str) -> Option<&'static EndpointRow> {
 /// A path without its namespace.
 fn row_path(path: &str) -> Cow<'_, str> {
     path.strip_prefix(NAMESPACE).map_or(Cow::Borrowed(path), |rest| format!("{SERVICES}{rest}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_audited_as_what_they_do() {
+        // Requests to a path that is no collection; a new one of these needs a decision.
+        let single = ENDPOINTS.iter().filter_map(|row| {
+            let operation = operation_of(row)?;
+            let is_action = ["/_new", "/_reload"].iter().any(|action| row.path.ends_with(action));
+            let is_single = !row.path.contains('{') && !is_action && !has_members(&row.path);
+            is_single.then_some((row.path.strip_prefix("/services/")?, operation))
+        });
+        let expected = [
+            ("server/settings/settings", "edit"),
+            ("server/control/restart", "restart"),
+            // Always refused, and therefore never audited.
+            ("server/control/restart_webui", "edit"),
+        ];
+        assert_eq!(single.collect::<Vec<_>>(), expected);
+        let of = |method: &str, path: &str| {
+            operation_of(ROWS[&(format!("{SERVICES}/{path}").as_str(), method)]).unwrap_or_default()
+        };
+        assert_eq!(of("POST", "server/control/restart"), "restart");
+        assert_eq!(of("POST", "saved/searches/_reload"), "reload");
+        assert_eq!(of("POST", "saved/searches"), "create");
+        assert_eq!(of("POST", "saved/searches/_new"), "create");
+        assert_eq!(of("POST", "saved/searches/{name}/disable"), "edit");
+        assert_eq!(of("DELETE", "saved/searches/{name}"), "remove");
+    }
 }

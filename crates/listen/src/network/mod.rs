@@ -240,6 +240,13 @@ impl Listeners {
         Ok(())
     }
 
+    /// Bound address of the port for forwarders that the command line names.
+    pub fn requested_address(&self) -> Option<SocketAddr> {
+        let key = (NetworkKind::Forwarders, false, self.requested?);
+        let open = self.open.iter().find(|open| open.wanted.key == key)?;
+        open.wanted.inputs.iter().find_map(|input| self.addresses.get(&input.stanza).copied())
+    }
+
     /// Closes sockets and waits until what they have received is stored.
     async fn close(&mut self, sockets: Vec<OpenSocket>) {
         for open in &sockets {

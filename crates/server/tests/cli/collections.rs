@@ -157,6 +157,37 @@ fn collections_are_created_and_removed_with_their_documents() {
 }
 
 #[test]
+fn objects_that_cannot_be_removed_keep_their_data() {
+    let place = Place::new();
+    let (server, admin) = with_collection(&place, "");
+    ask(&place, "POST", DATA, &admin, r#"{"_key":"a"}"#);
+    let saved = "/servicesNS/nobody/search/saved/searches";
+    let suppress = format!("{saved}/mine/suppress?output_mode=json");
+    ask(&place, "POST", saved, &admin, "name=mine&search=*");
+    ask(&place, "POST", &suppress, &admin, "expiration=100000");
+    let documents = || body(&ask(&place, "GET", DATA, &admin, "")).as_array().map(Vec::len);
+    let suppressed = || body(&ask(&place, "GET", &suppress, &admin, ""))["entry"][0]["content"]["suppressed"].take();
+    let [collection, search] = [format!("{CONFIG}/people"), format!("{saved}/mine")];
+    // The files cannot be replaced, because folders that are not empty have the names of their next versions.
+    let local = place.data().join("etc/apps/search/local");
+    let blocked = ["collections.new", "savedsearches.new"].map(|name| local.join(name));
+    blocked.iter().for_each(|folder| std::fs::create_dir_all(folder.join("x")).unwrap());
+    for path in [&collection, &search] {
+        let refused = ask(&place, "DELETE", path, &admin, "");
+        assert!(status(&refused).starts_with('5'), "{refused}");
+    }
+    assert_eq!((documents(), suppressed()), (Some(1), json!("1")));
+    blocked.iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
+    for path in [&collection, &search] {
+        assert_eq!(status(&ask(&place, "DELETE", path, &admin, "")), "200");
+    }
+    assert_eq!(status(&ask(&place, "POST", CONFIG, &admin, "name=people")), "201");
+    assert_eq!(status(&ask(&place, "POST", saved, &admin, "name=mine&search=*")), "201");
+    assert_eq!((documents(), suppressed()), (Some(0), json!("0")));
+    drop(server);
+}
+
+#[test]
 fn users_have_private_documents_and_write_where_permitted() {
     let place = Place::new();
     let (server, admin) = with_collection(&place, "");

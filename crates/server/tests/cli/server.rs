@@ -215,9 +215,8 @@ fn a_public_address_without_tls_is_refused() {
 fn a_server_restarts_over_rest_and_keeps_its_data() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..700));
-    // The port stays the same over a restart, as clients expect.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut server = Server::start_at(&place, &free);
+    // Ports stay the same over a restart, as clients expect, even if the system chose them.
+    let mut server = Server::start_with(&place, &["--hec=127.0.0.1:0", "--s2s", "127.0.0.1:0"]);
     place.run(&["add", "oneshot", &log]).expect_success();
     let login = || {
         let login =
@@ -232,10 +231,17 @@ fn a_server_restarts_over_rest_and_keeps_its_data() {
     ask(&place, "POST", "/services/messages", &key, "name=restart_required&value=x");
     let run_file = || std::fs::read_to_string(place.data().join("run/server.json")).unwrap_or_default();
     let before = run_file();
+    let ports = |text: &str| {
+        let mut run: serde_json::Value = serde_json::from_str(text).unwrap();
+        ["mgmt", "hec", "inputs"].map(|name| run[name].take())
+    };
     let restarted = ask(&place, "POST", "/services/server/control/restart", &key, "");
     assert!(restarted.starts_with("HTTP/1.1 200") && restarted.contains("restarts after"), "{restarted}");
     assert!(wait_until(|| !run_file().is_empty() && run_file() != before), "the server starts again");
     assert!(server.0.try_wait().unwrap().is_none(), "the process is the same");
+    assert_eq!(ports(&run_file())[..2], ports(&before)[..2]);
+    let forwarders = |text: &str| ports(text)[2].as_object().unwrap().values().next().cloned();
+    assert_eq!(forwarders(&run_file()), forwarders(&before));
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n700\n");
     let key = login();
     let message = ask(&place, "GET", "/services/messages/restart_required", &key, "");
@@ -244,4 +250,24 @@ fn a_server_restarts_over_rest_and_keeps_its_data() {
     assert!(suppressed.contains("\"suppressed\":\"1\""), "{suppressed}");
     assert!(place.run(&["add", "oneshot", &log]).expect_success().contains("1 file skipped"));
     assert_eq!(server.stop("-TERM"), 0);
+}
+
+#[test]
+fn a_signal_at_any_moment_of_a_restart_ends_the_server() {
+    let place = Place::new();
+    for delay_ms in [0, 1, 2, 4, 8, 16, 32, 64] {
+        let mut server = Server::start(&place);
+        let login =
+            ask(&place, "POST", "/services/auth/login", "", "username=admin&password=changeme&output_mode=json");
+        let key = format!("Splunk {}", login.split("\"sessionKey\":\"").nth(1).unwrap().split('"').next().unwrap());
+        let restarted = ask(&place, "POST", "/services/server/control/restart", &key, "");
+        assert!(restarted.starts_with("HTTP/1.1 200"), "{restarted}");
+        // The run file is removed after the inputs have stopped and before the store is closed.
+        assert!(wait_until(|| !place.data().join("run/server.json").exists()), "the server stops");
+        let mut waited = 0;
+        wait_until(|| std::mem::replace(&mut waited, waited + 1) >= delay_ms);
+        let sent = Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap();
+        assert!(sent.success());
+        assert!(wait_until(|| server.0.try_wait().unwrap().is_some()), "{delay_ms} ms: the signal is lost");
+    }
 }
