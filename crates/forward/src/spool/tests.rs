@@ -285,22 +285,22 @@ fn damaged_records_are_named_and_counted() {
 /// what is counted as lost are all records, and reading ends.
 #[test]
 fn every_record_is_returned_or_counted_once() {
-    let texts_put = ["first", "second", "c", "d"];
+    let put_all = |spool: &Spool| {
+        let records =
+            ["first", "second", "c", "d"].map(|text| Record { groups: 1, packed: text.as_bytes(), events: 1 });
+        spool.wait_durable(spool.append(&records, None).unwrap()).unwrap();
+    };
     let length = {
         let place = tempfile::tempdir().unwrap();
         let running = running(place.path(), &[("a", true)], 2 << 20);
-        for text in texts_put {
-            put(&running.spool, 1, text);
-        }
+        put_all(&running.spool);
         running.spool.used_bytes()
     };
     for at in 0..length {
         for is_cut in [false, true] {
             let place = tempfile::tempdir().unwrap();
             let running = running(place.path(), &[("a", true)], 2 << 20);
-            for text in texts_put {
-                put(&running.spool, 1, text);
-            }
+            put_all(&running.spool);
             let file = running.spool.lock().segments.back().unwrap().file.clone();
             if is_cut {
                 file.set_len(at).unwrap();
@@ -311,7 +311,7 @@ fn every_record_is_returned_or_counted_once() {
             }
             let mut reader = running.spool.reader(0);
             let (mut returned, mut reported) = (0, 0);
-            for round in 0..3 {
+            for round in 0..2 {
                 loop {
                     match reader.next_record() {
                         Ok(Some(_)) => returned += 1,
