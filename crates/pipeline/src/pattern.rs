@@ -72,6 +72,14 @@ impl Pattern {
         Groups { places }
     }
 
+    /// Names of the groups, starting with the whole match, which has none.
+    pub fn group_names(&self) -> Vec<Option<String>> {
+        match &self.engine {
+            Engine::Linear(regex) => regex.capture_names().map(|name| name.map(str::to_owned)).collect(),
+            Engine::Backtracking(regex) => regex.capture_names().to_vec(),
+        }
+    }
+
     /// Range of the first match at or after `from`; its groups are stored in `groups`, which must belong to this
     /// pattern.
     pub fn find_groups(&self, text: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {

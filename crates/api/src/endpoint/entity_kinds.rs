@@ -345,9 +345,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         },
         Kind {
             prefix: Cow::Borrowed("statsd-dims:"),
-            notice: ChangeNotice::Always(
-                "The change is saved and has no effect: metrics by statsd have the dimensions that the sender names.",
-            ),
+            notice: ChangeNotice::Always("The change is saved and takes effect at the next start of the node."),
             ..kind(
                 "data/transforms/statsdextractions",
                 "statsd-extractions",

@@ -34,10 +34,10 @@ fn typos_in_names_get_a_hint() {
 
 #[test]
 fn settings_without_effect_are_reported_and_kept() {
-    let layers = Layers::new([local("props", "[app]\nMETRICS_PROTOCOL = statsd\ncategory = Web\n")]);
+    let layers = Layers::new([local("props", "[app]\nLEARN_MODEL = true\ncategory = Web\n")]);
     let found: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-    assert_eq!(found, ["etc/system/local/props.conf:2: [app] METRICS_PROTOCOL is not supported; it has no effect"]);
-    assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "METRICS_PROTOCOL"));
+    assert_eq!(found, ["etc/system/local/props.conf:2: [app] LEARN_MODEL is not supported; it has no effect"]);
+    assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "LEARN_MODEL"));
 }
 
 /// Every setting with a row is read somewhere, so none may be listed as having no effect.

@@ -349,6 +349,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
         header,
         indexed_fields_max: INDEXED_FIELDS_MAX,
         typing: index_rules::typing(values, rules),
+        statsd: index_rules::statsd_rules(sourcetype, values, rules),
         search_time: SearchTimeRules::default(),
         extracts: values.classes("EXTRACT-").map(|(class, value)| extract_rule(class, value)).collect(),
     }

@@ -1,8 +1,10 @@
 //! The index-time and extraction settings in force for one source, typed.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 
-use crate::settings::index_rules::TypingSettings;
+use crate::settings::index_rules::{IndexRule, TypingSettings};
 
 /// The settings of props.conf for one combination of source, host and sourcetype. Defaults are those of the built-in
 /// file.
@@ -72,6 +74,8 @@ pub struct PropsSettings {
     pub header: Option<HeaderSettings>,
     /// Changes to an event after its timestamp is known: `SEDCMD-`, `TRANSFORMS-`, `RULESET-`.
     pub typing: TypingSettings,
+    /// `METRICS_PROTOCOL = STATSD`: the rules of `STATSD-DIM-TRANSFORMS`; `None` for other events.
+    pub statsd: Option<Vec<Arc<IndexRule>>>,
     /// `EXTRACT-class` patterns by class, with the field they read (default `_raw`).
     pub extracts: Vec<ExtractRule>,
     /// `[kv] indexed_kv_limit` of limits.conf: maximum indexed fields of one event.

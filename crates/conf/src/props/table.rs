@@ -1,6 +1,7 @@
 //! The rows of props.conf.
 
 use super::guess_rules::{LESS_THAN, MORE_THAN};
+use crate::settings::index_rules::STATSD;
 use crate::table::{COUNT, ConfTable, Kind, REGEX, Row, Section, StanzaName, row};
 
 /// Maximum days that Splunk accepts for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
@@ -25,10 +26,8 @@ pub static PROPS: ConfTable = ConfTable {
         "LEARN_MODEL",
         "LEARN_SOURCETYPE",
         "METRIC-SCHEMA-TRANSFORMS-",
-        "METRICS_PROTOCOL",
         "PREFIX_SOURCETYPE",
         "SEGMENTATION",
-        "STATSD-DIM-TRANSFORMS",
         "given_type",
         "invalid_cause",
         "is_valid",
@@ -47,6 +46,8 @@ pub static PROPS: ConfTable = ConfTable {
         "SEGMENTATION-",
     ],
 };
+
+const PROTOCOL: Kind = Kind::Choice(&[STATSD, "COLLECTD_HTTP"]);
 
 const ROWS: &[Row] = &[
     row("ADD_EXTRA_TIME_FIELDS", EXTRA_TIMES, "true", "", "date_ fields; subseconds: none; none: whole seconds only"),
@@ -116,6 +117,7 @@ const ROWS: &[Row] = &[
     row("MAX_DIFF_SECS_HENCE", COUNT, "604800", "seconds", "maximum step forward from the previous event's time"),
     row("MAX_EVENTS", COUNT, "256", "lines", "maximum lines of an event"),
     row("MAX_TIMESTAMP_LOOKAHEAD", LOOKAHEAD, "128", "bytes", "bytes searched for a timestamp; 0 and -1: unlimited"),
+    row("METRICS_PROTOCOL", PROTOCOL, "", "", "STATSD: the lines of UDP datagrams are metrics"),
     row("MISSING_VALUE_REGEX", REGEX, "", "", "column values that count as missing"),
     row(MORE_THAN, REGEX, "", "", "in [rule::…], followed by a percentage: more lines than that match"),
     row("MUST_BREAK_AFTER", REGEX, "", "", "when lines are merged: a line that matches ends an event"),
@@ -128,6 +130,13 @@ const ROWS: &[Row] = &[
     row("RULESET-", Kind::Text, "", "", "as TRANSFORMS-, after all of them"),
     row("SEDCMD-", Kind::Text, "", "", "sed commands on the event's text: `s/pattern/text/flags`, `y/abc/xyz/`"),
     row("SHOULD_LINEMERGE", Kind::Bool, "true", "", "whether lines are merged into events"),
+    row(
+        "STATSD-DIM-TRANSFORMS",
+        Kind::Text,
+        "",
+        "",
+        "[statsd-dims:NAME] stanzas of transforms.conf, separated by commas; empty: the one with the sourcetype's name",
+    ),
     row("TIMESTAMP_FIELDS", Kind::Text, "", "", "columns that contain the time, separated by commas"),
     row("TIME_FORMAT", Kind::TimeFormat, "", "", "format of the timestamp; empty: detected"),
     row("TIME_PREFIX", REGEX, "", "", "pattern after which the timestamp is searched"),

@@ -44,6 +44,8 @@ pub(crate) const DEST_KEYS: &[&str] = &[
     ROUTING_KEY,
     SYSLOG_ROUTING_KEY,
 ];
+/// Value of `METRICS_PROTOCOL` for statsd.
+pub(crate) const STATSD: &str = "STATSD";
 /// Default `FORMAT` of a rule that sets the host.
 const HOST_FORMAT: &str = "host::$1";
 
@@ -73,6 +75,8 @@ pub struct IndexRule {
     pub clone_sourcetype: Option<String>,
     /// `INGEST_EVAL`: assignments.
     pub ingest_eval: Option<String>,
+    /// `REMOVE_DIMS_FROM_METRIC_NAME` of a rule for statsd: whether the name of the metric loses the matched values.
+    pub removes_dimensions: bool,
     /// `STOP_PROCESSING_IF`: an expression; if true, the remaining rules of the class are skipped.
     pub stop_if: Option<String>,
 }
@@ -153,6 +157,7 @@ fn read(name: &str, values: &Values<'_>) -> IndexRule {
         lookahead: values.size("LOOKAHEAD"),
         clone_sourcetype: values.optional("CLONE_SOURCETYPE"),
         ingest_eval: values.optional("INGEST_EVAL"),
+        removes_dimensions: values.bool("REMOVE_DIMS_FROM_METRIC_NAME"),
         stop_if: values.optional("STOP_PROCESSING_IF"),
     }
 }
@@ -178,6 +183,28 @@ pub(crate) fn typing(values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule
         rulesets: classes("RULESET-"),
         drop_older_than_seconds: values.read("ROUTE_EVENTS_OLDER_THAN", parse_age),
     }
+}
+
+/// Prefix of rules that extract dimensions from the names of statsd metrics.
+const STATSD_PREFIX: &str = "statsd-dims:";
+
+/// The rules that extract dimensions from the names of statsd metrics, in order: those that `STATSD-DIM-TRANSFORMS`
+/// names, or the one that has the name of the sourcetype. `None` if the events are not statsd metrics.
+pub(crate) fn statsd_rules(
+    sourcetype: &str,
+    values: &Values<'_>,
+    rules: &BTreeMap<String, Arc<IndexRule>>,
+) -> Option<Vec<Arc<IndexRule>>> {
+    if !values.text("METRICS_PROTOCOL").eq_ignore_ascii_case(STATSD) {
+        return None;
+    }
+    let named = values.text("STATSD-DIM-TRANSFORMS");
+    let names = if named.trim().is_empty() { sourcetype } else { named };
+    let full_name = |name: &str| match name.starts_with(STATSD_PREFIX) {
+        true => name.to_owned(),
+        false => format!("{STATSD_PREFIX}{name}"),
+    };
+    Some(names.split(',').filter_map(|name| rules.get(&full_name(name.trim())).cloned()).collect())
 }
 
 /// Seconds of `N[s|m|h|d]`.

@@ -27,7 +27,7 @@ pub static TRANSFORMS: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(ACCEPTED_KEYS), rows: ACCEPTED_ROWS },
         Section { stanza: StanzaName::Any, rows: ROWS },
     ],
-    unsupported: &["external_cmd", "filter", "[statsd-dims:*] REMOVE_DIMS_FROM_METRIC_NAME"],
+    unsupported: &["external_cmd", "filter"],
     unused: &[
         "CAN_OPTIMIZE",
         "MATCH_LIMIT",
@@ -67,6 +67,13 @@ pub(crate) const ROWS: &[Row] = &[
     row("MV_ADD", Kind::Bool, "false", "", "whether an existing field gets further values"),
     // Not validated here, because dropping an invalid pattern would make the rule look as if it had none.
     row("REGEX", Kind::Text, "", "", "pattern of a rule"),
+    row(
+        "REMOVE_DIMS_FROM_METRIC_NAME",
+        Kind::Bool,
+        "true",
+        "",
+        "in [statsd-dims:…]: whether the values of the named groups of REGEX are removed from the metric's name",
+    ),
     row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again after each match"),
     row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key to read"),
     row("STOP_PROCESSING_IF", Kind::Text, "", "", "index time: if true, the remaining rules of the class are skipped"),

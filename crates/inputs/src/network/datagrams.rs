@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::statsd;
+use super::statsd::Statsd;
 use super::stream::Template;
 use hashbrown::HashMap;
 use jiff::tz::TimeZone;
@@ -38,6 +38,8 @@ pub struct Datagram<'a> {
 #[derive(Debug)]
 pub struct Datagrams {
     template: Arc<Template>,
+    /// Set if the datagrams are statsd.
+    statsd: Option<Statsd>,
     keeps_priority: bool,
     keeps_text: bool,
     senders: HashMap<String, Sender, foldhash::fast::FixedState>,
@@ -57,14 +59,15 @@ struct Sender {
 impl Datagrams {
     /// Senders of a port; `keeps_priority` leaves `<N>` in the text, and `keeps_text` disables the prefix.
     pub fn new(template: Arc<Template>, keeps_priority: bool, keeps_text: bool) -> Datagrams {
-        Datagrams { template, keeps_priority, keeps_text, senders: HashMap::default() }
+        let statsd = template.statsd();
+        Datagrams { template, statsd, keeps_priority, keeps_text, senders: HashMap::default() }
     }
 
     /// Processes a datagram received at `now` and appends completed events to `out`.
     pub fn push(&mut self, datagram: Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
         // Some senders end the text with NUL, as in C.
         let datagram = Datagram { text: datagram.text.strip_suffix(b"\0").unwrap_or(datagram.text), ..datagram };
-        if self.template.sourcetype == statsd::SOURCETYPE && self.add_measurements(&datagram, now, out) {
+        if self.add_measurements(&datagram, now, out) {
             return Ok(());
         }
         let text = if self.keeps_priority { datagram.text } else { strip_priority(datagram.text) };
@@ -94,8 +97,9 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Appends the measurements of a statsd datagram; returns false if the datagram contains anything else.
+    /// Appends the measurements of a statsd datagram; returns false for any other datagram.
     fn add_measurements(&self, datagram: &Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> bool {
+        let Some(statsd) = &self.statsd else { return false };
         let Ok(text) = std::str::from_utf8(datagram.text) else { return false };
         let template = &self.template;
         let metadata = Metadata {
@@ -106,7 +110,7 @@ impl Datagrams {
         };
         let mut read = EventBatch { index_time: now, ..EventBatch::default() };
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        if !lines.all(|line| statsd::push(line, now, &metadata, &mut read)) {
+        if !lines.all(|line| statsd.push(line, now, &metadata, &mut read)) {
             return false;
         }
         let first = u32_of(out.len());
@@ -225,6 +229,65 @@ mod tests {
         let host = |row: usize| batch.metas[batch.meta[row] as usize].host.to_string();
         let text = |row: usize| String::from_utf8(batch.raw(row).to_vec()).unwrap();
         (0..batch.len()).map(|row| format!("{}|{}", host(row), text(row))).collect()
+    }
+
+    #[test]
+    fn dimensions_are_extracted_from_names_of_statsd_metrics() {
+        let conf = |file: &str, text: &str| ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: file.to_owned(),
+            text: text.to_owned(),
+        };
+        let props = "[own]\nMETRICS_PROTOCOL = statsd\n\
+            [named]\nMETRICS_PROTOCOL = STATSD\nSTATSD-DIM-TRANSFORMS = statsd-dims:own, kept, no_such, wrong\n\
+            [other]\nSTATSD-DIM-TRANSFORMS = own\n";
+        let transforms = "[statsd-dims:own]\nREGEX = (?<ip>\\d+\\.\\d+\\.\\d+\\.\\d+)(?:\\.(?<os>\\w+):)?\n\
+            [statsd-dims:kept]\nREGEX = ^(?<area>\\w+)\\.(?=cpu|mem)\nREMOVE_DIMS_FROM_METRIC_NAME = false\n\
+            [statsd-dims:wrong]\nREGEX = (\n";
+        let layers = Layers::new([conf("props.conf", props), conf("transforms.conf", transforms)]);
+        for (sourcetype, text, expected) in [
+            (
+                "own",
+                "mem.used.10.2.3.4.windows:33|g",
+                r#"{"ip":"10.2.3.4","metric_name:mem.used":33,"metric_type":"g","os":"windows"}"#,
+            ),
+            (
+                "own",
+                "10.1.1.198.cpu.percent:75|g",
+                r#"{"ip":"10.1.1.198","metric_name:cpu.percent":75,"metric_type":"g"}"#,
+            ),
+            ("own", "a.1.1.1.1.b.c:7|c", r#"{"ip":"1.1.1.1","metric_name:a.b.c":7,"metric_type":"c"}"#),
+            ("own", "1.1.1.1.a.b:7|c|#ip:x", r#"{"ip":"x","metric_name:a.b":7,"metric_type":"c"}"#),
+            ("own", "1.1.1.1:7|c", r#"{"ip":"1.1.1.1","metric_name:1.1.1.1":7,"metric_type":"c"}"#),
+            (
+                "named",
+                "web.cpu.1.1.1.1:7|c",
+                r#"{"area":"web","ip":"1.1.1.1","metric_name:web.cpu":7,"metric_type":"c"}"#,
+            ),
+            ("other", "a.1.1.1.1.b:7|c", "a.1.1.1.1.b:7|c"),
+        ] {
+            let template = Template {
+                index: "net".to_owned(),
+                source: "udp:514".to_owned(),
+                sourcetype: sourcetype.to_owned(),
+                props: Arc::new(PropsResolver::new(&layers)),
+                kind: NetworkKind::Udp,
+            };
+            let error = template.settings_error(NOW).unwrap_or_default();
+            assert_eq!(error.contains("statsd-dims:wrong"), sourcetype == "named", "{error}");
+            let (mut datagrams, mut batch) = (Datagrams::new(Arc::new(template), true, true), EventBatch::default());
+            let datagram = Datagram { host: "h", address: "h", text: text.as_bytes() };
+            datagrams.push(datagram, NOW, &mut batch).unwrap();
+            datagrams.flush_silent(NOW, true, &mut batch);
+            let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+            let found = texts(&batch).concat();
+            let found = found.trim_start_matches("h|");
+            assert!(
+                found == expected || (read(found) == read(expected) && read(found).is_some()),
+                "{sourcetype}: {found}"
+            );
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use quarry_event::{EventBatch, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 
 use super::framing::Framing;
+use super::statsd::Statsd;
 
 /// Sourcetypes whose connections may use octet counting.
 const SYSLOG_SOURCETYPES: [&str; 2] = ["syslog", "linux_secure"];
@@ -47,9 +48,15 @@ impl Template {
     /// Describes errors in the settings; erroneous settings are ignored.
     pub fn settings_error(&self, now: TimeNs) -> Option<String> {
         match self.pipeline("", now) {
-            Ok(pipeline) => pipeline.settings_error().map(ToString::to_string),
+            Ok(pipeline) => pipeline.settings_error().map(ToString::to_string).or_else(|| self.statsd()?.error),
             Err(problem) => Some(problem.to_string()),
         }
+    }
+
+    /// The rules for metrics if the text is statsd. Settings of a host are ignored, because they are read once for all
+    /// senders.
+    pub(crate) fn statsd(&self) -> Option<Statsd> {
+        self.props.resolve(&self.source, "", &self.sourcetype).statsd.map(|rules| Statsd::new(&rules))
     }
 
     /// Time zone of times that name none.
