@@ -60,6 +60,9 @@ fn results_do_not_depend_on_memory() {
         "sort - class, key",
         "sort 0 value | sort 0 - num(n) | sort 0 str(key)",
         "reverse",
+        "require",
+        "appendpipe [stats count by class]",
+        "appendpipe [where value<10 | eval class=\"x\"]",
         "tail 15000",
         "dedup class",
         "fillnull value=0",
@@ -89,9 +92,34 @@ fn results_do_not_depend_on_memory() {
 
 #[test]
 fn commands_that_cannot_spill_report_the_memory_limit() {
-    for commands in
-        ["streamstats count by key", "dedup key", "stats values(key)", "eventstats count by key", "transaction n"]
-    {
+    for commands in [
+        "streamstats count by key",
+        "dedup key",
+        "stats values(key)",
+        "eventstats count by key",
+        "transaction n",
+        // Commands that need all rows at once.
+        "cluster field=key",
+        "outlier value",
+        "appendcols [| makeresults | eval more=1]",
+        "makecontinuous n",
+        "eval _time=n | concurrency duration=value",
+        "eval _time=n | timewrap 1h",
+        "kmeans k=2 value",
+        "anomalousvalue action=annotate value",
+        "analyzefields classfield=class",
+        "anomalydetection value",
+        "arules key class",
+        "associate key class",
+        "bucketdir pathfield=key sizefield=value",
+        "correlate type=cocur",
+        "mvcombine key",
+        "selfjoin n",
+        "anomalies field=key",
+        "predict value",
+        "erex more examples=\"number 1\"",
+        "xyseries n key value",
+    ] {
         let error = run_search(&format!("{ROWS} | {commands}"), 200 << 10).unwrap_err();
         assert!(error.contains("[search] max_mem_usage_mb"), "{commands}: {error}");
     }

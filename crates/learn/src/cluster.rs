@@ -142,21 +142,20 @@ pub(crate) fn dbscan(
     let mut groups = vec![-1; rows];
     let mut is_seen = vec![false; rows];
     let mut group = 0;
+    let mut open = OpenRows::default();
     for first in 0..rows {
         if is_seen[first] {
             continue;
         }
         check_stop(stop)?;
         is_seen[first] = true;
-        let mut open = near(first);
-        if open.len() < neighbours {
+        let around = near(first);
+        if around.len() < neighbours {
             continue;
         }
         groups[first] = group;
-        while let Some(at) = open.pop() {
-            if groups[at] < 0 {
-                groups[at] = group;
-            }
+        open.push(around, group, &mut groups);
+        while let Some(at) = open.rows.pop() {
             if is_seen[at] {
                 continue;
             }
@@ -164,10 +163,84 @@ pub(crate) fn dbscan(
             check_stop(stop)?;
             let around = near(at);
             if around.len() >= neighbours {
-                open.extend(around.into_iter().filter(|other| groups[*other] < 0));
+                open.push(around, group, &mut groups);
             }
         }
         group += 1;
     }
     Ok(groups)
+}
+
+/// Rows of a cluster whose neighbours are still to be found. A row is pushed when it joins the cluster, and therefore
+/// once, however many rows it is near.
+#[derive(Debug, Default)]
+struct OpenRows {
+    rows: Vec<usize>,
+}
+
+impl OpenRows {
+    /// Adds those rows to the cluster that are in none.
+    fn push(&mut self, around: Vec<usize>, group: i64, groups: &mut [i64]) {
+        for at in around {
+            if groups[at] < 0 {
+                groups[at] = group;
+                self.rows.push(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_opened_once_however_dense_they_are() {
+        let (mut open, mut groups) = (OpenRows::default(), vec![-1; 100]);
+        let mut opened = 0;
+        open.push((0..100).collect(), 0, &mut groups);
+        while open.rows.pop().is_some() {
+            opened += 1;
+            assert!(open.rows.len() < 100);
+            open.push((0..100).collect(), 0, &mut groups);
+        }
+        assert_eq!(opened, 100);
+    }
+
+    /// The definition: rows within the distance of each other are connected through core rows, and a row that is no
+    /// core row belongs to the first cluster that reaches it.
+    #[test]
+    fn clusters_are_those_of_the_definition() {
+        let mut rng = Rng::new(7);
+        for (distance, neighbours) in
+            [0.0, 1.0, 2.0, 3.0].into_iter().flat_map(|distance| (2..8).map(move |n| (distance, n)))
+        {
+            let cells: Vec<f64> = (0..60).map(|_| (rng.unit() * 60.0).floor()).collect();
+            let x = Matrix::of_rows(&cells.chunks(1).collect::<Vec<_>>());
+            let near = |at: usize| {
+                let cells = &cells;
+                (0..60).filter(move |other: &usize| (cells[at] - cells[*other]).abs() <= distance)
+            };
+            let is_core: Vec<bool> = (0..60).map(|at| near(at).count() >= neighbours).collect();
+            let mut expected = vec![-1_i64; 60];
+            let mut group = 0;
+            for first in 0..60 {
+                if !is_core[first] || expected[first] >= 0 {
+                    continue;
+                }
+                expected[first] = group;
+                loop {
+                    let core: Vec<usize> = (0..60).filter(|at| is_core[*at] && expected[*at] == group).collect();
+                    let reached: Vec<usize> = core.into_iter().flat_map(&near).filter(|at| expected[*at] < 0).collect();
+                    if reached.is_empty() {
+                        break;
+                    }
+                    reached.into_iter().for_each(|at| expected[at] = group);
+                }
+                group += 1;
+            }
+            let found = dbscan(&x, distance, neighbours, &|| false).unwrap();
+            assert_eq!(found, expected, "{cells:?} {distance} {neighbours}");
+        }
+    }
 }

@@ -32,7 +32,8 @@ pub(crate) fn migrate(data_dir: &Path, arguments: &MigrateArgs) -> Result<u8, Fa
     };
     let [moved, bytes, there, waiting] =
         ["moved", "bytes", "there", "waiting"].map(|key| report[key].as_u64().unwrap_or(0));
-    writeln!(std::io::stdout(), "{moved} buckets of {bytes} bytes moved, {there} were already on the volume")?;
+    let place = if volume_of(to).is_some() { "on the volume" } else { "in the data directory" };
+    writeln!(std::io::stdout(), "{moved} buckets of {bytes} bytes moved, {there} were already {place}")?;
     if waiting > 0 {
         log::info(format!("the old objects of {waiting} buckets are deleted when searches that read them have ended"));
     }

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, concat_rows, rows_in_memory};
 use quarry_spl::ast::AppendColsCommand;
 use quarry_stdx::number::u32_of;
 
@@ -28,8 +28,8 @@ struct AppendCols {
 }
 
 impl BlockingTable for AppendCols {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let left = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let left = rows_in_memory("appendcols", rows, context)?;
         let right = concat_rows(self.right.clone())?;
         let count = left.num_rows().max(right.num_rows());
         let names = names_of(&right).into_iter().filter(|name| !name.starts_with('_'));

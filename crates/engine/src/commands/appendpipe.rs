@@ -1,13 +1,14 @@
 //! `appendpipe`: appends the result of a subpipeline on the current rows.
 
-use arrow::record_batch::RecordBatch;
+use std::sync::Arc;
+
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::RowIter;
+use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_spl::ast::AppendPipeCommand;
 
 use super::Execute;
-use crate::blocking::BlockingTable;
+use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 use crate::run::apply;
 
@@ -19,13 +20,10 @@ impl Execute for AppendPipeCommand {
 
 struct AppendPipe(Vec<Step>);
 
-impl BlockingTable for AppendPipe {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut all = rows.collect::<Result<Vec<_>, _>>()?;
-        let again: RowIter = Box::new(all.clone().into_iter().map(Ok));
-        for batch in apply(again, self.0.clone(), context)? {
-            all.push(batch?);
-        }
-        Ok(all)
+impl Blocking for AppendPipe {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = Arc::new(RowBuffer::collect("appendpipe", rows, &context.dataflow)?);
+        let appended = apply(kept.iter_shared(), self.0.clone(), context)?;
+        Ok(Box::new(kept.iter_shared().chain(appended)))
     }
 }

@@ -10,7 +10,7 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, RowIter, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, rows_in_memory};
 use quarry_spl::ast::{ClusterCommand, ClusterMatch};
 use quarry_stdx::number::u32_of;
 
@@ -66,7 +66,7 @@ impl Terms {
 
 impl BlockingTable for Cluster {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let all = rows_in_memory("cluster", rows, context)?;
         let (texts, mut scratch) = (rows::reader(&all, &self.0.field), String::new());
         let (mut firsts, mut terms, mut counts): (Vec<u32>, Vec<Terms>, Vec<i64>) = Default::default();
         let mut labels: Vec<Option<usize>> = Vec::with_capacity(all.num_rows());
@@ -98,7 +98,7 @@ impl BlockingTable for Cluster {
         }
         // Without `labelonly`, one row of each group is kept.
         let (shown, groups): (RecordBatch, Vec<Option<usize>>) = match self.0.label_only {
-            true => (all.clone(), labels),
+            true => (RecordBatch::clone(&all), labels),
             false => (rows::take(&all, &UInt32Array::from(firsts.clone()))?, (0..firsts.len()).map(Some).collect()),
         };
         let column = |value: &dyn Fn(usize) -> i64| {

@@ -3,7 +3,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, RowIter, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, rows_in_memory};
 use quarry_spl::ast::ConcurrencyCommand;
 
 use super::Execute;
@@ -19,8 +19,8 @@ impl Execute for ConcurrencyCommand {
 struct Concurrency(ConcurrencyCommand);
 
 impl BlockingTable for Concurrency {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("concurrency", rows, context)?;
         let (starts, durations) = (rows::reader(&all, &self.0.start), rows::reader(&all, &self.0.duration));
         let spans: Vec<Option<(f64, f64)>> = (0..all.num_rows())
             .map(|row| {

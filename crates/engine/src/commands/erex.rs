@@ -30,7 +30,7 @@ impl BlockingTable for Erex {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("erex", rows, context)?;
         if all.num_rows() == 0 {
-            return Ok(vec![all]);
+            return Ok(vec![all.into_batch()]);
         }
         let sightings = self.occurrences(&all);
         let learnt = patterns_of(&self.group_name(), &sightings, &self.0.counterexamples, 1);
@@ -52,7 +52,7 @@ impl BlockingTable for Erex {
             max_match: 1,
             offset_field: None,
         };
-        let rows = Rex::new(Arc::new(command), regex).apply(all)?;
+        let rows = Rex::new(Arc::new(command), regex).apply(all.into_batch())?;
         match self.group_name() == self.0.output {
             true => Ok(vec![rows]),
             false => Ok(vec![rows::rename(&rows, &self.group_name(), &self.0.output)?]),

@@ -53,7 +53,7 @@ impl BlockingTable for KMeans {
         let points: Vec<&[f64]> = places.iter().flatten().map(Vec::as_slice).collect();
         if points.is_empty() {
             context.messages.push("kmeans: no row has a number in every field");
-            return Ok(vec![all]);
+            return Ok(vec![all.into_batch()]);
         }
         let (low, high) = self.0.groups;
         if low < high {

@@ -6,7 +6,7 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, rows_in_memory};
 use quarry_eval::spans::{TimeSpans, time_ns, usual_span};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{ContinuousStep, MakeContinuousCommand};
@@ -29,14 +29,14 @@ struct MakeContinuous(MakeContinuousCommand);
 
 impl BlockingTable for MakeContinuous {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let all = rows_in_memory("makecontinuous", rows, context)?;
         let reader = rows::reader(&all, &self.0.field);
         let (values, places) = match is_time(&self.0, &reader) {
             true => self.fill_times(&reader, context)?,
             false => self.fill_numbers(&reader)?,
         };
         if values.is_empty() {
-            return Ok(vec![all]);
+            return Ok(vec![all.into_batch()]);
         }
         let mut column = ColumnBuilder::new(values.len());
         values.into_iter().for_each(|value| column.push(value));

@@ -28,7 +28,7 @@ impl Blocking for MvCombineCommand {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let all = rows_in_memory("mvcombine", rows, context)?;
         if rows::column(&all, &self.field).is_none() {
-            return Ok(of_batches(vec![all]));
+            return Ok(of_batches(vec![all.into_batch()]));
         }
         let values = rows::reader(&all, &self.field);
         let others = names_of(&all).into_iter().filter(|name| *name != self.field && !is_hidden(name));

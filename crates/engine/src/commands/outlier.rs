@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{matching_names, names_of};
-use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, concat_rows, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, is_hidden, rows_in_memory};
 use quarry_event::value::format_number;
 use quarry_spl::ast::OutlierCommand;
 
@@ -22,14 +22,14 @@ impl Execute for OutlierCommand {
 struct Outlier(OutlierCommand);
 
 impl BlockingTable for Outlier {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("outlier", rows, context)?;
         let names: Vec<String> = names_of(&all).into_iter().filter(|name| !is_hidden(name)).collect();
         let fields: Vec<&str> = match self.0.fields.is_empty() {
             true => names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect(),
             false => matching_names(&self.0.fields, &names),
         };
-        let (mut result, mut kept) = (all.clone(), vec![true; all.num_rows()]);
+        let (mut result, mut kept) = (RecordBatch::clone(&all), vec![true; all.num_rows()]);
         for field in fields {
             let reader = rows::reader(&all, field);
             let Some((low, high)) = self.bounds((0..all.num_rows()).filter_map(|row| reader.number(row)).collect())

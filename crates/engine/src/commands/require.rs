@@ -1,13 +1,12 @@
 //! `require`: fails the search if there are no rows.
 
-use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::RowIter;
+use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_spl::ast::RequireCommand;
 
 use super::Execute;
-use crate::blocking::BlockingTable;
+use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for RequireCommand {
@@ -19,12 +18,12 @@ impl Execute for RequireCommand {
 /// The command.
 struct Require;
 
-impl BlockingTable for Require {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = rows.collect::<Result<Vec<_>, _>>()?;
-        match all.iter().any(|rows| rows.num_rows() > 0) {
-            true => Ok(all),
-            false => Err(EngineError::invalid("require: there are no rows")),
+impl Blocking for Require {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = RowBuffer::collect("require", rows, &context.dataflow)?;
+        match kept.num_rows() {
+            0 => Err(EngineError::invalid("require: there are no rows")),
+            _ => Ok(kept.into_rows()),
         }
     }
 }

@@ -6,7 +6,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, rows_in_memory};
 use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_event::time::{apply_modifier, strftime};
@@ -29,7 +29,7 @@ struct TimeWrap(TimeWrapCommand);
 
 impl BlockingTable for TimeWrap {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let all = rows_in_memory("timewrap", rows, context)?;
         let times = rows::reader(&all, "_time");
         if all.num_rows() == 0 {
             return Ok(Vec::new());

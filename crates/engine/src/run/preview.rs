@@ -259,14 +259,34 @@ impl Previewer for FoldPreviews<'_> {
     }
 }
 
+/// The first rows of a scan, without gaps: once a batch does not fit, none of the later ones is added.
+#[derive(Default)]
+struct FirstRows {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    bytes: usize,
+    is_full: bool,
+}
+
+impl FirstRows {
+    /// Adds a batch; returns whether there was room.
+    fn push(&mut self, batch: &RecordBatch) -> bool {
+        let (rows, bytes) = (self.rows + batch.num_rows(), self.bytes + batch.get_array_memory_size());
+        self.is_full |= rows > READ_ROWS_MAX || bytes > READ_BYTES_MAX;
+        if !self.is_full {
+            self.batches.push(batch.clone());
+            (self.rows, self.bytes) = (rows, bytes);
+        }
+        !self.is_full
+    }
+}
+
 /// Rows of a scan before a blocking command.
 struct PreviewedRows {
     rows: RowIter,
     preparation: PreviewMaker,
     /// The rows from which previews are made.
-    read: Vec<RecordBatch>,
-    count: usize,
-    bytes: usize,
+    read: FirstRows,
     /// Accounts for these rows in the search's memory.
     account: MemoryAccount,
     /// Whether no more previews are made.
@@ -276,24 +296,18 @@ struct PreviewedRows {
 impl PreviewedRows {
     fn new(rows: RowIter, preparation: PreviewMaker) -> PreviewedRows {
         let account = preparation.context.dataflow.account("preview");
-        PreviewedRows { rows, preparation, read: Vec::new(), count: 0, bytes: 0, account, is_over: false }
+        PreviewedRows { rows, preparation, read: FirstRows::default(), account, is_over: false }
     }
 
     /// Keeps rows for previews while there is room.
     fn buffer_rows(&mut self, batch: &RecordBatch) {
-        let (count, bytes) = (self.count + batch.num_rows(), self.bytes + batch.get_array_memory_size());
-        if count > READ_ROWS_MAX || bytes > READ_BYTES_MAX {
-            return;
+        if self.read.push(batch) && self.account.set(self.read.bytes).is_err() {
+            self.end();
         }
-        if self.account.set(bytes).is_err() {
-            return self.end();
-        }
-        self.read.push(batch.clone());
-        (self.count, self.bytes) = (count, bytes);
     }
 
     fn preview(&mut self) {
-        let read = self.read.clone();
+        let read = self.read.batches.clone();
         let made = self.preparation.make(|| self.preparation.apply_reduce(of_batches(read)));
         if made.is_err() {
             self.end();
@@ -302,7 +316,7 @@ impl PreviewedRows {
 
     fn end(&mut self) {
         self.is_over = true;
-        self.read = Vec::new();
+        self.read = FirstRows::default();
         // Releasing memory never fails.
         let _less = self.account.set(0);
     }
@@ -324,5 +338,24 @@ impl Iterator for PreviewedRows {
             Some(Err(_)) | None => self.end(),
         }
         next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_eval::rows::ColumnBuilder;
+
+    use super::*;
+
+    #[test]
+    fn previewed_rows_have_no_gaps() {
+        let batch = |rows: usize| {
+            let mut column = ColumnBuilder::new(rows);
+            (0..rows).for_each(|_| column.push_int(1));
+            rows::batch_of([("n", column.finish())], rows).unwrap()
+        };
+        let mut first = FirstRows::default();
+        let added = [10, READ_ROWS_MAX, 10, 1].map(|rows| first.push(&batch(rows)));
+        assert_eq!((added, first.rows, first.batches.len()), ([true, false, false, false], 10, 1));
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
@@ -26,7 +27,7 @@ use super::unify::Unified;
 use super::{concat_rows, conform, rebuild};
 use crate::EngineError;
 use crate::context::CommandContext;
-use crate::dataflow::Dataflow;
+use crate::dataflow::{Dataflow, MemoryAccount};
 
 /// Divisor of the search's memory for a row buffer; the command that reads the buffer needs the rest.
 const MEMORY_DIVISOR: usize = 4;
@@ -282,8 +283,29 @@ impl Iterator for DrainingIter {
     }
 }
 
+/// Rows in one batch. Their bytes count as used by the search until this is dropped.
+pub struct RowsInMemory {
+    rows: RecordBatch,
+    _account: MemoryAccount,
+}
+
+impl RowsInMemory {
+    /// The rows, which no longer count as used by the command.
+    pub fn into_batch(self) -> RecordBatch {
+        self.rows
+    }
+}
+
+impl Deref for RowsInMemory {
+    type Target = RecordBatch;
+
+    fn deref(&self) -> &RecordBatch {
+        &self.rows
+    }
+}
+
 /// All rows in one batch, for a command that needs random access; an error if they do not fit into memory.
-pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Result<RowsInMemory, EngineError> {
     let mut account = context.dataflow.account(what);
     let (mut all, mut bytes) = (Vec::new(), 0);
     for batch in rows {
@@ -292,7 +314,7 @@ pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Re
         account.set(bytes)?;
         all.push(batch);
     }
-    concat_rows(all)
+    Ok(RowsInMemory { rows: concat_rows(all)?, _account: account })
 }
 
 /// Removes unused shared text, and returns the rows and their size in bytes.

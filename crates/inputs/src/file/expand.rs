@@ -71,7 +71,8 @@ fn add_files_below(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Resul
         return Ok(());
     }
     if depth >= FOLDER_DEPTH_MAX {
-        let reason = format!("folders nest deeper than {FOLDER_DEPTH_MAX}: is there a link back up?");
+        // Links are not followed, so the folders are really that deep.
+        let reason = format!("folders nest deeper than {FOLDER_DEPTH_MAX}: name the deeper ones as well");
         return Err(InputError::Pattern { pattern: path.display().to_string(), reason });
     }
     let entries = std::fs::read_dir(path).map_err(read)?;

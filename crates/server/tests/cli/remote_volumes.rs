@@ -292,6 +292,8 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
     configure(&place, "remotePath = volume:nas/$_index_name", "remotePath =");
     let moved = place.run(&["index", "migrate", "main", "--to", "local"]).expect_success();
     assert!(moved.starts_with("3 buckets of "), "{moved}");
+    let again = place.run(&["index", "migrate", "main", "--to", "local"]).expect_success();
+    assert_eq!(again, "0 buckets of 0 bytes moved, 3 were already in the data directory\n");
     let of_main: Vec<(String, String)> = copies(&place).into_iter().filter(|(index, _)| index == "main").collect();
     assert!(of_main.iter().all(|(_, copies)| copies == "local"), "{of_main:?}");
     assert_eq!(place.run(&["search", "index=main", "-o", "raw"]).expect_success(), before);
