@@ -6,6 +6,7 @@
 use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues};
 
+use super::divided_keys::keys_of;
 use super::field_locations::FieldLocations;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
@@ -19,7 +20,7 @@ pub(super) fn ambiguous_rows(field: &FieldLocations, page: &mut PageReader<'_>) 
     for column in columns {
         let rows = rows_with_key_end(&field.key_end, column, page)?;
         if !rows.is_empty() {
-            let keys = page.keys_of(field)?;
+            let keys = keys_of(field, page)?;
             let is_doubted = |row: &u32| field.ambiguous_columns[keys[*row as usize] as usize].contains(&column);
             found.extend(rows.into_iter().filter(is_doubted));
         }

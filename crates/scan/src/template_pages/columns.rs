@@ -7,89 +7,33 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, Decimal64Array, DictionaryArray, Int64Array, StringArray, StringViewArray, StringViewBuilder,
-    UInt32Array,
-};
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::array::{Array, ArrayRef, Decimal64Array, DictionaryArray, Int64Array, StringViewBuilder, UInt32Array};
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, DECIMAL_PRECISION, coalesce};
-use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
 use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
 use super::coded_columns::coded_column;
 use super::composed_columns::composed_column;
-use super::field_locations::FieldLocations;
+use super::divided_keys::keys_of_rows;
+use super::field_locations::{FieldLocations, is_consistent};
 use super::inner_pairs::InnerPair;
 use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
 use super::rex::invalid_utf8;
-use super::slab::is_consistent;
+use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation};
-use crate::event_fields::metadata_text;
 
 /// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
 const BULK_VALIDATION_DIVISOR: usize = 8;
 /// Minimum number of rows for which searching for a common column pays off.
 const COMMON_COLUMN_ROWS_MIN: usize = 64;
-
-/// A metadata field of a slab: its distinct texts, and the text of each metadata code.
-pub(super) struct MetadataColumn {
-    texts: ArrayRef,
-    codes: Vec<u32>,
-}
-
-impl MetadataColumn {
-    pub(super) fn new(metas: &[Metadata], field: &str) -> MetadataColumn {
-        let mut texts: Vec<&str> = Vec::new();
-        let codes = metas.iter().map(|meta| {
-            let text = metadata_text(meta, field);
-            let known = texts.iter().position(|known| *known == text);
-            known.unwrap_or_else(|| {
-                texts.push(text);
-                texts.len() - 1
-            }) as u32
-        });
-        let codes = codes.collect();
-        MetadataColumn { texts: Arc::new(StringViewArray::from_iter_values(texts)), codes }
-    }
-
-    /// Whether all metadata codes have the same text.
-    pub(super) fn is_uniform(&self) -> bool {
-        self.texts.len() == 1
-    }
-
-    /// The field as a column, for events with these metadata codes of the slab.
-    pub(super) fn column(&self, metas: impl Iterator<Item = u32>) -> Result<ArrayRef, EngineError> {
-        let keys: Vec<u32> = metas.map(|meta| self.codes[meta as usize]).collect();
-        let keys = UInt32Array::from(keys);
-        Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&self.texts))?))
-    }
-}
-
-/// A string view array over concatenated texts.
-pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, EngineError> {
-    text_views(Buffer::from(bytes.clone()), ends, None)
-}
-
-/// Like [`text_array`], but with null texts. All bytes are validated at once, which costs much less than validating
-/// each text.
-fn text_views(bytes: Buffer, ends: &[u32], nulls: Option<NullBuffer>) -> Result<ArrayRef, EngineError> {
-    let too_long = |_| EngineError::invalid("the texts of a page exceed 2 GiB; rebuild the bucket");
-    let offsets = std::iter::once(&0).chain(ends).map(|end| i32::try_from(*end));
-    let offsets: Vec<i32> = offsets.collect::<Result<_, _>>().map_err(too_long)?;
-    if !offsets.is_sorted() {
-        return Err(EngineError::invalid("a text of a bucket ends before it starts; rebuild the bucket"));
-    }
-    let texts = StringArray::try_new(OffsetBuffer::new(offsets.into()), bytes, nulls)?;
-    Ok(Arc::new(StringViewArray::from(&texts)))
-}
 
 /// Numbers as their texts.
 pub(super) fn number_texts(
@@ -165,7 +109,7 @@ fn common_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>)
     let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
         return Ok(None);
     };
-    let keys = page.keys_of_rows(field, rows)?;
+    let keys = keys_of_rows(field, rows, page)?;
     let mut seen = vec![false; field.locations.len()];
     let mut found = None;
     for row in rows.iter() {
@@ -365,7 +309,7 @@ pub(super) fn column_from_mixed_locations(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<ArrayRef, EngineError> {
-    let keys = page.keys_of_rows(field, rows)?;
+    let keys = keys_of_rows(field, rows, page)?;
     let place_of = |row: u32| field.locations.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
     let mut nested = NestedColumns::default();
     for place in &field.locations {

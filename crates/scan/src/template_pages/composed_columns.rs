@@ -18,6 +18,7 @@ use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues, TemplatePart, TemplateSet};
 
 use super::cursors::Cursors;
+use super::divided_keys::keys_of_rows;
 use super::field_locations::FieldLocations;
 use super::interner::{ABSENT, Interner};
 use super::page::{PageReader, Rows};
@@ -81,7 +82,7 @@ pub(super) fn composed_column(
     if rows.len() < PROBED_ROWS || rows.len() < page.len() / ROWS_DIVISOR {
         return Ok(None);
     }
-    let keys = page.keys_of_rows(field, rows)?;
+    let keys = keys_of_rows(field, rows, page)?;
     let template_set = page.template_set();
     let mut places: Vec<Option<CodedPlace>> = Vec::new();
     places.resize_with(field.locations.len(), || None);

@@ -6,12 +6,11 @@
 use std::sync::Arc;
 
 use quarry_event::ValueColumns;
-use quarry_event::template::{Template, TemplateSet};
+use quarry_event::template::{TEXT_COLUMN, Template, TemplateSet};
 
 use super::derived_fields::DerivedField;
 use super::key_end::KeyEnd;
 use super::key_splits::{KeySplit, has_values};
-use super::slab::top_level_column;
 use super::value_location::{Nested, NestedValue, ValueLocation};
 
 /// Maximum number of columns of an inner value that are read one after another instead of by the value's template.
@@ -189,4 +188,25 @@ impl FieldLocations {
     pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
         self.is_patterned(key) && self.locations.get(key as usize) == Some(&ValueLocation::Text)
     }
+}
+
+/// Whether `column` may hold all values of a field located at `place` in some rows; `has_values` tells whether the
+/// column has values there.
+pub(super) fn is_consistent(place: &ValueLocation, column: u32, has_values: impl FnOnce() -> bool) -> bool {
+    match place {
+        ValueLocation::Absent => !has_values(),
+        place => place.column() == Some(column),
+    }
+}
+
+/// The top-level variable that is this column or contains it.
+fn top_level_column(template_set: &TemplateSet, column: u32) -> u32 {
+    let mut top = column;
+    while let Some(parent) = template_set.columns.get(top as usize).and_then(|column| column.parent) {
+        if parent == TEXT_COLUMN {
+            break;
+        }
+        top = parent;
+    }
+    top
 }

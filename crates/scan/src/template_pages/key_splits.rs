@@ -2,7 +2,7 @@
 //! of an event ([`super::slab`]), but also on the templates of an inner value, such as `10.0.0.1` or `10.0.0.1:443`, or
 //! on the values of small dictionaries. Each key is then divided by the codes of these columns.
 //!
-//! Not here: which codes matter ([`super::extracts`]).
+//! Not here: which codes matter ([`super::extracts`]), and reading them ([`super::divided_keys`]).
 
 use std::sync::Arc;
 
@@ -10,15 +10,10 @@ use quarry_eval::EngineError;
 use quarry_event::template::TemplateSet;
 use quarry_stdx::number::u32_of;
 
-use super::cursors::Cursors;
-use super::page::{PageReader, Rows};
-
 /// Maximum number of nodes of a field's division. The locations in further templates depend on values.
 const NODES_MAX: usize = 65_536;
-/// If at most one in this many rows of a page is requested, only the codes of these rows are read.
-const FEW_ROWS_DIVISOR: usize = 8;
-/// The number of a row that is not requested.
-const NO_KEY: u32 = u32::MAX;
+/// The number of a key that is not known.
+pub(super) const NO_KEY: u32 = u32::MAX;
 
 /// Divided keys of a slab. The key of a row is found by following the nodes that its codes select.
 #[derive(Debug)]
@@ -147,36 +142,27 @@ impl KeySplit {
         nodes <= NODES_MAX
     }
 
-    /// The divided keys of the rows of a page with these undivided keys.
-    pub(super) fn keys_of(
+    /// The divided key of a row with this undivided key; `code` reads its code in a column.
+    #[inline]
+    pub(super) fn key(
         &self,
-        keys: &[u32],
-        rows: &Rows,
-        page: &mut PageReader<'_>,
-    ) -> Result<Arc<[u32]>, EngineError> {
+        undivided: u32,
+        mut code: impl FnMut(u32) -> Result<Option<u32>, EngineError>,
+    ) -> Result<u32, EngineError> {
         let missing = || EngineError::invalid("a value of a bucket is missing; rebuild the bucket");
-        let mut cursors = match rows {
-            Rows::Some(some) if some.len() * FEW_ROWS_DIVISOR <= keys.len() => Cursors::of_rows(page, some),
-            _ => Cursors::new(page),
-        };
-        let mut divided = vec![NO_KEY; keys.len()];
-        for row in rows.iter() {
-            let mut node = self.nodes.get(keys[row as usize] as usize);
-            divided[row as usize] = loop {
-                match node.ok_or_else(missing)? {
-                    KeyNode::Key(key) => break *key,
-                    KeyNode::Codes { columns, next } => {
-                        let mut index = 0;
-                        for (column, weight) in columns {
-                            let code = cursors.code(*column, row, page)?.ok_or_else(missing)?;
-                            index += code as usize * *weight as usize;
-                        }
-                        node = next.get(index).and_then(|next| self.nodes.get(*next as usize));
+        let mut node = self.nodes.get(undivided as usize);
+        loop {
+            match node.ok_or_else(missing)? {
+                KeyNode::Key(key) => return Ok(*key),
+                KeyNode::Codes { columns, next } => {
+                    let mut index = 0;
+                    for (column, weight) in columns {
+                        index += code(*column)?.ok_or_else(missing)? as usize * *weight as usize;
                     }
+                    node = next.get(index).and_then(|next| self.nodes.get(*next as usize));
                 }
-            };
+            }
         }
-        Ok(divided.into())
     }
 }
 

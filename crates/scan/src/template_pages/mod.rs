@@ -14,6 +14,7 @@ mod ambiguous_rows;
 mod by_value;
 mod cells;
 mod coded_columns;
+mod coded_fields;
 mod column_codes;
 mod columnless_fields;
 mod columns;
@@ -23,6 +24,7 @@ mod counts;
 mod cursors;
 mod decider;
 mod derived_fields;
+mod divided_keys;
 mod edges;
 mod extracts;
 mod facts;
@@ -52,6 +54,7 @@ mod row_values;
 mod segments;
 mod slab;
 mod template_index;
+mod text_arrays;
 mod text_lengths;
 mod value_location;
 mod words;
@@ -471,7 +474,8 @@ impl EventScan {
         if by_key.is_some() || !doubted.is_empty() {
             let keys = reader.keys()?;
             let asked = Rows::Some(rows.clone());
-            let of_fields = doubted.iter().map(|field| Ok((*field, reader.keys_of_rows(field, &asked)?)));
+            let of_fields =
+                doubted.iter().map(|field| Ok((*field, divided_keys::keys_of_rows(field, &asked, reader)?)));
             let of_fields = of_fields.collect::<Result<Vec<_>, EngineError>>()?;
             for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
                 let at = *row as usize;
@@ -524,7 +528,7 @@ impl EventScan {
         if self.projection.raw {
             let rows: Vec<u32> = sure.iter().collect();
             let texts = context.costs.measure_part(ScanPart::RawData, || reader.texts(TEXT_COLUMN, &rows))?;
-            columns.push(("_raw".into(), columns::text_array(&texts.bytes, &texts.ends)?));
+            columns.push(("_raw".into(), text_arrays::text_array(&texts.bytes, &texts.ends)?));
         }
         for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.includes(field)) {
             columns.push((field.into(), self.metadata_column(field, sure, reader)?));

@@ -14,6 +14,7 @@ use quarry_eval::rows::{DECIMAL_PRECISION, mixed_column};
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplateSet};
 
 use super::columns::{column_from_mixed_locations, is_null};
+use super::divided_keys::keys_of_rows;
 use super::field_locations::FieldLocations;
 use super::page::{PageReader, Rows};
 use super::value_location::ValueLocation;
@@ -29,7 +30,7 @@ pub(super) fn number_column(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let keys = page.keys_of_rows(field, rows)?;
+    let keys = keys_of_rows(field, rows, page)?;
     let mut rows_of_key = vec![0usize; field.locations.len()];
     for row in rows.iter() {
         if let Some(count) = rows_of_key.get_mut(keys[row as usize] as usize) {

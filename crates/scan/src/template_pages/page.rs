@@ -12,7 +12,6 @@ use quarry_event::{FieldNames, IndexedField, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, TemplatePage};
 
-use super::field_locations::FieldLocations;
 use super::key_splits::KeySplit;
 use super::outcome::{NO, Outcome, UNDECIDED};
 use super::slab::Slab;
@@ -31,7 +30,7 @@ pub(super) struct PageReader<'a> {
     metas: Option<Arc<[u32]>>,
     keys: Option<Arc<[u32]>>,
     /// The keys of fields that divide them.
-    divided_keys: Vec<(Arc<KeySplit>, Arc<[u32]>)>,
+    pub divided_keys: Vec<(Arc<KeySplit>, Arc<[u32]>)>,
     /// Undecided rows, once the rest of a condition is known; only in these rows are fields composed of several parts
     /// evaluated.
     pub open: Option<Vec<u32>>,
@@ -274,25 +273,6 @@ impl<'a> PageReader<'a> {
         assert_eq!(keys.len(), self.len(), "each event of a page has a template");
         self.keys = Some(Arc::clone(&keys));
         Ok(keys)
-    }
-
-    /// The key of each event in the locations of a field.
-    pub(super) fn keys_of(&mut self, field: &FieldLocations) -> Result<Arc<[u32]>, EngineError> {
-        self.keys_of_rows(field, &Rows::All(u32_of(self.len())))
-    }
-
-    /// Like [`PageReader::keys_of`]; only the keys of these rows are meaningful.
-    pub(super) fn keys_of_rows(&mut self, field: &FieldLocations, rows: &Rows) -> Result<Arc<[u32]>, EngineError> {
-        let Some(split) = &field.split else { return self.keys() };
-        if let Some((_, keys)) = self.divided_keys.iter().find(|(known, _)| Arc::ptr_eq(known, split)) {
-            return Ok(Arc::clone(keys));
-        }
-        let keys = self.keys()?;
-        let divided = split.keys_of(&keys, rows, self)?;
-        if rows.len() == self.len() {
-            self.divided_keys.push((Arc::clone(split), Arc::clone(&divided)));
-        }
-        Ok(divided)
     }
 
     /// Whether index-time fields may make the answer for some events uncertain, so that these are read as text.

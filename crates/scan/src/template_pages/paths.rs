@@ -19,6 +19,7 @@ use quarry_event::template::{Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 
 use super::columns::field_column;
+use super::divided_keys::keys_of;
 use super::field_locations::FieldLocations;
 use super::json::JsonColumns;
 use super::page::{PageReader, Rows};
@@ -149,7 +150,7 @@ fn values_of_rows(
     let Some(source) = reader.slab.field(&of_text.source).filter(|_| located.iter().any(is_open)) else {
         return Ok(None);
     };
-    let keys = reader.keys_of(source)?;
+    let keys = keys_of(source, reader)?;
     let is_by_value = |key: usize| {
         located.iter().any(|field| field.locations.get(key).is_none_or(|place| *place == ValueLocation::Text))
     };

@@ -29,13 +29,15 @@ use quarry_store::Segment;
 pub(super) use self::evaluation::{Evaluation, invalid_utf8};
 use self::pattern_tree::PatternTree;
 pub(super) use self::pattern_tree::TemplateNode;
-use super::columns::{field_column, text_array};
+use super::columns::field_column;
+use super::divided_keys::keys_of;
 use super::groups::Groups;
 use super::interner::{ABSENT, Interner};
 use super::literals::{PageHits, RequiredLiterals};
 use super::page::{PageReader, Rows};
 use super::pattern_cost::PatternCost;
 use super::roots::{RequestedRows, Roots, reads_on_columns};
+use super::text_arrays::text_array;
 use crate::fields::Extract;
 use crate::pushed_commands::PushedRex;
 
@@ -158,7 +160,7 @@ impl RexReader {
         match &self.source_field {
             Some((_, field)) if reads_on_columns(page.slab, field) => {
                 let keys = match page.slab.field(field) {
-                    Some(field) => page.keys_of(field)?,
+                    Some(field) => keys_of(field, page)?,
                     None => page.keys()?,
                 };
                 Ok(Some(Roots::Keys(keys)))
@@ -265,7 +267,7 @@ impl RexReader {
         let mut known = Vec::with_capacity(by_group.len());
         for (field, asked) in by_group {
             let keys = match field {
-                Some(field) => page.keys_of(field)?,
+                Some(field) => keys_of(field, page)?,
                 None => page.keys()?,
             };
             known.push((keys, asked));
@@ -285,7 +287,7 @@ impl RexReader {
             else {
                 continue;
             };
-            let keys = page.keys_of(field)?;
+            let keys = keys_of(field, page)?;
             let absent = rows.iter().zip(codes).filter(|(_, code)| **code == ABSENT).map(|(row, _)| row);
             found.undecided.extend(absent.filter(|row| field.is_text_or_pattern(keys[*row as usize])));
         }

@@ -12,19 +12,18 @@ use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::DistinctMemo;
-use quarry_event::template::{ColumnKind, Dictionary, FieldColumn, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{ColumnKind, Dictionary, FieldColumn, Template, TemplatePart, TemplateSet};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::by_value::ByValue;
-use super::coded_columns::CodedField;
-use super::columns;
+use super::coded_fields::CodedField;
 use super::conditions::FieldPlan;
 use super::derived_fields::DerivedField;
 use super::extracts::{NamedRules, RuleLocation};
 use super::facts::{NameKind, TemplateFacts, TemplateFactsCache};
-use super::field_locations::{FieldLocations, KeyLocation};
+use super::field_locations::{FieldLocations, KeyLocation, is_consistent};
 use super::fields::{FieldLocation, may_be_json, template_locations};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
@@ -33,6 +32,7 @@ use super::listed_values::ListedValues;
 use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
+use super::text_arrays::{MetadataColumn, text_array};
 use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
 use super::words::{SharedPlan, Word};
@@ -93,7 +93,7 @@ pub(super) struct Slab {
     coded: Mutex<HashMap<usize, Option<Arc<CodedField>>, FixedState>>,
     /// Results of patterns on field values, by the address of the pattern and the group number.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
-    metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
+    metadata: Mutex<HashMap<String, Arc<MetadataColumn>, FixedState>>,
     lengths: OnceLock<Arc<LengthCache>>,
 }
 
@@ -372,7 +372,7 @@ impl Slab {
             return Ok(Arc::clone(values));
         }
         let dictionary = self.segment.dictionary(column)?;
-        let values = columns::text_array(&dictionary.bytes, &dictionary.ends)?;
+        let values = text_array(&dictionary.bytes, &dictionary.ends)?;
         known.insert(column, Arc::clone(&values));
         Ok(values)
     }
@@ -384,7 +384,7 @@ impl Slab {
         if let Some(coded) = known.get(&address) {
             return Ok(coded.clone());
         }
-        let coded = CodedField::of(field, self)?.map(Arc::new);
+        let coded = CodedField::of(field, &self.template_set, self.segment.as_ref())?.map(Arc::new);
         known.insert(address, coded.clone());
         Ok(coded)
     }
@@ -412,12 +412,12 @@ impl Slab {
     }
 
     /// The distinct texts of a metadata field, shared by all workers.
-    pub(super) fn metadata(&self, field: &str) -> Arc<columns::MetadataColumn> {
+    pub(super) fn metadata(&self, field: &str) -> Arc<MetadataColumn> {
         let mut known = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(column) = known.get(field) {
             return Arc::clone(column);
         }
-        let column = Arc::new(columns::MetadataColumn::new(&self.metas, field));
+        let column = Arc::new(MetadataColumn::new(&self.metas, field));
         known.insert(field.to_owned(), Arc::clone(&column));
         column
     }
@@ -850,25 +850,4 @@ fn sole_column(template_set: &TemplateSet, templates: &[Template], field: &Field
     let has_values = field.column_presence(template_set, templates, column);
     let agrees = |(key, place): (usize, &ValueLocation)| is_consistent(place, column, || has_values(key));
     field.locations.iter().enumerate().all(agrees).then_some(column)
-}
-
-/// Whether `column` may hold all values of a field located at `place` in some rows; `has_values` tells whether the
-/// column has values there.
-pub(super) fn is_consistent(place: &ValueLocation, column: u32, has_values: impl FnOnce() -> bool) -> bool {
-    match place {
-        ValueLocation::Absent => !has_values(),
-        place => place.column() == Some(column),
-    }
-}
-
-/// The top-level variable that is this column or contains it.
-pub(super) fn top_level_column(template_set: &TemplateSet, column: u32) -> u32 {
-    let mut top = column;
-    while let Some(parent) = template_set.columns.get(top as usize).and_then(|column| column.parent) {
-        if parent == TEXT_COLUMN {
-            break;
-        }
-        top = parent;
-    }
-    top
 }

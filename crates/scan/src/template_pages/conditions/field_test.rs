@@ -17,10 +17,12 @@ use quarry_stdx::number::u32_of;
 use super::field_plan::{ColumnPlan, FieldPlan};
 use crate::event_fields::{appears_verbatim, is_index_time_column};
 use crate::template_pages::ambiguous_rows::ambiguous_rows;
-use crate::template_pages::columns::{field_column, number_texts, text_array};
+use crate::template_pages::columns::{field_column, number_texts};
+use crate::template_pages::divided_keys::keys_of;
 use crate::template_pages::field_locations::FieldLocations;
 use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::{PageReader, Rows};
+use crate::template_pages::text_arrays::text_array;
 
 /// A test of an extracted field.
 pub(super) struct FieldTest {
@@ -119,7 +121,7 @@ impl FieldTest {
             return Ok(Outcome::Same(*first));
         }
         let keys = match page.slab.field(&self.name) {
-            Some(field) => page.keys_of(field)?,
+            Some(field) => keys_of(field, page)?,
             None => page.keys()?,
         };
         let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());

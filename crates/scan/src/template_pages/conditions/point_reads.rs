@@ -11,6 +11,7 @@ use quarry_eval::rows::as_text_array;
 use super::metadata_test::MetadataTest;
 use super::{Condition, Conditions, FieldTest};
 use crate::template_pages::columns::field_column;
+use crate::template_pages::divided_keys::keys_of_rows;
 use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::{PageReader, Rows};
 use crate::template_pages::value_location::ValueLocation;
@@ -68,7 +69,7 @@ impl FieldTest {
     fn test_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Vec<u8>, EngineError> {
         let mut each = vec![UNDECIDED; rows.len()];
         let Some(field) = page.slab.field(&self.name) else { return Ok(each) };
-        let keys = page.keys_of_rows(field, &Rows::Some(rows.to_vec()))?;
+        let keys = keys_of_rows(field, &Rows::Some(rows.to_vec()), page)?;
         let repeated = page.rows_with_multiple_values(&field.repeatable_columns)?;
         let mut tested: Vec<(usize, u32)> = Vec::new();
         for (place, row) in rows.iter().enumerate() {

@@ -5,18 +5,17 @@ use quarry_eval::messages::Messages;
 use quarry_event::template::{ColumnKind, TemplateSet};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
-use quarry_store::{AppendRequest, IndexSelector, Segment, Store, StoreOptions};
+use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
 
 use super::*;
 use crate::fields::FieldRules;
-use crate::template_pages::listed_values::ListedValues;
 
 fn metadata(sourcetype: &str) -> Metadata {
     Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: sourcetype.into() }
 }
 
-/// A sealed slab with these lines, each of which is repeated often, and its folder.
-fn sealed(sourcetype: &str, lines: impl Iterator<Item = String>) -> (tempfile::TempDir, Arc<dyn Segment>) {
+/// The template set of a sealed slab with these lines, each of which is repeated often.
+fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<TemplateSet> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
     let mut batch = EventBatch::default();
@@ -25,12 +24,7 @@ fn sealed(sourcetype: &str, lines: impl Iterator<Item = String>) -> (tempfile::T
     store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
     store.seal_all().unwrap();
     let segments = store.snapshot(&IndexSelector::all(), &TimeRange::ALL).segments;
-    (folder, Arc::clone(&segments[0]))
-}
-
-/// The template set of a sealed slab with these lines.
-fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<TemplateSet> {
-    sealed(sourcetype, lines).1.template_set().unwrap().unwrap()
+    segments[0].template_set().unwrap().unwrap()
 }
 
 /// The number of templates in which values determine the field's location, and the number in which the field is one
@@ -109,55 +103,5 @@ fn irregular_values_do_not_affect_other_fields() {
         // `useragent` is tested only on lines with such an agent.
         let (by_value, variables) = count_by_value_and_variable("nginx", &template_set, "useragent");
         assert!(by_value > 0 && variables >= by_value, "{by_value} of {variables} for {agent}");
-    }
-}
-
-/// Whether the location of a field is known in all texts of a template.
-fn is_known(location: &Division<RuleLocation>) -> bool {
-    match location {
-        Division::Whole(location, _) => *location != RuleLocation::ByValue,
-        Division::ByCode { parts, .. } => parts.iter().all(is_known),
-    }
-}
-
-#[test]
-fn groups_inside_inner_values_are_located_by_code() {
-    let address = |at: usize| format!("10.{}.{}.{}", at % 3, at * 7 % 250, at * 13 % 250);
-    let peer = |at: usize| match at % 4 {
-        0 => address(at),
-        _ => format!("{}:{}", address(at), 1_024 + at * 31 % 60_000),
-    };
-    let user = |at: usize| match at % 3 {
-        0 => String::new(),
-        _ => format!("{}/", ["anna.phone", "bela.home", "carlos.laptop"][at % 3]),
-    };
-    let line = |at: usize| {
-        let rating = ["HIGH/1", "LOW/5", "NONE/-"][at / 7 % 3];
-        format!("{}{} -> {} {rating} took {}", user(at), peer(at / 2), peer(at / 5 + 1), at * 17 % 9_000)
-    };
-    let (_folder, segment) = sealed("peers", (0..4_000).map(line));
-    let template_set = segment.template_set().unwrap().unwrap();
-    let mut lists = ListedValues::default();
-    let dictionary = |column| segment.dictionary(column).ok();
-    let mut values = |column| lists.of_column(&template_set, column, &dictionary);
-    let pattern = concat!(
-        r"^(?:(?<user>[\w.]+)/)?(?<src>[\d.]+)(?::(?<sport>\d+))? -> (?<dst>[\d.]+)(?::(?<dport>\d+))? ",
-        r"(?<rating>[A-Z]+)/(?<number>\S+) took (?<took>\d+)$",
-    );
-    let props = quarry_conf::ConfSource {
-        layer: quarry_conf::Layer::SystemLocal,
-        app: None,
-        file: "props.conf".into(),
-        text: format!("[peers]\nKV_MODE = none\nEXTRACT-p = {pattern}\n"),
-    };
-    let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new([props]))));
-    let ColumnKind::Templates(templates) = &template_set.columns[0].kind else { panic!("column 0 is templates") };
-    for name in ["user", "src", "sport", "dst", "dport", "rating", "number", "took"] {
-        let class = rules.extraction_class(&metadata("peers"), &[name.to_owned()], &Messages::default());
-        let mut named = NamedRules::new(&class.text_patterns, name, &template_set, true);
-        for (number, template) in templates.iter().enumerate() {
-            let location = named.location(&PlannedTemplate::new(&template_set, number, template), &mut values);
-            assert!(is_known(&location), "{name} in {template:?}: {location:?}");
-        }
     }
 }

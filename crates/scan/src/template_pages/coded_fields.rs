@@ -1,0 +1,202 @@
+//! Dictionaries of fields whose values are at different locations in different templates, but are few: literals, texts
+//! of dictionaries, and combinations of these.
+//!
+//! Not here: reading the codes of rows ([`super::coded_columns`]).
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_event::template::{ColumnKind, Dictionary, Template, TemplatePart, TemplateSet};
+use quarry_stdx::number::u32_of;
+use quarry_store::Segment;
+
+use super::column_codes::max_codes;
+use super::field_locations::FieldLocations;
+use super::value_location::ValueLocation;
+
+/// Maximum number of combinations of codes at one location; if there are more, the field has no dictionary.
+const COMBINATIONS_MAX: usize = 8_192;
+/// Maximum number of combinations at all locations.
+const ENTRIES_MAX: usize = 32_768;
+
+/// The values of a field in a slab.
+pub(super) struct CodedField {
+    pub texts: ArrayRef,
+    /// The distinct locations.
+    pub places: Vec<CodedPlace>,
+    /// Index of the location of each of the field's keys.
+    pub place_of: Vec<u32>,
+}
+
+/// A location with the codes of its values in the dictionary of the field.
+pub(super) enum CodedPlace {
+    Absent,
+    Constant(u32),
+    /// By the combination of the codes of these columns, each of which counts as many as its second number.
+    Composite {
+        columns: Box<[(u32, usize)]>,
+        codes: Box<[u32]>,
+    },
+    /// In the first of these columns that has a value in the row; the codes by those of the column.
+    Nested(Vec<(u32, Box<[u32]>)>),
+}
+
+fn missing() -> EngineError {
+    EngineError::invalid("a value of a bucket is missing; rebuild the bucket")
+}
+
+impl CodedField {
+    /// The dictionary of a field; `None` if its values are not few, or some are stored in another form.
+    pub(super) fn of(
+        field: &FieldLocations,
+        template_set: &TemplateSet,
+        segment: &dyn Segment,
+    ) -> Result<Option<CodedField>, EngineError> {
+        let mut maker =
+            DictionaryMaker { template_set, segment, texts: Vec::new(), numbers: HashMap::default(), entries: 0 };
+        let mut known: HashMap<Template, u32, FixedState> = HashMap::default();
+        let mut places = vec![CodedPlace::Absent];
+        let mut place_of = Vec::with_capacity(field.locations.len());
+        for place in &field.locations {
+            let (parts, nested) = match place {
+                ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
+                    place_of.push(0);
+                    continue;
+                }
+                ValueLocation::Constant(text) => (vec![TemplatePart::Literal(text.as_bytes().into())], false),
+                ValueLocation::Variable(column) => (vec![TemplatePart::Variable(*column)], false),
+                ValueLocation::Composite(parts) => (parts.to_vec(), false),
+                ValueLocation::Nested(nested) if !nested.has_escapes() => {
+                    (nested.values.iter().map(|value| TemplatePart::Variable(value.column)).collect(), true)
+                }
+                _ => return Ok(None),
+            };
+            // Several columns of one nested value differ from a sequence of the same columns.
+            let key = Template {
+                parts: if nested { [vec![TemplatePart::Literal([].into())], parts].concat() } else { parts },
+            };
+            if let Some(at) = known.get(&key) {
+                place_of.push(*at);
+                continue;
+            }
+            let made = match nested {
+                true => maker.nested(&key.parts[1..])?,
+                false => maker.composite(&key.parts)?.map(|(columns, codes)| match codes[..] {
+                    [code] if columns.is_empty() => CodedPlace::Constant(code),
+                    _ => CodedPlace::Composite { columns, codes },
+                }),
+            };
+            let Some(made) = made else { return Ok(None) };
+            place_of.push(u32_of(places.len()));
+            known.insert(key, u32_of(places.len()));
+            places.push(made);
+        }
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(&maker.texts));
+        Ok(Some(CodedField { texts, places, place_of }))
+    }
+}
+
+/// Makes the dictionary of a field.
+struct DictionaryMaker<'a> {
+    template_set: &'a TemplateSet,
+    segment: &'a dyn Segment,
+    texts: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u32, FixedState>,
+    /// Combinations of codes so far.
+    entries: usize,
+}
+
+impl DictionaryMaker<'_> {
+    /// The columns of a sequence of parts with the weights of their codes, and the code of each combination's text.
+    #[expect(clippy::type_complexity, reason = "a pair of lists, taken apart at once")]
+    fn composite(&mut self, parts: &[TemplatePart]) -> Result<Option<(Box<[(u32, usize)]>, Box<[u32]>)>, EngineError> {
+        let template_set = self.template_set;
+        let (mut columns, mut combinations) = (Vec::new(), 1usize);
+        for part in parts {
+            if let TemplatePart::Variable(column) = part {
+                let codes = max_codes(template_set, *column);
+                columns.push((*column, combinations));
+                combinations = combinations.saturating_mul(codes);
+            }
+        }
+        self.entries = self.entries.saturating_add(combinations);
+        if combinations == 0 || combinations > COMBINATIONS_MAX || self.entries > ENTRIES_MAX {
+            return Ok(None);
+        }
+        let values = columns.iter().map(|(column, _)| ColumnTexts::of(*column, template_set, self.segment));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let mut codes = Vec::with_capacity(combinations);
+        let mut text = Vec::new();
+        for index in 0..combinations {
+            text.clear();
+            let mut variables = columns.iter().zip(&values);
+            for part in parts {
+                match part {
+                    TemplatePart::Literal(bytes) => text.extend_from_slice(bytes),
+                    TemplatePart::Variable(column) => {
+                        if let Some(((_, weight), values)) = variables.next() {
+                            let code = index / weight % max_codes(template_set, *column);
+                            values.write(u32_of(code), &mut text)?;
+                        }
+                    }
+                }
+            }
+            codes.push(self.code(&text)?);
+        }
+        Ok(Some((columns.into(), codes.into())))
+    }
+
+    fn nested(&mut self, parts: &[TemplatePart]) -> Result<Option<CodedPlace>, EngineError> {
+        let mut columns = Vec::with_capacity(parts.len());
+        for part in parts {
+            let Some((column, codes)) = self.composite(std::slice::from_ref(part))? else { return Ok(None) };
+            columns.extend(column.iter().map(|(column, _)| *column).zip([codes]));
+        }
+        Ok(Some(CodedPlace::Nested(columns)))
+    }
+
+    /// The code of a text, which is added if new.
+    fn code(&mut self, text: &[u8]) -> Result<u32, EngineError> {
+        let text = std::str::from_utf8(text)
+            .map_err(|_| EngineError::invalid("a text of a bucket is not UTF-8; rebuild the bucket"))?;
+        if let Some(code) = self.numbers.get(text) {
+            return Ok(*code);
+        }
+        let code = u32_of(self.texts.len());
+        self.texts.push(text.into());
+        self.numbers.insert(text.into(), code);
+        Ok(code)
+    }
+}
+
+/// The texts of a column's codes.
+enum ColumnTexts<'a> {
+    Dictionary(Arc<Dictionary>),
+    Numbers(&'a ColumnKind),
+}
+
+impl<'a> ColumnTexts<'a> {
+    fn of(column: u32, template_set: &'a TemplateSet, segment: &dyn Segment) -> Result<ColumnTexts<'a>, EngineError> {
+        Ok(match &template_set.columns[column as usize].kind {
+            ColumnKind::Dictionary { .. } => ColumnTexts::Dictionary(segment.dictionary(column)?),
+            kind => ColumnTexts::Numbers(kind),
+        })
+    }
+
+    fn write(&self, code: u32, text: &mut Vec<u8>) -> Result<(), EngineError> {
+        match self {
+            ColumnTexts::Dictionary(texts) if (code as usize) < texts.len() => {
+                text.extend_from_slice(texts.get(code));
+                Ok(())
+            }
+            ColumnTexts::Numbers(ColumnKind::Numbers { format, min, .. }) => {
+                format.write(min + i64::from(code), text);
+                Ok(())
+            }
+            _ => Err(missing()),
+        }
+    }
+}
