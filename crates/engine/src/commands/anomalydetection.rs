@@ -143,7 +143,7 @@ impl BlockingTable for Histogram {
                 }
             }
         }
-        let mut result = all;
+        let mut result = all.clone();
         let names = ["log_event_prob", "probable_cause", "probable_cause_freq"];
         for (name, column) in names.into_iter().zip(columns) {
             result = rows::with_column(&result, name, column.finish())?;
