@@ -5,7 +5,8 @@
 //! earlier in the same text. A role has the same column in all templates, so that the values after `status=` are one
 //! column whatever else varies. If no word precedes the variable, its position says little: an optional field before it
 //! shifts all others. The form of the value that adds the template is then part of the role ([`form_of`]), so that a
-//! column of numbers gets no texts from other templates. If a text fits no template, the templates are tried again with variables that accept
+//! column of numbers gets no texts from other templates. Templates that begin alike have the same columns up to where
+//! they differ. If a text fits no template, the templates are tried again with variables that accept
 //! words without digits. If none fits, the text gets a new template if there is room, and is stored as a plain text
 //! otherwise.
 
@@ -292,6 +293,7 @@ impl SlabBuilder {
         let mut parts = Vec::with_capacity(self.variables.len() * 2 + 1);
         let mut columns = Vec::with_capacity(self.variables.len());
         let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
+        let shared = split.learner().trie.shared_columns(text, &self.variables);
         let mut at = 0;
         self.filled.clear();
         for place in 0..self.variables.len() {
@@ -306,7 +308,10 @@ impl SlabBuilder {
                 _ => 0,
             };
             let irregular = if variable.kind.is_irregular() { IRREGULAR_OCCURRENCE_FLAG } else { 0 };
-            let child = self.role_column(column, split, name, *times | form << FORM_SHIFT | irregular);
+            let child = match shared.get(place) {
+                Some(child) => *child,
+                None => self.role_column(column, split, name, *times | form << FORM_SHIFT | irregular),
+            };
             *times += 1;
             if !literal.is_empty() {
                 parts.push(TemplatePart::Literal(literal.into()));

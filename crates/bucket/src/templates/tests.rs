@@ -630,6 +630,41 @@ fn an_address_within_a_value_is_one_variable() {
     }
 }
 
+/// Optional fields shift the positions of others, and values at one position have different forms.
+#[test]
+fn positional_texts_have_columns_by_form() {
+    let line = |at: u64| {
+        let pick = |salt: u64, below: u64| pseudo_random(at * 31 + salt, below);
+        let value = |salt: u64| match pick(salt, 6) {
+            0 => format!("10.0.{}.{}", pick(salt + 1, 250), pick(salt + 2, 250)),
+            1 => format!("{}", pick(salt + 1, 100_000)),
+            2 => format!("be{}/srv{}", pick(salt + 1, 9), pick(salt + 2, 9)),
+            3 => format!("10:{}:{}", pick(salt + 1, 60), pick(salt + 2, 60)),
+            4 => "-".to_owned(),
+            _ => format!("v{}.k{}", pick(salt + 1, 9), pick(salt + 2, 9)),
+        };
+        let parts = [0u64, 10, 20, 30, 40, 50].map(value);
+        let optional = if pick(70, 3) == 0 { format!(" {{h{}}}", pick(71, 9)) } else { String::new() };
+        let word = ["GET", "POST", "down"][pick(80, 3) as usize];
+        format!(
+            "{} {} [{}]{optional} {word} {} {} id {}:{}",
+            parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], at
+        )
+    };
+    template_slab_of(&batch((0..3_000).map(line)));
+    let clients = |at: u64| match at % 97 {
+        0 => format!("client 2001:db8:{:x}::{:x}:{} done", at, at * 7, 1_024 + at),
+        _ => format!("client 10.1.{}.{}:{} done", at % 256, at * 3 % 256, 1_024 + at),
+    };
+    let slab = template_slab_of(&batch((0..4_000).map(clients)));
+    let has = |wanted: NumberFormat| {
+        slab.columns
+            .iter()
+            .any(|column| matches!(&column.values, SlabValues::Numbers { format, .. } if *format == wanted))
+    };
+    assert!(has(NumberFormat::Ip4) && has(NumberFormat::Integer), "addresses and ports are numbers despite IPv6");
+}
+
 #[test]
 fn traits_of_texts_know_their_common_prefix() {
     let texts = |at: u64| format!("client @0x{:08x}f asks", pseudo_random(at, u64::from(u32::MAX)));

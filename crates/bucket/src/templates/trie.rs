@@ -226,6 +226,18 @@ impl Trie {
         })
     }
 
+    /// The columns of the first variables, up to where this text differs from the templates that begin like it.
+    pub(super) fn shared_columns(&self, text: &[u8], variables: &[Variable]) -> Vec<u32> {
+        let (mut node, mut at, mut columns) = (0u32, 0, Vec::new());
+        for variable in variables {
+            let known = self.variable_edge(node, &text[at..variable.start], variable.kind).map(|edge| edge.target);
+            let Some(Target::Variable { column, node: next, .. }) = known else { break };
+            columns.push(column);
+            (node, at) = (next, variable.end);
+        }
+        columns
+    }
+
     /// Adds a template whose variables belong to these columns. Templates that begin alike share edges, so the caller
     /// must give them the same columns up to where they differ.
     pub(super) fn insert(&mut self, text: &[u8], variables: &[Variable], columns: &[u32], template: u32) {
