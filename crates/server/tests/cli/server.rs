@@ -265,7 +265,10 @@ fn a_signal_at_any_moment_of_a_restart_ends_the_server() {
         // The run file is removed after the inputs have stopped and before the store is closed.
         assert!(wait_until(|| !place.data().join("run/server.json").exists()), "the server stops");
         let mut waited = 0;
-        wait_until(|| std::mem::replace(&mut waited, waited + 1) >= delay_ms);
+        wait_until(|| {
+            waited += 1;
+            waited > delay_ms
+        });
         let sent = Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap();
         assert!(sent.success());
         assert!(wait_until(|| server.0.try_wait().unwrap().is_some()), "{delay_ms} ms: the signal is lost");
