@@ -99,8 +99,10 @@ impl NamedRules {
         template: &PlannedTemplate<'_>,
         values: &mut ValueLists<'_>,
     ) -> Division<RuleLocation> {
+        if self.rules.is_empty() {
+            return Division::Whole(RuleLocation::Nowhere, [].into());
+        }
         match template.flat() {
-            _ if self.rules.is_empty() => Division::Whole(RuleLocation::Nowhere, [].into()),
             None => Division::Whole(RuleLocation::ByValue, [].into()),
             Some(flat) => self.locate(0, flat, template.template_set, values),
         }
