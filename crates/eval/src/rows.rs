@@ -237,7 +237,8 @@ pub fn count_values(column: &ArrayRef, row: usize) -> usize {
     column.as_list_opt::<i32>().map_or(1, |lists| usize::try_from(lists.value_length(row)).unwrap_or_default())
 }
 
-fn check_repetition(column: &ArrayRef, places: &UInt32Array) -> Result<(), EngineError> {
+/// Fails if the multivalues at these positions have more than [`REPEATED_VALUES_MAX`] values.
+pub fn check_repetition(column: &ArrayRef, places: &UInt32Array) -> Result<(), EngineError> {
     if column.as_list_opt::<i32>().is_none() {
         return Ok(());
     }

@@ -65,12 +65,12 @@ impl RestartSignal {
 
 /// Checks that a program can be executed by having it print its version: a file may exist without being executable, or
 /// may be cut off or of another architecture. The error completes a sentence about the program.
-fn check_runs(program: &Path, rounds: u32) -> Result<(), String> {
+fn check_runs(program: &Path, rounds: u32) -> Result<(), Fault> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut trial = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "is gone".to_owned(),
-        _ => format!("cannot be executed ({error})"),
+        std::io::ErrorKind::NotFound => Fault::unavailable("is gone"),
+        _ => Fault::unavailable(format!("cannot be executed ({error})")),
     })?;
     // Nothing is ever sent: receiving waits for the interval.
     let (_keeps_open, never) = channel::<()>();
@@ -84,12 +84,12 @@ fn check_runs(program: &Path, rounds: u32) -> Result<(), String> {
     }
     match ended {
         Ok(Some(status)) if status.success() => Ok(()),
-        Ok(Some(status)) => Err(format!("did not print its version ({status})")),
+        Ok(Some(status)) => Err(Fault::unavailable(format!("did not print its version ({status})"))),
         Ok(None) => {
             drop(trial.kill().and_then(|()| trial.wait()));
-            Err("did not print its version in time".to_owned())
+            Err(Fault::unavailable("did not print its version in time"))
         }
-        Err(error) => Err(format!("cannot be executed ({error})")),
+        Err(error) => Err(Fault::unavailable(format!("cannot be executed ({error})"))),
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
                 std::fs::write(&path, content).unwrap();
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             }
-            check_runs(&path, 40).err().unwrap_or_default()
+            check_runs(&path, 40).err().map(|fault| fault.to_string()).unwrap_or_default()
         };
         for (content, mode, expected) in [
             (None, 0, "is gone"),

@@ -125,6 +125,7 @@ impl Join {
         index: &RightIndex,
     ) -> Result<RecordBatch, EngineError> {
         let mut result = rows::take(left, &UInt32Array::from(left_places.to_vec()))?;
+        let places = UInt32Array::from(right_places.to_vec());
         for name in names_of(&index.rows) {
             let is_key = self.command.aliases.is_none() && index.fields.contains(&name);
             if is_key || is_hidden(&name) {
@@ -135,11 +136,17 @@ impl Join {
                 Some(aliases) => format!("{}.{name}", aliases.right),
                 None => name,
             };
-            let old = rows::reader(&result, &shown);
             let exists = rows::column(&result, &shown).is_some();
             if exists && !self.command.overwrite {
                 continue;
             }
+            let stored = rows::column_or_null(&index.rows, &name);
+            if !exists {
+                result = rows::with_column(&result, &shown, rows::take_column(&stored, &places)?)?;
+                continue;
+            }
+            rows::check_repetition(&stored, &places)?;
+            let old = rows::reader(&result, &shown);
             let mut column = ColumnBuilder::new(right_places.len());
             for (row, place) in right_places.iter().enumerate() {
                 match place.filter(|place| !right.is_null(*place as usize)) {

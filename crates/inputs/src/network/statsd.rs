@@ -16,7 +16,7 @@ const TYPES: [&str; 6] = ["c", "g", "ms", "h", "s", "d"];
 /// Separator of the segments of a metric's name.
 const SEGMENT_END: char = '.';
 
-/// How the lines of a sourcetype become metrics.
+/// Conversion of the lines of a sourcetype to metrics.
 #[derive(Debug)]
 pub(crate) struct Statsd {
     rules: Vec<DimensionRule>,

@@ -107,7 +107,7 @@ pub(super) fn composed_column(
             },
         };
         codes.push(code);
-        if codes.len() % PROBED_ROWS == 0 && work.known.len() * REPEATS_MIN > codes.len() {
+        if codes.len().is_multiple_of(PROBED_ROWS) && work.known.len() * REPEATS_MIN > codes.len() {
             return Ok(None);
         }
     }

@@ -45,6 +45,14 @@ pub(super) enum Division<T> {
 }
 
 impl<T: PartialEq> Division<T> {
+    /// The result and the variables, if all rows have one result.
+    fn whole(&self) -> Option<(&T, &[u32])> {
+        match self {
+            Division::Whole(known, variables) => Some((known, variables)),
+            Division::ByCode { .. } => None,
+        }
+    }
+
     /// Maps every result, and unites the parts that `unite` gives one result, given their results and variables.
     pub(super) fn map<U: PartialEq>(
         self,
@@ -55,11 +63,8 @@ impl<T: PartialEq> Division<T> {
             Division::Whole(known, variables) => Division::Whole(result(known), variables),
             Division::ByCode { columns, part_of, parts, variables } => {
                 let parts: Vec<Division<U>> = parts.into_iter().map(|part| part.map(result, unite)).collect();
-                let whole = |part| match part {
-                    &Division::Whole(ref known, ref variables) => Some((known, &**variables)),
-                    Division::ByCode { .. } => None,
-                };
-                let united = parts.iter().map(whole).collect::<Option<Vec<_>>>().and_then(|parts| unite(&parts));
+                let united = parts.iter().map(Division::whole).collect::<Option<Vec<_>>>();
+                let united = united.and_then(|parts| unite(&parts));
                 match united {
                     Some(united) => Division::Whole(united, variables),
                     None => Division::ByCode { columns, part_of, parts, variables },

@@ -43,6 +43,7 @@ mod number_columns;
 mod optional_pairs;
 mod outcome;
 mod page;
+mod path_columns;
 mod paths;
 mod pattern_cost;
 mod planned_template;

@@ -143,7 +143,7 @@ fn indexes_are_created_used_and_disabled() {
     }
     let made = ask(&place, "POST", indexes, &admin, "name=web&frozenTimePeriodInSecs=86400&output_mode=json");
     assert_eq!(status(&made), "201", "{made}");
-    assert_eq!(body(&made)["entry"][0]["content"]["frozenTimePeriodInSecs"], "86400");
+    assert_eq!(body(&made)["entry"][0]["content"]["frozenTimePeriodInSecs"], 86_400);
     assert_eq!(status(&ask(&place, "POST", indexes, &admin, "name=web")), "409");
     let receiver = "/services/receivers/simple?index=web&sourcetype=lines&source=here&output_mode=json";
     let taken = ask(&place, "POST", receiver, &admin, "one event");
