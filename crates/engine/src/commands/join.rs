@@ -132,6 +132,7 @@ impl Join {
                 continue;
             }
             let right = rows::reader(&index.rows, &name);
+            let stored = rows::column_or_null(&index.rows, &name);
             let shown = match &self.command.aliases {
                 Some(aliases) => format!("{}.{name}", aliases.right),
                 None => name,
@@ -140,7 +141,6 @@ impl Join {
             if exists && !self.command.overwrite {
                 continue;
             }
-            let stored = rows::column_or_null(&index.rows, &name);
             if !exists {
                 result = rows::with_column(&result, &shown, rows::take_column(&stored, &places)?)?;
                 continue;
