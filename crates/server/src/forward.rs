@@ -120,7 +120,7 @@ impl Forwarder<'_> {
         let (listeners, faults) = Listeners::start(data_dir, settings, None, &stores).await?;
         faults.iter().for_each(log::warning);
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
-        // The inputs start only now, so that a second forwarder, whose ports are in use, reads no files and runs no
+        // The inputs start only now, so that a forwarder that cannot listen for events reads no files and runs no
         // programs.
         let programs = start_inputs(data_dir, settings, None, &stores)?;
         *reading = Some((programs, watch_files(settings, sinks)?));

@@ -411,6 +411,9 @@ fn validate_settings(
                 "{RESTRICTED} is part of the name of an input over TCP and cannot be changed: create another input"
             )));
         }
+        if prefix == TOKEN && key == "token" && value.trim().is_empty() {
+            return Err(ApiError::bad_request("token is empty: no forwarder could present it"));
+        }
         if key == "index" && value != "default" {
             state.node.check_index_name(value)?;
         }

@@ -23,6 +23,7 @@ use super::entity_kinds::ChangeNotice;
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::row::{Access, EDIT_FORWARDERS, Endpoint, entities};
+use super::setting_types::json_value;
 use super::shape::{Member, Shape};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
@@ -221,7 +222,7 @@ fn servers_of(stanzas: &[ConfObject]) -> Vec<Server> {
     for server in &mut found {
         let own = stanzas.iter().find(|stanza| stanza.name.strip_prefix(SERVER) == Some(&server.address));
         let settings = own.into_iter().flat_map(|own| &own.settings);
-        server.settings = settings.map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+        server.settings = settings.map(|(key, value)| (key.clone(), json_value(key, value))).collect();
     }
     found.sort_by(|one, other| one.address.cmp(&other.address));
     found
@@ -233,7 +234,7 @@ fn entry(server: Server) -> Entry {
     let mut content = server.settings;
     let groups: Vec<&str> = server.groups.iter().map(String::as_str).filter(|group| !group.is_empty()).collect();
     content.insert("group".to_owned(), groups.join(", ").into());
-    let is_disabled = content.get("disabled").and_then(Value::as_str).and_then(crate::parameter_types::parse_flag);
+    let is_disabled = content.get("disabled").and_then(Value::as_bool);
     content.insert("disabled".to_owned(), is_disabled.unwrap_or(false).into());
     let acl = Acl { can_write: true, can_remove: true, ..Acl::for_node() };
     let fields = Some(Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] });

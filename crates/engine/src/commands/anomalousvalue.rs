@@ -82,7 +82,7 @@ impl BlockingTable for AnomalousValue {
         if self.0.action == AnomalyAction::Summary {
             return self.summary(&facts, count).map(|table| vec![table]);
         }
-        let (mut result, mut anomalous) = (all.into_batch(), vec![false; count]);
+        let (mut result, mut anomalous) = (RecordBatch::clone(&all), vec![false; count]);
         for facts in &facts {
             let (rare, far) = self.applicable_measures(facts, count);
             for (used, figures, kind) in [(rare, &facts.frequencies, "Cat"), (far, &facts.tail_probabilities, "Num")] {

@@ -272,6 +272,6 @@ struct ConvertAll(Arc<Converter>);
 impl Blocking for ConvertAll {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let all = rows_in_memory("convert", rows, context)?;
-        Ok(of_batches(vec![self.0.convert(all.into_batch())?]))
+        Ok(of_batches(vec![self.0.convert(RecordBatch::clone(&all))?]))
     }
 }

@@ -52,7 +52,7 @@ impl BlockingTable for Erex {
             max_match: 1,
             offset_field: None,
         };
-        let rows = Rex::new(Arc::new(command), regex).apply(all.into_batch())?;
+        let rows = Rex::new(Arc::new(command), regex).apply(RecordBatch::clone(&all))?;
         match self.group_name() == self.0.output {
             true => Ok(vec![rows]),
             false => Ok(vec![rows::rename(&rows, &self.group_name(), &self.0.output)?]),

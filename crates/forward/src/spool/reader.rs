@@ -77,6 +77,8 @@ impl SpoolReader {
     /// Goes back to the first record that the group still needs.
     pub fn rewind(&mut self) {
         (self.passed, self.location) = (0, None);
+        // Errors of an earlier connection do not count towards the time for which this one tries again.
+        self.unreadable_since = None;
     }
 
     /// Last record returned or skipped; unacknowledged records up to it are in flight.

@@ -45,17 +45,25 @@ fn add_matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError
     let bad = |reason: String| InputError::Pattern { pattern: pattern.to_owned(), reason };
     let paths = glob::glob(pattern).map_err(|error| bad(error.to_string()))?;
     let mut any = false;
+    // The folders that the pattern names itself are wanted.
+    let named = literal.components().take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']));
+    let named = named.count();
     for path in paths {
         any = true;
-        add_files_below(&path.map_err(|error| bad(error.to_string()))?, 0, found)?;
+        let path = path.map_err(|error| bad(error.to_string()))?;
+        let mut above = path.ancestors().skip(1).take_while(|folder| folder.components().count() > named);
+        if !above.any(is_data_directory) {
+            add_files_below(&path, 0, found)?;
+        }
     }
     if any { Ok(()) } else { Err(bad("no such file".to_owned())) }
 }
 
-/// Whether a folder is the data directory of a node. Its files contain the password hashes, the private keys and the
+/// Whether a folder is the data directory of a node or of a forwarder, which has a queue instead of a store. Its files contain the password hashes, the private keys and the
 /// token of the administrator, which would become searchable for everybody who may search the index.
 pub(crate) fn is_data_directory(folder: &Path) -> bool {
-    folder.join("lock").is_file() && folder.join("etc").is_dir() && folder.join("wal").is_dir()
+    let has = |file: &str| folder.join(file).is_file();
+    folder.join("etc").is_dir() && (has("forward/lock") || has("lock") && folder.join("wal").is_dir())
 }
 
 /// Adds the file at `path`, or every regular file below the folder at `path` in name order.
@@ -88,4 +96,37 @@ fn add_files_below(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Resul
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_directories_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        };
+        let files =
+            ["a.log", "node/lock", "node/etc/passwd", "node/wal/1", "edge/forward/lock", "edge/etc/auth/server.pem"];
+        files.iter().for_each(|path| write(path));
+        write("other/etc/b.log");
+        let found = |pattern: &str| -> Vec<String> {
+            let found = expand(&[folder.path().join(pattern).display().to_string()]).unwrap_or_default();
+            let below = found.iter().map(|file| file.strip_prefix(folder.path()).unwrap().display().to_string());
+            below.collect()
+        };
+        for pattern in ["", "*", "*/*", "*/etc/*"] {
+            let found = found(pattern);
+            assert!(
+                found.iter().all(|file| !file.starts_with("node") && !file.starts_with("edge")),
+                "{pattern}: {found:?}"
+            );
+            assert!(found.contains(&"other/etc/b.log".to_owned()), "{pattern}: {found:?}");
+        }
+        assert_eq!(found("node/etc/*"), ["node/etc/passwd"], "a file that is asked for by its folder");
+    }
 }

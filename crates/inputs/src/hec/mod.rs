@@ -520,10 +520,14 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
             let (number, _, text) = code.row();
             answer::json(StatusCode::BAD_REQUEST, &AnswerBody::new(text, number.into()))
         }
-        None if collector.budget.is_exhausted() || collector.destination.store.check_room().is_err() => {
-            Answer::from(Code::UnhealthyQueues).into_response()
+        None if collector.budget.is_exhausted() => Answer::from(Code::UnhealthyQueues).into_response(),
+        None => {
+            // The file system is asked, which may take time.
+            let store = Arc::clone(&collector.destination.store);
+            let room = tokio::task::spawn_blocking(move || store.check_room().is_ok()).await;
+            let code = if room.unwrap_or(false) { Code::Healthy } else { Code::UnhealthyQueues };
+            Answer::from(code).into_response()
         }
-        None => Answer::from(Code::Healthy).into_response(),
     }
 }
 

@@ -90,11 +90,11 @@ impl Statsd {
             for (number, dimension) in rule.names.iter().enumerate() {
                 let (Some(dimension), Some(range)) = (dimension, groups.get(number)) else { continue };
                 // A pattern of bytes may split a character; such a group is no text.
-                let Some(value) = text.get(range.clone()).filter(|value| !value.is_empty()) else { continue };
+                let within = range.start.min(name.len())..range.end.min(name.len());
+                let Some(value) = name.get(within.clone()).filter(|value| !value.is_empty()) else { continue };
                 if !dimensions.iter().any(|(known, _)| known == dimension) {
                     dimensions.push((dimension.as_str(), value));
                 }
-                let within = range.start.min(name.len())..range.end.min(name.len());
                 removed[within].iter_mut().for_each(|is_removed| *is_removed |= rule.removes);
             }
         }

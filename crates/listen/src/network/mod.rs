@@ -145,6 +145,16 @@ impl Listeners {
         if let Some(at) = faults.iter().position(is_fatal) {
             return Err(faults.swap_remove(at));
         }
+        let is_requested = |open: &OpenSocket| {
+            asked.is_none_or(|address| open.wanted.key == (NetworkKind::Forwarders, false, address))
+        };
+        // Another stanza may share the socket, and the fault then has the names of both.
+        if asked.is_some()
+            && !listeners.open.iter().any(is_requested)
+            && let Some(fault) = faults.pop()
+        {
+            return Err(fault);
+        }
         let faults = listeners.with_open_faults(&faults);
         tokio::spawn(log_limits(Arc::clone(&listeners.limits), until));
         Ok((listeners, faults))

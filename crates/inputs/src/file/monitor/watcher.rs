@@ -112,6 +112,11 @@ impl<'a> Watcher<'a> {
     fn process_path(&mut self, path: &Path) {
         let Ok(metadata) = path.metadata() else { return };
         for (at, stanza) in self.stanzas.iter().enumerate() {
+            let mut above = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&stanza.root));
+            // It may have become one after the folder was watched.
+            if above.any(is_data_directory) {
+                continue;
+            }
             if !metadata.is_dir() {
                 if !stanza.matches_path(path) {
                     continue;
