@@ -71,8 +71,8 @@ impl Drop for Server {
 /// A connection to the management port.
 pub(crate) fn connected(place: &Place) -> TcpStream {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
-    let address = run_file.split('"').find(|part| part.starts_with("127.0.0.1:")).unwrap();
-    TcpStream::connect(address).unwrap()
+    let run: serde_json::Value = serde_json::from_str(&run_file).unwrap();
+    TcpStream::connect(run["mgmt"].as_str().unwrap()).unwrap()
 }
 
 /// Sends a request without reading its answer.
