@@ -63,7 +63,7 @@ pub(super) struct FieldLocations {
     /// Location of the field for each key, or for each key of `split`.
     pub locations: Vec<ValueLocation>,
     /// The division of the keys, if the location depends on the codes of inner columns. Everything known by key then
-    /// refers to the divided keys ([`super::page::PageReader::keys_of`]).
+    /// refers to the divided keys ([`super::divided_keys::keys_of`]).
     pub split: Option<Arc<KeySplit>>,
     /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
