@@ -50,7 +50,11 @@ fn lines(agent: &'static str) -> impl Iterator<Item = String> {
     (0..3_000usize).map(move |at| {
         let query = if at.is_multiple_of(2) { format!("?q=a{}", at * 7) } else { String::new() };
         let bytes = if at.is_multiple_of(9) { "-".to_owned() } else { (at * 31).to_string() };
-        let agent = if at.is_multiple_of(50) { agent } else { "Mozilla/5.0 (X11; Linux x86_64)" };
+        // The odd ones have no common prefix, which would say what the quotes in it are.
+        let agent = match at.is_multiple_of(50) {
+            true => format!("{} {agent}", at / 50),
+            false => "Mozilla/5.0 (X11; Linux x86_64)".to_owned(),
+        };
         let user = ["-", "bob", "alice", "u7"][at % 4];
         format!(
             r#"10.0.{}.{} - {user} [20/Nov/2026:00:00:{:02} +0000] "GET /a/{}.html{query} HTTP/1.1" {} {bytes} "https://h.example/{}" "{agent} {at}""#,
