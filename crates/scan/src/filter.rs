@@ -482,6 +482,10 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     let others = others
         .into_iter()
         .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
+    if value.text.chars().filter(has_case).count() > VARIED_LETTERS_MAX {
+        // JSON may escape each letter in either case, in too many ways.
+        return TermQuery::All;
+    }
     let written = json_escaped_forms(&value.text);
     let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
     let extraction = rules.extraction_of(field);
@@ -534,28 +538,24 @@ fn json_escaped_forms(value: &str) -> Vec<String> {
 
 /// Sets of ASCII characters that encoders of JSON escape: none, those of Go, those of others for HTML, those of Gson.
 const ESCAPED_MARKS: [&[char]; 4] = [&[], &['<', '>', '&'], &['<', '>', '&', '\''], &['<', '>', '&', '\'', '=']];
-/// Maximum number of non-ASCII letters whose case is varied one by one; with more, all have the same case.
+/// Maximum number of non-ASCII letters of a value that is looked up; its forms have each letter in either case.
 const VARIED_LETTERS_MAX: usize = 3;
+
+/// Whether a letter is not ASCII and has a case.
+fn has_case(letter: &char) -> bool {
+    !letter.is_ascii() && !letter.to_lowercase().eq(letter.to_uppercase())
+}
 
 /// The value with its non-ASCII letters in either case.
 fn case_variants(value: &str) -> Vec<String> {
-    let lower_case = |letter: char| letter.to_lowercase().to_string();
-    let upper_case = |letter: char| letter.to_uppercase().to_string();
-    let has_case = |letter: &char| !letter.is_ascii() && lower_case(*letter) != upper_case(*letter);
-    let is_few = value.chars().filter(has_case).count() <= VARIED_LETTERS_MAX;
-    let mut variants = vec![String::new(); if is_few { 1 } else { 2 }];
+    let mut variants = vec![String::new()];
     for letter in value.chars() {
         if !has_case(&letter) {
             variants.iter_mut().for_each(|variant| variant.push(letter));
-        } else if is_few {
-            variants = [lower_case(letter), upper_case(letter)]
-                .iter()
-                .flat_map(|form| variants.iter().map(move |variant| format!("{variant}{form}")))
-                .collect();
-        } else {
-            variants[0].push_str(&lower_case(letter));
-            variants[1].push_str(&upper_case(letter));
+            continue;
         }
+        let forms = [letter.to_lowercase().to_string(), letter.to_uppercase().to_string()];
+        variants = forms.iter().flat_map(|form| variants.iter().map(move |known| format!("{known}{form}"))).collect();
     }
     variants
 }

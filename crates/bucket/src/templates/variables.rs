@@ -15,6 +15,9 @@ use super::classes::{
     BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, KEY, VALUE_END, class_at, has_digit, run_end, word_run_end,
 };
 
+/// Maximum number of digits in a key that is literal; keys with more may be of any number.
+const KEY_DIGITS_MAX: usize = 3;
+
 /// Kind of a variable, which determines where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableKind {
@@ -418,7 +421,13 @@ impl EventScanner<'_, '_> {
     fn is_key(&self, start: usize, end: usize) -> bool {
         let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);
+        let digits = self.text[start..end].iter().filter(|byte| byte.is_ascii_digit()).count();
+        // Nothing follows the padding of base64.
+        let has_value =
+            class_at(self.text, end + 1) & BLANK == 0 && !matches!(self.text.get(end + 1), None | Some(b'='));
         self.text.get(end) == Some(&b'=')
+            && has_value
+            && digits <= KEY_DIGITS_MAX
             && before != Some(0)
             && self.text[start].is_ascii_alphabetic()
             && self.text[start..end].iter().all(is_of_key)

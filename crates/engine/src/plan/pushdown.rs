@@ -124,7 +124,15 @@ fn push_extractions(plan: &mut Plan) {
             ExtractionKind::SpathFields { input, .. } => is_made(input),
             ExtractionKind::Text { .. } => false,
         };
-        if reads_made || extraction.names().any(is_made) {
+        // Commands of one kind run together, so that a later one must not replace what an earlier one reads.
+        let input_of = |kind: &ExtractionKind| match kind {
+            ExtractionKind::Rex(rex) => Some(rex.field.clone()),
+            ExtractionKind::Spath(spath) => Some(spath.input.clone()),
+            ExtractionKind::SpathFields { input, .. } => Some(input.clone()),
+            ExtractionKind::Text { .. } => None,
+        };
+        let is_read = |name: &str| pushed.iter().any(|known| input_of(&known.kind).as_deref() == Some(name));
+        if reads_made || extraction.names().any(is_made) || extraction.names().any(is_read) {
             break;
         }
         pushed.push(extraction);
