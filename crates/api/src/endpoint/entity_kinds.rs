@@ -109,8 +109,8 @@ pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, 
 }
 
 /// Moves the data that is stored outside an entity's stanza to the entity as it is now, or removes it if there is none,
-/// so that a later entity of the same name does not inherit it. It runs after the change of the stanza, because data
-/// without a stanza can be removed later, whereas data lost by an entity that remains cannot be restored.
+/// so that a later entity of the same name does not inherit it. It runs after the change of the stanza: if it fails, data
+/// is left over, whereas data removed first would be lost if the entity could not be removed.
 pub(super) type MoveData = fn(&ApiState, &ConfObject, Option<&ConfObject>) -> Result<(), ApiError>;
 
 fn move_data(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {

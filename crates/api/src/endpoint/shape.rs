@@ -50,8 +50,8 @@ pub(crate) enum Shape {
     Settings(Settings),
 }
 
-/// The content of a stanza as an entity: its settings are texts, flags or numbers ([`setting_types`]), and it may have settings that no parameter
-/// sets.
+/// The content of a stanza as an entity: its settings are texts, flags or numbers ([`setting_types`]), and it may have
+/// settings that no parameter sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Parameters that set the settings.

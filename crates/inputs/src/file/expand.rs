@@ -59,8 +59,9 @@ fn add_matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError
     if any { Ok(()) } else { Err(bad("no such file".to_owned())) }
 }
 
-/// Whether a folder is the data directory of a node or of a forwarder, which has a queue instead of a store. Its files contain the password hashes, the private keys and the
-/// token of the administrator, which would become searchable for everybody who may search the index.
+/// Whether a folder is the data directory of a node or of a forwarder, which has a queue instead of a store. Its files
+/// contain the password hashes, the private keys and the token of the administrator, which would become searchable for
+/// everybody who may search the index.
 pub(crate) fn is_data_directory(folder: &Path) -> bool {
     let has = |file: &str| folder.join(file).is_file();
     folder.join("etc").is_dir() && (has("forward/lock") || has("lock") && folder.join("wal").is_dir())

@@ -10,7 +10,7 @@ use quarry_eval::EngineError;
 use quarry_event::template::TemplateSet;
 use quarry_stdx::number::u32_of;
 
-/// Maximum number of nodes of a field's division. The locations in further templates depend on values.
+/// Maximum number of nodes of a field's division in one extraction class. The locations in further templates depend on values.
 const NODES_MAX: usize = 65_536;
 /// The number of a key that is not known.
 pub(super) const NO_KEY: u32 = u32::MAX;
