@@ -7,6 +7,7 @@
 //! Not here: the buckets of a time range (`crate::overlap`).
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
 use crate::checksum::{RowChecksum, Table, check_row, delete_rows, known_sum};
@@ -461,22 +462,26 @@ pub(crate) fn page(act: &CatalogTransaction<'_>, number: u64, most: u32) -> Step
     with_origins(found, origins)
 }
 
-/// Live buckets of an index that follow bucket `number`, at most `most`.
+/// The first live buckets of an index with these numbers, at most `most`.
 pub(crate) fn live_page(
     act: &CatalogTransaction<'_>,
     index: &str,
-    number: u64,
+    numbers: &RangeInclusive<u64>,
     most: u32,
 ) -> StepResult<Vec<BucketRow>> {
+    // Numbers are positive 64-bit integers of the database.
+    let stored = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let (first, through) = (stored(*numbers.start()), stored(*numbers.end()));
     let select = format!(
-        "SELECT {COLUMNS} FROM bucket WHERE index_name = ?1 AND number > ?2 AND state = 1 ORDER BY number LIMIT ?3"
+        "SELECT {COLUMNS} FROM bucket WHERE index_name = ?1 AND number >= ?2 AND number <= ?3 AND state = 1
+         ORDER BY number LIMIT ?4"
     );
-    let found = act.rows(&select, values![index, number.cast_signed(), most], read_bucket)?;
+    let found = act.rows(&select, values![index, first, through, most], read_bucket)?;
     let Some((last, _)) = found.last() else { return Ok(Vec::new()) };
     let of_page =
-        "origin.bucket = bucket.number AND bucket.index_name = ?1 AND bucket.number > ?2 AND bucket.number <= ?3
+        "origin.bucket = bucket.number AND bucket.index_name = ?1 AND bucket.number >= ?2 AND bucket.number <= ?3
         AND bucket.state = 1";
-    let values = values![index, number.cast_signed(), last.number.cast_signed()];
+    let values = values![index, first, last.number.cast_signed()];
     let origins = read_origins(act, "bucket, origin", of_page, values)?;
     Ok(with_origins(found, origins)?.into_iter().map(|(bucket, _)| bucket).collect())
 }

@@ -1,4 +1,6 @@
-//! All buckets of a catalog or of an index, page by page: a catalog may have a million.
+//! All buckets of a catalog, or live ones of an index, page by page: a catalog may have a million.
+
+use std::ops::RangeInclusive;
 
 use crate::bucket::{live_page, page};
 use crate::digest::check_bucket_digest;
@@ -30,33 +32,35 @@ impl Catalog {
     }
 }
 
-/// The live buckets of an index, read page by page; they must not change meanwhile.
+/// Live buckets of an index, read page by page; they must not change meanwhile.
 #[derive(Debug)]
 pub struct LivePages<'a> {
     catalog: &'a Catalog,
     index: String,
     /// Maximum number of buckets of a page.
     pub(crate) most: u32,
-    /// Number of the last bucket that was read.
-    last: u64,
+    /// Numbers of the buckets that are still to be read.
+    left: RangeInclusive<u64>,
 }
 
 impl Catalog {
-    /// Reads the live buckets of an index, ascending by number. Each row is verified against its checksum; a missing
-    /// row is not noticed.
-    pub fn read_live(&self, index: &str) -> LivePages<'_> {
-        LivePages { catalog: self, index: index.to_owned(), most: PAGE_BUCKETS_MAX, last: BEFORE_ALL }
+    /// Reads the live buckets of an index with these numbers, ascending by number. Each row is verified against its
+    /// checksum; a missing row is not noticed.
+    pub fn read_live(&self, index: &str, numbers: RangeInclusive<u64>) -> LivePages<'_> {
+        LivePages { catalog: self, index: index.to_owned(), most: PAGE_BUCKETS_MAX, left: numbers }
     }
 }
 
 impl LivePages<'_> {
     /// The next page; `None` at the end.
     pub fn next_page(&mut self) -> Result<Option<Vec<BucketRow>>, CatalogError> {
-        let read = self.catalog.read(|act| live_page(act, &self.index, self.last, self.most))?;
-        Ok(read.last().map(|last| last.number).map(|last| {
-            self.last = last;
-            read
-        }))
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        let read = self.catalog.read(|act| live_page(act, &self.index, &self.left, self.most))?;
+        let Some(last) = read.last().map(|last| last.number) else { return Ok(None) };
+        self.left = last.saturating_add(1)..=*self.left.end();
+        Ok(Some(read))
     }
 }
 

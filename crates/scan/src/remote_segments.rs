@@ -25,8 +25,11 @@ use crate::event_scan::{EventScan, page_set};
 use crate::page::PageRef;
 use crate::slices::Window;
 
-/// Segments queried or prefetched concurrently.
+/// Segments prefetched concurrently.
 const CONCURRENT_SEGMENTS_MAX: usize = 16;
+/// Segments queried concurrently, as many as a store receives requests at once: a lookup reads some kilobytes, and each
+/// further group of segments would take another round trip.
+const CONCURRENT_LOOKUPS_MAX: usize = 64;
 /// Interval of the checks whether a request is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Checks after which evaluations run concurrently even if none waits for a request.
@@ -102,7 +105,7 @@ pub(crate) fn map_concurrently<T: Send>(
         }
     };
     let waits = || requests() != before || polls.fetch_add(1, Ordering::Relaxed) >= POLLS_ALONE;
-    with_helpers(CONCURRENT_SEGMENTS_MAX.min(count).saturating_sub(1), &waits, &some, some);
+    with_helpers(CONCURRENT_LOOKUPS_MAX.min(count).saturating_sub(1), &waits, &some, some);
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     assert_eq!(done.len(), count, "each number was asked for once");

@@ -1,41 +1,66 @@
 //! Rows of buckets that stay in the catalog until something needs them.
 //!
-//! After a start, a store with many buckets has only sums in memory for its largest indexes ([`UnloadedIndex`]). Code
-//! that needs the buckets of such an index gets the state from [`Shared::state_with`], which reads their rows. An
-//! index whose rows are not in memory does not change, because every change loads its rows first and no other process
-//! has the catalog open for writing. A search therefore finds either the rows of an index, or sums that show whether
-//! it needs the rows.
+//! After a start, a store with many buckets has only sums in memory for its older ones, by ranges of arrival
+//! ([`UnloadedRange`]). Code that needs the buckets of such a range gets the state from [`Shared::state_with`], which
+//! reads their rows. A range whose rows are not in memory does not change: every change loads the rows of its range
+//! first, and no other process has the catalog open for writing. New buckets arrive after all ranges, except those of a
+//! slab that is sealed late, for which the seal first reads all later ranges ([`Shared::state_for_seal`]). A search
+//! therefore finds either the rows of a range, or sums that show whether it needs the rows.
 //!
 //! Not here: which rows stay in the catalog (`live_buckets::loading`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
-use quarry_catalog::Catalog;
+use quarry_catalog::{BucketRow, Catalog};
 
 use crate::StoreError;
 use crate::deletion::RowSet;
-use crate::live_buckets::{LiveBuckets, Loading, UnloadedIndex};
+use crate::live_buckets::UnloadedRange;
 use crate::remote::is_in_motion;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
 use crate::sync::lock;
 
-/// Number of retention rounds without use after which the rows of an index leave memory; on a server, an hour.
+/// Number of retention rounds without use after which rows leave memory; on a server, an hour.
 pub(crate) const IDLE_ROUNDS: u32 = 60;
 
 impl Shared {
-    /// The state, once the rows of all indexes that `wanted` selects by name and sums are in memory.
+    /// The state, once the rows of all ranges that `wanted` selects by index and sums are in memory.
     pub(crate) fn state_with(
         &self,
-        wanted: impl Fn(&str, &UnloadedIndex) -> bool,
+        wanted: impl Fn(&str, &UnloadedRange) -> bool,
+    ) -> Result<MutexGuard<'_, State>, StoreError> {
+        self.state_without(|state| state.sealed.find_unloaded(&wanted))
+    }
+
+    /// The state, once the rows of all ranges that `find` names one after the other are in memory.
+    fn state_without(
+        &self,
+        find: impl Fn(&State) -> Option<(Arc<str>, UnloadedRange)>,
     ) -> Result<MutexGuard<'_, State>, StoreError> {
         loop {
             let state = self.state();
-            let Some(index) = state.sealed.find_unloaded(&wanted).cloned() else { return Ok(state) };
+            let Some((index, range)) = find(&state) else { return Ok(state) };
             drop(state);
-            self.load_rows(&index)?;
+            self.load_rows(&index, &range)?;
         }
+    }
+
+    /// The state for a commit of sealed buckets. In memory are the newest rows of their indexes, with which they may be
+    /// merged, and all rows of buckets that arrived after an unsealed slab, on which the position of the index depends.
+    pub(crate) fn state_for_seal(&self, rows: &[BucketRow]) -> Result<MutexGuard<'_, State>, StoreError> {
+        self.state_without(|state| {
+            rows.iter().find_map(|row| {
+                let first_unsealed = state.unsealed_of(&row.index).min().unwrap_or(u64::MAX);
+                state.sealed.unloaded_end(&row.index, first_unsealed)
+            })
+        })
+    }
+
+    /// The state, with the row of a bucket in memory if the bucket is live.
+    pub(crate) fn state_with_bucket(&self, index: &str, number: u64) -> Result<MutexGuard<'_, State>, StoreError> {
+        self.state_with(|name, range| name == index && range.numbers().contains(&number))
     }
 
     /// The state, with the rows of one index in memory.
@@ -48,19 +73,21 @@ impl Shared {
         self.state_with(|_, _| true)
     }
 
-    /// Reads the rows of an index. Appends, and searches of other indexes, do not wait for this.
-    fn load_rows(&self, index: &Arc<str>) -> Result<(), StoreError> {
+    /// Reads the rows of a range. Appends, and searches that do not need them, do not wait for this.
+    pub(crate) fn load_rows(&self, index: &Arc<str>, range: &UnloadedRange) -> Result<(), StoreError> {
         let _turn = lock(&self.rows_loading);
         // Another thread may have loaded the rows while this one waited.
-        let Some(unloaded) = self.state().sealed.unloaded(index) else { return Ok(()) };
-        let read = read_index(&self.catalog, index, &unloaded, &mut BTreeMap::new())?;
-        self.state().sealed.load(index, read);
+        if !self.state().sealed.is_unloaded(index, range) {
+            return Ok(());
+        }
+        let read = read_range(&self.catalog, index, range, &mut BTreeMap::new())?;
+        self.state().sealed.load(index, range, read);
         // There may be something to compact now.
         self.seal_done.notify_all();
         Ok(())
     }
 
-    /// While more rows are in memory than a start would keep, drops the rows of indexes that nothing has used for
+    /// While more rows are in memory than a start would keep, drops the rows of cells that nothing has used for
     /// `idle_rounds` calls.
     pub(crate) fn unload_idle(&self, idle_rounds: u32) {
         let idle = {
@@ -68,7 +95,7 @@ impl Shared {
             if state.sealed.rows() <= self.options.rows_at_start {
                 return;
             }
-            state.sealed.idle_indexes(idle_rounds, self.options.compaction.has_background_merges())
+            state.sealed.idle_cells(idle_rounds, self.options.compaction.has_background_merges())
         };
         if idle.is_empty() {
             return;
@@ -81,14 +108,15 @@ impl Shared {
         if self.catalog.has_failed() {
             return;
         }
-        for index in idle {
+        for (index, origins) in idle {
             let open = |bucket: &&Arc<SealedBucket>| Arc::strong_count(&bucket.copies) > 1;
             let open: Vec<u64> = {
                 let state = self.state();
                 if state.sealed.rows() <= self.options.rows_at_start {
                     return;
                 }
-                state.sealed.of_index(&index).filter(open).map(|bucket| bucket.row.number).collect()
+                let of_cell = state.sealed.arrived_between(&index, *origins.start(), *origins.end());
+                of_cell.filter(open).map(|bucket| bucket.row.number).collect()
             };
             // Open buckets are closed first, because they share `copies` with their rows, and rows that are read
             // again have new `copies`.
@@ -97,7 +125,7 @@ impl Shared {
             if state.compaction_requests > 0 {
                 return;
             }
-            let left = state.sealed.unload(&index, |bucket| self.may_unload(bucket));
+            let left = state.sealed.unload(&index, &origins, |bucket| self.may_unload(bucket));
             drop(state);
             drop(left);
         }
@@ -110,30 +138,32 @@ impl Shared {
     }
 }
 
-/// Reads the live buckets of an index; fails if their sums differ from `unloaded`. `deletions` contains the deleted
+/// Reads the live buckets of a range; fails if their sums differ from those in memory. `deletions` contains the deleted
 /// rows of buckets, by number.
-pub(crate) fn read_index(
+pub(crate) fn read_range(
     catalog: &Catalog,
     index: &str,
-    unloaded: &UnloadedIndex,
+    range: &UnloadedRange,
     deletions: &mut BTreeMap<u64, RowSet>,
-) -> Result<LiveBuckets, StoreError> {
-    let (mut loading, mut sums) = (Loading::new(usize::MAX), UnloadedIndex::default());
-    let mut pages = catalog.read_live(index);
+) -> Result<Vec<SealedBucket>, StoreError> {
+    let (mut read, mut sums) = (Vec::new(), UnloadedRange::default());
+    let mut pages = catalog.read_live(index, range.numbers());
     while let Some(page) = pages.next_page()? {
-        for row in page {
-            let bucket = SealedBucket::new(row);
-            let bucket = match deletions.remove(&bucket.row.number) {
-                Some(deleted) => bucket.with_deleted(deleted),
-                None => bucket,
-            };
-            sums.add(&bucket);
-            loading.add(bucket, false);
+        // Buckets that were merged later have numbers of the range, too.
+        for bucket in page.into_iter().map(SealedBucket::new) {
+            if range.origins().contains(&bucket.first_origin()) {
+                let bucket = match deletions.remove(&bucket.row.number) {
+                    Some(deleted) => bucket.with_deleted(deleted),
+                    None => bucket,
+                };
+                sums.add(&bucket);
+                read.push(bucket);
+            }
         }
     }
-    if sums != *unloaded {
-        let reason = format!("its rows of index {index} have changed since the start; run `quarry bucket verify`");
+    if sums != *range {
+        let reason = format!("its rows of index {index} differ from the sums in memory; run `quarry bucket verify`");
         return Err(StoreError::Corrupt { bucket: "catalog".to_owned(), reason });
     }
-    Ok(loading.into_live().0)
+    Ok(read)
 }

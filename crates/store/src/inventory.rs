@@ -8,7 +8,7 @@ use quarry_catalog::{BucketState, RemoteState};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::Fault;
 
-use crate::live_buckets::{Totals, UnloadedIndex};
+use crate::live_buckets::{Totals, UnloadedRange};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, State};
 use crate::{IndexSelector, Segment, Store, StoreError};
@@ -149,7 +149,7 @@ impl Store {
     /// The buckets of the selected indexes that may have events in `range`, by ascending number, including those in
     /// memory. Rows of other indexes are not read from the catalog.
     pub fn buckets_of(&self, selector: &IndexSelector, range: &TimeRange) -> Result<Vec<BucketListing>, StoreError> {
-        let wanted = |index: &str, unloaded: &UnloadedIndex| {
+        let wanted = |index: &str, unloaded: &UnloadedRange| {
             selector.matches(index) && range.overlaps(unloaded.times.0, unloaded.times.1)
         };
         let state = self.shared.state_with(wanted)?;

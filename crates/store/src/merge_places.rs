@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Maximum places noted for an index; if there are more, everything from the first of them on counts as unexamined.
@@ -66,9 +67,10 @@ impl MergePlaces {
         None
     }
 
-    /// Whether an index has unexamined places.
-    pub(crate) fn has(&self, index: &str) -> bool {
-        self.0.contains_key(index)
+    /// Whether an index has unexamined places in this range.
+    pub(crate) fn has_between(&self, index: &str, range: &RangeInclusive<u64>) -> bool {
+        let next = self.0.get(index).and_then(|places| places.next(*range.start()));
+        next.is_some_and(|(place, _)| place <= *range.end())
     }
 
     /// Whether no index has unexamined places.

@@ -88,8 +88,10 @@ pub struct StoreOptions {
     /// Indexes with a stanza in indexes.conf, which are unlimited.
     pub configured_indexes: BTreeSet<String>,
     /// Maximum number of buckets whose catalog rows are kept in memory after a start. If there are more, the rows of
-    /// the largest indexes stay in the catalog until they are needed.
+    /// the oldest ones stay in the catalog until they are needed.
     pub rows_at_start: usize,
+    /// Number of sealed buckets, of any index, whose rows are read from the catalog together and leave memory together.
+    pub rows_of_cell: u64,
     /// Remote volumes; `None` for none.
     pub remote: Option<Arc<RemoteOptions>>,
     /// The database with the catalog; `None` for a file in the data directory.
@@ -208,6 +210,7 @@ impl StoreOptions {
             compaction: CompactionOptions::default(),
             configured_indexes: BTreeSet::new(),
             rows_at_start: 65_536,
+            rows_of_cell: 4_096,
             remote: None,
             catalog: None,
         }

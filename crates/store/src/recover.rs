@@ -17,8 +17,8 @@ use crate::deletion::RowSet;
 use crate::disk::Disk;
 use crate::expected_log::ExpectedLog;
 use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
-use crate::index_rows::read_index;
-use crate::live_buckets::Loading;
+use crate::index_rows::read_range;
+use crate::live_buckets::{Cells, Loading};
 use crate::log_files::LogSegment;
 use crate::remote::is_in_motion;
 use crate::sealed_buckets::SealedBucket;
@@ -238,7 +238,7 @@ fn load_live_buckets(
 ) -> Result<BTreeSet<u64>, StoreError> {
     let mut sealed_beyond = BTreeSet::new();
     let mut removed = load_deletions(catalog)?;
-    let mut loading = Loading::new(options.rows_at_start);
+    let mut loading = Loading::new(options.rows_at_start, Cells { origins: options.rows_of_cell });
     let mut pages = catalog.read_buckets();
     while let Some(page) = pages.next_page()? {
         for row in page.into_iter().filter(|row| row.state == BucketState::Live) {
@@ -259,10 +259,9 @@ fn load_live_buckets(
     if !missing.is_empty() {
         removed = load_deletions(catalog)?;
     }
-    for index in missing {
-        let unloaded = state.sealed.unloaded(&index).unwrap_or_default();
-        let read = read_index(catalog, &index, &unloaded, &mut removed)?;
-        state.sealed.load(&index, read);
+    for (index, range) in missing {
+        let read = read_range(catalog, &index, &range, &mut removed)?;
+        state.sealed.load(&index, &range, read);
     }
     Ok(sealed_beyond)
 }

@@ -15,7 +15,7 @@ use quarry_stdx::Fault;
 use crate::day_clock::{LARGE_GAIN_NS, TRUSTED_TIME_SETTING};
 use crate::emptying::SETTING_PREFIX as EMPTYING;
 use crate::index_rows::IDLE_ROUNDS;
-use crate::live_buckets::{LiveBuckets, Totals, UnloadedIndex};
+use crate::live_buckets::{LiveBuckets, UnloadedRange};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -49,11 +49,9 @@ impl RetentionRule {
         i64::try_from(self.empties_after_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
     }
 
-    /// Whether some bucket of an index may be too old, or the index is too large.
-    fn may_concern(&self, unloaded: &UnloadedIndex, now: TimeNs) -> bool {
-        let Totals { stored_bytes, thawed_bytes, .. } = unloaded.totals;
-        unloaded.first_end < now.saturating_sub(self.max_age_ns())
-            || self.max_stored_bytes.is_some_and(|most| stored_bytes.saturating_sub(thawed_bytes) > most)
+    /// Whether some bucket of a range may be too old.
+    fn may_expire(&self, range: &UnloadedRange, now: TimeNs) -> bool {
+        range.first_end < now.saturating_sub(self.max_age_ns())
     }
 
     /// Whether a bucket stays because it was too old when it was written and was written only shortly before `now`.
@@ -200,9 +198,17 @@ impl Shared {
     /// Buckets that are too old, and the oldest buckets of indexes that are too large, in order of number.
     fn expired(&self, rules: &[RetentionRule], now: i64) -> Result<Vec<ChosenBucket>, StoreError> {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
-        let state = self.state_with(|index, unloaded| {
-            rules.iter().any(|rule| rule.index == index && rule.may_concern(unloaded, now))
-        })?;
+        let state = loop {
+            let state = self.state_with(|index, range| {
+                rules.iter().any(|rule| rule.index == index && rule.may_expire(range, now))
+            })?;
+            // How many buckets have to go because their index is too large depends on those that go first.
+            let Some((index, range)) = rules.iter().find_map(|rule| oldest_unloaded(rule, &state.sealed)) else {
+                break state;
+            };
+            drop(state);
+            self.load_rows(&index, &range)?;
+        };
         for rule in rules {
             if choose_expired(rule, &state.sealed, now, &mut chosen) {
                 too_large.insert(rule.index.clone());
@@ -339,6 +345,26 @@ impl Shared {
     }
 }
 
+/// If an index is too large, a range whose rows are not in memory and that may have one of its oldest buckets.
+fn oldest_unloaded(rule: &RetentionRule, live: &LiveBuckets) -> Option<(Arc<str>, UnloadedRange)> {
+    let most = rule.max_stored_bytes?;
+    let totals = live.totals_of(&rule.index);
+    let mut stored = totals.stored_bytes.saturating_sub(totals.thawed_bytes);
+    let mut by_end = live.by_end(&rule.index).filter(|bucket| !bucket.row.thawed);
+    let mut end = i64::MIN;
+    while stored > most {
+        let Some(bucket) = by_end.next() else {
+            end = i64::MAX;
+            break;
+        };
+        end = bucket.row.time_max;
+        stored = stored.saturating_sub(bucket.row.stored_bytes());
+    }
+    let oldest = live.unloaded_of(&rule.index).min_by_key(|range| range.first_end)?;
+    let oldest = *oldest;
+    live.find_unloaded(|index, range| index == rule.index && *range == oldest && end >= oldest.first_end)
+}
+
 /// Chooses the buckets of an index that are too old, and the oldest while it is too large. Returns whether its newest
 /// bucket alone is too large.
 fn choose_expired(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Vec<ChosenBucket>) -> bool {
@@ -346,13 +372,15 @@ fn choose_expired(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &m
     let totals = live.totals_of(&rule.index);
     let mut stored = totals.stored_bytes.saturating_sub(totals.thawed_bytes);
     let mut by_end = live.by_end(&rule.index).filter(|bucket| !bucket.row.thawed).peekable();
+    // Buckets whose rows are not in memory end later than those that have to go.
+    let has_later = live.unloaded_of(&rule.index).next().is_some();
     while let Some(bucket) = by_end.next() {
         let too_old = bucket.row.time_max < limit;
         if !too_old && rule.max_stored_bytes.is_none_or(|most| stored <= most) {
             return false;
         }
         // However small the limit, the newest bucket stays.
-        if !too_old && by_end.peek().is_none() {
+        if !too_old && !has_later && by_end.peek().is_none() {
             return true;
         }
         stored = stored.saturating_sub(bucket.row.stored_bytes());

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use quarry_event::TimeRange;
 
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
-use crate::live_buckets::UnloadedIndex;
+use crate::live_buckets::UnloadedRange;
 use crate::sealed_buckets::{RemainingRows, SealedBucket, SealedSegment, SlabPart, split_rows};
 use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 
@@ -15,7 +15,7 @@ impl Store {
         // Damage to the log concerns every search, because lost records may have belonged to any index and time.
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let mut sealed: Vec<Arc<SealedBucket>> = {
-            let wanted = |index: &str, unloaded: &UnloadedIndex| {
+            let wanted = |index: &str, unloaded: &UnloadedRange| {
                 selector.matches(index) && range.overlaps(unloaded.times.0, unloaded.times.1)
             };
             let mut state = self.shared.state_with(wanted).unwrap_or_else(|error| {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hot_slabs::{HotSegment, SpareMemory};
-use crate::live_buckets::UnloadedIndex;
 use crate::object_names::object_stem;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, Shared, State};
@@ -268,10 +267,9 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     }
     let is_stored = |row: &BucketRow| row.state == BucketState::Live && row.object_bytes > 0;
     assert!(rows.iter().all(is_stored), "objects are stored before their rows");
-    let is_sealed = |index: &str, _: &UnloadedIndex| rows.iter().any(|row| row.index == index);
     // The rows are read before the commit lock is taken, because other threads wait for that lock. While it is held,
     // the rows stay in memory.
-    drop(shared.state_with(is_sealed)?);
+    drop(shared.state_for_seal(&rows)?);
     let _commit = lock(&shared.commit);
     let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for row in &rows {
@@ -279,7 +277,7 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     }
     let mut through: BTreeMap<&str, u64> = BTreeMap::new();
     let (checkpoints, log_position) = {
-        let state = shared.state_with(is_sealed)?;
+        let state = shared.state_for_seal(&rows)?;
         for (index, numbers) in &sealing {
             through.insert(index, state.sealed_through(index, numbers));
         }

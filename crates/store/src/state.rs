@@ -341,7 +341,9 @@ impl State {
         // number of a slab whose first record is just being written.
         let arrived = self.sealed.arrived_between(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
         let sealed = arrived.rev().find(|bucket| bucket.row.level == 0).map(|bucket| bucket.row.number);
-        sealed.max(sealing).unwrap_or(0)
+        // These arrived before every unsealed slab (`Shared::state_for_seal`).
+        let unloaded = self.sealed.unloaded_of(index).map(|range| range.last_unmerged).max();
+        sealed.max(sealing).max(unloaded).unwrap_or(0)
     }
 
     /// Checkpoints for the next commit, and the number of the newest record that they cover.

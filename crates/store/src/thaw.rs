@@ -122,7 +122,7 @@ impl Shared {
         if let Some(id) = self.find_live_bucket(&objects[0]) {
             return Ok(id);
         }
-        let number = self.state_with_index(index)?.take_number();
+        let number = self.state().take_number();
         let [object, filter] = objects;
         let created = self.clock.now_ns();
         let row = BucketRow { number, object, filter, created, ..facts };

@@ -1,8 +1,10 @@
 //! A proxy that forwards HTTP requests one by one and injects faults of networks and servers into some of them.
 //!
-//! Each connection carries one request, so that requests do not affect each other. The fault of a request depends on
-//! the seed, on the request's method, path and range, and on the number of equal requests before it. Order and timing
-//! do not matter, and a repeated request may succeed.
+//! The fault of a request depends on the seed, on the request's method, path and range, and on the number of equal
+//! requests before it. Order and timing do not matter, and a repeated request may succeed. As long as faults are
+//! possible, each connection carries one request, so that requests do not affect each other. Otherwise connections to
+//! both sides are kept after reads, as with a real store, so that a measurement does not count a new connection for
+//! each request.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -62,9 +64,9 @@ enum Fault {
 }
 
 impl Faults {
-    fn choose(&self, request: &str, times: u64) -> Fault {
-        let drawn = xxh3_64_with_seed(format!("{request} {times}").as_bytes(), self.seed) % 1000;
-        let kinds = [
+    /// The kinds of faults with their rates.
+    fn rates(&self) -> [(u64, Fault); 8] {
+        [
             (self.refused, Fault::Refused),
             (self.failed, Fault::Failed),
             (self.reset_before, Fault::ResetBefore),
@@ -73,9 +75,18 @@ impl Faults {
             (self.corrupted, Fault::Corrupted),
             (self.slow, Fault::Slow),
             (self.stalled, Fault::Stalled),
-        ];
+        ]
+    }
+
+    /// Whether a request may have a fault; delays and limits of bandwidth are none.
+    fn are_possible(&self) -> bool {
+        self.rates().iter().any(|(rate, _)| *rate > 0)
+    }
+
+    fn choose(&self, request: &str, times: u64) -> Fault {
+        let drawn = xxh3_64_with_seed(format!("{request} {times}").as_bytes(), self.seed) % 1000;
         let mut end = 0;
-        let hit = kinds.into_iter().find(|(share, _)| {
+        let hit = self.rates().into_iter().find(|(share, _)| {
             end += share;
             drawn < end
         });
@@ -90,6 +101,8 @@ pub struct ProxiedRequest {
     pub head: String,
     /// Time at which the head had arrived.
     pub arrived: Instant,
+    /// Time at which the answer was sent; `None` if there is none so far.
+    pub answered: Option<Instant>,
     /// Set if a fault was injected.
     pub faulty: bool,
 }
@@ -208,55 +221,100 @@ impl Drop for OpenRequest<'_> {
 }
 
 impl Shared {
+    /// Serves the requests of a connection.
     fn serve(&self, client: TcpStream) -> io::Result<()> {
-        let mut reader = BufReader::new(client.try_clone()?);
-        let head = read_head(&mut reader)?;
+        // Head and body are written separately; without this, the body would wait for the receipt of the head.
+        client.set_nodelay(true)?;
+        let mut client = BufReader::new(client);
+        let mut server = None;
+        while self.serve_one(&mut client, &mut server)? {}
+        client.get_ref().shutdown(Shutdown::Both)
+    }
+
+    /// Serves a request. `server` is the connection to the server that an earlier request has left. Returns whether the
+    /// connection can carry another request.
+    fn serve_one(
+        &self,
+        client: &mut BufReader<TcpStream>,
+        server: &mut Option<BufReader<TcpStream>>,
+    ) -> io::Result<bool> {
+        let head = read_head(client)?;
+        if self.ended.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         lock(&self.open).insert(number, head.lines().next().unwrap_or_default().to_owned());
         let _open = OpenRequest { shared: self, number };
         let mut body = vec![0; length(&head).unwrap_or(0)];
-        reader.read_exact(&mut body)?;
-        let (faults, fault) = self.choose_fault(&head);
+        client.read_exact(&mut body)?;
+        let (faults, fault, seen) = self.choose_fault(&head);
         self.pause(faults.latency);
         match fault {
-            Fault::ResetBefore => client.shutdown(Shutdown::Both),
-            Fault::Refused => refuse(client, 503, "SlowDown"),
+            Fault::ResetBefore => Ok(false),
+            Fault::Refused => refuse(client.get_mut(), 503, "SlowDown").map(|()| false),
             Fault::Stalled => {
                 self.wait_for_stop();
-                Ok(())
+                Ok(false)
             }
-            _ => self.forward(client, &head, &body, fault, &faults),
+            // Only answers to range reads are sure to have a length.
+            _ => {
+                let is_kept = !faults.are_possible() && head.starts_with("GET ") && header(&head, "range").is_some();
+                let server = is_kept.then_some(server);
+                let is_kept = self.forward(client.get_mut(), server, (&head, &body), (&faults, fault))?;
+                self.record_answer(seen);
+                Ok(is_kept)
+            }
         }
     }
 
     #[expect(clippy::disallowed_methods, reason = "a benchmark lists when requests arrived")]
-    fn choose_fault(&self, head: &str) -> (Faults, Fault) {
+    fn choose_fault(&self, head: &str) -> (Faults, Fault, usize) {
         let faults = lock(&self.faults).clone();
         let line = head.lines().next().unwrap_or_default();
         let request = format!("{line} {}", header(head, "range").unwrap_or_default());
         let times = *lock(&self.times).entry(request.clone()).and_modify(|times| *times += 1).or_insert(1);
         let fault = faults.choose(&request, times);
         let (head, arrived) = (head.to_owned(), Instant::now());
-        lock(&self.seen).push(ProxiedRequest { head, arrived, faulty: fault != Fault::None });
-        (faults, fault)
+        let mut seen = lock(&self.seen);
+        seen.push(ProxiedRequest { head, arrived, answered: None, faulty: fault != Fault::None });
+        (faults, fault, seen.len() - 1)
     }
 
-    fn forward(&self, client: TcpStream, head: &str, body: &[u8], fault: Fault, faults: &Faults) -> io::Result<()> {
-        let mut server = TcpStream::connect(&self.server)?;
-        server.write_all(with_connection_close(head).as_bytes())?;
-        server.write_all(body)?;
-        let mut answer = BufReader::new(server);
-        let answer_head = read_head(&mut answer)?;
+    #[expect(clippy::disallowed_methods, reason = "a benchmark lists when requests were answered")]
+    fn record_answer(&self, seen: usize) {
+        lock(&self.seen)[seen].answered = Some(Instant::now());
+    }
+
+    /// Passes a request, its head and body, to the server, and the answer to the client. `kept` is the place of a
+    /// connection to the server if connections are kept after the request; returns whether they are.
+    fn forward(
+        &self,
+        client: &mut TcpStream,
+        mut kept: Option<&mut Option<BufReader<TcpStream>>>,
+        (head, body): (&str, &[u8]),
+        (faults, fault): (&Faults, Fault),
+    ) -> io::Result<bool> {
+        let with_connection = |head: &str, is_kept: bool| match is_kept {
+            true => head.to_owned(),
+            false => with_connection_close(head),
+        };
+        let request = [with_connection(head, kept.is_some()).as_bytes(), body].concat();
+        let earlier = kept.as_mut().and_then(|server| server.take());
+        // The server may have closed the kept connection meanwhile.
+        let answered = earlier.and_then(|server| ask(server, &request).ok());
+        let (mut answer, answer_head) = match answered {
+            Some(answered) => answered,
+            None => ask(BufReader::new(TcpStream::connect(&self.server)?), &request)?,
+        };
         let mut answer_body = Vec::new();
         match length(&answer_head) {
             _ if head.starts_with("HEAD ") => {}
-            Some(length) => drop(answer.take(length as u64).read_to_end(&mut answer_body)?),
+            Some(length) => drop(answer.by_ref().take(length as u64).read_to_end(&mut answer_body)?),
             None => drop(answer.read_to_end(&mut answer_body)?),
         }
-        let mut client = client;
         match fault {
-            Fault::Failed => return refuse(client, 500, "InternalError"),
-            Fault::ResetAfter => return client.shutdown(Shutdown::Both),
+            Fault::Failed => return refuse(client, 500, "InternalError").map(|()| false),
+            Fault::ResetAfter => return Ok(false),
             Fault::Truncated => answer_body.truncate(answer_body.len() / 2),
             Fault::Corrupted if !answer_body.is_empty() => {
                 let at = xxh3_64_with_seed(head.as_bytes(), faults.seed) as usize % answer_body.len();
@@ -265,7 +323,8 @@ impl Shared {
             _ => {}
         }
         self.answered_bytes.fetch_add(answer_body.len() as u64, Ordering::Relaxed);
-        client.write_all(with_connection_close(&answer_head).as_bytes())?;
+        let is_kept = kept.is_some() && length(&answer_head).is_some() && header(&answer_head, "connection").is_none();
+        client.write_all(with_connection(&answer_head, is_kept).as_bytes())?;
         if fault == Fault::Slow {
             for piece in answer_body.chunks(SLOW_BYTES) {
                 client.write_all(piece)?;
@@ -279,7 +338,10 @@ impl Shared {
         } else {
             client.write_all(&answer_body)?;
         }
-        client.shutdown(Shutdown::Both)
+        if let Some(server) = kept.filter(|_| is_kept) {
+            *server = Some(answer);
+        }
+        Ok(is_kept)
     }
 
     /// Waits until this number of bytes has passed the link that all answers share.
@@ -312,6 +374,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Sends a request to the server; returns the connection and the head of the answer.
+fn ask(mut server: BufReader<TcpStream>, request: &[u8]) -> io::Result<(BufReader<TcpStream>, String)> {
+    server.get_mut().write_all(request)?;
+    let head = read_head(&mut server)?;
+    Ok((server, head))
+}
+
 fn read_head(reader: &mut impl BufRead) -> io::Result<String> {
     let mut head = String::new();
     let mut limited = reader.take(HEAD_BYTES_MAX);
@@ -338,9 +407,8 @@ fn with_connection_close(head: &str) -> String {
     kept.map(|line| format!("{line}\r\n")).collect::<String>() + "Connection: close\r\n\r\n"
 }
 
-fn refuse(mut client: TcpStream, status: u16, code: &str) -> io::Result<()> {
+fn refuse(client: &mut TcpStream, status: u16, code: &str) -> io::Result<()> {
     let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>as told</Message></Error>");
     write!(client, "HTTP/1.1 {status} no\r\nContent-Type: application/xml\r\n")?;
-    write!(client, "Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())?;
-    client.shutdown(Shutdown::Both)
+    write!(client, "Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }

@@ -375,7 +375,7 @@ fn live_buckets_of_an_index_are_read_in_pages(place: &Place) {
         _ => row(number, "main", BucketState::Live),
     };
     for most in [1, 3, 5, 100] {
-        let mut pages = catalog.read_live("main");
+        let mut pages = catalog.read_live("main", 0..=u64::MAX);
         pages.most = most;
         let mut read = Vec::new();
         while let Some(page) = pages.next_page().unwrap() {
@@ -384,10 +384,15 @@ fn live_buckets_of_an_index_are_read_in_pages(place: &Place) {
         }
         assert_eq!(read, [2, 3, 5, 9, 40].map(live));
         assert_eq!(pages.next_page().unwrap(), None);
+        let mut some = catalog.read_live("main", 3..=9);
+        some.most = most;
+        let read: Vec<BucketRow> = std::iter::from_fn(|| some.next_page().unwrap()).flatten().collect();
+        assert_eq!(read, [3, 5, 9].map(live));
     }
-    assert_eq!(catalog.read_live("web").next_page().unwrap().unwrap(), [row(7, "web", BucketState::Live)]);
-    assert_eq!(catalog.read_live("other").next_page().unwrap(), None);
+    assert_eq!(catalog.read_live("web", 7..=7).next_page().unwrap().unwrap(), [row(7, "web", BucketState::Live)]);
+    assert_eq!(catalog.read_live("web", std::ops::RangeInclusive::new(8, 7)).next_page().unwrap(), None);
+    assert_eq!(catalog.read_live("other", 0..=u64::MAX).next_page().unwrap(), None);
     catalog.database.run_script("UPDATE origin SET number = 3 WHERE bucket = 40");
-    let error = catalog.read_live("main").next_page().unwrap_err().to_string();
+    let error = catalog.read_live("main", 0..=u64::MAX).next_page().unwrap_err().to_string();
     assert!(error.contains("row 40 of table bucket does not fit its checksum"), "{error}");
 }

@@ -137,7 +137,9 @@ impl<'a> Examination<'a> {
                 Some(left) => self.left.set(left),
                 None => return Found::Paused(next),
             }
-            let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next);
+            // Rows that are not in memory are read when something needs them; their merges wait until then.
+            let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next)
+                && !self.state.sealed.has_unloaded_between(self.index, last, next);
             let is_whole = (self.is_whole)(bucket);
             if !(is_neighbour && is_whole && group.accepts(bucket)) {
                 if group.is_due() {
@@ -386,6 +388,23 @@ mod tests {
         assert_eq!(chosen_but(rows(), Request::Background, &[3]), [4, 5, 6, 7]);
         assert_eq!(chosen_but(rows(), Request::Background, &[4]), [0_u64; 0]);
         assert_eq!(chosen_but(rows(), Request::Explicit, &[3]), [1, 2]);
+    }
+
+    #[test]
+    fn buckets_are_not_merged_across_rows_in_the_catalog() {
+        let mut state = State::default();
+        let rows = [4_094, 4_095, 4_096, 4_099, 8_192, 8_193].map(|number| SealedBucket::new(row(number, 1)));
+        rows.into_iter().for_each(|bucket| drop(state.add_sealed(bucket)));
+        let choose = |state: &mut State| {
+            let chosen = choose(state, &|_| true, &CompactionOptions::default(), Request::Explicit);
+            chosen.iter().map(|bucket| bucket.row.number).collect::<Vec<u64>>()
+        };
+        assert_eq!(state.sealed.unload(&"main".into(), &(4_096..=8_191), |_| true).len(), 2);
+        assert_eq!(choose(&mut state), [4_094, 4_095]);
+        let (index, range) = state.sealed.find_unloaded(|_, _| true).unwrap();
+        let read = [4_096, 4_099].map(|number| SealedBucket::new(row(number, 1)));
+        state.sealed.load(&index, &range, read.into());
+        assert_eq!(choose(&mut state), [4_094, 4_095, 4_096, 4_099, 8_192, 8_193]);
     }
 
     #[test]

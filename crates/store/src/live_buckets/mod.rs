@@ -4,25 +4,60 @@
 //! kept as sums, and sets of bucket numbers find the buckets for one purpose: those of a time range, the oldest ones,
 //! those with deleted events, those whose local copy may be evicted.
 //!
-//! The rows of large indexes may still be in the catalog; of those, only the sums are here ([`UnloadedIndex`]).
+//! Rows of many buckets may be in the catalog only. An index is therefore divided into ranges of arrival: the rows of a
+//! range are either all in memory, or there are only its sums ([`UnloadedRange`]).
 //!
 //! Not here: retention, merges and evictions themselves.
 
 mod loading;
+mod unloaded_ranges;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use quarry_catalog::RemoteState;
 use quarry_event::TimeRange;
 
 use crate::merge_places::MergePlaces;
+use crate::options::MERGE_COUNT_MAX;
 use crate::remote::copies::Counted;
 use crate::sealed_buckets::SealedBucket;
 use crate::spans::Spans;
 
 pub(crate) use self::loading::Loading;
+pub(crate) use self::unloaded_ranges::UnloadedRange;
+use self::unloaded_ranges::UnloadedRanges;
+
+/// Number of the newest rows of an index that stay in memory while buckets are added to it, because later buckets may
+/// be merged with theirs: several levels of a merge.
+const NEWEST_ROWS: usize = 4 * MERGE_COUNT_MAX;
+
+/// Division of the numbers of sealed buckets into cells, whose rows leave memory together. A bucket belongs to the cell
+/// of its first origin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cells {
+    /// Numbers in a cell, which is also the number of buckets up to which unloaded cells form one range.
+    pub(crate) origins: u64,
+}
+
+impl Default for Cells {
+    fn default() -> Cells {
+        Cells { origins: 4_096 }
+    }
+}
+
+impl Cells {
+    fn of(self, origin: u64) -> u64 {
+        origin / self.origins.max(1)
+    }
+
+    /// First origins of a cell.
+    fn origins_of(self, cell: u64) -> RangeInclusive<u64> {
+        let first = cell.saturating_mul(self.origins.max(1));
+        first..=first.saturating_add(self.origins.max(1) - 1)
+    }
+}
 
 /// The live buckets.
 #[derive(Debug, Default)]
@@ -31,7 +66,8 @@ pub(crate) struct LiveBuckets {
     /// Live buckets by index; an index without buckets has no entry.
     indexes: BTreeMap<Arc<str>, IndexBuckets>,
     /// Indexes with buckets whose rows are not in memory.
-    unloaded: BTreeMap<Arc<str>, UnloadedIndex>,
+    unloaded: BTreeMap<Arc<str>, UnloadedRanges>,
+    cells: Cells,
     /// Numbers of buckets with deleted events.
     with_deletions: BTreeSet<u64>,
     /// Numbers of thawed buckets.
@@ -64,8 +100,23 @@ struct IndexBuckets {
     by_arrival: BTreeSet<(u64, u64)>,
     spans: Spans,
     totals: Totals,
-    /// Number of retention rounds since the last search or change of the buckets.
-    idle: Cell<u32>,
+    /// Number of retention rounds since the last change of the buckets.
+    unchanged: Cell<u32>,
+    /// Number of retention rounds since the last search or change of the buckets of a cell.
+    idle: BTreeMap<u64, Cell<u32>>,
+}
+
+impl IndexBuckets {
+    /// Notes that a bucket of this cell was added, changed or removed.
+    fn note_change(&mut self, cell: u64) {
+        self.unchanged.set(0);
+        self.idle.entry(cell).or_default().set(0);
+    }
+
+    /// Notes that a search uses a bucket of this cell.
+    fn note_use(&self, cell: u64) {
+        self.idle.get(&cell).into_iter().for_each(|idle| idle.set(0));
+    }
 }
 
 /// Sums of the live buckets of an index.
@@ -121,52 +172,6 @@ impl Totals {
     }
 }
 
-/// Sums of an index whose rows are only in the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnloadedIndex {
-    pub(crate) totals: Totals,
-    /// Smallest and largest `_time`.
-    pub(crate) times: (i64, i64),
-    /// Largest `_time` of the bucket that ends first.
-    pub(crate) first_end: i64,
-    /// The largest number among the sealed buckets from which events came.
-    pub(crate) last_origin: u64,
-    /// Bytes of local copies of uploaded buckets.
-    pub(crate) local_bytes: u64,
-    /// Bytes of buckets that are on volumes.
-    pub(crate) remote_bytes: u64,
-}
-
-impl Default for UnloadedIndex {
-    fn default() -> UnloadedIndex {
-        let times = (i64::MAX, i64::MIN);
-        UnloadedIndex {
-            totals: Totals::default(),
-            times,
-            first_end: i64::MAX,
-            last_origin: 0,
-            local_bytes: 0,
-            remote_bytes: 0,
-        }
-    }
-}
-
-impl UnloadedIndex {
-    pub(crate) fn add(&mut self, bucket: &SealedBucket) {
-        let (row, state) = (&bucket.row, bucket.copies.state());
-        self.totals.add(bucket);
-        self.times = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
-        self.first_end = self.first_end.min(row.time_max);
-        self.last_origin = self.last_origin.max(bucket.origin_of(row.events));
-        if state == Some(RemoteState::Uploaded) {
-            self.local_bytes = self.local_bytes.wrapping_add(row.stored_bytes());
-        }
-        if state.is_some_and(RemoteState::is_remote_complete) {
-            self.remote_bytes = self.remote_bytes.wrapping_add(row.stored_bytes());
-        }
-    }
-}
-
 impl LiveBuckets {
     pub(crate) fn get(&self, number: u64) -> Option<&Arc<SealedBucket>> {
         self.buckets.get(&number)
@@ -178,47 +183,54 @@ impl LiveBuckets {
 
     /// Number of buckets, including those whose rows are not in memory.
     pub(crate) fn len(&self) -> u64 {
-        self.buckets.len() as u64 + self.unloaded.values().map(|unloaded| unloaded.totals.buckets).sum::<u64>()
+        let unloaded = self.unloaded.values().flat_map(UnloadedRanges::iter).map(|range| range.totals.buckets);
+        self.buckets.len() as u64 + unloaded.sum::<u64>()
     }
 
-    /// Sums of an index whose rows are not in memory.
-    pub(crate) fn unloaded(&self, index: &str) -> Option<UnloadedIndex> {
-        self.unloaded.get(index).copied()
+    /// Ranges of an index whose rows are not in memory, in the order of arrival.
+    pub(crate) fn unloaded_of(&self, index: &str) -> impl DoubleEndedIterator<Item = &UnloadedRange> {
+        self.unloaded.get(index).into_iter().flat_map(UnloadedRanges::iter)
     }
 
-    /// The first index whose rows are not in memory and that `wanted` selects.
-    pub(crate) fn find_unloaded(&self, wanted: impl Fn(&str, &UnloadedIndex) -> bool) -> Option<&Arc<str>> {
-        self.unloaded.iter().find(|(index, unloaded)| wanted(index, unloaded)).map(|(index, _)| index)
+    /// The first range whose rows are not in memory and that `wanted` selects, with the name of its index.
+    pub(crate) fn find_unloaded(
+        &self,
+        wanted: impl Fn(&str, &UnloadedRange) -> bool,
+    ) -> Option<(Arc<str>, UnloadedRange)> {
+        self.unloaded.iter().find_map(|(index, ranges)| {
+            let range = ranges.iter().find(|range| wanted(index, range))?;
+            Some((Arc::clone(index), *range))
+        })
     }
 
-    /// Adds the rows of an index that were not in memory.
-    pub(crate) fn load(&mut self, index: &str, read: LiveBuckets) {
-        let LiveBuckets { mut buckets, indexes, unloaded, mut with_deletions, mut thawed, mut copies, .. } = read;
-        assert!(self.unloaded.remove(index).is_some() && unloaded.is_empty(), "rows are loaded once");
-        assert!(indexes.keys().all(|name| **name == *index), "all rows are of one index");
-        let count = self.buckets.len() + buckets.len();
-        // `append` rebuilds the whole map.
-        match buckets.len() > self.buckets.len() {
-            true => self.buckets.append(&mut buckets),
-            false => self.buckets.extend(buckets),
+    /// The last range of an index whose rows are not in memory, if it has a bucket whose first origin is at least
+    /// `from`, or if no row in memory arrived later.
+    pub(crate) fn unloaded_end(&self, index: &str, from: u64) -> Option<(Arc<str>, UnloadedRange)> {
+        let (name, ranges) = self.unloaded.get_key_value(index)?;
+        let last = ranges.iter().next_back()?;
+        let through = *last.origins().end();
+        let is_last = || self.indexes.get(index).is_none_or(|it| it.by_arrival.last() < Some(&(through, 0)));
+        (through >= from || is_last()).then(|| (Arc::clone(name), *last))
+    }
+
+    /// Whether a range whose rows are not in memory arrived between these places.
+    pub(crate) fn has_unloaded_between(&self, index: &str, after: u64, before: u64) -> bool {
+        self.unloaded.get(index).is_some_and(|ranges| ranges.has_between(after, before))
+    }
+
+    /// Whether the rows of this range are not in memory.
+    pub(crate) fn is_unloaded(&self, index: &str, range: &UnloadedRange) -> bool {
+        self.unloaded.get(index).is_some_and(|ranges| ranges.iter().any(|unloaded| unloaded == range))
+    }
+
+    /// Adds the rows of a range that were not in memory.
+    pub(crate) fn load(&mut self, index: &str, range: &UnloadedRange, read: Vec<SealedBucket>) {
+        let Some(ranges) = self.unloaded.get_mut(index) else { return };
+        assert!(ranges.remove(range), "rows are loaded once");
+        if ranges.iter().next().is_none() {
+            self.unloaded.remove(index);
         }
-        assert_eq!(self.buckets.len(), count, "a bucket is added once");
-        for name in indexes.keys() {
-            self.unexamined.add_all(name);
-            self.unrequested.add_all(name);
-        }
-        self.indexes.extend(indexes);
-        self.with_deletions.append(&mut with_deletions);
-        self.thawed.append(&mut thawed);
-        self.copies.evictable.append(&mut copies.evictable);
-        self.copies.leaving.append(&mut copies.leaving);
-        for (sum, part) in [
-            (&mut self.copies.evictable_bytes, copies.evictable_bytes),
-            (&mut self.copies.local_bytes, copies.local_bytes),
-            (&mut self.copies.remote_bytes, copies.remote_bytes),
-        ] {
-            *sum = sum.wrapping_add(part);
-        }
+        read.into_iter().for_each(|bucket| drop(self.add(bucket)));
     }
 
     /// Number of rows in memory.
@@ -226,37 +238,60 @@ impl LiveBuckets {
         self.buckets.len()
     }
 
-    /// Counts one more round without use for each index with rows in memory; returns the indexes with at least `rounds`
-    /// such rounds. With background merges, indexes with unexamined places are left out.
-    pub(crate) fn idle_indexes(&self, rounds: u32, merges: bool) -> Vec<Arc<str>> {
-        let mut idle = Vec::new();
+    /// Counts one more round without use for each cell with rows in memory; returns the indexes and first origins of the
+    /// cells with at least `rounds` such rounds. While an index changes, its newest rows are left out. With background
+    /// merges, so are cells with unexamined places.
+    pub(crate) fn idle_cells(&self, rounds: u32, merges: bool) -> Vec<(Arc<str>, RangeInclusive<u64>)> {
+        let count_round = |idle: &Cell<u32>| {
+            idle.set(idle.get().saturating_add(1));
+            idle.get()
+        };
+        let mut cells = Vec::new();
         for (name, index) in &self.indexes {
-            index.idle.set(index.idle.get().saturating_add(1));
-            if index.idle.get() >= rounds && !(merges && self.unexamined.has(name)) {
-                idle.push(Arc::clone(name));
+            let newest = match count_round(&index.unchanged) >= rounds {
+                true => u64::MAX,
+                false => index.by_arrival.iter().nth_back(NEWEST_ROWS - 1).map_or(0, |(first, _)| *first),
+            };
+            for (cell, idle) in &index.idle {
+                let origins = self.cells.origins_of(*cell);
+                let is_idle = count_round(idle) >= rounds && *origins.end() < newest;
+                if is_idle && !(merges && self.unexamined.has_between(name, &origins)) {
+                    cells.push((Arc::clone(name), origins));
+                }
             }
         }
-        idle
+        cells
     }
 
-    /// If `may_leave` holds for every bucket of an index, keeps only their sums and returns the buckets; otherwise
-    /// returns none.
+    /// If `may_leave` holds for every bucket of a cell, keeps only their sums and returns the buckets; otherwise returns
+    /// none.
     pub(crate) fn unload(
         &mut self,
-        index: &Arc<str>,
+        name: &Arc<str>,
+        origins: &RangeInclusive<u64>,
         may_leave: impl Fn(&Arc<SealedBucket>) -> bool,
     ) -> Vec<Arc<SealedBucket>> {
-        if !self.of_index(index).all(may_leave) {
+        let of_cell = || self.arrived_between(name, *origins.start(), *origins.end());
+        if !of_cell().all(may_leave) {
             return Vec::new();
         }
-        let Some(IndexBuckets { by_arrival, .. }) = self.indexes.remove(index) else { return Vec::new() };
-        let left: Vec<_> = by_arrival.iter().filter_map(|(_, number)| self.buckets.remove(number)).collect();
-        let mut sums = UnloadedIndex::default();
+        let numbers: Vec<u64> = of_cell().map(|bucket| bucket.row.number).collect();
+        let left: Vec<_> = numbers.iter().filter_map(|number| self.buckets.remove(number)).collect();
+        let mut sums = UnloadedRange::default();
         for bucket in &left {
             sums.add(bucket);
+            self.remove_from_index(bucket);
             self.update_totals(bucket, bucket.copies.uncount(), Counted::default());
         }
-        self.unloaded.insert(Arc::clone(index), sums);
+        if let Some(index) = self.indexes.get_mut(name) {
+            index.idle.remove(&self.cells.of(*origins.start()));
+        }
+        if !left.is_empty() {
+            let in_memory = |first, last| self.arrived_between(name, first, last).next().is_some();
+            let mut ranges = self.unloaded.get(name).cloned().unwrap_or_default();
+            ranges.insert(sums, self.cells.origins, in_memory);
+            self.unloaded.insert(Arc::clone(name), ranges);
+        }
         left
     }
 
@@ -271,13 +306,16 @@ impl LiveBuckets {
         if let Some((index, _)) = self.indexes.get_key_value(&bucket.row.index) {
             bucket.row.index = Arc::clone(index);
         }
-        assert!(!self.unloaded.contains_key(&bucket.row.index), "the rows of an index are in memory before it changes");
+        let ranges = self.unloaded.get(&bucket.row.index);
+        let is_in_memory = ranges.is_none_or(|ranges| !ranges.contains(bucket.first_origin()));
+        assert!(is_in_memory, "the rows of a range are in memory before it changes");
         let (number, bucket) = (bucket.row.number, Arc::new(bucket));
+        let cell = self.cells.of(bucket.first_origin());
         let index = self.indexes.entry(Arc::clone(&bucket.row.index)).or_default();
         let is_new = index.by_arrival.insert((bucket.first_origin(), number));
         assert!(is_new && !self.buckets.contains_key(&number), "a bucket is added once");
         index.spans.insert(number, bucket.row.time_min, bucket.row.time_max);
-        index.idle.set(0);
+        index.note_change(cell);
         index.totals.add(&bucket);
         self.add_to_sets(&bucket);
         self.buckets.insert(number, Arc::clone(&bucket));
@@ -301,7 +339,7 @@ impl LiveBuckets {
         let Some(known) = self.buckets.get_mut(&number) else { return };
         assert!(Arc::ptr_eq(&known.copies, &bucket.copies), "both are versions of one bucket");
         if let Some(index) = self.indexes.get_mut(&bucket.row.index) {
-            index.idle.set(0);
+            index.note_change(self.cells.of(bucket.first_origin()));
             index.totals.subtract(known);
             index.totals.add(&bucket);
         }
@@ -316,13 +354,19 @@ impl LiveBuckets {
         self.thawed.remove(&number);
         self.update_totals(&bucket, bucket.copies.uncount(), Counted::default());
         self.examine(&bucket);
+        self.remove_from_index(&bucket);
+        if let Some(index) = self.indexes.get_mut(&bucket.row.index) {
+            index.note_change(self.cells.of(bucket.first_origin()));
+        }
+    }
+
+    fn remove_from_index(&mut self, bucket: &SealedBucket) {
         let row = &bucket.row;
         let Some(index) = self.indexes.get_mut(&row.index) else { return };
-        let is_known = index.by_arrival.remove(&(bucket.first_origin(), number));
-        let has_times = index.spans.remove(number, row.time_min, row.time_max);
+        let is_known = index.by_arrival.remove(&(bucket.first_origin(), row.number));
+        let has_times = index.spans.remove(row.number, row.time_min, row.time_max);
         assert!(is_known && has_times, "an index knows its buckets");
-        index.totals.subtract(&bucket);
-        index.idle.set(0);
+        index.totals.subtract(bucket);
         if index.by_arrival.is_empty() {
             self.indexes.remove(&row.index);
         }
@@ -342,16 +386,14 @@ impl LiveBuckets {
 
     /// Names of the indexes with buckets.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.indexes.keys().chain(self.unloaded.keys())
+        let unloaded = self.unloaded.keys().filter(|index| !self.indexes.contains_key(*index));
+        self.indexes.keys().chain(unloaded)
     }
 
     /// Whether an event of an index came from a sealed bucket with a larger number.
     pub(crate) fn has_later(&self, index: &str, number: u64) -> bool {
         let is_later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
-        match self.unloaded.get(index) {
-            Some(unloaded) => unloaded.last_origin > number,
-            None => self.of_index(index).rev().any(is_later),
-        }
+        self.unloaded_of(index).any(|range| range.last_origin > number) || self.of_index(index).rev().any(is_later)
     }
 
     /// Buckets of an index in the order of arrival.
@@ -394,15 +436,11 @@ impl LiveBuckets {
         range: &'a TimeRange,
     ) -> impl Iterator<Item = &'a Arc<SealedBucket>> {
         let selected = self.indexes.iter().filter(move |(index, _)| is_selected(index));
-        let found = selected.flat_map(|(_, it)| {
-            let mut found = it.spans.may_overlap(range).peekable();
-            if found.peek().is_some() {
-                it.idle.set(0);
-            }
-            found
-        });
-        let buckets = found.filter_map(|number| self.buckets.get(&number));
-        buckets.filter(|bucket| range.overlaps(bucket.row.time_min, bucket.row.time_max))
+        selected.flat_map(move |(_, it)| {
+            let buckets = it.spans.may_overlap(range).filter_map(move |number| self.buckets.get(&number));
+            let found = buckets.filter(move |bucket| range.overlaps(bucket.row.time_min, bucket.row.time_max));
+            found.inspect(move |bucket| it.note_use(self.cells.of(bucket.first_origin())))
+        })
     }
 
     /// Buckets with deleted events, by number.
@@ -417,17 +455,25 @@ impl LiveBuckets {
 
     /// Sums of an index.
     pub(crate) fn totals_of(&self, index: &str) -> Totals {
-        let in_memory = self.indexes.get(index).map(|it| it.totals);
-        in_memory.or_else(|| self.unloaded.get(index).map(|unloaded| unloaded.totals)).unwrap_or_default()
+        let mut totals = self.indexes.get(index).map(|it| it.totals).unwrap_or_default();
+        self.unloaded_of(index).for_each(|range| totals.combine(&range.totals, u64::wrapping_add));
+        totals
     }
 
-    /// Every index with its sums and its first and last time.
+    /// Every index with its sums and its first and last time; several times if not all of its rows are in memory.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (&Arc<str>, Totals, (i64, i64))> {
-        let in_memory = self.indexes.iter().filter_map(|(index, it)| {
+        let unloaded = self.unloaded.iter().flat_map(|(index, ranges)| {
+            let sums = ranges.iter().copied().reduce(UnloadedRange::join);
+            sums.map(|sums| (index, sums.totals, sums.times))
+        });
+        self.totals_in_memory().chain(unloaded)
+    }
+
+    fn totals_in_memory(&self) -> impl Iterator<Item = (&Arc<str>, Totals, (i64, i64))> {
+        self.indexes.iter().filter_map(|(index, it)| {
             let times = it.spans.bounds(|number| self.end_of(number))?;
             Some((index, it.totals, times))
-        });
-        in_memory.chain(self.unloaded.iter().map(|(index, unloaded)| (index, unloaded.totals, unloaded.times)))
+        })
     }
 
     /// Updates the sums and sets after the copies of a bucket have changed.
@@ -468,7 +514,8 @@ impl LiveBuckets {
 
     /// Bytes of the local copies that may be evicted.
     pub(crate) fn evictable_bytes(&self) -> u64 {
-        self.unloaded.values().fold(self.copies.evictable_bytes, |sum, unloaded| sum.wrapping_add(unloaded.local_bytes))
+        let unloaded = self.unloaded.values().flat_map(UnloadedRanges::iter);
+        unloaded.fold(self.copies.evictable_bytes, |sum, range| sum.wrapping_add(range.local_bytes))
     }
 
     /// Buckets whose objects at their old place are to be deleted, by number.
@@ -479,15 +526,15 @@ impl LiveBuckets {
     /// Bytes of the local copies of uploaded buckets, and bytes of the buckets on volumes.
     pub(crate) fn copy_bytes(&self) -> (u64, u64) {
         let sums = (self.copies.local_bytes, self.copies.remote_bytes);
-        self.unloaded.values().fold(sums, |(local, remote), unloaded| {
-            (local.wrapping_add(unloaded.local_bytes), remote.wrapping_add(unloaded.remote_bytes))
+        self.unloaded.values().flat_map(UnloadedRanges::iter).fold(sums, |(local, remote), range| {
+            (local.wrapping_add(range.local_bytes), remote.wrapping_add(range.remote_bytes))
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use quarry_catalog::{BucketRow, BucketState, Origin, OtherCopy, RemoteCopy};
+    use quarry_catalog::{BucketRow, BucketState, Origin, OtherCopy, RemoteCopy, RemoteState};
 
     use super::*;
     use crate::deletion::RowSet;
@@ -502,12 +549,11 @@ mod tests {
                 totals.add(bucket);
                 *times = (times.0.min(bucket.row.time_min), times.1.max(bucket.row.time_max));
             }
-            assert!(self.unloaded.keys().all(|index| !self.indexes.contains_key(index)));
-            let kept: BTreeMap<_, _> = self
-                .totals()
-                .filter(|(index, ..)| self.indexes.contains_key(*index))
-                .map(|(index, sums, times)| (index.clone(), (sums, times)))
-                .collect();
+            for (index, ranges) in &self.unloaded {
+                assert!(self.of_index(index).all(|bucket| !ranges.contains(bucket.first_origin())));
+            }
+            let in_memory = self.totals_in_memory();
+            let kept: BTreeMap<_, _> = in_memory.map(|(index, sums, times)| (index.clone(), (sums, times))).collect();
             assert_eq!(kept, counted);
         }
 

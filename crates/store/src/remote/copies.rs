@@ -23,7 +23,7 @@ const SHARED_PLACES_MAX: usize = 65_536;
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
 /// The first read of a bucket object covers its end: one in this many of its bytes, which is a little more than
 /// the share of the metadata of all slabs.
-const TAIL_DIVISOR: u64 = 300;
+const TAIL_DIVISOR: u64 = 240;
 /// Minimum size of the first read of a bucket object: the bytes that a reader of a bucket fetches first.
 const OBJECT_END_BYTES: u64 = 64 << 10;
 /// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the

@@ -81,7 +81,7 @@ impl Shared {
                 return Err(StoreError::Closed);
             }
             // Skips a bucket that was merged in the meantime.
-            let Some(bucket) = self.state_with_index(index)?.sealed.get(number).cloned() else { continue };
+            let Some(bucket) = self.state_with_bucket(index, number)?.sealed.get(number).cloned() else { continue };
             if bucket.row.thawed {
                 continue;
             }

@@ -21,7 +21,8 @@ impl Shared {
             return Ok(false);
         };
         // If the merged bucket was removed in the meantime, its inputs are removed, too.
-        let Some(top) = self.state_with_index(&bucket.row.index)?.sealed.get(top).cloned() else { return Ok(false) };
+        let top = self.state_with_bucket(&bucket.row.index, top)?.sealed.get(top).cloned();
+        let Some(top) = top else { return Ok(false) };
         match top.copies.remote() {
             Some(copy) => Ok(!copy.state.is_remote_complete()),
             None => {

@@ -108,8 +108,9 @@ impl Shared {
         }
         let mut left = found.clone();
         if let Some(row) = row.filter(|row| is_at(row, volume, &found.folder)) {
-            let deleted =
-                self.state_with_index(&row.index)?.sealed.get(row.number).map(|bucket| bucket.deleted_events());
+            let state = self.state_with_bucket(&row.index, row.number)?;
+            let deleted = state.sealed.get(row.number).map(|bucket| bucket.deleted_events());
+            drop(state);
             left.objects.retain(|object| match object.kind {
                 FoundKind::Part(part) => object.key != ObjectKind::key(part, &row, &found.folder),
                 FoundKind::Receipt(of) => {

@@ -37,8 +37,9 @@ pub(crate) fn small(dir: &Path) -> StoreOptions {
     options.sealers = 2;
     options.slab_events = 20;
     options.log_segment_bytes = 1_000;
-    // Most rows are read only when something needs them.
+    // Most rows are read only when something needs them, a few at a time.
     options.rows_at_start = 1;
+    options.rows_of_cell = 3;
     options
 }
 

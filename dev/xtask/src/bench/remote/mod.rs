@@ -208,12 +208,14 @@ fn options_of(arguments: &[String]) -> Result<Options<'_>, String> {
     }
 }
 
-/// Prints each request after the first `before` ones: milliseconds since `start`, range, and first line.
+/// Prints each request after the first `before` ones: milliseconds from `start` to its arrival and to its answer, range,
+/// and first line.
 fn list_requests(proxy: &FaultProxy, before: usize, start: Instant) {
     for request in proxy.requests().iter().skip(before) {
-        let at = request.arrived.saturating_duration_since(start).as_secs_f64() * 1000.0;
+        let ms_until = |time: Instant| time.saturating_duration_since(start).as_secs_f64() * 1000.0;
+        let (at, answered) = (ms_until(request.arrived), request.answered.map_or(f64::NAN, ms_until));
         let line = request.head.lines().next().unwrap_or_default();
-        println!("  {at:>8.1} {:<32} {line}", request.header("range").unwrap_or_default());
+        println!("  {at:>8.1} {answered:>8.1} {:<32} {line}", request.header("range").unwrap_or_default());
     }
 }
 
