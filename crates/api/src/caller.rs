@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
-use quarry_auth::{Identity, Origin};
+use quarry_auth::{ClientProof, Identity, Origin};
 use quarry_conf::Permissions;
 
 use crate::ApiState;
@@ -54,6 +54,9 @@ impl FromRequestParts<ApiState> for Caller {
                 run_blocking(move || auth.authenticate(header.as_deref(), &origin)).await?.map_err(refused)?
             }
         };
+        if let Some(proof) = parts.extensions.get::<ClientProof>() {
+            proof.confirm();
+        }
         let permissions = Arc::new(state.auth.permissions(&identity));
         Ok(Caller { identity, permissions, origin, shown })
     }

@@ -1,7 +1,11 @@
 //! Idle connections of a port, longest idle first, so that one can be closed in favour of a new one.
+//!
+//! A request whose body is still arriving counts as idle on ports where clients must prove who they are, until its
+//! client has done so: otherwise anyone could occupy the port with bodies that never end.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -15,9 +19,11 @@ pub(crate) struct IdleConnections(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    next: u64,
     by_age: BTreeMap<u64, Arc<Notify>>,
 }
+
+/// Number of the next connection to become idle; one for all lists, so that ages can be compared between them.
+static NEXT_AGE: AtomicU64 = AtomicU64::new(0);
 
 impl IdleConnections {
     fn locked(&self) -> MutexGuard<'_, Queue> {
@@ -27,6 +33,22 @@ impl IdleConnections {
     /// Number of idle connections.
     pub(super) fn len(&self) -> usize {
         self.locked().by_age.len()
+    }
+
+    /// Age of the connection that has been idle longest; smaller is older.
+    fn oldest(&self) -> Option<u64> {
+        self.locked().by_age.first_key_value().map(|(age, _)| *age)
+    }
+
+    /// Requests the connection that has been idle longest in either of two lists to close; returns false if none is
+    /// idle.
+    pub(super) fn close_oldest_of(&self, other: &IdleConnections) -> bool {
+        let is_older = match (self.oldest(), other.oldest()) {
+            (Some(mine), Some(other)) => mine < other,
+            (mine, _) => mine.is_some(),
+        };
+        let (first, second) = if is_older { (self, other) } else { (other, self) };
+        first.close_oldest() || second.close_oldest()
     }
 
     /// Requests the connection that has been idle longest to close; returns false if no connection is idle.
@@ -39,7 +61,10 @@ impl IdleConnections {
 /// State of a connection, which is idle while no request is in progress.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
-    idle: IdleConnections,
+    /// List of the connection while it is idle and its client has not proven who it is.
+    unproven: IdleConnections,
+    /// List of the connection while it is idle and its client is known.
+    proven: IdleConnections,
     close: Arc<Notify>,
     state: Mutex<State>,
 }
@@ -50,12 +75,24 @@ struct State {
     /// Requests in progress; HTTP/2 allows several.
     active_requests: usize,
     has_had_request: bool,
+    is_proven: bool,
 }
 
 impl ConnectionState {
-    /// Creates the state of a new, idle connection.
+    /// Creates the state of a new, idle connection of a port that treats all clients alike.
     pub(crate) fn new(waiting: &IdleConnections) -> ConnectionState {
-        let waiter = ConnectionState { idle: waiting.clone(), close: Arc::default(), state: Mutex::default() };
+        ConnectionState::with(waiting, waiting, true)
+    }
+
+    /// Creates the state of a new, idle connection whose client has not proven yet who it is.
+    pub(super) fn unproven(unproven: &IdleConnections, proven: &IdleConnections) -> ConnectionState {
+        ConnectionState::with(unproven, proven, false)
+    }
+
+    fn with(unproven: &IdleConnections, proven: &IdleConnections, is_proven: bool) -> ConnectionState {
+        let state = Mutex::new(State { is_proven, ..State::default() });
+        let close = Arc::default();
+        let waiter = ConnectionState { unproven: unproven.clone(), proven: proven.clone(), close, state };
         waiter.enqueue(&mut waiter.locked());
         waiter
     }
@@ -64,17 +101,20 @@ impl ConnectionState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn list(&self, state: &State) -> &IdleConnections {
+        if state.is_proven { &self.proven } else { &self.unproven }
+    }
+
     fn enqueue(&self, state: &mut State) {
-        let mut queue = self.idle.locked();
-        let place = queue.next;
-        queue.next += 1;
+        let mut queue = self.list(state).locked();
+        let place = NEXT_AGE.fetch_add(1, Ordering::Relaxed);
         queue.by_age.insert(place, Arc::clone(&self.close));
         state.queue_key = Some(place);
     }
 
     fn dequeue(&self, state: &mut State) {
         if let Some(place) = state.queue_key.take() {
-            self.idle.locked().by_age.remove(&place);
+            self.list(state).locked().by_age.remove(&place);
         }
     }
 
@@ -101,26 +141,59 @@ impl Drop for ConnectionState {
 }
 
 /// Guard of a request in progress; the connection becomes idle again when the last answer is sent.
-pub(super) struct ActiveRequest(Arc<ConnectionState>);
+pub(super) struct ActiveRequest {
+    connection: Arc<ConnectionState>,
+    /// False while the connection counts as idle because the request is not complete.
+    is_active: AtomicBool,
+}
 
 impl ActiveRequest {
-    /// Marks the connection as active.
-    pub(super) fn new(waiter: &Arc<ConnectionState>) -> ActiveRequest {
-        let mut state = waiter.locked();
+    /// The request of a connection, which becomes active unless the request is incomplete and its client unproven.
+    pub(super) fn new(connection: &Arc<ConnectionState>, is_complete: bool) -> ActiveRequest {
+        let request = ActiveRequest { connection: Arc::clone(connection), is_active: AtomicBool::new(false) };
+        let mut state = connection.locked();
         state.has_had_request = true;
-        state.active_requests += 1;
-        waiter.dequeue(&mut state);
+        if is_complete || state.is_proven {
+            request.activate(&mut state);
+        }
         drop(state);
-        ActiveRequest(Arc::clone(waiter))
+        request
+    }
+
+    fn activate(&self, state: &mut State) {
+        if !self.is_active.swap(true, Ordering::Relaxed) {
+            self.connection.dequeue(state);
+            state.active_requests += 1;
+        }
+    }
+
+    /// True unless the connection counts as idle because the request is not complete.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Relaxed)
+    }
+
+    /// Marks the request as complete.
+    pub(super) fn complete(&self) {
+        self.activate(&mut self.connection.locked());
+    }
+
+    /// Marks the client as known, for this and for later requests.
+    pub(super) fn prove(&self) {
+        let mut state = self.connection.locked();
+        self.activate(&mut state);
+        state.is_proven = true;
     }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut state = self.0.locked();
+        if !self.is_active() {
+            return;
+        }
+        let mut state = self.connection.locked();
         state.active_requests -= 1;
         if state.active_requests == 0 {
-            self.0.enqueue(&mut state);
+            self.connection.enqueue(&mut state);
         }
     }
 }
@@ -129,7 +202,7 @@ pub(super) struct AnswerBody {
     /// Content of the answer.
     pub(super) body: Body,
     /// Keeps the connection active until the body is sent.
-    pub(super) _at_work: ActiveRequest,
+    pub(super) _at_work: Arc<ActiveRequest>,
 }
 
 impl HttpBody for AnswerBody {

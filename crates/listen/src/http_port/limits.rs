@@ -11,6 +11,12 @@ use super::request_body::Pace;
 const OPEN_FILES_PARTS: u64 = 16;
 /// Timeout of a request head, on a new connection and between two requests over HTTP/1.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of the first head on a port where clients must prove who they are, and of the body of a request whose client
+/// has not done so yet, such as a login.
+const PROOF_TIMEOUT: Duration = Duration::from_secs(20);
+/// The port's connections divided by this are the limit of handshakes and idle connections of unproven clients; beyond
+/// it, the oldest of them is closed.
+const UNPROVEN_DIVISOR: usize = 2;
 /// Timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
@@ -34,6 +40,12 @@ pub struct Bounds {
     /// Maximum size of a request head, and of the read buffer.
     pub(super) head_bytes: usize,
     pub(super) head_wait: Duration,
+    /// Timeout of the first head.
+    pub(super) first_head_wait: Duration,
+    /// Timeout of the body of an unproven client.
+    pub(super) proof_wait: Duration,
+    /// Maximum idle connections of unproven clients; `None` if the port treats all clients alike.
+    pub(super) unproven: Option<usize>,
     pub(super) handshakes: usize,
     pub(super) handshake_wait: Duration,
     pub(super) pace: Pace,
@@ -55,7 +67,13 @@ impl Bounds {
 
     /// Limits of the management port, where URLs may contain searches.
     pub fn for_management() -> Bounds {
-        Bounds::new(connections_max(1_024, 2), 128 << 10)
+        Bounds::new(connections_max(1_024, 2), 128 << 10).for_unproven_clients()
+    }
+
+    /// These limits for a port where clients must prove who they are.
+    pub(super) fn for_unproven_clients(self) -> Bounds {
+        let unproven = Some((self.connections / UNPROVEN_DIVISOR).max(1));
+        Bounds { first_head_wait: PROOF_TIMEOUT, unproven, ..self }
     }
 
     fn new(connections: usize, head_bytes: usize) -> Bounds {
@@ -63,6 +81,9 @@ impl Bounds {
             connections,
             head_bytes,
             head_wait: HEAD_TIMEOUT,
+            first_head_wait: HEAD_TIMEOUT,
+            proof_wait: PROOF_TIMEOUT,
+            unproven: None,
             handshakes: HANDSHAKES_MAX,
             handshake_wait: HANDSHAKE_TIMEOUT,
             pace: Pace { window: PACE_WINDOW, bytes: PACE_BYTES },

@@ -3,8 +3,10 @@
 //! HTTP/1 and HTTP/2 are distinguished by the first bytes. A connection that does not send a request head in time is
 //! closed. A port may accept both TLS and plain HTTP, which it distinguishes by the first byte, and may require TLS of
 //! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
-//! one; if all are active, the new one is refused. TLS handshakes count as idle. Bodies must keep arriving, and answers
-//! must keep being read. Each request carries its [`Origin`].
+//! one; if all are active, the new one is refused. TLS handshakes count as idle. On a port where clients must log in
+//! ([`ClientProof`]), the connection of a client that has not done so also counts as idle while the body of its request
+//! is incomplete, and it is closed before those of known clients. Bodies must keep arriving, and answers must keep being
+//! read. Each request carries its [`Origin`].
 //!
 //! Not here: handling requests, limiting the size of bodies.
 
@@ -29,14 +31,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::ConnectInfo;
 use axum::http::{Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use quarry_auth::Origin;
+use quarry_auth::{ClientProof, Origin};
 use quarry_inputs::hec::ResponseHook;
 use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -131,6 +133,8 @@ struct Shared {
     /// Local address.
     address: IpAddr,
     idle: IdleConnections,
+    /// Idle connections of clients that have not proven who they are.
+    unproven: IdleConnections,
     /// Connections in their handshake.
     shaking: IdleConnections,
     counts: Counts,
@@ -177,6 +181,18 @@ struct ConnectionGuard {
     _alive: mpsc::Sender<()>,
 }
 
+/// Registers a request of a connection, and adds the means to prove who its client is.
+fn register_request(connection: &Arc<ConnectionState>, request: &mut hyper::Request<Incoming>) -> Arc<ActiveRequest> {
+    let active = Arc::new(ActiveRequest::new(connection, request.body().is_end_stream()));
+    let proven = Arc::downgrade(&active);
+    request.extensions_mut().insert(ClientProof::new(move || {
+        if let Some(request) = proven.upgrade() {
+            request.prove();
+        }
+    }));
+    active
+}
+
 impl HttpPort {
     /// Serves connections until `stop` resolves, and then answers the running requests, for a limited time.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
@@ -185,10 +201,10 @@ impl HttpPort {
         let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
         let (stopping_sender, stopping) = watch::channel(false);
         let (alive, mut all_gone) = mpsc::channel(1);
-        let (waiting, shaking, counts) = Default::default();
+        let (idle, unproven, shaking, counts) = Default::default();
         // If the local address is unknown, no client counts as local.
         let address = listener.local_addr().map_or(Origin::UNKNOWN.address, |address| address.ip());
-        let shared = Arc::new(Shared { router, security, bounds, address, idle: waiting, shaking, counts });
+        let shared = Arc::new(Shared { router, security, bounds, address, idle, unproven, shaking, counts });
         let mut tell = tokio::time::interval(LOG_INTERVAL);
         tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stop = pin!(stop);
@@ -213,8 +229,10 @@ impl HttpPort {
             let presence = ConnectionGuard { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
             // The connection is registered here and not when its task first runs, because the next connection may
             // arrive before that.
-            let list = if shared.security.has_handshakes() { &shared.shaking } else { &shared.idle };
-            let waiter = ConnectionState::new(list);
+            let waiter = match shared.security.has_handshakes() {
+                true => ConnectionState::new(&shared.shaking),
+                false => shared.idle_connection(),
+            };
             tokio::spawn(Arc::clone(&shared).serve_connection(presence, waiter, stream, peer));
         }
         shared.counts.log_counts(&name);
@@ -243,9 +261,19 @@ impl Counts {
 }
 
 impl Shared {
-    /// Closes the connection that has been idle longest, preferably one in its handshake.
+    /// The state of a connection that may send requests.
+    fn idle_connection(&self) -> ConnectionState {
+        match self.bounds.unproven {
+            Some(_) => ConnectionState::unproven(&self.unproven, &self.idle),
+            None => ConnectionState::new(&self.idle),
+        }
+    }
+
+    /// Closes the connection that has been idle longest, preferably one of an unproven client or in its handshake.
     fn close_oldest(&self) -> bool {
-        let is_closed = self.shaking.close_oldest() || self.idle.close_oldest();
+        // Stalled handshakes and slow heads are closed by age, so that neither displaces a client that has just
+        // connected.
+        let is_closed = self.unproven.close_oldest_of(&self.shaking) || self.idle.close_oldest();
         self.counts.closed.fetch_add(u64::from(is_closed), Ordering::Relaxed);
         is_closed
     }
@@ -254,6 +282,10 @@ impl Shared {
     async fn acquire_permit(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         if self.security.has_handshakes() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest()
         {
+            self.counts.closed.fetch_add(1, Ordering::Relaxed);
+        }
+        let has_most = |most| self.unproven.len() + self.shaking.len() >= most;
+        if self.bounds.unproven.is_some_and(has_most) && self.unproven.close_oldest_of(&self.shaking) {
             self.counts.closed.fetch_add(1, Ordering::Relaxed);
         }
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
@@ -302,8 +334,10 @@ impl Shared {
             Security::Tls(acceptor) => acceptor.clone(),
             Security::TlsBeyond(acceptor) => {
                 let begun = tokio::select! {
-                    begun = tokio::time::timeout(self.bounds.head_wait, detect_protocol(&stream)) => begun,
+                    biased;
+                    // A connection that is to be closed must free its place, even if data has arrived.
                     () = waiter.close_requested() => return,
+                    begun = tokio::time::timeout(self.bounds.first_head_wait, detect_protocol(&stream)) => begun,
                     _ = stopping.wait_for(|stopping| *stopping) => return,
                 };
                 match begun {
@@ -312,7 +346,7 @@ impl Shared {
                         if stream.local_addr().is_ok_and(|here| is_local_connection(here.ip(), peer.ip())) =>
                     {
                         drop(waiter);
-                        return self.serve_plain(presence, ConnectionState::new(&self.idle), stream, peer).await;
+                        return self.serve_plain(presence, self.idle_connection(), stream, peer).await;
                     }
                     Ok(Ok(DetectedProtocol::Clear)) => return answer_tls_required(stream).await,
                     // The client sent nothing or has disconnected.
@@ -323,8 +357,9 @@ impl Shared {
         let stream = NotingSocket::new(stream);
         let notes = stream.notes();
         let shaken = tokio::select! {
-            shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
+            biased;
             () = waiter.close_requested() => return,
+            shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         let Ok(Ok(stream)) = shaken else {
@@ -332,7 +367,7 @@ impl Shared {
             return;
         };
         drop(waiter);
-        let waiter = ConnectionState::new(&self.idle);
+        let waiter = self.idle_connection();
         self.serve_requests(presence, waiter, stream, notes, peer).await;
     }
 
@@ -361,14 +396,15 @@ impl Shared {
     {
         let waiter = Arc::new(waiter);
         let (router, counted) = (self.router.clone(), Arc::clone(&waiter));
-        let (address, Bounds { pace, left_wait, .. }) = (self.address, self.bounds);
+        let (address, Bounds { pace, left_wait, proof_wait, .. }) = (self.address, self.bounds);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            let at_work = ActiveRequest::new(&counted);
+            let at_work = register_request(&counted, &mut request);
             add_origin(&mut request, peer, address);
             let unread = Unread::default();
             let is_first_version = request.version() <= Version::HTTP_11;
             let left = is_first_version.then(|| UnreadBody::new(unread.clone(), request.headers(), left_wait));
-            let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, unread, pace))));
+            let body = |body| Body::new(RequestBody::new(body, unread, &at_work, pace, proof_wait));
+            let answered = router.clone().call(request.map(body));
             let notes = notes.clone();
             async move {
                 let mut answer = finish_body(left, answered.await?).await;
@@ -380,7 +416,7 @@ impl Shared {
         });
         let builder = self.builder();
         let mut serving = pin!(builder.serve_connection(TokioIo::new(self.filtered(io)), service));
-        let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
+        let mut first_head = pin!(tokio::time::sleep(self.bounds.first_head_wait));
         let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);
         let mut stopping = presence.stopping.clone();
         let mut stop_wait = pin!(tokio::time::sleep(Duration::MAX));

@@ -1,15 +1,18 @@
-//! A request body with a minimum rate: a body that arrives more slowly ends with an error. When it is dropped, its
+//! A request body with a minimum rate: a body that arrives more slowly ends with an error. As long as its client has not
+//! proven who it is, the whole body must arrive in a short time. When it is dropped, its
 //! unread rest is kept in [`Unread`].
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
+
+use super::idle_connections::ActiveRequest;
 
 /// Minimum rate of a body.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +39,10 @@ pub(super) struct RequestBody {
     /// `None` after its end.
     body: Option<Incoming>,
     unread: Unread,
+    request: Weak<ActiveRequest>,
     pace: Pace,
+    /// Time for the whole body while the client has not proven who it is.
+    proof_wait: Duration,
     /// Timer of the current period, which runs while data is awaited.
     window: Option<Pin<Box<Sleep>>>,
     /// Bytes received in the current period.
@@ -45,8 +51,19 @@ pub(super) struct RequestBody {
 
 impl RequestBody {
     /// Wraps the body of a request.
-    pub(super) fn new(body: Incoming, unread: Unread, pace: Pace) -> RequestBody {
-        RequestBody { body: Some(body), unread, pace, window: None, received: 0 }
+    pub(super) fn new(
+        body: Incoming,
+        unread: Unread,
+        request: &Arc<ActiveRequest>,
+        pace: Pace,
+        proof_wait: Duration,
+    ) -> RequestBody {
+        let request = Arc::downgrade(request);
+        RequestBody { body: Some(body), unread, request, pace, proof_wait, window: None, received: 0 }
+    }
+
+    fn is_unproven(&self) -> bool {
+        self.request.upgrade().is_some_and(|request| !request.is_active())
     }
 }
 
@@ -71,14 +88,20 @@ impl HttpBody for RequestBody {
             if !matches!(frame, Some(Ok(_))) {
                 body.body = None;
             }
+            if body.is_end_stream()
+                && let Some(request) = body.request.upgrade()
+            {
+                request.complete();
+            }
             let received = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
             body.received += received;
-            if body.received >= body.pace.bytes {
+            if body.received >= body.pace.bytes && !body.is_unproven() {
                 (body.received, body.window) = (0, None);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
         }
-        let window = body.window.get_or_insert_with(|| Box::pin(tokio::time::sleep(body.pace.window)));
+        let longest = if body.is_unproven() { body.proof_wait } else { body.pace.window };
+        let window = body.window.get_or_insert_with(|| Box::pin(tokio::time::sleep(longest)));
         ready!(window.as_mut().poll(context));
         let error = io::Error::new(
             io::ErrorKind::TimedOut,

@@ -53,7 +53,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let go_on: Arc<[Notify; 2]> = Arc::default();
-    let (waits, ends) = (Arc::clone(&go_on), Arc::clone(&go_on));
+    let (waits, ends, proves) = (Arc::clone(&go_on), Arc::clone(&go_on), Arc::clone(&go_on));
     let counted: Arc<AtomicU64> = Arc::default();
     let count = Arc::clone(&counted);
     let wait = move || async move {
@@ -68,11 +68,20 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
         .route("/noted", get(move || async move { noted(count) }))
         .route("/endless", get(move || async move { endless(ends) }))
         .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
+        .route("/prove", post(move |request: axum::extract::Request| prove(request, proves)))
         .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too much") }));
     let (stop, stopped) = oneshot::channel::<()>();
     let port = HttpPort { name: "port".to_owned(), listener, security, router, bounds };
     let served = tokio::spawn(port.serve(async { drop(stopped.await) }));
     TestPort { address, go_on, noted: counted, stop, served }
+}
+
+/// Recognises the client, signals it, and reads the body.
+async fn prove(request: axum::extract::Request, says: Arc<[Notify; 2]>) -> String {
+    request.extensions().get::<ClientProof>().unwrap().confirm();
+    says[0].notify_one();
+    let body = axum::body::to_bytes(request.into_body(), usize::MAX).await;
+    body.map_or_else(|error| error.to_string(), |body| format!("took {}", body.len()))
 }
 
 /// An endless body, which signals when it is dropped.
@@ -119,6 +128,47 @@ async fn idle_connections_do_not_block_new_clients() {
     assert_eq!(all_of(idle.remove(0)).await, "", "the connection idle longest was closed");
 }
 
+/// A request whose body is incomplete.
+const INCOMPLETE: &str = "POST /take HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc";
+
+#[tokio::test]
+async fn clients_that_do_not_prove_who_they_are_do_not_block_others() {
+    for (sent, security) in
+        [INCOMPLETE, "GET / HTTP/1.1\r\nX: ", ""].into_iter().flat_map(|sent| [(sent, false), (sent, true)])
+    {
+        let security = if security { Security::TlsBeyond(tls(&[]).0) } else { Security::Clear };
+        let tested = secured_port(Bounds::for_test(4).for_unproven_clients(), security).await;
+        // A client that is known sends a body and then waits; it keeps its connection.
+        let mut known = TcpStream::connect(tested.address).await.unwrap();
+        known.write_all(INCOMPLETE.replace("take", "prove").as_bytes()).await.unwrap();
+        tested.go_on[0].notified().await;
+        let mut slow = Vec::new();
+        for _ in 0..20 {
+            let mut stream = TcpStream::connect(tested.address).await.unwrap();
+            stream.write_all(sent.as_bytes()).await.unwrap();
+            slow.push(stream);
+            assert!(ask(tested.address, GET).await.ends_with("served"), "{sent:?}");
+        }
+        assert_eq!(all_of(slow.remove(0)).await, "", "the connection that has waited longest was closed");
+        known.write_all(b"defghi").await.unwrap();
+        assert!(all_of(known).await.ends_with("took 9"), "{sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_before_the_proof_must_arrive_in_a_short_time() {
+    let bounds = Bounds { proof_wait: SHORT, ..Bounds::for_test(4).for_unproven_clients() };
+    let tested = port(bounds, None).await;
+    // A known client has more time: it completes its body after that of the other has timed out.
+    let mut known = TcpStream::connect(tested.address).await.unwrap();
+    known.write_all(INCOMPLETE.replace("take", "prove").as_bytes()).await.unwrap();
+    tested.go_on[0].notified().await;
+    let answer = ask(tested.address, INCOMPLETE).await;
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    known.write_all(b"defghi").await.unwrap();
+    assert!(all_of(known).await.ends_with("took 9"));
+}
+
 #[tokio::test]
 async fn a_client_beyond_the_limit_is_answered_with_the_reason() {
     let tested = port(Bounds::for_test(1), None).await;
@@ -158,7 +208,7 @@ async fn requests_on_connections_being_closed_are_answered() {
 
 #[tokio::test]
 async fn missing_heads_time_out() {
-    let tested = port(Bounds { head_wait: SHORT, ..Bounds::for_test(9) }, None).await;
+    let tested = port(Bounds { head_wait: SHORT, first_head_wait: SHORT, ..Bounds::for_test(9) }, None).await;
     for (sent, answers) in [
         ("", 0),
         ("GET / HTTP/1.1\r\nHost: ", 0),
