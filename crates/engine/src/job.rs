@@ -5,7 +5,7 @@
 //! reader's own thread. This saves two switches between threads, which take a fifth of the time of a search for one
 //! event.
 
-mod language;
+pub(crate) mod language;
 mod row_source;
 pub(crate) mod shape;
 

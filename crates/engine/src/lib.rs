@@ -21,6 +21,7 @@ mod lowering;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod measure;
+mod new_columns;
 mod node;
 mod permissions;
 mod plan;
@@ -39,6 +40,7 @@ pub use explain::{
     ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, PruningStep, StageShape,
 };
 pub use ingest::IngestExpressions;
+pub use job::language::check_regex;
 pub use job::shape::SearchShape;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
 pub use knowledge::{

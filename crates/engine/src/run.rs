@@ -5,7 +5,7 @@
 //! one of them needs no more rows.
 
 mod bounds;
-mod chain;
+pub(crate) mod chain;
 mod cost_meters;
 pub(crate) mod deletion;
 mod map_reduce;

@@ -37,6 +37,8 @@ const UNCOMMON_COMMANDS: &[&str] = &[
     "xyseries",
 ];
 
+/// Bytes after a word that are compared with the syntax of other languages.
+const FOREIGN_BYTES_MAX: usize = 128;
 /// Maximum words of a search that are tried as the start of a command.
 const WORDS_TRIED_MAX: usize = 8;
 
@@ -228,29 +230,29 @@ fn is_number_range(text: &str) -> bool {
     is_number(words.next()) && words.next() == Some("and") && is_number(words.next())
 }
 
-/// The suggestion for a search in another language: SQL, or a shell command.
+/// The suggestion for a search in another language: SQL, or a shell command. `rest` begins with the word `name`.
 fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> {
-    let lower = rest.to_ascii_lowercase();
+    // Every word of a search is tried, so only the first word may look at all the text.
+    let after = &rest[name.len()..];
+    let lower = after[..after.floor_char_boundary(FOREIGN_BYTES_MAX)].to_ascii_lowercase();
     match name.to_ascii_lowercase().as_str() {
-        "select" if begins && lower.contains(" from ") => {
+        "select" if begins && after.to_ascii_lowercase().contains(" from ") => {
             Some("this is SQL; in SPL: index=main status=500 | stats count by host | sort -count | head 10")
         }
         "grep" | "egrep" if begins => Some("the words alone select events: error \"connection refused\""),
-        "limit" if lower[name.len()..].trim().parse::<u64>().is_ok() => {
+        "limit" if after.len() == lower.len() && lower.trim().parse::<u64>().is_ok() => {
             Some("write `| head 10`, with the number of rows")
         }
-        "like" if !begins && lower[name.len()..].trim_start().starts_with(['"', '\'']) => {
+        "like" if !begins && lower.trim_start().starts_with(['"', '\'']) => {
             Some("write `| where FIELD like \"5%\"`, or FIELD=5* as a condition of the search")
         }
-        "is" if !begins
-            && ["null", "not null"].iter().any(|word| lower[name.len()..].trim_start().starts_with(word)) =>
-        {
+        "is" if !begins && ["null", "not null"].iter().any(|word| lower.trim_start().starts_with(word)) => {
             Some("write NOT FIELD=* for events without the field, FIELD=* for those that have it")
         }
-        "between" if !begins && is_number_range(&lower[name.len()..]) => {
+        "between" if !begins && is_number_range(&lower) => {
             Some("write FIELD>=100 FIELD<=200 for the numbers between two others, these included")
         }
-        "group" | "order" if !begins && lower[name.len()..].trim_start().starts_with("by ") => {
+        "group" | "order" if !begins && lower.trim_start().starts_with("by ") => {
             Some("write `| stats count by FIELD` to group, `| sort FIELD` to order")
         }
         _ => None,

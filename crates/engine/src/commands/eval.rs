@@ -12,6 +12,7 @@ use quarry_spl::ast::{AssignTarget, EvalCommand, NamePart};
 
 use super::Execute;
 use crate::lowering::{Lowering, Step, row};
+use crate::new_columns::NewColumns;
 
 /// Maximum number of columns with dynamic names per `eval`.
 const DYNAMIC_COLUMNS_MAX: usize = 1_000;
@@ -28,26 +29,36 @@ impl Execute for EvalCommand {
                 let message = format!("{name} cannot hold a condition; use if(…, \"true\", \"false\") or tostring(…)");
                 return Err(EngineError::Invalid { message, span: Some(assignment.expr.span) });
             }
-            Ok((assignment.target.clone(), expr))
+            Ok((assignment.target.clone(), expr.field_names(), expr))
         });
         let compiled = Arc::new(compiled.collect::<Result<Vec<_>, _>>()?);
         Ok(vec![row(move || Eval(Arc::clone(&compiled)))])
     }
 }
 
+/// Target, fields of the expression (`None` if it may read all) and expression of an assignment.
+type CompiledAssignment = (AssignTarget, Option<Vec<String>>, CompiledExpr);
+
 /// Makes the assignments.
-struct Eval(Arc<Vec<(AssignTarget, CompiledExpr)>>);
+struct Eval(Arc<Vec<CompiledAssignment>>);
 
 impl RowCommand for Eval {
-    fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        for (target, expr) in self.0.iter() {
-            let values = expr.evaluate(&rows)?;
-            rows = match target {
-                AssignTarget::Field(name) => rows::with_column(&rows, name, values)?,
-                AssignTarget::Dynamic(parts) => assign_dynamic(&rows, parts, &values)?,
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let mut rows = NewColumns::of(rows);
+        for (target, fields, expr) in self.0.iter() {
+            let values = match fields {
+                Some(fields) => expr.evaluate(&rows.select(fields)?)?,
+                None => expr.evaluate(rows.all()?)?,
             };
+            match target {
+                AssignTarget::Field(name) => rows.set(name, values),
+                AssignTarget::Dynamic(parts) => {
+                    let assigned = assign_dynamic(rows.all()?, parts, &values)?;
+                    rows = NewColumns::of(assigned);
+                }
+            }
         }
-        Ok(rows)
+        rows.finish()
     }
 }
 

@@ -16,6 +16,7 @@ use super::stats::{plan_for, write_key};
 use super::{Execute, delimiter};
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking, names};
+use crate::new_columns::NewColumns;
 
 impl Execute for EventStatsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -66,11 +67,12 @@ impl Blocking for EventStats {
             let (added, names) = (Arc::clone(&added), Arc::clone(&names));
             let parts = parts_of(&added, &places).into_iter();
             Box::new(parts.map(move |Range { start, end }| {
-                let (mut result, places) = (batch.slice(start, end - start), places.slice(start, end - start));
+                let places = places.slice(start, end - start);
+                let mut result = NewColumns::of(batch.slice(start, end - start));
                 for (name, values) in names.iter().zip(&*added) {
-                    result = rows::with_column(&result, name, rows::take_column(values, &places)?)?;
+                    result.set(name, rows::take_column(values, &places)?);
                 }
-                Ok(result)
+                result.finish()
             }))
         });
         Ok(Box::new(joined))

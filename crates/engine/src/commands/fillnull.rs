@@ -9,7 +9,7 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{
-    self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling, RowBuffer, RowIter, Value, is_hidden,
+    ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling, RowBuffer, RowIter, Value, is_hidden,
 };
 use quarry_event::value::{Number, parse_canonical_number};
 use quarry_spl::ast::FillNullCommand;
@@ -17,6 +17,7 @@ use quarry_spl::ast::FillNullCommand;
 use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking, names, row};
+use crate::new_columns::NewColumns;
 
 impl Execute for FillNullCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -63,17 +64,18 @@ struct FillFields {
 }
 
 impl RowCommand for FillFields {
-    fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let mut rows = NewColumns::of(rows);
         for (field, memo) in self.fields.iter().zip(self.memos.iter()) {
-            let column = rows::column_or_null(&rows, field);
+            let column = rows.column(field);
             let by_value = match column.null_count() {
                 0 => None,
                 _ => memo.run(&column, NumberHandling::ByRow, |values| Ok(Some(vec![fill(values, &self.value)])))?,
             };
             let filled = by_value.and_then(|mut columns| columns.pop());
-            rows = rows::with_column(&rows, field, filled.unwrap_or_else(|| fill(&column, &self.value)))?;
+            rows.set(field, filled.unwrap_or_else(|| fill(&column, &self.value)));
         }
-        Ok(rows)
+        rows.finish()
     }
 }
 
@@ -87,14 +89,14 @@ impl Blocking for FillAll {
         let kept = RowBuffer::collect("fillnull", rows, &context.dataflow)?;
         let value = self.value.clone();
         let filled = kept.into_unified_rows().map(move |batch| {
-            let mut batch = batch?;
-            for name in names_of(&batch) {
-                if !is_hidden(&name) {
-                    let column = rows::column_or_null(&batch, &name);
-                    batch = rows::with_column(&batch, &name, fill(&column, &value))?;
+            let batch = batch?;
+            let mut filled = NewColumns::of(batch.clone());
+            for (name, column) in names_of(&batch).iter().zip(batch.columns()) {
+                if !is_hidden(name) {
+                    filled.set(name, fill(column, &value));
                 }
             }
-            Ok(batch)
+            filled.finish()
         });
         Ok(Box::new(filled))
     }

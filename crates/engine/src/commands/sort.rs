@@ -20,6 +20,7 @@ use quarry_stdx::number::usize_of;
 use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
+use crate::new_columns::NewColumns;
 
 /// Minimum number of buffered rows at which a sort with a limit drops those that cannot be in the result.
 const LIMITED_BUFFER_ROWS: usize = 100_000;
@@ -77,15 +78,16 @@ impl Blocking for Sort {
 impl Sort {
     /// Adds the ranks to the rows: class, number and text per key, and the order of arrival.
     fn add_ranks(&self, rows: &RecordBatch, arrived: i64) -> Result<RecordBatch, EngineError> {
-        let mut ranked = rows.clone();
+        let mut ranked = NewColumns::of(rows.clone());
         for (at, key) in self.0.keys.iter().enumerate() {
             let [class, number, text] = ranks(&rows::reader(rows, &key.field.text), key, self.is_descending(key));
-            ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_{at}_class"), class)?;
-            ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_{at}_number"), number)?;
-            ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_{at}_text"), text)?;
+            ranked.set(&format!("{RANK_PREFIX}_{at}_class"), class);
+            ranked.set(&format!("{RANK_PREFIX}_{at}_number"), number);
+            ranked.set(&format!("{RANK_PREFIX}_{at}_text"), text);
         }
         let arrival = Int64Array::from_iter_values(arrived..arrived + rows.num_rows() as i64);
-        rows::with_column(&ranked, &format!("{RANK_PREFIX}_arrival"), Arc::new(arrival))
+        ranked.set(&format!("{RANK_PREFIX}_arrival"), Arc::new(arrival));
+        ranked.finish()
     }
 
     fn is_descending(&self, key: &SortKey) -> bool {

@@ -14,9 +14,10 @@ use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::running_state::Running;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, has_wildcards};
 use quarry_eval::command::RowCommand;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::dataflow::MemoryAccount;
 use quarry_eval::expr::CompiledExpr;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, REPEATED_VALUES_MAX, Value};
 use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
@@ -26,6 +27,8 @@ use self::window::{Sliding, Window, WindowRow};
 use super::Execute;
 use super::stats::write_key;
 use crate::lowering::{Lowering, Step, names, ordered};
+use crate::new_columns::NewColumns;
+use crate::run::chain::check_cancelled;
 
 /// Maximum number of rows in a window.
 const WINDOW_MAX: usize = 1_000_000;
@@ -44,10 +47,9 @@ impl Execute for StreamStatsCommand {
         let before = self.reset_before.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
         let after = self.reset_after.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
         lowering.warn_ignored_options(&[(self.all_num, "allnum=")]);
-        let (command, dataflow) = (self.clone(), Arc::clone(&lowering.environment.context().dataflow));
+        let (command, context) = (self.clone(), lowering.environment.context().clone());
         Ok(vec![ordered(move || {
-            let account = dataflow.account("streamstats");
-            StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone(), account)
+            StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone(), &context)
         })])
     }
 }
@@ -65,6 +67,7 @@ struct StreamStats {
     sliding: Vec<Vec<Sliding>>,
     last_group: Option<u32>,
     account: MemoryAccount,
+    stop: Arc<Stop>,
     /// Approximate bytes of the rows in windows.
     window_bytes: usize,
     /// `window_bytes` at the last memory accounting.
@@ -84,7 +87,7 @@ impl StreamStats {
         plan: Arc<AggregatePlan>,
         reset_before: Option<Arc<CompiledExpr>>,
         reset_after: Option<Arc<CompiledExpr>>,
-        account: MemoryAccount,
+        context: &CommandContext,
     ) -> StreamStats {
         StreamStats {
             command: command.clone(),
@@ -96,7 +99,8 @@ impl StreamStats {
             windows: Vec::new(),
             sliding: Vec::new(),
             last_group: None,
-            account,
+            account: context.dataflow.account("streamstats"),
+            stop: Arc::clone(&context.stop),
             window_bytes: 0,
             checked_bytes: 0,
             rows_until_check: 0,
@@ -246,6 +250,20 @@ impl StreamStats {
     }
 }
 
+/// Deducts the values of these multivalues from `left`, the number that the batch may still get: `values(x)` and
+/// `list(x)` repeat all their values in every row.
+fn count_repeated(results: &[Value<'_>], left: &mut usize) -> Result<(), EngineError> {
+    let values = results.iter().map(|value| if let Value::Multi(values) = value { values.len() } else { 0 });
+    *left = left.checked_sub(values.sum()).ok_or_else(|| EngineError::Limit {
+        what:
+            "streamstats: a function such as values() repeats a long list in every row; use eventstats, stats or dc()"
+                .to_owned(),
+        limit: "values of repeated multivalues",
+        value: REPEATED_VALUES_MAX as u64,
+    })?;
+    Ok(())
+}
+
 impl RowCommand for StreamStats {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let by: Vec<ColumnReader> = self.command.by.iter().map(|field| rows::reader(&rows, &field.text)).collect();
@@ -260,7 +278,10 @@ impl RowCommand for StreamStats {
             self.plan.columns.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
         let (mut key, mut results) = (Vec::new(), Vec::new());
         let mut seen = WindowRow { time: None, values: Vec::new(), group: 0 };
+        let mut values_left = REPEATED_VALUES_MAX;
         for row in 0..rows.num_rows() {
+            // A median is computed from all rows of its window.
+            check_cancelled(&self.stop)?;
             if before.as_ref().is_some_and(|holds| holds.value(row)) {
                 self.reset();
             }
@@ -287,17 +308,18 @@ impl RowCommand for StreamStats {
                 Some(holds) => holds.value(row),
                 None => self.resets_after(&rows, row, &results)?,
             };
+            count_repeated(&results, &mut values_left)?;
             columns.iter_mut().zip(results.drain(..)).for_each(|(column, value)| column.push(value));
             if resets {
                 self.reset();
             }
         }
         self.account_memory(rows.num_rows())?;
-        let mut result = rows.clone();
+        let mut result = NewColumns::of(rows);
         for (aggregate, column) in self.plan.columns.iter().zip(columns) {
-            result = rows::with_column(&result, &aggregate.name, column.finish())?;
+            result.set(&aggregate.name, column.finish());
         }
-        Ok(result)
+        result.finish()
     }
 }
 

@@ -32,6 +32,7 @@ use self::rows::{ClosedRows, FinalState};
 use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
+use crate::run::chain::check_cancelled;
 
 /// Growth of open transactions in bytes before memory is accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;
@@ -102,15 +103,14 @@ impl Blocking for Transaction {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let mut gathered = TransactionGroups::new(&self.command, context);
         for batch in rows {
-            if context.stop.is_cancelled() {
-                break;
-            }
             let batch = batch?;
             let starts = self.starts.as_ref().map(|test| test.matches(&batch)).transpose()?;
             let ends = self.ends.as_ref().map(|test| test.matches(&batch)).transpose()?;
             let events = Arc::new(Events::new(&batch, &self.command.fields, &mut gathered.names)?);
             gathered.retain_batch(&events)?;
             for row in 0..events.count() {
+                // An event is compared with all open transactions if the command has no fields.
+                check_cancelled(&context.stop)?;
                 let holds = |test: &Option<BooleanArray>| {
                     test.as_ref().is_some_and(|test| arrow::array::Array::is_valid(test, row) && test.value(row))
                 };
@@ -495,6 +495,7 @@ impl<'c> TransactionGroups<'c> {
         let end = self.expiry_reason();
         let is_limited = self.max_span.is_some() || self.max_pause.is_some();
         for id in left {
+            check_cancelled(&context.stop)?;
             let Some(open) = self.open.remove(&id) else { continue };
             self.emit(open, end, is_limited)?;
         }

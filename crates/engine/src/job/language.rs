@@ -5,15 +5,22 @@
 use std::sync::Arc;
 
 use quarry_eval::expr::ExprContext;
+use quarry_eval::pattern::Regex;
 use quarry_spl::Diagnostic;
 use quarry_spl::editing::Vocabulary;
 use quarry_spl::macros::Expansion;
+use quarry_stdx::Fault;
 use quarry_store::MemoryStore;
 
 use super::{Engine, SearchRequest, diagnostic_of};
 use crate::knowledge::macros::expand_macros;
 use crate::knowledge::model_names;
 use crate::threads::with_stack;
+
+/// Whether a regular expression of an extraction can be compiled; the error is a message for the user.
+pub fn check_regex(pattern: &str) -> Result<(), Fault> {
+    Regex::new(pattern).map(|_| ())
+}
 
 impl Engine {
     /// The errors and warnings of a search, with positions in its text, including commands that the user may not run.

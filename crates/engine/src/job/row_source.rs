@@ -98,7 +98,11 @@ impl SearchRows {
 
     /// The next rows; at the end, the sources are dropped before the reader learns of it.
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
-        let next = self.advance();
+        // A cancelled search ends without a result; commands leave their loops by an error.
+        let next = match self.advance() {
+            Err(_) if self.runner.context.stop.is_cancelled() => Ok(None),
+            next => next,
+        };
         if !matches!(next, Ok(Some(_))) {
             self.end();
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_eval::command::Reduce;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_eval::spans::time_bounds;
 
@@ -31,10 +31,32 @@ pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContex
     Ok(rows)
 }
 
-/// Ends the rows when the search is cancelled, so that a blocking step stops early.
-fn until_cancelled(rows: RowIter, context: &CommandContext) -> RowIter {
+/// Fails when the search is cancelled, so that a blocking step stops early. If the rows merely ended, the step would go
+/// on to its result, and a command such as `outputlookup` would write a part of the rows.
+fn until_cancelled(mut rows: RowIter, context: &CommandContext) -> RowIter {
     let stop = Arc::clone(&context.stop);
-    Box::new(rows.take_while(move |_| !stop.is_cancelled()))
+    let mut has_failed = false;
+    Box::new(std::iter::from_fn(move || {
+        if has_failed {
+            return None;
+        }
+        let next = if stop.is_cancelled() { None } else { rows.next() };
+        // Steps before this one end their rows when the search is cancelled.
+        match check_cancelled(&stop) {
+            Ok(()) => next,
+            Err(error) => {
+                has_failed = true;
+                Some(Err(error))
+            }
+        }
+    }))
+}
+
+/// Fails if the search is cancelled. Loops in which one row may take milliseconds call it for every row, because they do
+/// not request further rows meanwhile. The user never sees the error: a cancelled search has no result
+/// ([`SearchRows`](crate::job::Job)).
+pub(crate) fn check_cancelled(stop: &Stop) -> Result<(), EngineError> {
+    if stop.is_cancelled() { Err(EngineError::invalid("the search is cancelled")) } else { Ok(()) }
 }
 
 /// The result of a fold over rows.

@@ -1,5 +1,7 @@
 //! Compiler from syntax tree to nodes: resolves names to slots, folds constants, compiles patterns.
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use quarry_event::value::parse_exact_number;
 use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
 
@@ -19,7 +21,8 @@ use crate::rows::Value;
 
 /// Compiles an expression into its root and the slots it reads.
 pub(super) fn compile(expr: &Expr, context: &ExprContext) -> Result<(ExprNode, Vec<Slot>), EngineError> {
-    let mut compiler = Compiler { context, slots: Vec::new(), state: CallState::default() };
+    let (slots, fields) = (Vec::new(), HashMap::default());
+    let mut compiler = Compiler { context, slots, fields, state: CallState::default() };
     let root = compiler.node(expr)?;
     compiler.state.check()?;
     Ok((root, compiler.slots))
@@ -28,6 +31,8 @@ pub(super) fn compile(expr: &Expr, context: &ExprContext) -> Result<(ExprNode, V
 struct Compiler<'c> {
     context: &'c ExprContext,
     slots: Vec<Slot>,
+    /// The slots of fields by name.
+    fields: HashMap<String, usize, FixedState>,
     state: CallState,
 }
 
@@ -62,8 +67,7 @@ impl Compiler<'_> {
     }
 
     fn field(&mut self, name: &str) -> usize {
-        let known = self.slots.iter().position(|slot| matches!(slot, Slot::Field(field) if field == name));
-        known.unwrap_or_else(|| {
+        *self.fields.entry(name.to_owned()).or_insert_with(|| {
             self.slots.push(Slot::Field(name.to_owned()));
             self.slots.len() - 1
         })

@@ -1,5 +1,7 @@
 //! `relevancy`: how relevant each text is to the words of the search.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
@@ -39,9 +41,12 @@ impl Semantics for RelevancyCommand {
 
 /// Sets the words of a search in its `relevancy` command.
 pub(crate) fn set_words(commands: &mut [Stage]) {
+    if !commands.iter().any(|stage| matches!(stage.command, Command::Relevancy(_))) {
+        return;
+    }
     let mut words = Vec::new();
     if let Some(Stage { command: Command::Search(search), .. }) = commands.first() {
-        collect_words(&search.expr, &mut words);
+        collect_words(&search.expr, &mut BTreeSet::new(), &mut words);
     }
     for stage in commands {
         if let Command::Relevancy(relevancy) = &mut stage.command {
@@ -50,12 +55,15 @@ pub(crate) fn set_words(commands: &mut [Stage]) {
     }
 }
 
-fn collect_words(expr: &SearchExpr, words: &mut Vec<String>) {
+/// Appends the words that are not `known` yet.
+fn collect_words(expr: &SearchExpr, known: &mut BTreeSet<String>, words: &mut Vec<String>) {
     match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_words(part, words)),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => {
+            parts.iter().for_each(|part| collect_words(part, known, words));
+        }
         SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => {
             let word = pattern.text.trim_matches('*').to_lowercase();
-            if !word.is_empty() && !words.contains(&word) {
+            if !word.is_empty() && known.insert(word.clone()) {
                 words.push(word);
             }
         }

@@ -1,5 +1,7 @@
 //! `rex`: extracts fields with the named groups of a regular expression, or rewrites values with sed commands.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
@@ -191,9 +193,11 @@ impl Parser<'_> {
 /// Names of the groups `(?<name>`, `(?P<name>` and `(?'name'` of a pattern, in order.
 fn group_names(pattern: &Word) -> ParseResult<Vec<String>> {
     let text = pattern.text.as_str();
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut known): (Vec<String>, BTreeSet<&str>) = Default::default();
     let mut in_class = false;
     let mut is_unclosed = false;
+    // Looked for once, because a text may have many groups.
+    let last_end = text.rfind(['>', '\'', '=', '!']);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -206,11 +210,12 @@ fn group_names(pattern: &Word) -> ParseResult<Vec<String>> {
             }
             ']' => in_class = false,
             '(' if !in_class => {
-                is_unclosed |= ["(?<", "(?P<", "(?'"].iter().any(|begin| rest.starts_with(begin))
-                    && !rest.contains(['>', '\'', '=', '!']);
+                is_unclosed = is_unclosed
+                    || ["(?<", "(?P<", "(?'"].iter().any(|begin| rest.starts_with(begin))
+                        && last_end.is_none_or(|end| end < at);
                 if let Some(name) = group_name(rest) {
                     check_group_name(name, pattern.span)?;
-                    if !names.iter().any(|known| known == name) {
+                    if known.insert(name) {
                         names.push(name.to_owned());
                     }
                 }
@@ -230,6 +235,9 @@ fn group_names(pattern: &Word) -> ParseResult<Vec<String>> {
     Ok(names)
 }
 
+/// Maximum length of a group's name in bytes, beyond which its end is not looked for.
+const GROUP_NAME_BYTES_MAX: usize = 1_024;
+
 /// The name of the group at the start of `text`, if the group is named.
 fn group_name(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("(?")?;
@@ -240,6 +248,7 @@ fn group_name(text: &str) -> Option<&str> {
     if rest.starts_with(['=', '!']) {
         return None;
     }
+    let rest = &rest[..rest.floor_char_boundary(GROUP_NAME_BYTES_MAX)];
     rest.find(close).map(|end| &rest[..end])
 }
 

@@ -59,6 +59,7 @@ impl Parser<'_> {
 
     /// Parses the call of an aggregate; returns its function, its argument and the call as written.
     pub(crate) fn aggregate_call(&mut self, command: &str) -> ParseResult<(StatsFunction, AggregateArg, String)> {
+        self.names_read += 1;
         self.skip_blank();
         let start = self.pos;
         let rest = self.rest();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::aggregate_expr::Parts;
-use super::{MAX_NESTING, quoted_len};
+use super::{MAX_NESTING, MAX_TERMS, WILDCARD_NAMES, quoted_len};
 use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
@@ -66,6 +66,10 @@ pub(crate) struct Parser<'t> {
     pub(crate) subsearches: usize,
     /// Commands parsed so far, including subsearches.
     pub(crate) commands_read: usize,
+    /// Terms of conditions read so far.
+    pub(crate) terms_read: usize,
+    /// Field names, assignments and aggregates read so far of the current command.
+    pub(crate) names_read: usize,
     /// Number of operators that deepen the tree of the current expression.
     pub(crate) chain: usize,
     /// Aggregates of the current expression over aggregates.
@@ -87,6 +91,8 @@ impl<'t> Parser<'t> {
             depth: 0,
             subsearches: 0,
             commands_read: 0,
+            terms_read: 0,
+            names_read: 0,
             chain: 0,
             parts: None,
             custom: BTreeSet::new(),
@@ -312,6 +318,7 @@ impl<'t> Parser<'t> {
     pub(crate) fn field_word(&mut self) -> Option<Word> {
         let place = self.pos;
         self.skip_blank();
+        self.names_read += 1;
         if let Some(word) = self.eat_quoted().or_else(|| self.eat_single_quoted()) {
             return Some(word);
         }
@@ -331,7 +338,21 @@ impl<'t> Parser<'t> {
             self.pos = place;
             return None;
         }
-        Some(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
+        let text = &self.text[start..self.pos];
+        if text.contains('*') {
+            self.names_read += WILDCARD_NAMES;
+        }
+        Some(Word { text: text.to_owned(), quoted: false, span: self.since(start) })
+    }
+
+    /// Counts a term of a condition; fails beyond the limit.
+    pub(crate) fn count_term(&mut self) -> ParseResult<()> {
+        self.terms_read += 1;
+        if self.terms_read <= MAX_TERMS {
+            return Ok(());
+        }
+        let message = format!("more than the limit of {MAX_TERMS} terms in one search");
+        Err(Diagnostic::error(message, self.here()).with_hint("put long lists of values into a lookup table"))
     }
 
     /// Reads the next field of a list, if one is left.

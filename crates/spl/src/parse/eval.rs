@@ -70,6 +70,7 @@ fn name_with_blanks(text: &str) -> Option<usize> {
 
 impl Parser<'_> {
     pub(crate) fn assignment(&mut self) -> ParseResult<Assignment> {
+        self.names_read += 1;
         let word = self.target_word()?;
         self.expect('=', "after the field that eval assigns").map_err(|remark| match self.peek() {
             Some('(') => remark.with_hint(format!("name the result: eval x={}(...)", word.text)),

@@ -94,6 +94,7 @@ impl Parser<'_> {
     }
 
     fn search_primary(&mut self) -> ParseResult<SearchExpr> {
+        self.count_term()?;
         self.skip_separators();
         let start = self.pos;
         match self.peek() {
@@ -310,6 +311,7 @@ impl Parser<'_> {
                     if word.text.is_empty() {
                         break;
                     }
+                    self.count_term()?;
                     values.push(word.into());
                 }
             }

@@ -4,7 +4,7 @@
 //! pipeline with a diagnostic.
 
 use super::cursor::{ParseResult, Parser};
-use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
+use super::{MAX_COMMANDS, MAX_NAMES, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{
     Call, Syntax, UNSUPPORTED_COMMANDS, entry, help, help_of, is_command, set_words, unsupported_hint,
@@ -281,12 +281,20 @@ impl Parser<'_> {
     /// Parses the arguments of the command of this lower-case name, if there is one.
     pub(crate) fn arguments_of(&mut self, name: &str, is_first: bool) -> ParseResult<Option<Vec<Command>>> {
         let call = Call { name, is_first };
+        let start = self.pos;
+        // A command with a subsearch goes on after the commands in it.
+        let outer = std::mem::take(&mut self.names_read);
         let commands = match entry(name) {
             Some(entry) => (entry.parse)(self, call)?,
             None if self.custom.contains(name) => vec![CustomCommand::parse(self, call)?.into()],
             None => return Ok(None),
         };
         self.expect_end(name)?;
+        let names = std::mem::replace(&mut self.names_read, outer);
+        if names > MAX_NAMES {
+            let message = format!("{name}: more than the limit of {MAX_NAMES} names of fields in one command");
+            return Err(Diagnostic::error(message, self.since(start)).with_hint("divide it into several commands"));
+        }
         Ok(Some(commands))
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::analyse::required_fields;
 use crate::diagnostic::Severity;
 use crate::parse::{
-    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, parse_condition, parse_expression,
+    MAX_COMMANDS, MAX_NAMES, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, MAX_TERMS, ParsedSearch,
+    WILDCARD_NAMES, parse_condition, parse_expression,
 };
 
 const SMALL_STACK_BYTES: usize = 256 << 10;
@@ -163,15 +164,60 @@ fn long_chains_stay_shallow() {
         ("* | where a", "=b", false),
         ("*", " OR a", true),
         ("*", " NOT a", true),
-        ("* | table a", ",a", true),
-        ("* | stats count", ",count", true),
-        ("* | eval a=1", ",a=1", true),
+        ("* | table a", ",a", false),
+        ("* | stats count", ",count", false),
+        ("* | eval a=1", ",a=1", false),
     ] {
         let parsed = check(&format!("{lead}{}", part.repeat(long)));
         assert_eq!(parsed.is_ok(), ok, "{lead}{part}: {:?}", parsed.diagnostics.first());
     }
     assert!(check(&format!("*{}", " | head 1".repeat(MAX_COMMANDS - 1))).is_ok());
     assert!(!check(&format!("*{}", " | head 1".repeat(MAX_COMMANDS))).is_ok());
+}
+
+#[test]
+fn names_and_terms_are_bounded() {
+    for (lead, part, limit) in [
+        ("* | eval a=1", ", a=1", MAX_NAMES),
+        ("* | table a", " a", MAX_NAMES),
+        ("* | fields a*", ", a*", MAX_NAMES / (WILDCARD_NAMES + 1)),
+        ("* | sort a", ", a", MAX_NAMES),
+        ("* | stats count", " count", MAX_NAMES),
+        ("* | stats count by a", ", a", MAX_NAMES - 1),
+        ("* | fillnull a", " a", MAX_NAMES),
+        ("*", " a", MAX_TERMS),
+        ("a", " OR a", MAX_TERMS),
+        ("* | search a=1", " OR a=1", MAX_TERMS - 1),
+    ] {
+        let of = |parts: usize| check(&format!("{lead}{}", part.repeat(parts - 1)));
+        assert!(of(limit - 3).is_ok(), "{lead}{part}: {:?}", of(limit - 3).diagnostics.first());
+        let beyond = of(limit + 3);
+        assert!(
+            beyond.diagnostics.iter().any(|remark| remark.message.contains("more than the limit of")),
+            "{lead}{part}: {:?}",
+            beyond.diagnostics.first()
+        );
+    }
+    let values = vec!["a"; MAX_TERMS].join(",");
+    assert!(!check(&format!("f IN ({values})")).is_ok());
+    // A subsearch does not count towards its command.
+    let inner = vec!["a"; MAX_NAMES - 9].join(",");
+    assert!(check(&format!("* | append [search b | table {inner}] | table {inner}")).is_ok());
+}
+
+/// Every word of a search is compared with commands and with other languages; a quadratic pass would take minutes.
+#[test]
+fn a_search_of_very_many_words_is_parsed_at_once() {
+    const BYTES: usize = 400_000;
+    for word in ["limit ", "between ", "select ", "where ", "count ", "a1b2c ", "\"a\" "] {
+        let words: String =
+            (0..BYTES / 10).map(|at| if at % 2 == 0 { word.to_owned() } else { format!("w{at} ") }).collect();
+        assert!(check(&words).is_ok(), "{word}");
+        assert!(check(&format!("{words}| relevancy")).is_ok(), "{word}");
+    }
+    assert!(!check(&format!("* | rex \"{}\"", "(?<a ".repeat(BYTES / 5))).is_ok());
+    let groups: String = (0..BYTES / 20).map(|at| format!("(?<g{at}>x)?")).collect();
+    assert!(check(&format!("* | rex \"{groups}\"")).diagnostics.len() <= 100);
 }
 
 #[test]
