@@ -1,8 +1,8 @@
 //! User-defined patterns: regular expressions in PCRE syntax, LIKE patterns, `*` wildcards.
 //!
 //! A regular expression runs on the linear-time `regex` crate if it has the same meaning there; [`translate`] decides
-//! this, and rewrites constructs that differ. Groups of expressions that match at the start of a text only are found by
-//! machine code of PCRE2, with the same result. Look-around, back references, possessive quantifiers and the like run on
+//! this, and rewrites constructs that differ. Groups of expressions that are not one-pass are found by machine code of
+//! PCRE2, with the same result. Look-around, back references, possessive quantifiers and the like run on
 //! PCRE2 with a match limit; a match that exceeds it counts as no match.
 //!
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
@@ -63,7 +63,7 @@ struct Linear {
     prefixed: Arc<OnceLock<Option<PrefixSearch>>>,
     /// Finds matches that begin at a known position; prepared at the first request.
     one_pass: Arc<OnceLock<Option<OnePass>>>,
-    /// Finds the groups of matches at the start of a text; prepared after [`TEXTS_BEFORE`] texts.
+    /// Finds the groups of expressions that are not one-pass; prepared after [`TEXTS_BEFORE`] texts.
     machine_code: Arc<OnceLock<Option<MachineCode>>>,
 }
 
@@ -77,22 +77,45 @@ impl Linear {
     }
 
     fn new_machine_code(&self) -> Option<MachineCode> {
-        MachineCode::new(&self.source, self.regex.as_str(), self.regex.captures_len())
+        let is_one_pass = self.one_pass().is_some();
+        MachineCode::new(&self.source, self.regex.as_str(), self.regex.captures_len(), is_one_pass)
     }
 
-    /// Searches the whole text by machine code; `None` if the engine must decide.
+    /// The machine code, once enough texts were searched.
     #[inline]
-    fn captures_by_machine_code(&self, text: &str, places: &mut LinearPositions) -> Option<bool> {
-        let code = match self.machine_code.get() {
-            Some(code) => code.as_ref()?,
-            None if places.texts < TEXTS_BEFORE => {
-                places.texts += 1;
-                return None;
+    fn machine_code(&self, texts: &mut u32) -> Option<&MachineCode> {
+        match self.machine_code.get() {
+            Some(code) => code.as_ref(),
+            None if *texts < TEXTS_BEFORE => {
+                *texts += 1;
+                None
             }
-            None => self.machine_code.get_or_init(|| self.new_machine_code()).as_ref()?,
-        };
+            None => self.machine_code.get_or_init(|| self.new_machine_code()).as_ref(),
+        }
+    }
+
+    /// Searches at or after `start` by machine code; `None` if the engine must decide.
+    #[inline]
+    fn captures_by_machine_code(&self, text: &str, start: usize, places: &mut LinearPositions) -> Option<bool> {
+        let code = self.machine_code(&mut places.texts)?;
         let found = places.machine_code.get_or_insert_with(|| code.new_match());
-        let is_match = code.captures(text, found)?;
+        let is_match = code.captures_at(&self.regex, text, start, found)?;
+        places.found_by = SearchMethod::MachineCode;
+        Some(is_match)
+    }
+
+    /// Searches for a match that begins at `start`; `None` if the engine must decide.
+    #[inline]
+    fn captures_starting_at(&self, text: &str, start: usize, places: &mut LinearPositions) -> Option<bool> {
+        if let Some(one_pass) = self.one_pass() {
+            let found = places.one_pass.get_or_insert_with(|| one_pass.new_match());
+            let is_match = one_pass.captures_starting_at(text, start, found)?;
+            places.found_by = SearchMethod::OnePass;
+            return Some(is_match);
+        }
+        let code = self.machine_code(&mut places.texts)?;
+        let found = places.machine_code.get_or_insert_with(|| code.new_match());
+        let is_match = code.captures_starting_at(text, start, found)?;
         places.found_by = SearchMethod::MachineCode;
         Some(is_match)
     }
@@ -233,9 +256,7 @@ impl Regex {
                     places.found_by = SearchMethod::Prefix;
                     return is_match;
                 }
-                if start == 0
-                    && let Some(is_match) = linear.captures_by_machine_code(text, places)
-                {
+                if let Some(is_match) = linear.captures_by_machine_code(text, start, places) {
                     return is_match;
                 }
                 places.found_by = SearchMethod::Engine;
@@ -253,13 +274,9 @@ impl Regex {
     pub fn captures_starting_at(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
         if let (Engine::Linear(linear), MatchPositions::Linear(places)) = (&self.engine, &mut captures.0)
             && start <= text.len()
-            && let Some(one_pass) = linear.one_pass()
+            && let Some(is_match) = linear.captures_starting_at(text, start, places)
         {
-            let found = places.one_pass.get_or_insert_with(|| one_pass.new_match());
-            if let Some(is_match) = one_pass.captures_starting_at(text, start, found) {
-                places.found_by = SearchMethod::OnePass;
-                return is_match;
-            }
+            return is_match;
         }
         self.captures_at(text, start, captures) && captures.get(0).is_some_and(|(found, _)| found == start)
     }

@@ -31,7 +31,7 @@ use quarry_spl::ast::SearchExpr;
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
-use self::reports::Report;
+use self::reports::{Report, RequestedReport};
 use super::derive::{RuleFieldNames, Scope};
 use super::event_fields::is_intrinsic_field;
 
@@ -417,8 +417,9 @@ impl FieldRules {
             }
         }
         let are_distinct = of_text.iter().chain(&of_fields).all(|rule| rule.has_distinct_groups());
-        let are_planned = reports.iter().all(|report| report.text_extraction().is_some());
-        let by_pattern = !are_distinct || !are_planned || !of_fields.iter().enumerate().all(is_simple);
+        // A transform that appends values changes what other rules find.
+        let are_independent = reports.iter().all(|report| !report.appends_values());
+        let by_pattern = !are_distinct || !are_independent || !of_fields.iter().enumerate().all(is_simple);
         let cutting = AutoExtraction { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
         ExtractionClass { cutting, text_patterns: of_text, field_patterns: of_fields, reports }
     }
@@ -519,16 +520,16 @@ pub(crate) fn extract_fields(
         let metas = events.metas.iter().zip(used);
         metas.map(|(meta, used)| used.then(|| rules.of(meta, messages))).collect()
     };
-    let mut captures: Vec<Vec<Captures>> = (rules.iter())
-        .map(|rules| {
-            rules.iter().flat_map(|rules| &rules.extracts).map(|extract| extract.regex.new_captures()).collect()
-        })
-        .collect();
     let mut found = FieldExtractor::new(projection, events);
     for rules in rules.iter().flatten() {
         found.add_source_fields(rules);
         found.add_report_sources(rules);
     }
+    let mut patterns: Vec<Vec<RequestedPattern>> = (rules.iter())
+        .map(|rules| {
+            rules.iter().flat_map(|rules| &rules.extracts).map(|extract| found.requested_pattern(extract)).collect()
+        })
+        .collect();
     let mut indexed = events.fields.iter().peekable();
     for (place, row) in selected.iter().enumerate() {
         found.start_row(place as u32);
@@ -541,7 +542,7 @@ pub(crate) fn extract_fields(
         let Some(rules) = &rules[meta] else { continue };
         // The pipeline and the bucket's checks guarantee valid UTF-8.
         let Ok(text) = std::str::from_utf8(events.raw(*row as usize)) else { continue };
-        found.extract_row(text, &events.metas[meta], rules, &mut captures[meta]);
+        found.extract_row(text, &events.metas[meta], rules, &mut patterns[meta]);
     }
     if !found.names_only {
         // All new fields of a page are admitted together, so the lock is taken once per field and page.
@@ -581,8 +582,21 @@ struct FieldExtractor<'a> {
     copies: Vec<u8>,
     row: u32,
     overflow: bool,
-    /// For each transform: number of leading cells to read.
-    required_cells: Vec<(Arc<Report>, usize)>,
+    /// The requested parts of the transforms so far.
+    requested_reports: Vec<Arc<RequestedReport>>,
+}
+
+/// An `EXTRACT-` pattern and its requested groups.
+struct RequestedPattern {
+    captures: Captures,
+    /// The requested groups with the indices of their fields; `None` if all groups are.
+    groups: Option<Vec<(usize, usize)>>,
+}
+
+impl RequestedPattern {
+    fn is_requested(&self) -> bool {
+        self.groups.as_ref().is_none_or(|groups| !groups.is_empty())
+    }
 }
 
 impl<'a> FieldExtractor<'a> {
@@ -597,7 +611,7 @@ impl<'a> FieldExtractor<'a> {
             copies: Vec::new(),
             row: 0,
             overflow: false,
-            required_cells: Vec::new(),
+            requested_reports: Vec::new(),
         };
         for name in projection.names.iter().filter(|name| !is_intrinsic_field(name)) {
             found.fields.insert(name.clone(), found.values.len());
@@ -621,17 +635,25 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
+    /// The groups of a pattern that are requested, once all requested fields are known.
+    fn requested_pattern(&self, extract: &Extract) -> RequestedPattern {
+        let named = extract.regex.group_names().iter().enumerate();
+        let requested =
+            named.filter_map(|(group, name)| Some((group, *self.fields.get(name.as_deref()?)?))).collect::<Vec<_>>();
+        let groups = self.names_only.then_some(requested);
+        RequestedPattern { captures: extract.regex.new_captures(), groups }
+    }
+
     fn start_row(&mut self, row: u32) {
         self.row = row;
     }
 
-    fn extract_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, captures: &mut [Captures]) {
-        for (extract, captures) in rules.extracts.iter().zip(captures.iter_mut()) {
+    fn extract_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, patterns: &mut [RequestedPattern]) {
+        for (extract, pattern) in rules.extracts.iter().zip(patterns.iter_mut()) {
             let Extract { regex, field, .. } = extract.as_ref();
-            if field != "_raw" || !self.requests_any_group(regex) || !regex.captures_into(text, captures) {
-                continue;
+            if field == "_raw" && pattern.is_requested() && regex.captures_into(text, &mut pattern.captures) {
+                self.add_groups(regex, pattern, text, false);
             }
-            self.add_groups(regex, captures, text, false);
         }
         if !rules.reports.is_empty() {
             self.run_reports(text, meta, rules);
@@ -664,11 +686,21 @@ impl<'a> FieldExtractor<'a> {
                 }
             }
         }
-        self.extract_from_fields(text, rules, captures);
+        self.extract_from_fields(text, rules, patterns);
     }
 
     /// Adds the named groups of a match. `lies_elsewhere`: `text` is not part of the page.
-    fn add_groups(&mut self, regex: &Regex, captures: &Captures, text: &str, lies_elsewhere: bool) {
+    fn add_groups(&mut self, regex: &Regex, pattern: &RequestedPattern, text: &str, lies_elsewhere: bool) {
+        let captures = &pattern.captures;
+        if let Some(groups) = &pattern.groups {
+            for (group, at) in groups {
+                if let Some(value) = captures.text(text, *group) {
+                    let place = if lies_elsewhere { self.copy_value(value) } else { self.page_value(value) };
+                    self.push_value(*at, place, false);
+                }
+            }
+            return;
+        }
         for (group, name) in regex.group_names().iter().enumerate() {
             if let (Some(name), Some(value)) = (name, captures.text(text, group)) {
                 match lies_elsewhere {
@@ -680,10 +712,10 @@ impl<'a> FieldExtractor<'a> {
     }
 
     /// Runs the patterns that read a field; they come after the other patterns and automatic extraction.
-    fn extract_from_fields(&mut self, event: &str, rules: &SourceRules, captures: &mut [Captures]) {
-        for (extract, captures) in rules.extracts.iter().zip(captures) {
+    fn extract_from_fields(&mut self, event: &str, rules: &SourceRules, patterns: &mut [RequestedPattern]) {
+        for (extract, pattern) in rules.extracts.iter().zip(patterns) {
             let Extract { regex, field, .. } = extract.as_ref();
-            if field == "_raw" || !self.requests_any_group(regex) {
+            if field == "_raw" || !pattern.is_requested() {
                 continue;
             }
             let last = self.fields.get(field).and_then(|at| self.values[*at].1.last().copied());
@@ -691,13 +723,13 @@ impl<'a> FieldExtractor<'a> {
             if place.copied {
                 // Copied, because `self.copies` may reallocate.
                 let Some(text) = self.value_text(place, event).map(str::to_owned) else { continue };
-                if regex.captures_into(&text, captures) {
-                    self.add_groups(regex, captures, &text, true);
+                if regex.captures_into(&text, &mut pattern.captures) {
+                    self.add_groups(regex, pattern, &text, true);
                 }
             } else if let Some(text) = self.page_value_text(place, event)
-                && regex.captures_into(text, captures)
+                && regex.captures_into(text, &mut pattern.captures)
             {
-                self.add_groups(regex, captures, text, false);
+                self.add_groups(regex, pattern, text, false);
             }
         }
     }
@@ -754,14 +786,18 @@ impl<'a> FieldExtractor<'a> {
     #[inline]
     fn add(&mut self, name: &str, value: &str, multiple: bool) {
         let Some(at) = self.field_index(name) else { return };
-        let place = ExtractedValue {
+        let place = self.page_value(value);
+        self.push_value(at, place, multiple);
+    }
+
+    fn page_value(&self, value: &str) -> ExtractedValue {
+        ExtractedValue {
             row: self.row,
             start: (value.as_ptr() as usize - self.text_start) as u32,
             len: value.len() as u32,
             copied: false,
             is_index_time: false,
-        };
-        self.push_value(at, place, multiple);
+        }
     }
 
     fn add_copy(&mut self, name: &str, value: &str, multiple: bool) {

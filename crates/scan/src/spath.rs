@@ -13,7 +13,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
-use quarry_eval::functions::xml::{is_xml, xml_fields, xml_get};
+use quarry_eval::functions::xml::{XmlPath, is_xml, xml_fields};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 use quarry_pipeline::extract::{JsonPath, json_fields};
 use quarry_spl::ast::SpathCommand;
@@ -48,8 +48,8 @@ fn first_bytes(text: &str, bytes: usize) -> &str {
 #[derive(Clone)]
 pub struct Spath {
     command: Arc<SpathCommand>,
-    /// The path; `None` if it is not a valid JSON path.
-    path: Option<JsonPath>,
+    /// `None` for a command without a path.
+    path: Option<ValuePath>,
     /// Memo of the values found in distinct texts.
     memo: Arc<DistinctMemo>,
 }
@@ -57,27 +57,19 @@ pub struct Spath {
 impl Spath {
     /// Prepares a command with a path; a command without one finds nothing.
     pub fn new(command: Arc<SpathCommand>) -> Spath {
-        let path = command.path.as_deref().and_then(JsonPath::parse);
+        let path = command.path.as_deref().map(ValuePath::parse);
         Spath { command, path, memo: Arc::default() }
-    }
-
-    /// The values at the path in a JSON or XML text.
-    fn values_at<'t>(&self, text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
-        if is_xml(text) {
-            return xml_get(text, path);
-        }
-        self.path.as_ref().map(|path| path.values(text)).unwrap_or_default()
     }
 
     /// The values at the path in these texts.
     fn column(&self, texts: &ArrayRef) -> Result<ArrayRef, EngineError> {
-        let path = self.command.path.as_deref().unwrap_or_default();
         let at_path = |values: &ArrayRef| {
             let reader = ColumnReader::new(values);
             let (mut column, mut scratch) = (ColumnBuilder::new(values.len()), String::new());
             for row in 0..values.len() {
                 let text = reader.text(row, &mut scratch);
-                column.push_multi(text.map(|text| self.values_at(text, path)).unwrap_or_default());
+                column
+                    .push_multi(self.path.as_ref().zip(text).map(|(path, text)| path.values(text)).unwrap_or_default());
             }
             column.finish()
         };
@@ -119,11 +111,32 @@ pub(crate) struct PushedPath {
 /// Value that a path selects.
 pub(crate) enum PathKind {
     /// All values, as `spath path=` reads them.
-    Values(JsonPath),
+    Values(ValuePath),
     /// The scalars for which `spath` without a path creates the field with this name.
     Scalars(String),
     /// A document in which the path, which consists of keys, has the same value; or the document itself.
     Document { path: JsonPath, keys: Vec<String> },
+}
+
+/// A path in each of the two formats; `None` if it selects nothing in a text of that format.
+#[derive(Clone)]
+pub(crate) struct ValuePath {
+    pub json: Option<JsonPath>,
+    pub xml: Option<XmlPath>,
+}
+
+impl ValuePath {
+    fn parse(path: &str) -> ValuePath {
+        ValuePath { json: JsonPath::parse(path), xml: XmlPath::parse(path) }
+    }
+
+    /// The values at the path in a JSON or XML text.
+    fn values<'t>(&self, text: &'t str) -> Vec<Cow<'t, str>> {
+        if is_xml(text) {
+            return self.xml.as_ref().map(|path| path.values(text)).unwrap_or_default();
+        }
+        self.json.as_ref().map(|path| path.values(text)).unwrap_or_default()
+    }
 }
 
 /// Evaluation on texts.
@@ -138,7 +151,10 @@ impl PushedPaths {
     pub(crate) fn of_command(command: &SpathCommand) -> Option<PushedPaths> {
         let text = command.path.clone()?;
         let output = command.output.clone().unwrap_or_else(|| text.clone());
-        let path = JsonPath::parse(&text).filter(|_| !is_not_from_text(&output) && is_readable(&command.input))?;
+        let path = Some(ValuePath::parse(&text)).filter(|path| path.json.is_some() || path.xml.is_some())?;
+        if is_not_from_text(&output) || !is_readable(&command.input) {
+            return None;
+        }
         let reading = PathReading::Values(Spath::new(Arc::new(command.clone())));
         let key = format!("{}\nvalues\n{text}", command.input);
         let paths = vec![PushedPath { kind: PathKind::Values(path), output, key }];

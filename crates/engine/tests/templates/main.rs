@@ -15,6 +15,7 @@ mod shaper;
 mod source_reports;
 mod text_values;
 mod value_counts;
+mod xml;
 
 use std::sync::Arc;
 

@@ -261,3 +261,91 @@ fn cells_of_other_texts_have_the_same_values() {
     let engine = engine_of(PROPS, TRANSFORMS);
     compare_with(&engine, searches(WORD_CONDITIONS, WORDS));
 }
+
+/// Transforms that read other fields than the event text: the fields that only other rules find are still read from
+/// columns.
+const SOURCES_PROPS: &str = r#"
+[ext]
+EXTRACT-head = ^V:(?<version>[\d.]+)\|(?<vendor>[^|]*)\|(?<event>[^|]*)\|(?<ext>.*)$
+REPORT-a = ext_pairs, ext_first, path
+FIELDALIAS-who = user AS who
+EVAL-risk = case(level>=5, "high", true(), "low")
+
+[auto]
+EXTRACT-ext = \[(?<ext>[^\]]*)\]
+REPORT-a = ext_pairs
+
+[added]
+EXTRACT-head = ^V:(?<version>[\d.]+)\|(?<vendor>[^|]*)\|(?<event>[^|]*)\|(?<ext>.*)$
+REPORT-a = ext_added
+"#;
+
+const SOURCES_TRANSFORMS: &str = r#"
+[ext_pairs]
+SOURCE_KEY = ext
+DELIMS = "\t", "="
+[ext_first]
+SOURCE_KEY = ext
+REGEX = ^(?<first>\w+)=(?<event>\w+)
+[path]
+SOURCE_KEY = MetaData:Source
+REGEX = /(?<file>\w+)\.log$
+[ext_added]
+SOURCE_KEY = ext
+DELIMS = "\t", "="
+MV_ADD = true
+"#;
+
+fn extended_rows() -> MemoryStore {
+    let store = MemoryStore::new("main");
+    let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
+    let metas = ["ext", "auto", "added"].map(|sourcetype| {
+        batch.intern(&Metadata {
+            index: "main".into(),
+            host: "edr1".into(),
+            source: "/var/log/edr.log".into(),
+            sourcetype: sourcetype.into(),
+        })
+    });
+    for at in 0..240i64 {
+        let (user, level) = (["ann", "bob", "zoë x", ""][(at % 4) as usize], at % 9);
+        let pairs = match at / 4 % 6 {
+            0 => format!("user={user}\tlevel={level}\tvendor=other"),
+            1 => format!("level={level}\tuser=\"{user}\"\tevent=x{at}"),
+            2 => format!("user={user}\tuser=second\tlevel={level}\tversion=9"),
+            3 => format!("src=10.0.{at}.1\tnote= a=b \tlevel={level}"),
+            4 => "none".to_owned(),
+            _ => String::new(),
+        };
+        let text = match at % 10 {
+            8 => format!("no head user={user} [{pairs}]"),
+            9 => format!("V:1.0||start {at}|{pairs}"),
+            _ => format!("V:2.{}|Acme|{}|{pairs}", at % 3, ["login", "scan", "log out"][(at % 3) as usize]),
+        };
+        let text = if at % 3 == 1 { format!("{at} user=outer level={level} [{pairs}] end") } else { text };
+        batch.push(text.as_bytes(), at * 1_000_000_000, metas[(at % 3) as usize]);
+    }
+    store.append(batch).unwrap();
+    store
+}
+
+#[test]
+fn transforms_of_other_fields_affect_only_the_fields_that_they_may_produce() {
+    let conditions =
+        ["*", "sourcetype=ext", "event=login", "user=ann", "level=4", "NOT user=*", "file=edr", "version=2.1 risk=low"];
+    let reports = [
+        "stats count by event",
+        "stats count by version, vendor",
+        "stats count by user",
+        "stats count by who, risk",
+        "stats count by first, file",
+        "stats sum(level), dc(src), values(note) by vendor",
+        "table event version vendor user level first file src note ext who",
+        "rex field=ext \"level=(?<l>\\d)\" | stats count by l, event",
+        "stats count by missing",
+    ];
+    let searches = conditions.iter().flat_map(|condition| {
+        reports.iter().map(move |report| (format!("search {condition} | {report}"), TimeRange::ALL))
+    });
+    compare_in(&extended_rows(), &engine_of(SOURCES_PROPS, SOURCES_TRANSFORMS), searches);
+}

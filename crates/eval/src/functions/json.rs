@@ -112,7 +112,8 @@ fn spath<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if let (Some(text), Some(path)) = (args.first().and_then(Value::text), args.get(1).and_then(Value::text))
         && is_xml(&text)
     {
-        return Value::multi(xml_get(&text, &path));
+        let values = xml_get(&text, &path).into_iter().map(|value| Cow::Owned(value.into_owned()));
+        return Value::multi(values.collect());
     }
     let (Some(document), Some(path)) = (document(args), args.get(1).and_then(Value::text)) else { return Value::Null };
     let mut found = Vec::new();

@@ -1,9 +1,9 @@
-//! Values at paths of an XML text, for `spath`, `xmlkv` and `xpath`.
+//! Values at paths of an XML text, for `spath`, `xmlkv`, `xpath` and `KV_MODE=xml`.
 //!
 //! A path is element names joined by dots, from the root; `{2}` after a name selects the second element of that name,
 //! and `{@id}` at the end selects an attribute. The text is read once from front to back and need not be well-formed:
-//! an element that is never closed has no value. Not here: namespaces (a prefix is part of the name), entities of a
-//! DTD.
+//! an element that is never closed has no value. The reader ([`for_each_node`]) passes values as written; their entities
+//! are resolved when they are requested. Not here: namespaces (a prefix is part of the name), entities of a DTD.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,38 +21,19 @@ pub fn is_xml(text: &str) -> bool {
 }
 
 /// The values at `path`, in order.
-pub fn xml_get(text: &str, path: &str) -> Vec<Cow<'static, str>> {
-    let mut found = Vec::new();
-    if let Some(steps) = parse(path) {
-        walk(text, &mut |seen| {
-            if matches_steps(&steps, seen) {
-                found.push(Cow::Owned(seen.value.to_owned()));
-            }
-        });
-    }
-    found
+pub fn xml_get<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
+    XmlPath::parse(path).map(|path| path.values(text)).unwrap_or_default()
 }
 
 /// Passes every attribute and leaf element that is not empty to `found`, with its path.
 pub fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
     let mut path = String::new();
-    walk(text, &mut |seen| {
-        if !seen.is_leaf || seen.value.is_empty() {
-            return;
+    for_each_node(text, false, &mut |node| {
+        let value = if node.is_leaf() { node.value() } else { return };
+        if !value.is_empty() {
+            node.write_path(&mut path);
+            found(&path, &value);
         }
-        path.clear();
-        for element in seen.open {
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(element.name);
-        }
-        if let Some(attribute) = seen.attribute {
-            path.push_str("{@");
-            path.push_str(attribute);
-            path.push('}');
-        }
-        found(&path, seen.value);
     });
 }
 
@@ -61,17 +42,17 @@ pub fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
     // Attributes of the open elements, by the start of the element's content.
     let mut attributes: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
     let mut found = Vec::new();
-    walk(text, &mut |seen| {
-        let Some(element) = seen.open.last() else { return };
-        if let Some(name) = seen.attribute {
-            attributes.entry(element.start).or_default().push((name.to_owned(), seen.value.to_owned()));
+    for_each_node(text, true, &mut |node| {
+        let Some(element) = node.open.last() else { return };
+        if let Some(name) = node.attribute {
+            attributes.entry(element.start).or_default().push((name.to_owned(), node.value().into_owned()));
             return;
         }
-        if matches_path(&path.steps, seen.open, &attributes) {
+        if matches_path(&path.steps, node.open, &attributes) {
             let own = attributes.get(&element.start).map(Vec::as_slice).unwrap_or_default();
             match &path.attribute {
                 Some(name) => found.extend(own.iter().filter(|(known, _)| known == name).map(|(_, v)| v.clone())),
-                None => found.push(seen.value.to_owned()),
+                None => found.push(node.value().into_owned()),
             }
         }
         attributes.remove(&element.start);
@@ -110,9 +91,9 @@ fn matches_path(
 
 /// Passes every leaf element to `found`, with the element's own name.
 pub fn xml_leaves(text: &str, found: &mut dyn FnMut(&str, &str)) {
-    walk(text, &mut |seen| {
-        if let (true, None, Some(element)) = (seen.is_leaf, seen.attribute, seen.open.last()) {
-            found(element.name, seen.value);
+    for_each_node(text, false, &mut |node| {
+        if let Some(name) = node.leaf_name() {
+            found(name, &node.value());
         }
     });
 }
@@ -124,91 +105,156 @@ pub fn unescape_xml(text: &str) -> String {
     out
 }
 
+/// A path that selects elements or attributes.
+#[derive(Clone, Debug)]
+pub struct XmlPath {
+    steps: Vec<Step>,
+}
+
 /// One part of a path.
-struct Step<'p> {
-    name: &'p str,
+#[derive(Clone, Debug)]
+struct Step {
+    name: String,
     /// Number of the element among those of this name, from 1.
     position: Option<u32>,
-    attribute: Option<&'p str>,
+    attribute: Option<String>,
 }
 
-fn parse(path: &str) -> Option<Vec<Step<'_>>> {
-    let parts = path.split('.').map(|part| {
-        let (name, index) = part.split_once('{').unwrap_or((part, "}"));
-        let index = index.strip_suffix('}')?;
-        let attribute = index.strip_prefix('@');
-        let position = if index.is_empty() || attribute.is_some() { None } else { Some(index.parse().ok()?) };
-        (!name.is_empty()).then_some(Step { name, position, attribute })
-    });
-    parts.collect()
-}
+impl XmlPath {
+    /// Parses a path; `None` if it selects nothing in any text.
+    pub fn parse(path: &str) -> Option<XmlPath> {
+        let steps = path.split('.').map(|part| {
+            let (name, index) = part.split_once('{').unwrap_or((part, "}"));
+            let index = index.strip_suffix('}')?;
+            let attribute = index.strip_prefix('@').map(str::to_owned);
+            let position = if index.is_empty() || attribute.is_some() { None } else { Some(index.parse().ok()?) };
+            (!name.is_empty()).then(|| Step { name: name.to_owned(), position, attribute })
+        });
+        steps.collect::<Option<Vec<Step>>>().map(|steps| XmlPath { steps })
+    }
 
-fn matches_steps(steps: &[Step<'_>], seen: &XmlNode<'_>) -> bool {
-    steps.len() == seen.open.len()
-        && steps.last().is_some_and(|step| step.attribute == seen.attribute)
-        && steps.iter().zip(seen.open).all(|(step, element)| {
-            step.name == element.name && step.position.is_none_or(|position| position == element.position)
-        })
+    /// The values at the path, in order.
+    pub fn values<'t>(&self, text: &'t str) -> Vec<Cow<'t, str>> {
+        let mut found = Vec::new();
+        for_each_node(text, self.has_positions(), &mut |node| {
+            if self.selects(node) {
+                found.push(node.value());
+            }
+        });
+        found
+    }
+
+    /// Whether the path selects elements by their positions.
+    pub fn has_positions(&self) -> bool {
+        self.steps.iter().any(|step| step.position.is_some())
+    }
+
+    /// Whether the path selects this node.
+    pub fn selects(&self, node: &XmlNode<'_, '_>) -> bool {
+        self.steps.len() == node.open.len()
+            && self.steps.last().is_some_and(|step| step.attribute.as_deref() == node.attribute)
+            && self.steps.iter().zip(node.open).all(|(step, element)| {
+                step.name == element.name && step.position.is_none_or(|position| position == element.position)
+            })
+    }
 }
 
 /// An element whose end tag has not been reached yet.
 struct OpenElement<'t> {
     name: &'t str,
-    /// Position among the siblings of this name, from 1.
+    /// Position among the siblings of this name, from 1; 0 if positions are not counted.
     position: u32,
     /// Start of the content.
     start: usize,
-    /// The element's own text so far, with entities resolved.
-    text: String,
     has_elements: bool,
     /// Number of child elements so far, by name.
     counts: BTreeMap<&'t str, u32>,
 }
 
-/// An attribute or a closed element, while the text is read.
-struct XmlNode<'a> {
+/// An attribute or a closed element, while a text is read.
+pub struct XmlNode<'a, 't> {
     /// The enclosing elements and, last, the element itself.
-    open: &'a [OpenElement<'a>],
+    open: &'a [OpenElement<'t>],
     /// Name of the attribute; `None` for an element.
-    attribute: Option<&'a str>,
-    /// The value; for an element with child elements, the text as written.
-    value: &'a str,
-    /// Whether the element has no child elements.
-    is_leaf: bool,
+    attribute: Option<&'t str>,
+    /// The text between the quotes of the attribute, or between the tags of the element.
+    written: &'t str,
 }
 
-/// Visits each attribute and each closed element.
-fn walk(text: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
-    let mut open: Vec<OpenElement<'_>> = Vec::new();
-    let mut at = 0;
-    while let Some(found) = text[at..].find('<') {
-        let (before, tag) = (&text[at..at + found], &text[at + found..]);
-        if let Some(element) = open.last_mut() {
-            unescape(before, &mut element.text);
+impl<'t> XmlNode<'_, 't> {
+    /// The value: of an attribute, its text; of an element without child elements, its trimmed text; of another
+    /// element, the trimmed text as written.
+    pub fn value(&self) -> Cow<'t, str> {
+        match (self.attribute, self.is_leaf()) {
+            (Some(_), _) => attribute_value(self.written),
+            (None, true) => content_value(self.written),
+            (None, false) => Cow::Borrowed(self.written.trim()),
         }
-        let Some(length) = tag_length(tag) else { return };
-        let start = at + found;
-        at = start + length;
-        let tag = &tag[..length];
-        if let Some(literal) = tag.strip_prefix("<![CDATA[") {
-            if let Some(element) = open.last_mut() {
-                element.text.push_str(literal.trim_end_matches("]]>"));
+    }
+
+    /// The text from which the value is computed, a slice of the text that is read.
+    pub fn written(&self) -> &'t str {
+        self.written
+    }
+
+    /// Whether the node is an attribute.
+    pub fn is_attribute(&self) -> bool {
+        self.attribute.is_some()
+    }
+
+    /// Whether the node is an attribute or an element without child elements.
+    pub fn is_leaf(&self) -> bool {
+        self.attribute.is_some() || self.open.last().is_none_or(|element| !element.has_elements)
+    }
+
+    /// Name of an element without child elements; `None` for other nodes.
+    pub fn leaf_name(&self) -> Option<&'t str> {
+        let element = self.open.last().filter(|element| self.attribute.is_none() && !element.has_elements)?;
+        Some(element.name)
+    }
+
+    /// Replaces `path` with the names of the enclosing elements, joined by dots.
+    pub fn write_path(&self, path: &mut String) {
+        path.clear();
+        for element in self.open {
+            if !path.is_empty() {
+                path.push('.');
             }
-        } else if tag.starts_with("<!") || tag.starts_with("<?") {
+            path.push_str(element.name);
+        }
+        if let Some(attribute) = self.attribute {
+            path.push_str("{@");
+            path.push_str(attribute);
+            path.push('}');
+        }
+    }
+}
+
+/// Passes each attribute and each closed element to `see`. `positions`: whether elements are counted.
+pub fn for_each_node<'t>(text: &'t str, positions: bool, see: &mut dyn FnMut(&XmlNode<'_, 't>)) {
+    let mut open: Vec<OpenElement<'t>> = Vec::new();
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'<', &text.as_bytes()[at..]) {
+        let start = at + found;
+        let Some(length) = tag_length(&text[start..]) else { return };
+        at = start + length;
+        let tag = &text[start..at];
+        if tag.starts_with("<!") || tag.starts_with("<?") {
             continue;
-        } else if let Some(name) = tag.strip_prefix("</") {
+        }
+        if let Some(name) = tag.strip_prefix("</") {
             let name = name.trim_end_matches('>').trim_end();
             // The end of an enclosing element drops the elements in it that were never closed; they have no value.
             let Some(place) = open.iter().rposition(|element| element.name == name) else { continue };
             open.truncate(place + 1);
-            close_tag(&mut open, &text[..start], see);
+            close_tag(&mut open, text, start, see);
         } else {
             if open.len() == NESTING_MAX {
                 return;
             }
-            open_tag(&mut open, tag, at, see);
+            open_tag(&mut open, tag, at, positions, see);
             if tag.ends_with("/>") {
-                close_tag(&mut open, &text[..at], see);
+                close_tag(&mut open, text, at, see);
             }
         }
     }
@@ -221,49 +267,86 @@ fn tag_length(tag: &str) -> Option<usize> {
             return tag.find(end).map(|at| at + end.len());
         }
     }
-    let mut quote = None;
-    for (at, byte) in tag.bytes().enumerate() {
-        match (quote, byte) {
-            (None, b'>') => return Some(at + 1),
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), byte) if open == byte => quote = None,
-            _ => {}
+    let bytes = tag.as_bytes();
+    let mut at = 0;
+    loop {
+        at += memchr::memchr3(b'>', b'"', b'\'', &bytes[at..])?;
+        if bytes[at] == b'>' {
+            return Some(at + 1);
         }
+        at += 2 + memchr::memchr(bytes[at], &bytes[at + 1..])?;
     }
-    None
 }
 
-fn open_tag<'t>(open: &mut Vec<OpenElement<'t>>, tag: &'t str, start: usize, see: &mut dyn FnMut(&XmlNode<'_>)) {
+fn open_tag<'t>(
+    open: &mut Vec<OpenElement<'t>>,
+    tag: &'t str,
+    start: usize,
+    positions: bool,
+    see: &mut dyn FnMut(&XmlNode<'_, 't>),
+) {
     let inner = tag.trim_start_matches('<').trim_end_matches('>').trim_end_matches('/');
-    let (name, mut rest) = inner.split_at(inner.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inner.len()));
+    let name_end = inner.bytes().position(|byte| byte.is_ascii_whitespace()).unwrap_or(inner.len());
+    let (name, mut rest) = inner.split_at(name_end);
     let position = match open.last_mut() {
         Some(parent) => {
             parent.has_elements = true;
-            let count = parent.counts.entry(name).or_default();
-            *count += 1;
-            *count
+            if positions {
+                let count = parent.counts.entry(name).or_default();
+                *count += 1;
+                *count
+            } else {
+                0
+            }
         }
         None => 1,
     };
-    open.push(OpenElement { name, position, start, text: String::new(), has_elements: false, counts: BTreeMap::new() });
-    let mut value = String::new();
+    open.push(OpenElement { name, position, start, has_elements: false, counts: BTreeMap::new() });
     while let Some((key, after)) = rest.split_once('=') {
         let after = after.trim_start();
         let Some(quote) = after.chars().next().filter(|c| matches!(c, '"' | '\'')) else { return };
         let Some((quoted, more)) = after[1..].split_once(quote) else { return };
-        value.clear();
-        unescape(quoted, &mut value);
-        see(&XmlNode { open, attribute: Some(key.trim()), value: &value, is_leaf: true });
+        see(&XmlNode { open, attribute: Some(key.trim()), written: quoted });
         rest = more;
     }
 }
 
-fn close_tag(open: &mut Vec<OpenElement<'_>>, before: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
+fn close_tag<'t>(open: &mut Vec<OpenElement<'t>>, text: &'t str, end: usize, see: &mut dyn FnMut(&XmlNode<'_, 't>)) {
     let Some(element) = open.last() else { return };
-    let is_leaf = !element.has_elements;
-    let value = if is_leaf { element.text.trim() } else { before.get(element.start..).unwrap_or_default().trim() };
-    see(&XmlNode { open, attribute: None, value, is_leaf });
+    let written = text.get(element.start..end).unwrap_or_default();
+    see(&XmlNode { open, attribute: None, written });
     open.pop();
+}
+
+/// The value of an attribute that is written like this between its quotes.
+pub fn attribute_value(written: &str) -> Cow<'_, str> {
+    match memchr::memchr(b'&', written.as_bytes()) {
+        None => Cow::Borrowed(written),
+        Some(_) => Cow::Owned(unescape_xml(written)),
+    }
+}
+
+/// The value of an element without child elements that is written like this between its tags.
+pub fn content_value(written: &str) -> Cow<'_, str> {
+    if memchr::memchr2(b'<', b'&', written.as_bytes()).is_none() {
+        return Cow::Borrowed(written.trim());
+    }
+    let (mut text, mut rest) = (String::with_capacity(written.len()), written);
+    while let Some(found) = rest.find('<') {
+        unescape(&rest[..found], &mut text);
+        let tag = &rest[found..];
+        // Tags that never end are not in the content of an element that ends.
+        let length = tag_length(tag).unwrap_or(tag.len());
+        if let Some(literal) = tag[..length].strip_prefix("<![CDATA[") {
+            text.push_str(literal.trim_end_matches("]]>"));
+        }
+        rest = &tag[length..];
+    }
+    unescape(rest, &mut text);
+    match text.trim() {
+        trimmed if trimmed.len() == text.len() => Cow::Owned(text),
+        trimmed => Cow::Owned(trimmed.to_owned()),
+    }
 }
 
 /// Appends a text with entities resolved; unknown entities are kept.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::compute::kernels::nullif::nullif;
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 
@@ -82,7 +83,12 @@ impl RowCommand for Lookup {
         let mut result = rows.clone();
         for ((_, field), column) in self.index.outputs.iter().zip(found) {
             let column = match &asks_nothing {
-                Some(asks_nothing) => choose_values(&rows::column_or_null(&rows, field), &column, asks_nothing),
+                Some(asks_nothing) => match rows::column(&rows, field) {
+                    Some(old) => choose_values(old, &column, asks_nothing),
+                    // Keeps a dictionary, unlike a copy of each value.
+                    None if column.data_type() == &DataType::Null => column,
+                    None => nullif(&column, &BooleanArray::from(asks_nothing.clone()))?,
+                },
                 None => column,
             };
             let column = match rows::column(&rows, field).filter(|_| command.only_new) {

@@ -1,24 +1,34 @@
-//! Groups of expressions that match at the start of a text only, such as the `EXTRACT-` of an access log, found by
-//! machine code that PCRE2 generates.
+//! Groups of expressions that are not one-pass, such as the `EXTRACT-` of an access log, found by machine code that
+//! PCRE2 generates.
 //!
-//! If such an expression is not one-pass, the linear engine tracks all ways of matching at once, which takes about ten
-//! nanoseconds per byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which
-//! takes a tenth of that time. The number of its steps is limited: if a text needs more, the linear engine decides, and
-//! if many texts do, machine code is no longer used.
+//! For such an expression, the linear engine tracks all ways of matching at once, which takes about ten nanoseconds per
+//! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth of
+//! that time. Machine code tries few positions: the start of the text, the first occurrences of the literals with which
+//! all matches begin, or the start of the match that the linear engine finds without groups. The number of its
+//! steps is limited: if a text needs more, the linear engine decides, and if many texts do, machine code is no longer
+//! used.
 //!
 //! Both engines must have the same result. Expressions that reach this module have passed [`super::translate`], so that
-//! each construct has the same meaning in both dialects. Differences that remain are excluded here: texts with bytes
-//! beyond ASCII, `$` before a final newline, `^` and `$` of lines, and repetitions of something that may be empty.
-//!
-//! Not here: expressions that match elsewhere in a text, where the limit would apply to each position instead of to the
-//! whole search.
+//! each construct has the same meaning in both dialects. Differences that remain are excluded here: `$` before a final
+//! newline, `^` and `$` of lines, properties of characters, and repetitions of something that may be empty. Texts beyond
+//! ASCII have code of their own, generated for characters instead of bytes, unless the expression has constructs whose
+//! classes differ there.
 
+use std::sync::{Arc, OnceLock};
+
+use regex_automata::Span;
+use regex_automata::util::prefilter::Prefilter;
 use regex_syntax::hir::{Hir, HirKind, Look, LookSet};
 
-/// Maximum number of steps in one text; a typical access log takes a few hundred.
+use super::prefix_search::{CANDIDATES_MAX, prefix_literals};
+
+/// Maximum number of steps at one position; a typical access log takes a few hundred.
 const STEPS_MAX: u32 = 2_000;
 /// Number of texts searched by the linear engine before machine code is generated, which takes as long as these.
 pub(super) const TEXTS_BEFORE: u32 = 64;
+/// Maximum length of a text in which machine code finds matches after the first one, in bytes. Each of these searches
+/// looks at the whole text.
+const REPEATED_TEXT_BYTES_MAX: usize = 4_096;
 /// Credit of a search at its start, and the most it can have.
 const CREDIT_MAX: u32 = 64;
 /// Credit that an aborted match costs; a finished match earns 1.
@@ -27,9 +37,25 @@ const ABORT_COST: u32 = 16;
 /// The machine code of an expression.
 #[derive(Clone, Debug)]
 pub(super) struct MachineCode {
-    code: pcre2::bytes::Regex,
+    /// The expression, which matches only where the search starts.
+    expression: Arc<str>,
+    bytes: pcre2::bytes::Regex,
+    /// The code for texts beyond ASCII, generated for the first of them.
+    characters: Arc<OnceLock<Option<pcre2::bytes::Regex>>>,
+    starts: Starts,
     /// Whether the expression contains `$`, which PCRE2 also matches before a newline at the end of the text.
     has_end: bool,
+}
+
+/// The positions at which a match can begin.
+#[derive(Clone, Debug)]
+enum Starts {
+    /// The start of the text.
+    Text,
+    /// The occurrences of these literals.
+    Literals(Prefilter),
+    /// The start of the match that the linear engine finds.
+    Match,
 }
 
 /// Positions of the groups of one match, and what earlier matches have earned.
@@ -42,46 +68,127 @@ pub(super) struct MachineCodeMatch {
 impl MachineCode {
     /// Machine code for `pattern`, which is `translated` in the dialect of the linear engine and has `groups` groups
     /// there. `None` if the expression does not qualify, or the processor has no code generator.
-    pub(super) fn new(pattern: &str, translated: &str, groups: usize) -> Option<MachineCode> {
-        // Bytes beyond ASCII would be separate characters, because the code is generated for bytes.
+    pub(super) fn new(pattern: &str, translated: &str, groups: usize, is_one_pass: bool) -> Option<MachineCode> {
+        // Bytes beyond ASCII would be separate characters in the code for bytes.
         if !pattern.is_ascii() || !pcre2::is_jit_available() {
+            return None;
+        }
+        // Properties of characters may have other members.
+        if pattern.contains(r"\p") || pattern.contains(r"\P") {
             return None;
         }
         let tree = regex_syntax::parse(translated).ok()?;
         if !qualifies(&tree) {
             return None;
         }
-        let mut builder = pcre2::bytes::RegexBuilder::new();
-        let code = builder.jit(true).build(&format!("(*LIMIT_MATCH={STEPS_MAX}){pattern}")).ok()?;
+        let starts = if tree.properties().look_set_prefix().contains(Look::Start) {
+            Starts::Text
+        } else if is_one_pass || tree.properties().minimum_len().is_none_or(|len| len == 0) {
+            // Once the linear engine has found the match, its own automaton is as fast.
+            return None;
+        } else {
+            prefix_literals(&tree).map_or(Starts::Match, Starts::Literals)
+        };
+        let expression: Arc<str> = format!(r"(*LIMIT_MATCH={STEPS_MAX})\G(?:{pattern})").into();
+        let bytes = pcre2::bytes::RegexBuilder::new().jit(true).build(&expression).ok()?;
         let has_end = tree.properties().look_set().contains(Look::End);
-        (code.captures_len() == groups).then_some(MachineCode { code, has_end })
+        (bytes.captures_len() == groups).then(|| MachineCode {
+            expression,
+            bytes,
+            characters: Arc::default(),
+            starts,
+            has_end,
+        })
     }
 
     /// Space for the result of a search.
     pub(super) fn new_match(&self) -> MachineCodeMatch {
-        MachineCodeMatch { places: self.code.capture_locations(), credit: CREDIT_MAX }
+        MachineCodeMatch { places: self.bytes.capture_locations(), credit: CREDIT_MAX }
     }
 
-    /// Whether the text matches; `None` if the linear engine must decide.
+    /// Whether there is a match at or after `start`; `linear` is the same expression. `None` if the linear engine must
+    /// decide.
     #[inline]
-    pub(super) fn captures(&self, text: &str, found: &mut MachineCodeMatch) -> Option<bool> {
-        if found.credit < ABORT_COST || !text.is_ascii() || (self.has_end && text.ends_with('\n')) {
+    pub(super) fn captures_at(
+        &self,
+        linear: &regex::Regex,
+        text: &str,
+        start: usize,
+        found: &mut MachineCodeMatch,
+    ) -> Option<bool> {
+        if start > 0 && text.len() > REPEATED_TEXT_BYTES_MAX {
             return None;
         }
-        match self.code.captures_read_at(&mut found.places, text.as_bytes(), 0) {
-            Ok(matched) => {
-                found.credit = (found.credit + 1).min(CREDIT_MAX);
-                Some(matched.is_some())
-            }
-            Err(_) => {
-                found.credit -= ABORT_COST;
+        let code = self.code_for(text, found)?;
+        match &self.starts {
+            // The engine knows that there is no match elsewhere.
+            Starts::Text if start > 0 => None,
+            Starts::Text => found.run(code, text, 0),
+            Starts::Literals(literals) => {
+                let mut from = start;
+                for _ in 0..CANDIDATES_MAX {
+                    let Some(candidate) = literals.find(text.as_bytes(), Span { start: from, end: text.len() }) else {
+                        return Some(false);
+                    };
+                    if found.run(code, text, candidate.start)? {
+                        return Some(true);
+                    }
+                    from = candidate.start + 1;
+                }
                 None
             }
+            Starts::Match => match linear.find_at(text, start) {
+                Some(whole) => found.run(code, text, whole.start())?.then_some(true),
+                None => Some(false),
+            },
         }
+    }
+
+    /// Whether a match begins at `start`; `None` if the linear engine must decide.
+    #[inline]
+    pub(super) fn captures_starting_at(&self, text: &str, start: usize, found: &mut MachineCodeMatch) -> Option<bool> {
+        let code = self.code_for(text, found)?;
+        found.run(code, text, start)
+    }
+
+    /// The code that can decide this text.
+    #[inline]
+    fn code_for(&self, text: &str, found: &MachineCodeMatch) -> Option<&pcre2::bytes::Regex> {
+        if found.credit < ABORT_COST || (self.has_end && text.ends_with('\n')) {
+            return None;
+        }
+        if text.is_ascii() { Some(&self.bytes) } else { self.characters.get_or_init(|| self.for_characters()).as_ref() }
+    }
+
+    /// `None` if a class of the expression has other characters beyond ASCII: `\h`, named classes, and all classes if the
+    /// expression ignores case.
+    fn for_characters(&self) -> Option<pcre2::bytes::Regex> {
+        let ignores_case = self.expression.match_indices("(?").any(|(at, _)| {
+            let flags = self.expression[at + 2..].split([':', ')', '<', '=']).next().unwrap_or_default();
+            flags.contains('i')
+        });
+        if ignores_case || self.expression.contains(r"\h") || self.expression.contains("[:") {
+            return None;
+        }
+        pcre2::bytes::RegexBuilder::new().utf(true).jit(true).build(&self.expression).ok()
     }
 }
 
 impl MachineCodeMatch {
+    #[inline]
+    fn run(&mut self, code: &pcre2::bytes::Regex, text: &str, start: usize) -> Option<bool> {
+        match code.captures_read_at(&mut self.places, text.as_bytes(), start) {
+            Ok(matched) => {
+                self.credit = (self.credit + 1).min(CREDIT_MAX);
+                Some(matched.is_some())
+            }
+            Err(_) => {
+                self.credit -= ABORT_COST;
+                None
+            }
+        }
+    }
+
     /// Start and end of a group that took part in the match.
     #[inline]
     pub(super) fn get(&self, group: usize) -> Option<(usize, usize)> {
@@ -89,14 +196,11 @@ impl MachineCodeMatch {
     }
 }
 
-/// Whether both engines have the same result for an expression of which every match starts at the start of the text.
+/// Whether both engines have the same result for an expression.
 fn qualifies(tree: &Hir) -> bool {
-    let properties = tree.properties();
     let same = [Look::Start, Look::End, Look::WordAscii, Look::WordAsciiNegate];
     let same = same.into_iter().fold(LookSet::empty(), LookSet::insert);
-    properties.look_set_prefix().contains(Look::Start)
-        && properties.look_set().subtract(same).is_empty()
-        && !repeats_empty(tree)
+    tree.properties().look_set().subtract(same).is_empty() && !repeats_empty(tree)
 }
 
 /// Whether the expression repeats something that may be empty. The engines differ in when they end such a repetition.
@@ -154,6 +258,8 @@ mod tests {
             "$",
             r"\.",
             "(?i:A)",
+            r"(?i:\w)",
+            r"\h",
             "[[:alpha:]]",
             "a*?",
             "b+?",
@@ -171,19 +277,26 @@ mod tests {
     }
 
     fn random_text(seed: &mut u64) -> String {
-        const LETTERS: &[&str] =
-            &["a", "b", "A", "ab", "c", " ", "\"", "\\", "1", "_", ".", "\n", "\r", "\t", "é", "\u{212a}"];
+        const LETTERS: &[&str] = &[
+            "a", "b", "A", "ab", "c", " ", "\"", "\\", "1", "_", ".", "\n", "\r", "\t", "é", "\u{212a}", "\u{a0}", "ſ",
+        ];
         // Most texts are ASCII.
-        let letters = if random(seed, 8) == 0 { LETTERS.len() } else { LETTERS.len() - 2 };
+        let letters = if random(seed, 8) == 0 { LETTERS.len() } else { LETTERS.len() - 4 };
         (0..random(seed, 16)).map(|_| LETTERS[random(seed, letters)]).collect()
     }
 
-    /// Compares both engines on a text; returns whether machine code decided.
-    fn agrees(regex: &Regex, code: &MachineCode, found: &mut MachineCodeMatch, text: &str) -> bool {
+    /// Machine code for an expression, one-pass or not.
+    fn code_of(regex: &Regex) -> Option<MachineCode> {
+        let linear = linear(regex);
+        MachineCode::new(&linear.source, linear.regex.as_str(), linear.regex.captures_len(), false)
+    }
+
+    /// Compares both engines on a text from `start`; returns whether machine code decided.
+    fn agrees(regex: &Regex, code: &MachineCode, found: &mut MachineCodeMatch, text: &str, start: usize) -> bool {
         let linear = linear(regex);
         let mut expected = linear.regex.capture_locations();
-        let is_expected = linear.regex.captures_read_at(&mut expected, text, 0).is_some();
-        let Some(is_match) = code.captures(text, found) else { return false };
+        let is_expected = linear.regex.captures_read_at(&mut expected, text, start).is_some();
+        let Some(is_match) = code.captures_at(&linear.regex, text, start, found) else { return false };
         assert_eq!(is_match, is_expected, "{:?} on {text:?}", linear.source);
         for group in (0..regex.group_count()).filter(|_| is_match) {
             assert_eq!(found.get(group), expected.get(group), "group {group} of {:?} on {text:?}", linear.source);
@@ -191,17 +304,29 @@ mod tests {
         true
     }
 
-    #[test]
-    fn both_engines_agree_on_random_patterns() {
-        let (mut seed, mut generated, mut decided) = (29u64, 0, 0);
+    /// Compares the engines on random expressions that begin with `prefix`, from each position of random texts.
+    fn compare_random(prefix: &str, mut seed: u64, starts: usize) -> (usize, usize) {
+        let (mut generated, mut decided) = (0, 0);
         for _ in 0..3_000 {
-            let regex = Regex::new(&format!("^{}", random_pattern(&mut seed, 2))).unwrap();
-            let Some(code) = linear(&regex).new_machine_code() else { continue };
+            let regex = Regex::new(&format!("{prefix}{}", random_pattern(&mut seed, 2))).unwrap();
+            let Some(code) = code_of(&regex) else { continue };
             generated += 1;
             let mut found = code.new_match();
-            decided += (0..60).filter(|_| agrees(&regex, &code, &mut found, &random_text(&mut seed))).count();
+            for _ in 0..60 / starts {
+                let text = random_text(&mut seed);
+                let starts = (0..=text.len()).filter(|start| text.is_char_boundary(*start)).take(starts);
+                decided += starts.filter(|start| agrees(&regex, &code, &mut found, &text, *start)).count();
+            }
         }
-        assert!(generated > 500 && decided > 20_000, "{generated} expressions, {decided} texts");
+        (generated, decided)
+    }
+
+    #[test]
+    fn both_engines_agree_on_random_patterns() {
+        for (prefix, seed, starts) in [("^", 29, 1), ("ab", 37, 3), ("(?:a1|ab)", 41, 3), ("", 43, 3)] {
+            let (generated, decided) = compare_random(prefix, seed, starts);
+            assert!(generated > 500 && decided > 20_000, "{prefix:?}: {generated} expressions, {decided} texts");
+        }
     }
 
     #[test]
@@ -225,7 +350,7 @@ mod tests {
             "4041",
         ];
         let regex = Regex::new(ACCESS).unwrap();
-        let code = linear(&regex).new_machine_code().unwrap();
+        let code = code_of(&regex).unwrap();
         let (mut seed, mut matches, mut found) = (31u64, 0, code.new_match());
         for _ in 0..40_000 {
             // The parts in order, with some of them repeated, omitted, or replaced.
@@ -235,7 +360,7 @@ mod tests {
                 _ => *part,
             };
             let text: String = parts.iter().enumerate().map(pick).collect();
-            assert!(agrees(&regex, &code, &mut found, &text), "machine code decides {text:?}");
+            assert!(agrees(&regex, &code, &mut found, &text, 0), "machine code decides {text:?}");
             matches += usize::from(found.get(0).is_some());
         }
         assert!(matches > 5_000, "{matches} texts match");
@@ -243,10 +368,10 @@ mod tests {
 
     #[test]
     fn expressions_with_other_results_are_refused() {
-        let refused = ["a", "(?m)^a", "^(?m:a$)", "^(?:a?)*b", "^(a|b*)+", "^é", "a^b|c", r"^(?:a{0,2}){3}"];
+        let refused = ["a*", "(?m)^a", "^(?m:a$)", "^(?:a?)*b", "^(a|b*)+", "^é", r"^(?:a{0,2}){3}", r"^\pLx"];
         for pattern in refused {
             let regex = Regex::new(pattern).unwrap();
-            assert!(linear(&regex).new_machine_code().is_none(), "{pattern}");
+            assert!(code_of(&regex).is_none(), "{pattern}");
         }
         let regex = Regex::new("^(a+)$").unwrap();
         let mut found = regex.new_captures();
@@ -259,14 +384,14 @@ mod tests {
     #[test]
     fn expressions_with_many_ways_of_matching_return_to_the_linear_engine() {
         let regex = Regex::new(r"^(?:(a+)(a+)(a+))+b").unwrap();
-        let code = linear(&regex).new_machine_code().unwrap();
+        let code = code_of(&regex).unwrap();
         // With a `b` at the end, or no attempt would be made.
         let (text, mut found) = (format!("{}cb", "a".repeat(200)), code.new_match());
-        assert_eq!(code.captures("aaab", &mut found), Some(true));
+        assert_eq!(code.captures_starting_at("aaab", 0, &mut found), Some(true));
         for _ in 0..CREDIT_MAX / ABORT_COST {
-            assert_eq!(code.captures(&text, &mut found), None);
+            assert_eq!(code.captures_starting_at(&text, 0, &mut found), None);
         }
-        assert_eq!(code.captures("aaab", &mut found), None, "the credit is used up");
+        assert_eq!(code.captures_starting_at("aaab", 0, &mut found), None, "the credit is used up");
         let mut captures = regex.new_captures();
         assert!((0..TEXTS_BEFORE * 2).all(|_| !regex.captures_into(&text, &mut captures)));
         assert!(regex.captures_into("aaaaab", &mut captures));

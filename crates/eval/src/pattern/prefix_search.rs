@@ -10,6 +10,7 @@
 
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::{MatchKind, Span};
+use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
 
 use super::one_pass::{OnePass, OnePassMatch};
@@ -18,7 +19,7 @@ use super::one_pass::{OnePass, OnePassMatch};
 const LITERAL_BYTES_MIN: usize = 2;
 /// Number of occurrences without a match after which one search passes to the linear engine. Each attempt may scan the
 /// rest of the text, so their number must be bounded.
-const CANDIDATES_MAX: usize = 8;
+pub(super) const CANDIDATES_MAX: usize = 8;
 
 /// An expression with a prefix search.
 #[derive(Clone, Debug)]
@@ -31,17 +32,10 @@ impl PrefixSearch {
     /// The search; `None` if the expression does not qualify.
     pub(super) fn new(pattern: &str) -> Option<PrefixSearch> {
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
-        let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &tree)?;
-        // These are the literals of the prefilter, which itself only knows the length of the longest one.
-        let mut prefixes = Extractor::new().extract(&tree);
-        prefixes.optimize_for_prefix_by_preference();
-        let shortest = prefixes.min_literal_len();
-        if shortest.is_none_or(|len| len < LITERAL_BYTES_MIN)
-            || tree.properties().minimum_len().is_none_or(|len| len == 0)
-        {
+        if tree.properties().minimum_len().is_none_or(|len| len == 0) {
             return None;
         }
-        Some(PrefixSearch { literals, automaton: OnePass::new(pattern)? })
+        Some(PrefixSearch { literals: prefix_literals(&tree)?, automaton: OnePass::new(pattern)? })
     }
 
     /// Space for the result of a search.
@@ -64,6 +58,15 @@ impl PrefixSearch {
         }
         None
     }
+}
+
+/// A search for the literals with which all matches begin; `None` if there are none, or one is too short.
+pub(super) fn prefix_literals(tree: &Hir) -> Option<Prefilter> {
+    let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, tree)?;
+    // These are the literals of the prefilter, which itself only knows the length of the longest one.
+    let mut prefixes = Extractor::new().extract(tree);
+    prefixes.optimize_for_prefix_by_preference();
+    prefixes.min_literal_len().is_some_and(|len| len >= LITERAL_BYTES_MIN).then_some(literals)
 }
 
 #[cfg(test)]

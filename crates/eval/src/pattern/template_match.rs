@@ -15,6 +15,7 @@
 
 mod assertion;
 mod attempts;
+mod characters;
 mod decision;
 mod dependence;
 mod memo;
@@ -33,6 +34,7 @@ use regex_syntax::hir::{Look, LookSet};
 
 use super::{Captures, Regex};
 use attempts::Attempt;
+use characters::ByteSteps;
 use plan_cache::{PlanCache, TemplateReader};
 
 pub use decision::{Decision, ValueTest};
@@ -366,6 +368,8 @@ pub struct Planner {
     pass_cache: attempts::PassCache,
     /// Whether an attempt in this state has matched, whatever text follows.
     decided: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
+    /// The bytes that change a state.
+    exits: HashMap<LazyStateID, decision::StateExits, foldhash::fast::FixedState>,
     steps: usize,
     /// Steps spent on templates so far.
     spent: usize,
@@ -427,6 +431,7 @@ impl Planner {
             every_class: Vec::new(),
             pass_cache: HashMap::default(),
             decided: HashMap::default(),
+            exits: HashMap::default(),
             steps: 0,
             spent: 0,
             requested_groups: wanted,
@@ -496,6 +501,7 @@ impl Planner {
             self.cache_clears += 1;
             self.cache.reset(&self.dfa);
             self.decided.clear();
+            self.exits.clear();
             self.pass_cache.clear();
         }
         cleared
@@ -642,6 +648,11 @@ impl Planner {
     /// Whether text after a match can affect whether there is one.
     pub fn looks_ahead(&self) -> bool {
         self.looks_ahead
+    }
+
+    /// The steps over bytes of a value that consists of whole characters.
+    fn byte_steps(&self, bytes: ByteSet) -> ByteSteps {
+        ByteSteps::new(bytes, |bytes| self.classes(bytes))
     }
 
     /// One byte of each class in the set.

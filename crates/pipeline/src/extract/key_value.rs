@@ -55,7 +55,8 @@ pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t,
 /// A key as a field name: characters other than letters, digits, dots and underscores become underscores.
 pub fn clean_key(key: &str) -> Cow<'_, str> {
     let clean = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == '.';
-    if key.chars().all(clean) {
+    let is_clean_ascii = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+    if key.bytes().all(is_clean_ascii) || key.chars().all(clean) {
         return Cow::Borrowed(key);
     }
     Cow::Owned(key.chars().map(|sign| if clean(sign) { sign } else { '_' }).collect())

@@ -18,7 +18,6 @@ use quarry_stdx::Fault;
 use super::requested_fields::RequestedFields;
 use super::tables::{Tables, command_of};
 use crate::event_fields::is_intrinsic_field;
-use crate::fields::reports::{output_names, reads_only_event_text};
 
 /// The rules that produce a requested field, in order.
 pub(super) struct Plan {
@@ -26,8 +25,6 @@ pub(super) struct Plan {
     evals: Vec<(String, CompiledExpr)>,
     /// Each lookup with the fields it produces.
     lookups: Vec<(Lookup, Vec<String>)>,
-    /// Whether transforms that can only run on text produce a requested field.
-    reports: bool,
     /// Whether an expression calls `searchmatch`.
     searches: bool,
     needs: BTreeSet<String>,
@@ -56,7 +53,6 @@ impl Plan {
             aliases: Vec::new(),
             evals: Vec::new(),
             lookups: Vec::new(),
-            reports: false,
             searches: false,
             needs: BTreeSet::new(),
         };
@@ -85,13 +81,6 @@ impl Plan {
             }
             wanted.names.extend([alias.source.clone(), alias.target.clone()]);
             plan.aliases.push(alias.clone());
-        }
-        // The other transforms are extracted together with `EXTRACT-`.
-        for report in rules.reports.iter().filter(|report| !reads_only_event_text(report)) {
-            if output_names(report).is_none_or(|names| names.iter().any(|name| wanted.contains(name))) {
-                wanted.names.insert(report.source.clone());
-                plan.reports = true;
-            }
         }
         plan.needs = wanted.names;
         plan
@@ -131,7 +120,7 @@ impl Plan {
 
     /// Whether the plan adds no fields.
     pub(super) fn is_empty(&self) -> bool {
-        self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty() && !self.reports
+        self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty()
     }
 
     /// Fields to extract for this plan.
@@ -141,9 +130,7 @@ impl Plan {
 
     /// Whether the rules read only stored columns.
     pub(super) fn reads_only_columns(&self) -> bool {
-        !self.reports
-            && !self.searches
-            && !self.input_fields().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
+        !self.searches && !self.input_fields().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
     }
 
     /// Stored fields that the rules read.

@@ -14,6 +14,10 @@ use quarry_event::template::ByteSet;
 pub(crate) struct Delimiters {
     ascii: ByteSet,
     others: Box<str>,
+    /// Bytes that can change the state.
+    special: ByteSet,
+    /// These bytes, if there are three.
+    three: Option<[u8; 3]>,
 }
 
 impl Delimiters {
@@ -26,7 +30,12 @@ impl Delimiters {
                 _ => others.push(letter),
             }
         }
-        Delimiters { ascii, others: others.into() }
+        let mut special = ascii.union(ByteSet::of(b"\"\\"));
+        if !others.is_empty() {
+            (0x80..=u8::MAX).for_each(|byte| special.insert(byte));
+        }
+        let three = special.iter().collect::<Vec<u8>>().try_into().ok();
+        Delimiters { ascii, others: others.into(), special, three }
     }
 
     pub(crate) fn contains(&self, letter: char) -> bool {
@@ -39,11 +48,30 @@ impl Delimiters {
     /// Bytes that can change the state: every text that ends a cell, opens or closes quotes, or escapes a character
     /// contains one of them.
     pub(crate) fn special_bytes(&self) -> ByteSet {
-        let mut signs = self.ascii.union(ByteSet::of(b"\"\\"));
-        if !self.others.is_empty() {
-            (0x80..=u8::MAX).for_each(|byte| signs.insert(byte));
+        self.special
+    }
+
+    /// Position of the first byte that can change the state.
+    fn find_special(&self, bytes: &[u8]) -> Option<usize> {
+        match self.three {
+            Some([one, two, three]) => memchr::memchr3(one, two, three, bytes),
+            None => bytes.iter().position(|byte| self.special.contains(*byte)),
         }
-        signs
+    }
+
+    /// The first character of a text that ends the cell.
+    fn find_end(&self, text: &str) -> Option<(usize, char)> {
+        let (mut state, mut at) = (CellState::default(), 0);
+        loop {
+            if !state.escaped {
+                at += self.find_special(&text.as_bytes()[at..])?;
+            }
+            let letter = text[at..].chars().next()?;
+            if state.step(letter, self) {
+                return Some((at, letter));
+            }
+            at += letter.len_utf8();
+        }
     }
 }
 
@@ -75,8 +103,7 @@ pub(crate) fn split_cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl It
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
-        let mut state = CellState::default();
-        let end = text.char_indices().find(|(_, letter)| state.step(*letter, delimiters));
+        let end = delimiters.find_end(text);
         rest = end.map(|(at, letter)| &text[at + letter.len_utf8()..]);
         Some(end.map_or(text, |(at, _)| &text[..at]))
     })
@@ -106,7 +133,11 @@ pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
 /// A cell without surrounding blanks. Only blanks that are breakers are removed, so that a value consists of whole
 /// tokens.
 pub(crate) fn trim_blanks(cell: &str) -> &str {
-    cell.trim_matches([' ', '\t', '\r', '\n'])
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let bytes = cell.as_bytes();
+    let start = bytes.iter().take_while(|byte| is_blank(byte)).count();
+    let end = bytes.len() - bytes[start..].iter().rev().take_while(|byte| is_blank(byte)).count();
+    &cell[start..end]
 }
 
 /// A cell without surrounding blanks and quotes, and whether there were quotes.

@@ -64,6 +64,15 @@ pub(crate) struct FieldTemplate {
     pub value: Vec<NamePart>,
 }
 
+/// Requested part of a transform.
+pub(super) struct RequestedReport {
+    report: Arc<Report>,
+    /// Number of leading cells to read: 0 if no field is requested, all if the transform is a pattern.
+    cells: usize,
+    /// For each pair of a pattern, whether it may produce a requested field.
+    pairs: Vec<bool>,
+}
+
 /// Part of a name or a value.
 #[derive(Debug)]
 pub(crate) enum NamePart {
@@ -97,16 +106,6 @@ impl FieldTemplate {
             NamePart::Text(_) => None,
         })
     }
-}
-
-/// Whether the templates of a slab can give the positions of a transform's fields ([`crate::template_pages`]), as they
-/// do for `EXTRACT-` patterns. All other transforms run on text.
-pub(crate) fn reads_only_event_text(rule: &ReportRule) -> bool {
-    let is_planned = match &rule.cut {
-        ExtractionMethod::Delimited { inner, names, .. } => inner.is_none() && !names.is_empty(),
-        ExtractionMethod::Pattern { .. } => true,
-    };
-    is_planned && rule.source == "_raw" && !rule.adds_values
 }
 
 /// Whether a transform splits the event text at breakers only, so that values without quotes are whole tokens of it.
@@ -179,11 +178,11 @@ impl Report {
             ExtractionMethod::Pattern { pattern, pairs } => {
                 let regex = Regex::new(pattern)?;
                 let pairs = match pairs.is_empty() {
-                    true => group_templates(&regex),
+                    true => group_templates(rule, &regex),
                     false => pairs
                         .iter()
                         .map(|(name, value)| FieldTemplate {
-                            name: parse_references(name),
+                            name: parse_name(rule, name),
                             value: parse_references(value),
                         })
                         .collect(),
@@ -222,20 +221,22 @@ impl Report {
 
     /// Passes each name and value found in `text` to `give`.
     pub fn run(&self, text: &str, give: &mut dyn FnMut(&str, &str)) {
-        self.run_first_cells(usize::MAX, text, give);
+        self.run_requested(usize::MAX, &[], text, give);
     }
 
-    /// Like [`Report::run`], but reads only the first `count` cells.
-    fn run_first_cells(&self, count: usize, text: &str, give: &mut dyn FnMut(&str, &str)) {
+    /// Like [`Report::run`], but reads only the first `count` cells, and leaves out the pairs marked `false`.
+    fn run_requested(&self, count: usize, pairs_wanted: &[bool], text: &str, give: &mut dyn FnMut(&str, &str)) {
         let is_kept = |name: &str, value: &str| !name.is_empty() && (self.keeps_empty || !value.is_empty());
-        let mut give_clean = |name: &str, value: &str| {
-            if is_kept(name, value) {
-                give(&clean_name(self.cleans_names, name), value);
-            }
-        };
         match &self.cut {
             ReportMethod::Pattern { regex, pairs, repeats } => {
-                run_pattern(regex, pairs, *repeats, text, &mut give_clean)
+                for_each_pair(regex, (pairs, pairs_wanted), *repeats, text, &mut |pair, name, value| {
+                    match pair.known_name() {
+                        // Names of these fields need no cleaning.
+                        Some(name) if is_kept(name, value) => give(name, value),
+                        None if is_kept(name, value) => give(&clean_name(self.cleans_names, name), value),
+                        _ => {}
+                    }
+                });
             }
             ReportMethod::Cells { delimiters, names } => {
                 // Names of these fields need no cleaning.
@@ -246,21 +247,32 @@ impl Report {
                     }
                 }
             }
-            ReportMethod::Pairs { delimiters, inner: Some(inner) } => {
-                for token in split_cells(text, delimiters).filter(|token| !token.is_empty()) {
+            ReportMethod::Pairs { delimiters, inner } => {
+                let mut give_clean = |name: &str, value: &str| {
+                    if is_kept(name, value) {
+                        give(&clean_name(self.cleans_names, name), value);
+                    }
+                };
+                let mut tokens = split_cells(text, delimiters).filter(|token| !token.is_empty());
+                let Some(inner) = inner else {
+                    while let (Some(name), Some(value)) = (tokens.next(), tokens.next()) {
+                        give_clean(&cell_value(name), &cell_value(value));
+                    }
+                    return;
+                };
+                for token in tokens {
                     if let Some(at) = token.find(|letter| inner.contains(letter)) {
                         let value = token[at..].trim_start_matches(|letter| inner.contains(letter));
                         give_clean(&cell_value(&token[..at]), &cell_value(value));
                     }
                 }
             }
-            ReportMethod::Pairs { delimiters, inner: None } => {
-                let mut tokens = split_cells(text, delimiters).filter(|token| !token.is_empty());
-                while let (Some(name), Some(value)) = (tokens.next(), tokens.next()) {
-                    give_clean(&cell_value(name), &cell_value(value));
-                }
-            }
         }
+    }
+
+    /// Whether the transform may produce this field.
+    pub(crate) fn may_produce(&self, name: &str) -> bool {
+        self.names.as_ref().is_none_or(|own| own.iter().any(|known| known == name))
     }
 
     /// Whether the transform may produce one of these fields.
@@ -334,7 +346,7 @@ fn to_extract(rule: &ReportRule, cut: &ReportMethod) -> Option<Extract> {
 }
 
 /// A pair for each named group, and for each `_KEY_n` with its `_VAL_n`.
-fn group_templates(regex: &Regex) -> Vec<FieldTemplate> {
+fn group_templates(rule: &ReportRule, regex: &Regex) -> Vec<FieldTemplate> {
     let place = |wanted: &str| regex.group_names().iter().position(|name| name.as_deref() == Some(wanted));
     let named = regex.group_names().iter().enumerate().filter_map(|(at, name)| Some((at, name.as_deref()?)));
     let pairs = named.filter_map(|(at, name)| {
@@ -343,7 +355,7 @@ fn group_templates(regex: &Regex) -> Vec<FieldTemplate> {
         }
         let Some(number) = name.strip_prefix(KEY_GROUP) else {
             return Some(FieldTemplate {
-                name: vec![NamePart::Text(name.to_owned())],
+                name: vec![NamePart::Text(clean_owned_name(rule.cleans_names, name))],
                 value: vec![NamePart::Group(at)],
             });
         };
@@ -371,18 +383,35 @@ fn parse_references(text: &str) -> Vec<NamePart> {
     found
 }
 
-fn run_pattern(regex: &Regex, pairs: &[FieldTemplate], repeats: bool, text: &str, give: &mut dyn FnMut(&str, &str)) {
+/// The composition of a field name; a name without groups is cleaned once and for all.
+fn parse_name(rule: &ReportRule, name: &str) -> Vec<NamePart> {
+    match parse_references(name).as_slice() {
+        [NamePart::Text(text)] => vec![NamePart::Text(clean_owned_name(rule.cleans_names, text))],
+        _ => parse_references(name),
+    }
+}
+
+/// Passes name and value of the pairs of each match to `give`, except of those marked `false`.
+fn for_each_pair(
+    regex: &Regex,
+    (pairs, wanted): (&[FieldTemplate], &[bool]),
+    repeats: bool,
+    text: &str,
+    give: &mut dyn FnMut(&FieldTemplate, &str, &str),
+) {
     let mut captures = regex.new_captures();
     let mut start = 0;
     for _ in 0..MATCHES_MAX {
         if start > text.len() || !regex.captures_at(text, start, &mut captures) {
             return;
         }
-        for FieldTemplate { name, value } in pairs {
+        let is_wanted = |at: usize| wanted.get(at).copied().unwrap_or(true);
+        for (_, pair) in pairs.iter().enumerate().filter(|(at, _)| is_wanted(*at)) {
+            let FieldTemplate { name, value } = pair;
             if let (Some(name), Some(value)) =
                 (substitute_groups(name, &captures, text), substitute_groups(value, &captures, text))
             {
-                give(&name, &value);
+                give(pair, &name, &value);
             }
         }
         let Some((from, to)) = captures.get(0).filter(|_| repeats) else { return };
@@ -429,7 +458,8 @@ impl FieldExtractor<'_> {
     /// Runs the transforms of a source.
     pub(super) fn run_reports(&mut self, event: &str, meta: &Metadata, rules: &SourceRules) {
         for report in &rules.reports {
-            let count = self.required_cells(report);
+            let requested = self.requested_report(report);
+            let (count, pairs) = (requested.cells, requested.pairs.as_slice());
             if count == 0 {
                 continue;
             }
@@ -442,30 +472,35 @@ impl FieldExtractor<'_> {
             // Without `MV_ADD` the first value of a field wins, even within one transform.
             let mut give = |name: &str, value: &str| self.add_copy(name, value, report.adds_values);
             match source {
-                "_raw" => report.run_first_cells(count, event, &mut give),
+                "_raw" => report.run_requested(count, pairs, event, &mut give),
                 name if METADATA_FIELDS.contains(&name) => {
-                    report.run_first_cells(count, metadata_text(meta, name), &mut give)
+                    report.run_requested(count, pairs, metadata_text(meta, name), &mut give)
                 }
-                _ => texts.iter().for_each(|text| report.run_first_cells(count, text, &mut give)),
+                _ => texts.iter().for_each(|text| report.run_requested(count, pairs, text, &mut give)),
             }
         }
     }
 
-    /// Number of leading cells that have to be read for the requested names: 0 if none is requested, all if the
-    /// transform is a pattern.
-    fn required_cells(&mut self, report: &Arc<Report>) -> usize {
-        if let Some((_, count)) = self.required_cells.iter().find(|(known, _)| Arc::ptr_eq(known, report)) {
-            return *count;
+    /// The requested part of a transform, once all requested fields are known.
+    fn requested_report(&mut self, report: &Arc<Report>) -> Arc<RequestedReport> {
+        if let Some(known) = self.requested_reports.iter().find(|known| Arc::ptr_eq(&known.report, report)) {
+            return Arc::clone(known);
         }
-        let count = match &report.cut {
+        let may_be = |name: Option<&str>| !self.names_only || name.is_none_or(|name| self.fields.contains_key(name));
+        let cells = match &report.cut {
             _ if !self.needs_report(report) => 0,
-            ReportMethod::Cells { names, .. } if self.names_only => {
-                names.iter().rposition(|name| self.fields.contains_key(name)).map_or(0, |last| last + 1)
+            ReportMethod::Cells { names, .. } => {
+                names.iter().rposition(|name| may_be(Some(name))).map_or(0, |last| last + 1)
             }
             _ => usize::MAX,
         };
-        self.required_cells.push((Arc::clone(report), count));
-        count
+        let pairs = match &report.cut {
+            ReportMethod::Pattern { pairs, .. } => pairs.iter().map(|pair| may_be(pair.known_name())).collect(),
+            _ => Vec::new(),
+        };
+        let requested = Arc::new(RequestedReport { report: Arc::clone(report), cells, pairs });
+        self.requested_reports.push(Arc::clone(&requested));
+        requested
     }
 
     /// The values of a field found so far in this row.

@@ -5,7 +5,7 @@
 //! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
 //! tried. If the effects differ, the current cell and all later ones are extracted from text; the locations of earlier
 //! cells are certain. If it depends on the values of a cell whether it has quotes or blanks around it, or is empty, its
-//! location is the whole cell, of which the value is computed ([`ValueLocation::Cell`]).
+//! location is the whole cell, of which the value is computed ([`ValueLocation::Written`]).
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 
@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, ColumnKind, Dictionary, Template, TemplatePart, TemplateSet};
 
 use super::fields::Sample;
-use super::value_location::{CellParts, ValueLocation};
+use super::value_location::{Decoding, ValueLocation, WrittenParts};
 use crate::fields::cells::{CellState, DOUBLED_QUOTE, Delimiters, append_undoubled, strip_quotes, trim_blanks};
 use crate::fields::reports::Report;
 
@@ -82,7 +82,7 @@ impl<'a> CellPlanner<'a> {
             match place {
                 ValueLocation::Absent => {}
                 // Where this cell is empty, the next one of the same name counts.
-                place if place.may_be_empty_cell() && named.next().is_some() => return ValueLocation::Text,
+                place if place.may_be_empty() && named.next().is_some() => return ValueLocation::Text,
                 place => return place,
             }
         }
@@ -94,7 +94,12 @@ impl<'a> CellPlanner<'a> {
     fn location_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
-        let whole = || ValueLocation::Cell(CellParts { parts: parts.into(), keeps_empty: self.keeps_empty });
+        let whole = || {
+            ValueLocation::Written(WrittenParts {
+                parts: parts.into(),
+                decoding: Decoding::Cell { keeps_empty: self.keeps_empty },
+            })
+        };
         let (value, is_quoted) = strip_quotes(&sample.text);
         let is_doubled = is_quoted && (value.contains('"') || self.may_have_quotes(parts));
         let value = sample.range_of_value(value);

@@ -399,10 +399,10 @@ impl LocationReader<'_> {
                 append_parts(variables, parts, written);
                 append_unescaped(written, out)?;
             }
-            ValueLocation::Cell(cell) => {
-                append_parts(variables, &cell.parts, written);
+            ValueLocation::Written(place) => {
+                append_parts(variables, &place.parts, written);
                 let text = std::str::from_utf8(written).map_err(invalid_utf8)?;
-                let Some(value) = cell.value(text) else { return Ok(false) };
+                let Some(value) = place.value(text) else { return Ok(false) };
                 out.extend_from_slice(value.as_bytes());
             }
             ValueLocation::Pair(pair) => return Ok(append_pair(variables, pair, key_end, written, out)),
@@ -439,7 +439,7 @@ fn variable_texts<'p>(
                     (nested.present_value(&place.values, row).map(|value| value.column), &[])
                 }
                 ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) => (None, parts),
-                ValueLocation::Cell(cell) => (None, &cell.parts),
+                ValueLocation::Written(written) => (None, &written.parts),
                 ValueLocation::Pair(pair) => (None, pair.parts()),
                 _ => (None, &[]),
             };

@@ -23,7 +23,7 @@ use super::field_locations::FieldLocations;
 use super::interner::{ABSENT, Interner};
 use super::page::{PageReader, Rows};
 use super::rex::invalid_utf8;
-use super::value_location::{CellParts, ValueLocation};
+use super::value_location::{ValueLocation, WrittenParts};
 
 /// At least one in this many rows of the page must be requested, because whole columns are read.
 const ROWS_DIVISOR: usize = 4;
@@ -41,20 +41,20 @@ enum CodedPlace {
         column: u32,
         before: Vec<u8>,
         after: Vec<u8>,
-        /// Whether the text is a cell as written.
-        cell: Option<CellParts>,
+        /// The value is computed from the text.
+        written: Option<WrittenParts>,
     },
 }
 
 impl CodedPlace {
     /// `None` if a location has no single variable whose values are codes or numbers.
     fn of(place: &ValueLocation, template_set: &TemplateSet) -> Option<CodedPlace> {
-        let (parts, cell) = match place {
+        let (parts, written) = match place {
             ValueLocation::Absent => return Some(CodedPlace::Absent),
             ValueLocation::Constant(text) => return Some(CodedPlace::Constant(text.as_bytes().to_vec())),
             ValueLocation::Variable(column) => (&[TemplatePart::Variable(*column)][..], None),
             ValueLocation::Composite(parts) => (&**parts, None),
-            ValueLocation::Cell(cell) => (&*cell.parts, Some(cell.clone())),
+            ValueLocation::Written(written) => (&*written.parts, Some(written.clone())),
             _ => return None,
         };
         let (before, column, after): (&[u8], u32, &[u8]) = match parts {
@@ -69,7 +69,7 @@ impl CodedPlace {
         let kind = &template_set.columns.get(column as usize)?.kind;
         let has_codes = matches!(kind, ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. });
         let (before, after) = (before.to_vec(), after.to_vec());
-        has_codes.then_some(CodedPlace::Variable { column, before, after, cell })
+        has_codes.then_some(CodedPlace::Variable { column, before, after, written })
     }
 }
 
@@ -135,7 +135,7 @@ impl Composer {
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<Option<u32>, EngineError> {
-        let (column, before, after, cell) = match place {
+        let (column, before, after, written) = match place {
             CodedPlace::Absent => return Ok(Some(ABSENT)),
             CodedPlace::Constant(text) => {
                 if let Some(code) = self.known.get(&(key, 0)) {
@@ -145,7 +145,7 @@ impl Composer {
                 self.text.extend_from_slice(text);
                 return self.intern((key, 0), None);
             }
-            CodedPlace::Variable { column, before, after, cell } => (*column, before, after, cell.as_ref()),
+            CodedPlace::Variable { column, before, after, written } => (*column, before, after, written.as_ref()),
         };
         let value = match cursors.value_position(column, row, page)? {
             Some((at, values)) => match &values.values {
@@ -171,14 +171,14 @@ impl Composer {
             }
         }
         self.text.extend_from_slice(after);
-        self.intern((key, value), cell)
+        self.intern((key, value), written)
     }
 
     /// Numbers the composed text.
-    fn intern(&mut self, value: (u32, i64), cell: Option<&CellParts>) -> Result<Option<u32>, EngineError> {
+    fn intern(&mut self, value: (u32, i64), written: Option<&WrittenParts>) -> Result<Option<u32>, EngineError> {
         let text = std::str::from_utf8(&self.text).map_err(invalid_utf8)?;
-        let code = match cell {
-            Some(cell) => cell.value(text).map_or(Some(ABSENT), |text| self.texts.code_of(&text, false)),
+        let code = match written {
+            Some(written) => written.value(text).map_or(Some(ABSENT), |text| self.texts.code_of(&text, false)),
             None => self.texts.code_of(text, false),
         };
         if let Some(code) = code {

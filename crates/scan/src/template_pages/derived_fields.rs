@@ -51,7 +51,7 @@ impl DerivedField {
                     };
                 }
                 // Where the cell is empty, the rule may find a value.
-                if places[at][key].may_be_empty_cell() {
+                if places[at][key].may_be_empty() {
                     places[at][key] = ValueLocation::Text;
                 }
                 // A value from another source takes precedence.

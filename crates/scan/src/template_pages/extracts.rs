@@ -21,18 +21,21 @@ use quarry_stdx::number::u32_of;
 use super::column_codes::max_codes;
 use super::key_splits::{Division, KeySplit};
 use super::planned_template::PlannedTemplate;
+use super::shared_plans::{SettledPlan, SharedPlans};
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
 
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
 /// remaining templates are planned when rows of them are read.
-const PLANNING_STEPS_MAX: usize = 4 << 20;
+pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
 /// Maximum number of templates of an inner value; if it has more, the location depends on values.
 const INNER_TEMPLATES_MAX: usize = 64;
 /// Maximum number of combinations of values for which a pattern runs while a template is planned.
 const COMBINATIONS_MAX: usize = 1_024;
 /// Maximum number of values of a dictionary for each of which the template is planned.
 const PLANNED_VALUES_MAX: usize = 8;
+/// Number of plans after which planning ends if most of them have no location.
+const TRIED_PLANS: usize = 64;
 /// Number of leading codes that leave the location open after which no further codes are planned.
 const OPEN_CODES_MAX: usize = 2;
 /// Number of locations among which an equal one is searched for.
@@ -56,6 +59,9 @@ pub(super) struct NamedRules {
     divides: bool,
     /// Number of nodes of the divisions so far.
     nodes: usize,
+    /// Number of plans so far, and of those in which the location depends on values.
+    tried: usize,
+    open: usize,
 }
 
 /// A rule with the group that is the field.
@@ -83,20 +89,21 @@ type PartValues = Vec<(usize, u32, Arc<[Box<str>]>)>;
 impl NamedRules {
     /// The rules for the field `name` in texts of a slab; `divides` tells whether its location may differ by code.
     pub(super) fn new(extracts: &[Arc<Extract>], name: &str, template_set: &TemplateSet, divides: bool) -> NamedRules {
-        let has_line_feeds = |texts: &Column| texts.traits.bytes.contains(b'\n');
-        let is_one_line = template_set.columns.first().is_some_and(|texts| !has_line_feeds(texts));
+        let is_one_line = is_one_line(template_set);
         let planner_of = |extract: &Extract, group| Planner::of_texts(&extract.regex, [group], is_one_line);
         let rule = |extract: &Arc<Extract>| {
             let group = extract.group(name)?;
             Some(NamedRule { extract: Arc::clone(extract), group, planner: planner_of(extract, group) })
         };
-        NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0 }
+        NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0, tried: 0, open: 0 }
     }
 
-    /// The location of the field in the texts of a template; `values` lists the values of columns.
+    /// The location of the field in the texts of a template; `shared` plans rules for several fields, and `values` lists
+    /// the values of columns.
     pub(super) fn location(
         &mut self,
         template: &PlannedTemplate<'_>,
+        shared: &mut SharedPlans,
         values: &mut ValueLists<'_>,
     ) -> Division<RuleLocation> {
         if self.rules.is_empty() {
@@ -104,7 +111,21 @@ impl NamedRules {
         }
         match template.flat() {
             None => Division::Whole(RuleLocation::ByValue, [].into()),
-            Some(flat) => self.locate(0, flat, template.template_set, values),
+            Some(flat) => {
+                for (at, rule) in self.rules.iter().enumerate() {
+                    match shared.settled(&rule.extract, template.number, flat, values) {
+                        Some(SettledPlan::Never) => {}
+                        Some(SettledPlan::Groups(groups)) => {
+                            match rule.location_of(&groups, flat, template.template_set) {
+                                RuleLocation::Nowhere => {}
+                                known => return Division::Whole(known, variables(flat)),
+                            }
+                        }
+                        None => return self.locate(at, flat, template.template_set, values),
+                    }
+                }
+                Division::Whole(RuleLocation::Nowhere, variables(flat))
+            }
         }
     }
 
@@ -119,9 +140,14 @@ impl NamedRules {
     ) -> Division<RuleLocation> {
         self.nodes += 1;
         for at in first..self.rules.len() {
+            if self.tried >= TRIED_PLANS && self.open * 4 > self.tried * 3 {
+                return Division::Whole(RuleLocation::ByValue, variables(flat));
+            }
             let divides = self.divides && KeySplit::may_have(self.nodes);
-            let plans: (u32, Vec<Option<FlatTemplate>>) = match self.rules[at].find(flat, template_set, values, divides)
-            {
+            let finding = self.rules[at].find(flat, template_set, values, divides);
+            self.tried += 1;
+            self.open += usize::from(matches!(finding, Finding::Known(RuleLocation::ByValue)));
+            let plans: (u32, Vec<Option<FlatTemplate>>) = match finding {
                 Finding::Known(RuleLocation::Nowhere) => continue,
                 Finding::Known(known) => return Division::Whole(known, variables(flat)),
                 Finding::ByTemplate(part, column) => {
@@ -331,6 +357,12 @@ impl NamedRule {
         }
         Ok(Some((codes_of(parts), locations)))
     }
+}
+
+/// Whether no text of a slab has a line feed.
+pub(super) fn is_one_line(template_set: &TemplateSet) -> bool {
+    let has_line_feeds = |texts: &Column| texts.traits.bytes.contains(b'\n');
+    template_set.columns.first().is_some_and(|texts| !has_line_feeds(texts))
 }
 
 /// Columns, each with its number of codes, and the location for each combination of their codes.

@@ -6,7 +6,7 @@
 //! a column's values contain ([`ValueTraits`]). If the proof fails for the whole text, it is tried for each segment
 //! ([`super::segments`]). Templates for which nothing can be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
+//! Not here: JSON ([`super::json`]); XML ([`super::xml`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
 //! `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one reads what another
 //! extracts, all fields of the source are extracted from text (`AutoExtraction::by_pattern`).
 
@@ -211,6 +211,16 @@ impl<'a> Sample<'a> {
 
     /// The parts that make up a range of the text.
     pub(super) fn location(&self, range: Range<usize>) -> ValueLocation {
+        let parts = self.parts_of(range.clone());
+        match parts.as_slice() {
+            [TemplatePart::Variable(column)] => ValueLocation::Variable(*column),
+            [] | [TemplatePart::Literal(_)] => ValueLocation::Constant(self.text[range].into()),
+            _ => ValueLocation::Composite(parts.into()),
+        }
+    }
+
+    /// The parts of the template in a range of the sample.
+    pub(super) fn parts_of(&self, range: Range<usize>) -> Vec<TemplatePart> {
         let mut parts: Vec<TemplatePart> = Vec::new();
         for (lies, part) in self.parts.iter().zip(&self.template.parts) {
             let (start, end) = (lies.start.max(range.start), lies.end.min(range.end));
@@ -221,11 +231,7 @@ impl<'a> Sample<'a> {
                 });
             }
         }
-        match parts.as_slice() {
-            [TemplatePart::Variable(column)] => ValueLocation::Variable(*column),
-            [] | [TemplatePart::Literal(_)] => ValueLocation::Constant(self.text[range].into()),
-            _ => ValueLocation::Composite(parts.into()),
-        }
+        parts
     }
 
     /// The range in the sample of a value that extraction found.

@@ -140,21 +140,10 @@ impl<'a> JsonColumns<'a> {
         if is_prose(template) {
             return ValueLocation::Absent;
         }
-        let is_cut_off = self.max_length(template) > SPATH_BYTES_MAX as u64;
+        let is_cut_off = max_length(self.template_set, template) > SPATH_BYTES_MAX as u64;
         let names = [name.to_owned()];
         let found = self.locations_below("", template, &names, PathNames::AsWritten).filter(|_| !is_cut_off);
         found.and_then(|mut found| found.pop()).unwrap_or(ValueLocation::Text)
-    }
-
-    /// Maximum number of bytes of the texts of a template.
-    fn max_length(&self, template: &Template) -> u64 {
-        let length = |part: &TemplatePart| match part {
-            TemplatePart::Literal(literal) => literal.len() as u64,
-            TemplatePart::Variable(column) => {
-                self.template_set.columns.get(*column as usize).map_or(u64::MAX, |column| column.traits.max_len.into())
-            }
-        };
-        template.parts.iter().map(length).fold(0, u64::saturating_add)
     }
 
     /// Locates members of the object that ends the path `outside`.
@@ -657,6 +646,17 @@ impl Sample {
             _ => ValueLocation::Composite(parts.into()),
         }
     }
+}
+
+/// Maximum number of bytes of the texts of a template.
+pub(super) fn max_length(template_set: &TemplateSet, template: &Template) -> u64 {
+    let length = |part: &TemplatePart| match part {
+        TemplatePart::Literal(literal) => literal.len() as u64,
+        TemplatePart::Variable(column) => {
+            template_set.columns.get(*column as usize).map_or(u64::MAX, |column| column.traits.max_len.into())
+        }
+    };
+    template.parts.iter().map(length).fold(0, u64::saturating_add)
 }
 
 /// Length of the escape at the start of a text.

@@ -36,7 +36,7 @@ enum KeyNode {
 }
 
 /// Results for one undivided key.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Division<T> {
     /// All rows with these variables have this result.
     Whole(T, Arc<[u32]>),

@@ -53,12 +53,14 @@ mod rex;
 mod roots;
 mod row_values;
 mod segments;
+mod shared_plans;
 mod slab;
 mod template_index;
 mod text_arrays;
 mod text_lengths;
 mod value_location;
 mod words;
+mod xml;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Paths of JSON texts (`spath`, `json_extract`) as parts of a template; the text is the event or the value of a field.
+//! Paths of JSON and XML texts (`spath`, `json_extract`) as parts of a template; the text is the event or the value of a field.
 //!
 //! The location of a field in a template is a sequence of literals and variables, and thus a template of its own, in
-//! which a path is located like in the template of an event ([`super::json`]). If the location of a path depends on the
+//! which a path is located like in the template of an event ([`super::json`], [`super::xml`]). If the location of a path depends on the
 //! values, the path is evaluated on the values of the field, or on the event if the text is the event.
 //!
 //! Not here: the values ([`super::path_columns`]), and evaluation on texts ([`crate::spath`]).
@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::functions::xml::is_xml;
 use quarry_event::template::{Template, TemplatePart, TemplateSet};
 
 use super::field_locations::FieldLocations;
 use super::json::JsonColumns;
 use super::slab::located_path;
 use super::value_location::ValueLocation;
+use super::xml::XmlColumns;
 use crate::spath::{PathKind, PushedPath};
 
 /// Locations of the paths of one text, in the order of the paths; `None` if the text is a field that is not read from
@@ -36,12 +38,20 @@ pub(super) fn locate_path(
     templates: &[Template],
     roots: &PathRoots<'_>,
     path: &PushedPath,
-    json: &JsonColumns<'_>,
+    (json, xml): (&JsonColumns<'_>, &XmlColumns<'_>),
 ) -> FieldLocations {
-    let in_template = |template: &Template| match &path.kind {
-        PathKind::Values(path) => json.path_location(template, path),
-        PathKind::Scalars(name) => json.scalar_locations(template, name),
-        PathKind::Document { path, keys } => json.document_location(template, path, keys),
+    let in_template = |template: &Template| match (&path.kind, is_xml_template(template)) {
+        (PathKind::Values(path), Some(true)) => {
+            path.xml.as_ref().map_or(ValueLocation::Absent, |path| xml.path_location(template, path))
+        }
+        (PathKind::Values(path), is_xml) => match (&path.json, is_xml) {
+            (Some(path), _) => json.path_location(template, path),
+            (None, Some(_)) => ValueLocation::Absent,
+            (None, None) => ValueLocation::Text,
+        },
+        (PathKind::Scalars(name), Some(true)) => xml.scalar_location(template, name),
+        (PathKind::Scalars(name), _) => json.scalar_locations(template, name),
+        (PathKind::Document { path, keys }, _) => json.document_location(template, path, keys),
     };
     let places: Vec<ValueLocation> = match roots {
         PathRoots::Events { classes } => {
@@ -70,6 +80,13 @@ pub(super) fn locate_path(
         PathRoots::Field(field) => field.split.clone(),
     };
     located_path(template_set, templates, places, split, &path.output)
+}
+
+/// Whether the texts of a template are read as XML; `None` if that depends on values.
+fn is_xml_template(template: &Template) -> Option<bool> {
+    let Some(TemplatePart::Literal(first)) = template.parts.first() else { return None };
+    let first = std::str::from_utf8(first).ok()?;
+    (!first.trim_start().is_empty()).then(|| is_xml(first))
 }
 
 /// The values of a field at this location as a template, without parts if there are none; `None` if they are no

@@ -33,6 +33,8 @@ pub(super) enum ReportPlanner<'a> {
     Pattern(PatternPlanner<'a>),
     /// Cached pairs of all templates, and for each requested name its number among the names of the pairs.
     Pairs(Arc<TemplatePairs>, Vec<Option<u32>>),
+    /// A transform that must run on texts; for each requested name, whether it may produce the field.
+    Text(Vec<bool>),
 }
 
 /// The pairs of a transform in each template of a slab, in the order in which they are found.
@@ -61,16 +63,19 @@ pub(super) struct PatternPlanner<'a> {
 }
 
 impl<'a> ReportPlanner<'a> {
-    /// Creates a planner; `None` for a transform that does not read the event text, or that appends to existing
-    /// values. `pairs_of` returns the pairs of a transform whose names come from the text.
+    /// Creates a planner for a transform that does not append to existing values. `pairs_of` returns the pairs of a
+    /// transform whose names come from the text.
     pub(super) fn new(
         report: &'a Arc<Report>,
         names: &[String],
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
         pairs_of: &dyn Fn(&Arc<Report>) -> Arc<TemplatePairs>,
-    ) -> Option<ReportPlanner<'a>> {
-        Some(match report.text_extraction()? {
+    ) -> ReportPlanner<'a> {
+        let Some(extraction) = report.text_extraction() else {
+            return ReportPlanner::Text(names.iter().map(|name| report.may_produce(name)).collect());
+        };
+        match extraction {
             TextExtraction::Cells(of_cells, delimiters) => {
                 ReportPlanner::Cells(CellPlanner::new(report, (of_cells, delimiters), template_set, dictionary))
             }
@@ -87,7 +92,7 @@ impl<'a> ReportPlanner<'a> {
                 let planner = Planner::new(regex, groups).map(|planner| RefCell::new(Box::new(planner)));
                 ReportPlanner::Pattern(PatternPlanner { template_set, report, pairs, repeats, planner })
             }
-        })
+        }
     }
 
     /// The locations of the fields `names` in the texts of a template.
@@ -96,6 +101,10 @@ impl<'a> ReportPlanner<'a> {
             ReportPlanner::Cells(cells) => cells.locations(template.template, names),
             ReportPlanner::Pattern(pattern) => pattern.locations(template, names),
             ReportPlanner::Pairs(pairs, numbers) => pairs.locations(template.number, numbers),
+            ReportPlanner::Text(produced) => {
+                let place = |produced: &bool| if *produced { ValueLocation::Text } else { ValueLocation::Absent };
+                produced.iter().map(place).collect()
+            }
         }
     }
 }

@@ -13,6 +13,7 @@
 mod answer_table;
 mod evaluation;
 mod pattern_tree;
+mod planning_cost;
 mod windows;
 
 use std::sync::Arc;

@@ -56,7 +56,7 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
             ValueLocation::Variable(column) => vec![TemplatePart::Variable(*column)],
             ValueLocation::Composite(parts) => parts.to_vec(),
             ValueLocation::Escaped(_)
-            | ValueLocation::Cell(_)
+            | ValueLocation::Written(_)
             | ValueLocation::Pair(_)
             | ValueLocation::Nested(_)
             | ValueLocation::List(_)

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::ArrayRef;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_conf::KvMode;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::DistinctMemo;
@@ -32,14 +33,16 @@ use super::listed_values::ListedValues;
 use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
+use super::shared_plans::SharedPlans;
 use super::text_arrays::{MetadataColumn, text_array};
 use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
 use super::words::{SharedPlan, Word};
+use super::xml::XmlColumns;
 use crate::derive::column_rules::ComputedFields;
 use crate::event_fields::{index_time_field, is_index_time_column, is_intrinsic_field};
 use crate::fields::reports::Report;
-use crate::fields::{Extract, ExtractionClass, FieldRules};
+use crate::fields::{AutoExtraction, Extract, ExtractionClass, FieldRules};
 use crate::spath::{PushedPaths, TEXT_FIELD};
 
 /// Maximum number of slabs that a search caches; slabs are read one after another.
@@ -202,7 +205,8 @@ impl Slab {
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
             let json = JsonColumns::new(&set, &dictionary);
-            let known = ColumnAccess { json: &json, dictionary: &dictionary, facts: &facts };
+            let xml = XmlColumns::new(&set, &dictionary);
+            let known = ColumnAccess { json: &json, xml: &xml, dictionary: &dictionary, facts: &facts };
             locate_fields(&set, &templates, &classes, names, &known)
         };
         names.extend(classes.iter().flat_map(|class| &class.field_patterns).map(|rule| rule.field.clone()));
@@ -215,9 +219,9 @@ impl Slab {
         let doubting_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
         let aliases = asked.computed.map(|computed| locate_aliases(computed, &fields)).unwrap_or_default();
         let computed_of = collect_computed_inputs(asked, &fields);
-        let json = JsonColumns::new(&set, &dictionary);
+        let (json, xml) = (JsonColumns::new(&set, &dictionary), XmlColumns::new(&set, &dictionary));
         let located = LocatedFields { fields: &fields, aliases: &aliases, computed: asked.computed.map(Arc::as_ref) };
-        let paths = locate_paths(asked.paths, (&set, &templates), &classes, &located, (&facts, &json));
+        let paths = locate_paths(asked.paths, (&set, &templates), &classes, &located, (&facts, &json, &xml));
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
@@ -539,8 +543,27 @@ fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Ve
 /// Gives access to the values of a slab's columns.
 struct ColumnAccess<'a> {
     json: &'a JsonColumns<'a>,
+    xml: &'a XmlColumns<'a>,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     facts: &'a TemplateFacts,
+}
+
+impl ColumnAccess<'_> {
+    /// The locations of fields by automatic extraction.
+    fn automatic_locations(
+        &self,
+        template_set: &TemplateSet,
+        template: &Template,
+        cutting: AutoExtraction,
+        names: &[String],
+    ) -> Vec<FieldLocation> {
+        match cutting.kv_mode {
+            KvMode::Xml if !cutting.by_pattern => {
+                self.xml.locations(template, names).into_iter().map(FieldLocation::from).collect()
+            }
+            _ => template_locations(template_set, template, cutting, names, self.json),
+        }
+    }
 }
 
 fn locate_fields(
@@ -569,15 +592,16 @@ fn locate_fields(
     for ExtractionClass { cutting, text_patterns: of_text, field_patterns, reports } in classes {
         let reports: Vec<ReportPlanner<'_>> = reports
             .iter()
-            .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
+            .map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
             .collect();
         // What a rule derives from another field depends on whether this field is found by other means.
         let divides = |name: &str| field_patterns.iter().all(|rule| rule.group(name).is_none());
         let mut rules: Vec<NamedRules> =
             all.iter().map(|name| NamedRules::new(of_text, name, template_set, divides(name))).collect();
+        let mut shared = SharedPlans::new(of_text, &all, template_set);
         for (number, template) in templates.iter().enumerate() {
             let asked = PlannedTemplate::new(template_set, number, template);
-            let mut found = template_locations(template_set, template, *cutting, &all, known.json);
+            let mut found = known.automatic_locations(template_set, template, *cutting, &all);
             // For JSON texts, a JSON value is added to the value that a pattern found.
             let joins = may_be_json(template_set, template, *cutting);
             if !cutting.by_pattern {
@@ -586,7 +610,7 @@ fn locate_fields(
             for (at, (rules, other)) in rules.iter_mut().zip(found).enumerate() {
                 let mut located = |rule| apply_rule(rule, joins, other.clone());
                 let united = |parts: &[(&KeyLocation, &[u32])]| KeyLocation::united(parts, template_set);
-                let located = rules.location(&asked, &mut values).map(&mut located, &united);
+                let located = rules.location(&asked, &mut shared, &mut values).map(&mut located, &united);
                 let located = separate_division(by_name[at].len(), located, &mut divided[at]);
                 by_name[at].push(located.place);
                 patterned[at].push(located.is_patterned);
@@ -684,7 +708,7 @@ fn locate_paths(
     (set, templates): (&TemplateSet, &[Template]),
     classes: &[ExtractionClass],
     fields: &LocatedFields<'_>,
-    (facts, json): (&TemplateFacts, &JsonColumns<'_>),
+    (facts, json, xml): (&TemplateFacts, &JsonColumns<'_>, &XmlColumns<'_>),
 ) -> Vec<LocatedPaths> {
     let of_text = |of_text: &PushedPaths| {
         let roots = match of_text.source.as_str() {
@@ -693,7 +717,7 @@ fn locate_paths(
         };
         let find = |keys: &[String]| -> Vec<FieldLocations> {
             let missing = of_text.paths.iter().filter(|path| keys.contains(&path.key));
-            missing.map(|path| locate_path(set, templates, &roots, path, json)).collect()
+            missing.map(|path| locate_path(set, templates, &roots, path, (json, xml))).collect()
         };
         let keys: Vec<String> = of_text.paths.iter().map(|path| path.key.clone()).collect();
         let found = match fields.aliases.contains_key(&of_text.source) {
@@ -766,7 +790,7 @@ fn apply_reports(
                 ValueLocation::Absent => {}
                 _ if joins && found.place != ValueLocation::Absent => *found = ValueLocation::Text.into(),
                 // Where the cell is empty, the value found otherwise counts.
-                place if place.may_be_empty_cell() && *found != ValueLocation::Absent.into() => {
+                place if place.may_be_empty() && *found != ValueLocation::Absent.into() => {
                     *found = ValueLocation::Text.into();
                 }
                 place => *found = place.into(),
@@ -826,7 +850,7 @@ fn value_columns(template_set: &TemplateSet, templates: &[Template], field: &Fie
             }
             // The column stores the value in another form.
             ValueLocation::Escaped(_)
-            | ValueLocation::Cell(_)
+            | ValueLocation::Written(_)
             | ValueLocation::Nested(_)
             | ValueLocation::List(_)
             | ValueLocation::Derived

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use quarry_eval::functions::xml::{attribute_value, content_value};
 use quarry_event::template::TemplatePart;
 
 use super::inner_pairs::InnerPair;
@@ -24,8 +25,8 @@ pub(super) enum ValueLocation {
     Composite(Box<[TemplatePart]>),
     /// Parts whose text contains JSON escapes.
     Escaped(Box<[TemplatePart]>),
-    /// A cell of a delimited text as written: the value is without surrounding blanks and quotes.
-    Cell(CellParts),
+    /// Parts as written, from which the value is computed.
+    Written(WrittenParts),
     /// In a column of a variable's own templates, or in one of several; in rows without a value there, the field is
     /// absent.
     Nested(Nested),
@@ -39,19 +40,45 @@ pub(super) enum ValueLocation {
     Text,
 }
 
-/// A cell whose value depends on the text between its delimiters.
+/// A value that depends on the whole text between delimiters or tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CellParts {
-    /// The whole cell, with blanks and quotes.
+pub(super) struct WrittenParts {
+    /// The whole text, with blanks, quotes or entities.
     pub parts: Box<[TemplatePart]>,
-    /// Whether an empty value is a value; otherwise the field is absent.
-    pub keeps_empty: bool,
+    pub decoding: Decoding,
 }
 
-impl CellParts {
-    /// The value of a cell composed of the parts, if it has one.
+/// Computation of a value from the text as written. `keeps_empty`: whether an empty value is a value; otherwise the
+/// field is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoding {
+    /// A cell of a delimited text: blanks and quotes around it are removed.
+    Cell { keeps_empty: bool },
+    /// The content of an XML element: entities are resolved, and blanks around it are removed.
+    XmlContent { keeps_empty: bool },
+    /// The value of an XML attribute: entities are resolved.
+    XmlAttribute { keeps_empty: bool },
+}
+
+impl Decoding {
+    pub(super) fn keeps_empty(self) -> bool {
+        match self {
+            Decoding::Cell { keeps_empty }
+            | Decoding::XmlContent { keeps_empty }
+            | Decoding::XmlAttribute { keeps_empty } => keeps_empty,
+        }
+    }
+}
+
+impl WrittenParts {
+    /// The value of a text composed of the parts, if it has one.
     pub(super) fn value<'t>(&self, written: &'t str) -> Option<Cow<'t, str>> {
-        Some(cell_value(written)).filter(|value| self.keeps_empty || !value.is_empty())
+        let value = match self.decoding {
+            Decoding::Cell { .. } => cell_value(written),
+            Decoding::XmlContent { .. } => content_value(written),
+            Decoding::XmlAttribute { .. } => attribute_value(written),
+        };
+        Some(value).filter(|value| self.decoding.keeps_empty() || !value.is_empty())
     }
 }
 
@@ -113,8 +140,8 @@ impl ValueLocation {
     }
 
     /// Whether the field has a value here only in some rows, so that in other rows it may come from elsewhere.
-    pub(super) fn may_be_empty_cell(&self) -> bool {
-        matches!(self, ValueLocation::Cell(cell) if !cell.keeps_empty)
+    pub(super) fn may_be_empty(&self) -> bool {
+        matches!(self, ValueLocation::Written(written) if !written.decoding.keeps_empty())
     }
 
     /// Whether the values of this column, as written, are values of the field.

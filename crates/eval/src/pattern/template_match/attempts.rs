@@ -6,6 +6,7 @@ use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::util::start;
 
+use super::characters::{ByteSteps, Phase};
 use super::dependence::Identity;
 use super::{
     FlatPart, LimitExceeded, Planner, STATES_MAX, STEPS_MAX, TemplatePosition, TemplateReader, intersection,
@@ -283,24 +284,24 @@ impl Planner {
             return self.pass_values(attempts, values);
         }
         let shortest = traits.min_len.min(LENGTH_MAX);
-        let mut current = std::mem::take(&mut attempts.live);
-        let mut ends = if shortest == 0 { current.clone() } else { Vec::new() };
-        let mut seen: Vec<LiveState> = Vec::new();
-        let every = self.classes(traits.bytes);
-        let last = self.classes(traits.lasts);
+        let mut ends = if shortest == 0 { attempts.live.clone() } else { Vec::new() };
+        let live = std::mem::take(&mut attempts.live);
+        let mut current: Vec<(LiveState, Phase)> = live.into_iter().map(|one| (one, Phase::Boundary)).collect();
+        let mut seen: Vec<(LiveState, Phase)> = Vec::new();
+        let (every, last) = (self.byte_steps(traits.bytes), self.byte_steps(traits.lasts));
+        let first = self.byte_steps(traits.firsts);
+        let only = self.byte_steps(intersection(traits.firsts, traits.lasts));
         let mut length = 0;
         while length < traits.max_len && !current.is_empty() {
             length += 1;
-            let (bytes, lasts) = match length {
-                1 => (self.classes(traits.firsts), self.classes(intersection(traits.firsts, traits.lasts))),
-                _ => (every.clone(), last.clone()),
-            };
+            let (bytes, lasts) = if length == 1 { (&first, &only) } else { (&every, &last) };
             if length >= shortest {
-                ends.extend(self.step(&current, &lasts, attempts)?);
+                let after = self.step_characters(&current, lasts, attempts)?;
+                ends.extend(after.into_iter().filter(|(_, phase)| *phase == Phase::Boundary).map(|(one, _)| one));
                 ends.sort_unstable();
                 ends.dedup();
             }
-            current = self.step(&current, &bytes, attempts)?;
+            current = self.step_characters(&current, bytes, attempts)?;
             if length >= shortest.max(1) {
                 // Longer values add nothing if no new state appears.
                 current.retain(|state| seen.binary_search(state).is_err());
@@ -325,6 +326,47 @@ impl Planner {
         Ok(())
     }
 
+    /// Steps over one more byte of a value; records attempts that end.
+    fn step_characters(
+        &mut self,
+        live: &[(LiveState, Phase)],
+        bytes: &ByteSteps,
+        attempts: &mut Attempts,
+    ) -> Result<Vec<(LiveState, Phase)>, LimitExceeded> {
+        let mut next = Vec::with_capacity(live.len());
+        for ((state, seen), phase) in live {
+            for (byte, after) in bytes.of(*phase) {
+                if let Some(to) = self.step_state(*state, *seen, *byte, attempts)? {
+                    next.push((to, *after));
+                }
+            }
+        }
+        next.sort_unstable();
+        next.dedup();
+        if next.len() > STATES_MAX { Err(LimitExceeded) } else { Ok(next) }
+    }
+
+    /// The state after a byte; `None` if the attempt has ended, which is recorded.
+    fn step_state(
+        &mut self,
+        state: LazyStateID,
+        seen: bool,
+        byte: u8,
+        attempts: &mut Attempts,
+    ) -> Result<Option<LiveState>, LimitExceeded> {
+        let to = self.next(state, byte)?;
+        let seen = seen || to.is_match();
+        attempts.matched |= seen;
+        if to.is_dead() {
+            attempts.failed |= !seen;
+        } else if self.is_decided(to)? {
+            attempts.matched = true;
+        } else {
+            return Ok(Some((to, seen)));
+        }
+        Ok(None)
+    }
+
     /// Steps over one more byte, which may be any of this set; records attempts that end.
     fn step(
         &mut self,
@@ -335,16 +377,7 @@ impl Planner {
         let mut next = Vec::with_capacity(live.len());
         for (state, seen) in live {
             for byte in bytes {
-                let to = self.next(*state, *byte)?;
-                let seen = *seen || to.is_match();
-                attempts.matched |= seen;
-                if to.is_dead() {
-                    attempts.failed |= !seen;
-                } else if self.is_decided(to)? {
-                    attempts.matched = true;
-                } else {
-                    next.push((to, seen));
-                }
+                next.extend(self.step_state(*state, *seen, *byte, attempts)?);
             }
         }
         next.sort_unstable();

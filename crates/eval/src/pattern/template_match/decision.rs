@@ -9,7 +9,9 @@ use std::str::Utf8Error;
 
 use regex_automata::hybrid::LazyStateID;
 
-use super::{FlatTemplate, GroupPlaces, Planner, TemplatePosition, Window, has_match_within};
+use quarry_event::template::ByteSet;
+
+use super::{FlatTemplate, GroupPlaces, LimitExceeded, Planner, TemplatePosition, Window, has_match_within};
 use crate::pattern::{Captures, Regex};
 
 /// A test whether a window has a match.
@@ -129,14 +131,76 @@ impl ValueTest {
 
 /// Steps over bytes until it is decided whether there is a match.
 fn step_bytes(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Option<StepResult> {
-    for byte in bytes {
-        state = planner.next(state, *byte).ok()?;
-        if state.is_match() {
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let next = planner.next(state, *byte).ok()?;
+        if next.is_match() {
             return Some(StepResult::Match);
         }
-        if state.is_dead() {
+        if next.is_dead() {
             return Some(StepResult::Dead);
         }
+        at += 1;
+        if next == state && bytes.len() - at >= SKIPPED_BYTES_MIN {
+            let exits = planner.exits_of(state).ok()?;
+            at += exits.find(&bytes[at..]).unwrap_or(bytes.len() - at);
+        }
+        state = next;
     }
     Some(StepResult::Open(state))
+}
+
+/// Minimum number of bytes left for which it is worthwhile to look for one that changes the state.
+const SKIPPED_BYTES_MIN: usize = 8;
+
+/// The bytes that change a state, such as the quote in `[^"]*`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StateExits {
+    set: ByteSet,
+    /// The bytes themselves, if there are at most three; the last one is repeated.
+    few: Option<[u8; 3]>,
+}
+
+impl StateExits {
+    /// Position of the first byte that changes the state.
+    fn find(&self, bytes: &[u8]) -> Option<usize> {
+        match self.few {
+            Some([one, two, three]) => memchr::memchr3(one, two, three, bytes),
+            None => bytes.iter().position(|byte| self.set.contains(*byte)),
+        }
+    }
+}
+
+impl Planner {
+    /// The bytes that change a state; cached until the automaton's memory is full.
+    fn exits_of(&mut self, state: LazyStateID) -> Result<StateExits, LimitExceeded> {
+        if let Some(known) = self.exits.get(&state) {
+            return Ok(*known);
+        }
+        let mut classes = ByteSet::EMPTY;
+        for at in 0..self.every_class.len() {
+            let byte = self.every_class[at];
+            if self.next(state, byte)? != state {
+                classes.insert(self.dfa.byte_classes().get(byte));
+            }
+            // The state's id is valid no longer.
+            if self.cache.clear_count() > 0 {
+                return Err(LimitExceeded);
+            }
+        }
+        let mut exits = StateExits::default();
+        for byte in 0..=u8::MAX {
+            if classes.contains(self.dfa.byte_classes().get(byte)) {
+                exits.set.insert(byte);
+            }
+        }
+        let mut each = exits.set.iter();
+        let first = [each.next(), each.next(), each.next()];
+        if let ([Some(one), two, three], None) = (first, each.next()) {
+            let two = two.unwrap_or(one);
+            exits.few = Some([one, two, three.unwrap_or(two)]);
+        }
+        self.exits.insert(state, exits);
+        Ok(exits)
+    }
 }

@@ -34,6 +34,7 @@ use self::outcome::{deciding_variables, dependence_of, group_dependence_of};
 use self::prefixes::PrefixKey;
 pub(super) use self::prefixes::WalkPrefixes;
 use super::assertion::{ByteAfter, ByteBefore, Undecidable, classify_before, holds};
+use super::characters::{ByteSteps, Phase};
 use super::{
     Decision, FlatPart, Planner, TemplatePosition, TemplateReader, Window, intersection, is_inside_character,
     shared_prefix,
@@ -574,15 +575,15 @@ impl<'a> Walk<'a> {
         is_first: bool,
     ) -> Result<Vec<Configuration>, Undecidable> {
         let planner = self.planner;
-        let (every, lasts) = (planner.classes(traits.bytes), planner.classes(traits.lasts));
+        let (every, lasts) = (planner.byte_steps(traits.bytes), planner.byte_steps(traits.lasts));
         let (firsts, only) =
-            (planner.classes(traits.firsts), planner.classes(intersection(traits.firsts, traits.lasts)));
+            (planner.byte_steps(traits.firsts), planner.byte_steps(intersection(traits.firsts, traits.lasts)));
         let (mut ends, mut seen) = (Vec::new(), Vec::new());
         if traits.min_len == 0 {
             // After an empty value, all positions are before the value.
             ends.push(if is_first { from.after_empty(0) } else { from.clone() });
         }
-        let mut current = vec![from.clone()];
+        let mut current = vec![(from.clone(), Phase::Boundary)];
         let mut length = 0;
         while length < traits.max_len && !current.is_empty() {
             length += 1;
@@ -591,15 +592,16 @@ impl<'a> Walk<'a> {
                 _ => Position::Within(0, 0),
             };
             let (bytes, last_bytes) = if length == 1 { (&firsts, &only) } else { (&every, &lasts) };
-            current.iter_mut().for_each(|one| one.move_here(Position::Within(0, 0)));
+            current.iter_mut().for_each(|(one, _)| one.move_here(Position::Within(0, 0)));
             if length >= traits.min_len {
-                for (one, byte) in pairs(&current, last_bytes) {
+                for (one, byte, _) in steps_of(&current, last_bytes).filter(|(.., phase)| *phase == Phase::Boundary) {
                     intern(&mut ends, self.step(one, byte, before, Position::Here, starts)?)?;
                 }
             }
             let mut next = Vec::new();
-            for (one, byte) in pairs(&current, bytes) {
-                intern(&mut next, self.step(one, byte, before, Position::Here, starts)?)?;
+            for (one, byte, phase) in steps_of(&current, bytes) {
+                let starts = starts && phase == Phase::Boundary;
+                intern(&mut next, (self.step(one, byte, before, Position::Here, starts)?, phase))?;
             }
             if length >= traits.min_len.max(1) {
                 // Longer values add nothing if no new configuration appears.
@@ -833,12 +835,15 @@ fn split_by_dependence(
     (read, fillers)
 }
 
-fn pairs<'c>(all: &'c [Configuration], bytes: &'c [u8]) -> impl Iterator<Item = (&'c Configuration, u8)> {
-    all.iter().flat_map(move |one| bytes.iter().map(move |byte| (one, *byte)))
+fn steps_of<'c>(
+    all: &'c [(Configuration, Phase)],
+    bytes: &'c ByteSteps,
+) -> impl Iterator<Item = (&'c Configuration, u8, Phase)> {
+    all.iter().flat_map(move |(one, phase)| bytes.of(*phase).iter().map(move |(byte, after)| (one, *byte, *after)))
 }
 
 /// Index of a configuration, which is added if new.
-fn intern(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Undecidable> {
+fn intern<T: PartialEq>(all: &mut Vec<T>, one: T) -> Result<usize, Undecidable> {
     if let Some(known) = all.iter().position(|known| *known == one) {
         return Ok(known);
     }

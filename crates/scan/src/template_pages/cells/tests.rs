@@ -3,6 +3,7 @@
 use quarry_conf::{ExtractionMethod, ReportRule};
 use quarry_event::template::{Column, NumberFormat, ValueTraits};
 
+use super::super::value_location::{Decoding, WrittenParts};
 use super::*;
 use crate::fields::reports::TextExtraction;
 
@@ -87,7 +88,7 @@ fn cell(written: &str) -> ValueLocation {
             parts.push(TemplatePart::Literal(literal.as_bytes().into()));
         }
     }
-    ValueLocation::Cell(CellParts { parts: parts.into(), keeps_empty: false })
+    ValueLocation::Written(WrittenParts { parts: parts.into(), decoding: Decoding::Cell { keeps_empty: false } })
 }
 
 use ValueLocation::{Absent, Text, Variable};

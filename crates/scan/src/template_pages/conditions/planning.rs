@@ -47,7 +47,7 @@ impl FieldTest {
                 }
                 ValueLocation::Composite(_)
                 | ValueLocation::Escaped(_)
-                | ValueLocation::Cell(_)
+                | ValueLocation::Written(_)
                 | ValueLocation::Pair(_)
                 | ValueLocation::Nested(_)
                 | ValueLocation::List(_)

@@ -83,7 +83,7 @@ impl FieldTest {
                     ValueLocation::Constant(_)
                     | ValueLocation::Composite(_)
                     | ValueLocation::Escaped(_)
-                    | ValueLocation::Cell(_)
+                    | ValueLocation::Written(_)
                     | ValueLocation::Pair(_)
                     | ValueLocation::Derived
                     | ValueLocation::Variable(_)

@@ -67,7 +67,7 @@ fn pairs_named_by_the_text_are_found_once_and_cached_by_name() {
     };
     let places = |names: &[&str]| -> Vec<Vec<ValueLocation>> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let planner = ReportPlanner::new(&report, &names, &set, &|_| None, &pairs_of).unwrap();
+        let planner = ReportPlanner::new(&report, &names, &set, &|_| None, &pairs_of);
         let of_template = |(number, template)| planner.locations(&PlannedTemplate::new(&set, number, template), &names);
         templates.iter().enumerate().map(of_template).collect()
     };

@@ -1,6 +1,6 @@
 //! The plans of a pattern for the templates of one slab.
 //!
-//! A template is planned when the first row with it is read. If the pattern reads a variable whose values have
+//! A template is planned when the first row with it is read, or later ([`super::planning_cost`]). If the pattern reads a variable whose values have
 //! templates of their own, the plan branches: one node per template of the variable. Templates with equal parts around
 //! their windows share a node.
 
@@ -12,13 +12,14 @@ use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{
     COMBINATIONS_MAX, FlatPart, FlatTemplate, MatchPlan, TemplatePosition, Window,
 };
-use quarry_event::template::{ColumnKind, TEXT_COLUMN, Template, TemplateSet};
+use quarry_event::template::{ColumnKind, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::MATCHED;
 use super::answer_table::{AnswerTable, NO_MATCH, TEXT_BASE, UNANSWERED};
 use super::evaluation::Evaluation;
+use super::planning_cost::PlanningCost;
 use super::windows::{Answer, Leaf, WindowRequest, parts_needed};
 use crate::template_pages::column_codes::{has_few_codes, max_combinations};
 use crate::template_pages::cursors::Cursors;
@@ -51,6 +52,7 @@ pub(super) struct PatternTree {
     /// The distinct texts of each group.
     pub texts: Vec<Interner>,
     answers: AnswerTable,
+    planning: PlanningCost,
 }
 
 /// Plan of the pattern for one flat template.
@@ -81,6 +83,32 @@ pub(in crate::template_pages) struct ExpandedTemplate {
 }
 
 impl TemplateNode {
+    /// Length of the literals of a template that is not planned yet, without those of its variables.
+    fn literal_bytes(&self, template_set: &TemplateSet) -> usize {
+        let flat = |template: &FlatTemplate| {
+            let literal = |part: &FlatPart| match part {
+                FlatPart::Literal(bytes) => bytes.len(),
+                FlatPart::Variable(..) => 0,
+            };
+            template.parts().iter().map(literal).sum()
+        };
+        match self {
+            TemplateNode::Root(number) => match template_set.columns.first().map(|column| &column.kind) {
+                Some(ColumnKind::Templates(templates)) => {
+                    let literal = |part: &TemplatePart| match part {
+                        TemplatePart::Literal(bytes) => bytes.len(),
+                        TemplatePart::Variable(_) => 0,
+                    };
+                    templates.get(*number as usize).map_or(0, |template| template.parts.iter().map(literal).sum())
+                }
+                _ => 0,
+            },
+            TemplateNode::Inside(of, _) => flat(&of.template),
+            TemplateNode::Field(template) => flat(template),
+            _ => 0,
+        }
+    }
+
     /// The template of a node that is not planned yet.
     fn template(&self, template_set: &TemplateSet) -> Option<FlatTemplate> {
         let template_of = |column: u32, number: u32| match &template_set.columns.get(column as usize)?.kind {
@@ -117,6 +145,7 @@ impl PatternTree {
             lists: ListedValues::default(),
             texts: (0..groups).map(|_| Interner::default()).collect(),
             answers: AnswerTable::default(),
+            planning: PlanningCost::default(),
         }
     }
 
@@ -171,7 +200,7 @@ impl PatternTree {
         Ok(())
     }
 
-    /// The node with the plan for a row, or a number beyond all nodes.
+    /// The node with the plan for a row; a number beyond all nodes if the row's text must be read.
     #[inline]
     fn leaf_of_row(
         &mut self,
@@ -184,8 +213,13 @@ impl PatternTree {
         let mut at = root;
         loop {
             match self.nodes.get(at) {
-                Some(TemplateNode::Root(_) | TemplateNode::Inside(..) | TemplateNode::Field(_)) => {
+                Some(node @ (TemplateNode::Root(_) | TemplateNode::Inside(..) | TemplateNode::Field(_))) => {
+                    if !self.planning.is_due(at, node.literal_bytes(page.template_set())) {
+                        return Ok(u32::MAX);
+                    }
+                    let before = work.planner.steps_spent();
                     self.plan(at, work, page.template_set());
+                    self.planning.add_plan(work.planner.steps_spent().saturating_sub(before));
                 }
                 Some(TemplateNode::Same(same)) => at = *same,
                 Some(TemplateNode::Branch { column, first }) => match cursors.code(*column, row, page)? {

@@ -1,0 +1,63 @@
+//! The decision when a template is planned.
+//!
+//! A plan pays off if many rows have its template. How many there will be is not known in advance, so a template is
+//! planned once the texts of its rows have cost as much as a plan: at worst, about twice as much is spent as with the
+//! better of the two. The first plans are exempt, because most patterns have few or cheap ones. Costs are counted in
+//! steps of the planner, some 15 nanoseconds each, so that they do not depend on the machine.
+//!
+//! Not here: limits of one plan ([`quarry_eval::pattern::template_match`]).
+
+/// Steps of plans before texts are read instead: a few milliseconds.
+const EXEMPT_STEPS: usize = 256 << 10;
+/// Steps that a plan takes in addition to those that the planner counts.
+const PLAN_STEPS: usize = 128;
+/// Steps in whose time one text is read and matched, and more for each byte of the template's literals.
+const TEXT_STEPS: usize = 56;
+const BYTES_PER_STEP: usize = 3;
+
+/// Steps spent on the plans of a pattern, and on the rows met without a plan.
+#[derive(Default)]
+pub(super) struct PlanningCost {
+    spent: usize,
+    plans: usize,
+    /// Steps of the rows read as text, by node; nodes without such rows at the end are missing.
+    texts: Vec<usize>,
+}
+
+impl PlanningCost {
+    /// Adds a row of a node that has no plan, whose template has this many literal bytes; whether the node should be
+    /// planned now.
+    pub(super) fn is_due(&mut self, node: usize, literal_bytes: usize) -> bool {
+        if self.spent < EXEMPT_STEPS {
+            return true;
+        }
+        if self.texts.len() <= node {
+            self.texts.resize(node + 1, 0);
+        }
+        self.texts[node] += TEXT_STEPS + literal_bytes / BYTES_PER_STEP;
+        self.texts[node] > self.spent / self.plans.max(1)
+    }
+
+    /// Adds a plan that took this many steps.
+    pub(super) fn add_plan(&mut self, steps: usize) {
+        self.spent += steps + PLAN_STEPS;
+        self.plans += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expensive_plans_wait_for_rows() {
+        let mut cost = PlanningCost::default();
+        assert!(cost.is_due(7, 42));
+        cost.spent = EXEMPT_STEPS;
+        cost.plans = 100;
+        let due: Vec<bool> = (0..60).map(|_| cost.is_due(7, 42)).collect();
+        assert_eq!(due.iter().position(|due| *due), Some(37), "a plan takes as long as 37 texts");
+        assert!(!cost.is_due(3, 42), "each node is counted by itself");
+        assert!(cost.is_due(4, 10_000), "long texts cost more");
+    }
+}
