@@ -20,6 +20,15 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 /// Parts of the paths of Quarry's own interface, whose errors are in JSON by default. Errors of Splunk's paths are in
 /// XML by default, which Splunk's clients parse.
 const JSON_PATHS: [&str; 2] = ["/api/v1/", "/quarry/"];
+/// Beginnings, below the root or a namespace, of the paths whose errors are of type `FATAL` in Splunk: those that run
+/// searches or show their results. The other handlers' errors are of type `ERROR`.
+const DISPATCHER_PATHS: [&str; 4] = ["search/jobs", "search/v2/", "search/parser", "search/timeparser"];
+/// End of the path that runs a saved search.
+const DISPATCH: &str = "/dispatch";
+/// Type of an error that ends a search.
+const FATAL: &str = "FATAL";
+/// Type of the other errors.
+const ERROR: &str = "ERROR";
 /// Maximum bytes of an error text that comes from the router.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// `Retry-After` of an overloaded node, in seconds.
@@ -67,15 +76,15 @@ impl ApiError {
     fn from_messages(status: StatusCode, messages: Vec<Message>) -> ApiError {
         let kind = match status {
             StatusCode::UNAUTHORIZED => "WARN",
-            StatusCode::FORBIDDEN => "ERROR",
-            _ => "FATAL",
+            StatusCode::FORBIDDEN => ERROR,
+            _ => FATAL,
         };
         ApiError { status, messages, retry_after_s: None, kind, asks_password: false }
     }
 
     /// The path or the method is not served; has the message type that Splunk uses for such errors.
     pub(crate) fn unserved(status: StatusCode, text: impl Into<String>) -> ApiError {
-        ApiError { kind: "ERROR", ..ApiError::with_status(status, text) }
+        ApiError { kind: ERROR, ..ApiError::with_status(status, text) }
     }
 
     /// The request has no credentials, or its credentials `shown` were not accepted.
@@ -85,7 +94,7 @@ impl ApiError {
         match error {
             AuthError::Denied if is_password => {
                 let wrong = ApiError::with_status(StatusCode::UNAUTHORIZED, "Unauthorized");
-                ApiError { kind: "ERROR", asks_password: true, ..wrong }
+                ApiError { kind: ERROR, asks_password: true, ..wrong }
             }
             AuthError::Missing | AuthError::Denied => ApiError {
                 asks_password: error == AuthError::Missing,
@@ -320,10 +329,24 @@ fn accepts_xml(headers: &HeaderMap) -> Option<bool> {
     })
 }
 
+/// Whether errors of a path keep the type `FATAL`.
+fn is_fatal(path: &str) -> bool {
+    let below = match path.strip_prefix("/servicesNS/") {
+        Some(rest) => rest.splitn(3, '/').nth(2),
+        None => path.strip_prefix("/services/"),
+    };
+    // Quarry's own interface has one type.
+    let Some(below) = below else { return true };
+    below.starts_with("quarry/")
+        || below.ends_with(DISPATCH)
+        || DISPATCHER_PATHS.iter().any(|begin| below.starts_with(begin))
+}
+
 /// Writes the body of every error in Splunk's form.
 pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
     let path = request.uri().path();
+    let is_fatal = is_fatal(path);
     let by_path = !JSON_PATHS.iter().any(|part| path.contains(part));
     // The default format, for errors that occur before the body is read, which may contain `output_mode`.
     form.0.store(accepts_xml(request.headers()).unwrap_or(by_path), Ordering::Relaxed);
@@ -338,7 +361,7 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
     }
     let allow: Option<(HeaderName, HeaderValue)> =
         response.headers().get(header::ALLOW).map(|value| (header::ALLOW, value.clone()));
-    let error = match response.extensions_mut().remove::<ApiError>() {
+    let mut error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
         // An error of the router.
         None => {
@@ -348,6 +371,9 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
             ApiError::with_status(status, text)
         }
     };
+    if error.kind == FATAL && !is_fatal {
+        error.kind = ERROR;
+    }
     let mut rendered = error.render(form.is_xml());
     rendered.headers_mut().extend(allow);
     rendered
@@ -372,6 +398,29 @@ mod tests {
             assert_eq!(accepts_xml(&headers), is_xml, "{accepted}");
         }
         assert_eq!(accepts_xml(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn only_errors_of_searches_are_fatal() {
+        for path in [
+            "/services/search/jobs",
+            "/services/search/jobs/1/results",
+            "/servicesNS/eva/search/search/v2/jobs/export",
+            "/services/search/parser",
+            "/servicesNS/-/-/saved/searches/a/dispatch",
+            "/api/v1/spl/lint",
+            "/services/quarry/x",
+        ] {
+            assert!(is_fatal(path), "{path}");
+        }
+        for path in [
+            "/services/saved/searches/a",
+            "/servicesNS/nobody/search/data/ui/views",
+            "/services/authentication/users",
+            "/services/search/tags",
+        ] {
+            assert!(!is_fatal(path), "{path}");
+        }
     }
 
     #[test]

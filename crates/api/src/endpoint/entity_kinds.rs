@@ -11,6 +11,7 @@ use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, ObjectSharing, Place
 use quarry_auth::ADMIN_ROLE;
 use quarry_conf::Permissions;
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
+use quarry_engine::check_regex;
 use quarry_event::time::Cron;
 
 use super::{saved_search_defaults, saved_searches};
@@ -261,14 +262,37 @@ const MACRO: Fields = Fields {
     wildcard: &[],
 };
 
+/// Macros at this path.
+fn macros(path: &'static str) -> Kind {
+    Kind { validate: check_macro, ..kind(path, "macros", "macros", MACRO) }
+}
+
+/// Refuses a new macro whose arguments are not as many as its name says: no search could call it.
+fn check_macro(_: &ApiState, _: &Kind, name: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
+    let value = |key: &str| settings.iter().find(|(given, _)| given == key).map(|(_, value)| value.as_str());
+    let (Some(name), Some(args)) = (name, value("args")) else { return Ok(()) };
+    let given = args.split(',').filter(|arg| !arg.trim().is_empty()).count();
+    let count = name.strip_suffix(')').and_then(|name| name.rsplit_once('('));
+    let named = count.and_then(|(_, count)| count.trim().parse().ok()).unwrap_or(0_usize);
+    if given == named {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "args={args}: {given} arguments, but the name {name} says {named}; a macro with arguments is called NAME(COUNT)"
+    )))
+}
+
+/// Refuses an extraction whose expression cannot be compiled: it would extract nothing, and every search warn about it.
+fn check_extraction(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
+    let regex = settings.iter().find(|(key, value)| key == "REGEX" && !value.is_empty());
+    regex.map_or(Ok(()), |(key, regex)| {
+        check_regex(regex).map_err(|fault| ApiError::bad_request(format!("{key}={regex}: {fault}")))
+    })
+}
+
 /// Further paths of collections.
-pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
-    vec![
-        event_types("search/eventtypes"),
-        kind("data/macros", "macros", "macros", MACRO),
-        kind("search/macros", "macros", "macros", MACRO),
-    ]
-});
+pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> =
+    LazyLock::new(|| vec![event_types("search/eventtypes"), macros("data/macros"), macros("search/macros")]);
 
 /// Collections whose entities can be created and changed, without those of other modules.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
@@ -277,10 +301,11 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             more: &["dispatch", "history"],
             fill: saved_search_defaults::fill,
             expand: saved_search_defaults::expand,
+            validate: saved_search_defaults::validate,
             ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH)
         },
         event_types("saved/eventtypes"),
-        kind("admin/macros", "macros", "macros", MACRO),
+        macros("admin/macros"),
         Kind {
             is_entity: is_lookup,
             ..kind(
@@ -316,6 +341,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         },
         Kind {
             is_entity: is_extraction,
+            validate: check_extraction,
             ..kind(
                 "data/transforms/extractions",
                 "transforms-extract",

@@ -1,15 +1,14 @@
 //! A page of a collection: filtering, sorting, paging and member selection.
 //!
-//! `search` has words and `name=value` pairs, with `*` as a wildcard, all of which must match; `sort_key` (default: the
-//! name), `sort_dir` and `sort_mode` sort; `count` (default 30; 0 or -1 is all) and `offset` select a page; `f` selects
+//! `search` is a condition ([`CollectionFilter`]); `sort_key` (default: the name), `sort_dir` and `sort_mode` sort; `count` (default 30; 0 or -1 is all) and `offset` select a page; `f` selects
 //! members. Source: Splunk's REST API Reference Manual, "Pagination and filtering parameters".
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use axum::response::Response;
-use serde_json::Value;
 
+use super::collection_filter::{CollectionFilter, texts};
 use crate::atom::{Entry, Feed, Form};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -52,8 +51,9 @@ pub(super) fn page_in_order(
     if parameters.get("sort_key").is_some_and(|key| !key.is_empty()) {
         sort(&mut entries, parameters);
     }
-    let terms = parse_terms(parameters.get("search").unwrap_or_default());
-    entries.retain(|entry| terms.iter().all(|term| matches_term(entry, term)));
+    if let Some(filter) = parameters.get("search").and_then(CollectionFilter::of) {
+        entries.retain(|entry| filter.accepts(entry));
+    }
     let (count, offset) =
         (parameters.number("count")?.unwrap_or(PAGE_SIZE_DEFAULT), parameters.number("offset")?.unwrap_or(0));
     let total = entries.len();
@@ -69,58 +69,6 @@ fn select_members(entries: &mut [Entry], wanted: &[String]) {
         for entry in entries {
             entry.content.retain(|name, _| wanted.iter().any(|pattern| matches(pattern, name)));
         }
-    }
-}
-
-/// A filter term.
-struct Term {
-    member: Option<String>,
-    pattern: String,
-}
-
-/// Parses a filter into terms, separated by blanks outside quotes.
-fn parse_terms(text: &str) -> Vec<Term> {
-    let (mut terms, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
-    for character in text.chars().chain([' ']) {
-        match character {
-            '"' => is_quoted = !is_quoted,
-            character if character.is_whitespace() && !is_quoted => {
-                if !word.is_empty() {
-                    let taken = std::mem::take(&mut word);
-                    terms.push(match taken.split_once('=') {
-                        Some((member, pattern)) if !member.is_empty() => {
-                            Term { member: Some(member.to_owned()), pattern: pattern.to_owned() }
-                        }
-                        _ => Term { member: None, pattern: format!("*{taken}*") },
-                    });
-                }
-            }
-            character => word.push(character),
-        }
-    }
-    terms
-}
-
-fn matches_term(entry: &Entry, Term { member, pattern }: &Term) -> bool {
-    let is_met = |value: &Value| texts(value).iter().any(|text| matches(pattern, text));
-    match member.as_deref() {
-        None => matches(pattern, &entry.name) || entry.content.values().any(is_met),
-        Some("name" | "title") => matches(pattern, &entry.name),
-        Some("eai:acl.app") => matches(pattern, &entry.app),
-        Some("eai:acl.owner") => matches(pattern, &entry.author),
-        Some("eai:acl.sharing") => matches(pattern, entry.acl.sharing.word()),
-        Some(member) => entry.content.get(member).is_some_and(is_met),
-    }
-}
-
-/// A value as texts for comparison.
-fn texts(value: &Value) -> Vec<String> {
-    match value {
-        Value::String(text) => vec![text.clone()],
-        Value::Bool(flag) => vec![if *flag { "1".to_owned() } else { "0".to_owned() }, flag.to_string()],
-        Value::Number(number) => vec![number.to_string()],
-        Value::Array(values) => values.iter().flat_map(texts).collect(),
-        Value::Null | Value::Object(_) => Vec::new(),
     }
 }
 
@@ -143,7 +91,9 @@ fn sort(entries: &mut [Entry], parameters: &Parameters) {
     let mode = parameters.get("sort_mode").unwrap_or("auto");
     let of = |entry: &Entry| match key {
         "name" | "title" => entry.name.clone(),
-        key => entry.content.get(key).map(texts).and_then(|texts| texts.into_iter().next()).unwrap_or_default(),
+        key => {
+            entry.content.get(key).and_then(|value| texts(value).into_iter().next()).unwrap_or_default().into_owned()
+        }
     };
     let is_number = match mode {
         "num" => true,
@@ -161,50 +111,5 @@ fn sort(entries: &mut [Entry], parameters: &Parameters) {
     entries.sort_by(compare);
     if parameters.get("sort_dir") == Some("desc") {
         entries.reverse();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::atom::Acl;
-
-    fn entry(name: &str, content: Value) -> Entry {
-        let Value::Object(content) = content else { panic!("an object") };
-        let (path, author, app) = (format!("/x/{name}"), "eva".to_owned(), "search".to_owned());
-        let acl = Acl::for_user("eva", true);
-        Entry { name: name.to_owned(), path, author, app, acl, fields: None, updated: 0, links: Vec::new(), content }
-    }
-
-    fn names(text: &str) -> Vec<String> {
-        let terms = parse_terms(text);
-        let entries = [
-            entry("Errors in the last hour", json!({ "search": "error OR failed", "disabled": false, "n": 10 })),
-            entry("b", json!({ "search": "index=web", "disabled": true, "n": 9 })),
-        ];
-        entries
-            .iter()
-            .filter(|entry| terms.iter().all(|term| matches_term(entry, term)))
-            .map(|entry| entry.name.clone())
-            .collect()
-    }
-
-    #[test]
-    fn filters_consist_of_words_and_pairs() {
-        let errors = ["Errors in the last hour"];
-        for text in
-            ["error", "ERROR", "name=err*", "name=*hour", "\"last hour\"", "search=*failed", "disabled=0 error", "n=10"]
-        {
-            assert_eq!(names(text), errors, "{text}");
-        }
-        assert_eq!(names("disabled=1"), ["b"]);
-        assert_eq!(names("search=index=web"), ["b"], "the first sign separates name and value");
-        assert_eq!(names("").len(), 2);
-        for text in ["name=err", "absent=x", "error b", "name=e*x*hour", "eai:acl.app=other"] {
-            assert!(names(text).is_empty(), "{text}");
-        }
-        assert_eq!(names("eai:acl.app=search eai:acl.owner=eva").len(), 2);
     }
 }

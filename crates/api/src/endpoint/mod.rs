@@ -6,6 +6,7 @@ pub(crate) mod apps;
 pub(crate) mod auth;
 pub(crate) mod buckets;
 pub(crate) mod collection_entities;
+mod collection_filter;
 pub(crate) mod collector_tokens;
 pub(crate) mod configurations;
 pub(crate) mod constant_answers;

@@ -79,18 +79,28 @@ const SERVER_SETTINGS: &[&str] = &[
     "useSSL",
     "writeTimeout",
 ];
+/// Splunk's parameter for the servers of a group, which is the setting [`SERVER_LIST`].
+const SERVERS_PARAMETER: &str = "servers";
+/// Setting with the addresses of a group's servers.
+const SERVER_LIST: &str = "server";
+/// Parameter for the use of a group's servers; they are always load-balanced, which is its value `autobalance`.
+const METHOD: &str = "method";
 /// Settings of a group.
 const GROUP_SETTINGS: &[&str] = &[
     "autoLBFrequency",
     "autoLBVolume",
     "blockOnCloning",
     "clientCert",
+    "compressed",
     "connectionTimeout",
     "disabled",
     "dropEventsOnQueueFull",
+    "heartbeatFrequency",
+    METHOD,
     "readTimeout",
     "sendCookedData",
-    "server",
+    SERVER_LIST,
+    SERVERS_PARAMETER,
     "sslCertPath",
     "sslCommonNameToCheck",
     "sslRootCAPath",
@@ -134,9 +144,48 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     Kind {
         prefix: GROUP.into(),
         notice: ChangeNotice::Always(RESTART_MESSAGE),
+        validate: validate_group,
+        expand: expand_group,
+        fill: |_, object, settings| {
+            let servers = object.get(SERVER_LIST).unwrap_or_default().to_owned();
+            settings.insert(SERVERS_PARAMETER.to_owned(), servers);
+        },
         ..kind("data/outputs/tcp/group", "tcpout-group", CONF, fields)
     }
 });
+
+/// Replaces `servers`, which may be a list or be given several times, by the setting, and removes the method of all
+/// groups.
+fn expand_group(_: &str, settings: &mut Vec<(String, String)>) {
+    let servers: Vec<String> =
+        settings.iter().filter(|(key, _)| key == SERVERS_PARAMETER).flat_map(|(_, list)| addresses(list)).collect();
+    let has_servers = settings.iter().any(|(key, _)| key == SERVERS_PARAMETER);
+    settings.retain(|(key, value)| key != SERVERS_PARAMETER && !(key == METHOD && value == "autobalance"));
+    if has_servers {
+        settings.retain(|(key, _)| key != SERVER_LIST);
+        settings.push((SERVER_LIST.to_owned(), servers.join(", ")));
+    }
+}
+
+/// Refuses invalid addresses and methods.
+fn validate_group(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
+    for (key, value) in settings {
+        match key.as_str() {
+            METHOD => return Err(refused_method(value)),
+            SERVER_LIST => addresses(value).iter().try_for_each(|address| check_address(address))?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The error about a method other than load balancing.
+fn refused_method(method: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "method={method}: the servers of a group are load-balanced; to clone, add them to different groups with group=NAME and \
+         list these in defaultGroup of [tcpout]"
+    ))
+}
 
 /// The stanza with the settings of all groups, as a collection with one entity.
 static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
@@ -299,12 +348,7 @@ fn parse_form(form: &Parameters) -> Result<ServerForm, ApiError> {
         match (key.as_str(), value.as_str()) {
             // The servers of a group are always load-balanced; to clone data, clients define several groups.
             ("method", "autobalance") => {}
-            ("method", _) => {
-                return Err(ApiError::bad_request(format!(
-                    "method={value}: the servers of a group are load-balanced; to clone, add them to different groups with group=NAME and \
-                     list these in defaultGroup of [tcpout]"
-                )));
-            }
+            ("method", _) => return Err(refused_method(&value)),
             _ => asked.settings.push((key, value)),
         }
     }

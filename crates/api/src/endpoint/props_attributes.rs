@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
+use quarry_conf::props::split_extract;
+use quarry_engine::check_regex;
 use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
@@ -133,7 +135,7 @@ const ATTRIBUTES: [Attribute; 5] = [
         title: "props-extract",
         prefixes: &["EXTRACT-", "REPORT-"],
         fields: Fields { required: &["name", "stanza", "type", "value"], optional: &[], wildcard: &[] },
-        value: required_value,
+        value: extraction_value,
         members: |key, _, content| {
             let kind = if key.starts_with("EXTRACT-") { "Inline" } else { "Uses transform" };
             content.insert("type".to_owned(), kind.into());
@@ -194,6 +196,18 @@ const ATTRIBUTES: [Attribute; 5] = [
         members: |_, _, _| {},
     },
 ];
+
+/// The value of an extraction: an expression and possibly the field that it reads, or names of transforms.
+fn extraction_value(form: &Parameters) -> Result<String, ApiError> {
+    let value = required_value(form)?;
+    // A change names the setting in its path. The names of transforms are valid expressions, too.
+    let is_inline = form.get("type").is_none_or(|kind| kind.eq_ignore_ascii_case("EXTRACT"));
+    if is_inline {
+        let (regex, _) = split_extract(&value);
+        check_regex(regex).map_err(|fault| ApiError::bad_request(format!("value={value}: {fault}")))?;
+    }
+    Ok(value)
+}
 
 /// The parameter `value`.
 fn required_value(form: &Parameters) -> Result<String, ApiError> {

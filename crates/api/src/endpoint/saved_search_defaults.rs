@@ -10,6 +10,9 @@ use quarry_apps::objects::ConfObject;
 use quarry_conf::parse_bool;
 
 use super::entity_kinds::Kind;
+use super::setting_types::expected_instead;
+use crate::ApiState;
+use crate::message::ApiError;
 
 /// Prefix of the settings of actions; the one without a further dot switches the action.
 const ACTION: &str = "action.";
@@ -120,9 +123,62 @@ pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
     }
 }
 
+/// Conditions of alerts.
+const ALERT_TYPES: [&str; 5] = ["always", "custom", "number of events", "number of hosts", "number of sources"];
+/// Severities of alerts.
+const SEVERITIES: std::ops::RangeInclusive<i64> = 1..=6;
+
+/// Refuses values of another type than their settings have.
+pub(super) fn validate(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
+    settings
+        .iter()
+        .find_map(|(key, value)| fault_of(key, value))
+        .map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
+}
+
+/// The fault of a value, if it has one.
+fn fault_of(key: &str, value: &str) -> Option<String> {
+    let refused = |wanted: &str| Some(format!("Invalid value for argument {key}=\"{value}\": give {wanted}"));
+    if let Some(wanted) = expected_instead(key, value) {
+        return refused(wanted);
+    }
+    let given = value.trim();
+    match key {
+        _ if given.is_empty() => None,
+        "alert.severity" if !given.parse().is_ok_and(|severity| SEVERITIES.contains(&severity)) => {
+            refused("a number from 1 to 6")
+        }
+        "alert_type" if !ALERT_TYPES.iter().any(|known| known.eq_ignore_ascii_case(given)) => {
+            refused(&format!("one of {}", ALERT_TYPES.join(", ")))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_another_type_are_refused() {
+        for (key, value) in [
+            ("is_scheduled", "maybe"),
+            ("disabled", "zz"),
+            ("action.email", "sure"),
+            ("dispatch.max_count", "abc"),
+            ("auto_summarize.max_summary_ratio", "much"),
+            ("alert.severity", "99"),
+            ("alert_type", "bogus"),
+        ] {
+            assert!(fault_of(key, value).is_some_and(|fault| fault.contains(key)), "{key}={value}");
+        }
+        for (key, value) in DEFAULTS {
+            assert_eq!(fault_of(key, value), None, "{key}={value}");
+        }
+        for (key, value) in [("is_scheduled", "t"), ("alert.severity", "6"), ("alert_type", "Number of events")] {
+            assert_eq!(fault_of(key, value), None, "{key}={value}");
+        }
+    }
 
     #[test]
     fn actions_set_the_switches_they_name_unless_the_request_does() {

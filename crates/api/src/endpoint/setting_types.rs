@@ -19,9 +19,11 @@ enum SettingType {
     Flag,
     Integer,
     Number,
+    /// Texts separated by commas.
+    List,
 }
 
-use SettingType::{Flag, Integer, Number as Fraction};
+use SettingType::{Flag, Integer, List, Number as Fraction};
 
 /// Settings that are not texts, by name, in byte order.
 const TYPES: &[(&str, SettingType)] = &[
@@ -87,6 +89,7 @@ const TYPES: &[(&str, SettingType)] = &[
     ("run_n_times", Integer),
     ("run_on_startup", Flag),
     ("sendCookedData", Flag),
+    ("servers", List),
     ("serviceMetaPeriod", Integer),
     ("syncMeta", Flag),
     ("throttleCheckPeriod", Integer),
@@ -115,6 +118,10 @@ pub(super) fn json_value(name: &str, text: &str) -> Value {
         Some(Flag) => parse_flag(text).map(Value::Bool),
         Some(Integer) => text.trim().parse::<i64>().ok().map(Value::from),
         Some(Fraction) => text.trim().parse().ok().and_then(Number::from_f64).map(Value::Number),
+        Some(List) => {
+            let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+            Some(Value::Array(texts.map(Value::from).collect()))
+        }
         None => None,
     };
     typed.unwrap_or_else(|| text.into())
@@ -126,7 +133,23 @@ pub(super) fn shape(name: &str) -> Shape {
         Some(Flag) => super::shape::SETTING,
         Some(Integer) => super::shape::WHOLE_NUMBER,
         Some(Fraction) => Shape::Either(&[Shape::Text, Shape::Number]),
+        Some(List) => Shape::List(&Shape::Text),
         None => Shape::Text,
+    }
+}
+
+/// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is none. An
+/// empty text is no value.
+pub(super) fn expected_instead(name: &str, text: &str) -> Option<&'static str> {
+    let text = text.trim();
+    match type_of(name)? {
+        _ if text.is_empty() => None,
+        // Splunk then decides by the alert's actions.
+        Flag if name == "alert.track" && text.eq_ignore_ascii_case("auto") => None,
+        Flag => parse_flag(text).is_none().then_some("1 or 0"),
+        Integer => text.parse::<i64>().is_err().then_some("a whole number"),
+        Fraction => text.parse::<f64>().is_err().then_some("a number"),
+        List => None,
     }
 }
 

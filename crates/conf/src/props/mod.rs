@@ -414,7 +414,7 @@ fn extract_rule(class: &str, value: &str) -> ExtractRule {
 }
 
 /// Splits an `EXTRACT-` value into pattern and field: `PATTERN in FIELD`, or the pattern alone.
-pub(crate) fn split_extract(value: &str) -> (&str, &str) {
+pub fn split_extract(value: &str) -> (&str, &str) {
     let is_field =
         |field: &str| !field.is_empty() && field.chars().all(|c| c.is_alphanumeric() || "_.:-{}".contains(c));
     match value.rsplit_once(EXTRACT_IN) {

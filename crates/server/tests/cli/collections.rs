@@ -115,7 +115,7 @@ fn documents_are_queried_changed_and_removed() {
     ] {
         let answer = ask(&place, method, &path, &admin, given);
         assert_eq!(status(&answer), expected, "{method} {path}: {answer}");
-        assert!(answer.contains("<msg type=\"FATAL\">"), "{answer}");
+        assert!(answer.contains("<msg type=\"ERROR\">"), "{answer}");
     }
     let many = Value::from(vec![json!({}); 1_001]).to_string();
     let refused = ask(&place, "POST", &format!("{DATA}/batch_save"), &admin, &many);
