@@ -41,6 +41,8 @@ pub struct TemplateSet {
     pub counts: BTreeMap<u32, ValueCounts>,
     /// Index-time fields that have a column.
     pub fields: Vec<FieldColumn>,
+    /// Search-time fields whose values are stored.
+    pub extractions: Vec<StoredExtraction>,
 }
 
 /// An index-time field with a column of its own, which has a value in each event with exactly one value of the field.
@@ -50,6 +52,34 @@ pub struct FieldColumn {
     pub name: Arc<str>,
     /// The column: a dictionary, numbers or texts.
     pub column: u32,
+}
+
+/// A search-time field of a slab whose values compaction has stored in a column, because the templates do not locate
+/// them. The values are those that certain rules extract; a search with other rules does not use the column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredExtraction {
+    /// Field name.
+    pub name: Arc<str>,
+    /// Digest of the rules by which the sources of the slab extract the field ([`ExtractedField::rules`]).
+    pub rules: u128,
+    /// The column: a dictionary, numbers or texts. It has a value in each event that has the field; `None` if no event
+    /// has it.
+    pub column: Option<u32>,
+}
+
+/// The values of a search-time field in the events of a slab, at most one per event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtractedField {
+    /// Field name.
+    pub name: Arc<str>,
+    /// Digest of the rules that extract the field from events of each of the slab's sources.
+    pub rules: u128,
+    /// The events that have the field: row numbers in the slab, ascending.
+    pub rows: Vec<u32>,
+    /// End offset in `bytes` of the value of each of `rows`.
+    pub ends: Vec<u32>,
+    /// The values, one after another; valid UTF-8.
+    pub bytes: Vec<u8>,
 }
 
 impl TemplateSet {
