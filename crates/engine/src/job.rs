@@ -30,13 +30,13 @@ use quarry_eval::rows::RowIter;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::summary::{NoSummaries, SummaryStore};
-use quarry_scan::{PartialStates, ScanProgress, ScanRules};
+use quarry_scan::{FieldStorage, PartialStates, ScanProgress, ScanRules};
 use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline, Span};
 use quarry_spl::commands::Beginning;
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, ParsedSearch, Severity, excerpt};
 use quarry_stdx::SharedClock;
-use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
+use quarry_store::{DELETION_BYTES_MAX, MemoryStore, SlabExtraction};
 
 use self::row_source::{RowSource, SearchRows};
 use self::shape::SearchShape;
@@ -204,6 +204,11 @@ impl Engine {
     /// Adds custom commands of apps.
     pub fn with_commands(self, commands: Arc<dyn CommandSource>) -> Engine {
         Engine { commands, ..self }
+    }
+
+    /// Extraction of the fields that compaction stores, by the rules of this engine.
+    pub fn slab_extraction(&self) -> Arc<dyn SlabExtraction> {
+        Arc::new(FieldStorage::new(&self.rules))
     }
 
     /// Peak use of [`EngineOptions::memory_bytes`] by searches so far.

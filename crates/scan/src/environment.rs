@@ -45,6 +45,11 @@ impl ScanRules {
         ScanRules { search_time: side(search_time), index_time: side(index_time) }
     }
 
+    /// The rules that apply to searches of events.
+    pub(crate) fn of_searches(&self) -> &Arc<FieldRules> {
+        &self.search_time.rules
+    }
+
     /// The settings.
     pub fn props(&self) -> &Arc<PropsResolver> {
         self.search_time.rules.props()

@@ -97,7 +97,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let report = match Remote::find(data_dir) {
         Some(remote) => remote.compact()?,
-        None => compaction_json(&open_existing(data_dir, &Settings::of_data_dir(data_dir))?.compact_all()?),
+        None => compaction_json(&compact_closed(data_dir)?),
     };
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =
@@ -110,6 +110,16 @@ pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         log::warning(format!("{what} not compacted: {}", text(&skip["reason"])));
     }
     Ok(if skipped.is_empty() { 0 } else { failure::PARTIAL })
+}
+
+/// Compacts a data directory that no server has opened.
+fn compact_closed(data_dir: &Path) -> Result<CompactionReport, Failure> {
+    let settings = Settings::of_data_dir(data_dir);
+    let store = open_existing(data_dir, &settings)?;
+    let service = settings.search_settings(Some(data_dir)).service(Arc::clone(&store) as _)?;
+    let extraction = service.engine().slab_extraction();
+    store.store_extractions(Box::new(move || Some(Arc::clone(&extraction))));
+    Ok(store.compact_all()?)
 }
 
 /// Thaws an archived bucket.

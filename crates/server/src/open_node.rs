@@ -60,6 +60,10 @@ impl OpenNode {
         let settings = Arc::new(settings);
         let ingest = Arc::new(Ingest::new(store, settings.inputs()));
         let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
+        // Weak, because the node owns the store.
+        let of_node = Arc::downgrade(&node);
+        let extraction = move || Some(of_node.upgrade()?.search().ok()?.engine().slab_extraction());
+        node.ingest.store.store_extractions(Box::new(extraction));
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let limits = LimitSettings::new(&node.settings().layers);
         let searches_max = (limits.concurrent_searches_max(cpus), limits.concurrent_real_time_max(cpus));

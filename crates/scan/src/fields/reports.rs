@@ -15,7 +15,7 @@ use quarry_pipeline::extract::clean_key;
 use quarry_stdx::Fault;
 
 use super::cells::{Delimiters, cell_value, split_cells};
-use super::{Extract, FieldExtractor, SourceRules};
+use super::{Extract, FieldExtractor, SourceRules, digest_of_rule};
 use crate::event_fields::{is_intrinsic_field, metadata_text};
 
 /// Maximum number of matches of one transform in one event.
@@ -37,6 +37,8 @@ pub struct Report {
     names: Option<Vec<String>>,
     /// The part of the transform that maps single groups of the first match to fields.
     extract: Option<Arc<Extract>>,
+    /// Digest of the rule.
+    digest: u128,
 }
 
 #[derive(Debug)]
@@ -206,7 +208,18 @@ impl Report {
             cleans_names: rule.cleans_names,
             keeps_empty: rule.keeps_empty,
             names,
+            digest: digest_of_rule(rule),
         })
+    }
+
+    /// Digest of the rule.
+    pub(super) fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    /// The names of the fields that the transform produces; `None` if they come from the text.
+    pub(super) fn names(&self) -> Option<&[String]> {
+        self.names.as_deref()
     }
 
     /// The field that the transform reads.
@@ -342,7 +355,8 @@ fn to_extract(rule: &ReportRule, cut: &ReportMethod) -> Option<Extract> {
         }
     }
     let is_any = names.iter().any(Option::is_some);
-    is_any.then(|| Extract { regex: regex.clone(), field: rule.source.clone(), names, skips_empty: !rule.keeps_empty })
+    let (regex, field, digest) = (regex.clone(), rule.source.clone(), digest_of_rule(rule));
+    is_any.then(|| Extract { regex, field, names, skips_empty: !rule.keeps_empty, digest })
 }
 
 /// A pair for each named group, and for each `_KEY_n` with its `_VAL_n`.

@@ -103,6 +103,12 @@ impl FieldLocations {
         }
     }
 
+    /// The locations of a search-time field whose values are stored in a column, or that no event has. Words of a value
+    /// are looked up in the texts, because the terms of a slab do not cover this column.
+    pub(super) fn of_stored(column: Option<u32>, keys: usize, name: &str) -> FieldLocations {
+        FieldLocations { columns: None, ..FieldLocations::of_index_time(column, keys, name) }
+    }
+
     /// The locations of a field that has the index-time values in `column`, which precede all others; `is_total` if all
     /// events have one. `None` if other events may have the field at a location in the text.
     pub(super) fn with_index_time(

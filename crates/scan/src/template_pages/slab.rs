@@ -34,6 +34,7 @@ use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
 use super::shared_plans::SharedPlans;
+use super::stored_fields::find_stored;
 use super::text_arrays::{MetadataColumn, text_array};
 use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
@@ -186,7 +187,7 @@ fn assert_complete(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
 }
 
 impl Slab {
-    fn new(
+    pub(super) fn new(
         segment: &Arc<dyn Segment>,
         facts: Arc<TemplateFacts>,
         set: Arc<TemplateSet>,
@@ -200,6 +201,8 @@ impl Slab {
         let mut names = asked.names.to_vec();
         names.extend(asked.computed.iter().flat_map(|computed| computed.input_fields()).cloned());
         names.retain(|name| !is_intrinsic_field(name));
+        let stored = find_stored(&set, &metas, &names, asked.rules, asked.messages);
+        names.retain(|name| !stored.iter().any(|(known, _)| known == name));
         let (mut classes, class_of) = extraction_classes(&metas, &names, asked);
         let (extracts, extracts_of) = merge_extracts(&mut classes);
         let dictionary = |column| segment.dictionary(column).ok();
@@ -217,6 +220,10 @@ impl Slab {
         assert_complete(&places, names.len(), keys);
         let mut fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let doubting_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
+        for (name, column) in stored {
+            let located = FieldLocations::of_stored(column, keys, &name);
+            fields.insert(name, Arc::new(located));
+        }
         let aliases = asked.computed.map(|computed| locate_aliases(computed, &fields)).unwrap_or_default();
         let computed_of = collect_computed_inputs(asked, &fields);
         let (json, xml) = (JsonColumns::new(&set, &dictionary), XmlColumns::new(&set, &dictionary));

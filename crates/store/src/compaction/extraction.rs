@@ -14,6 +14,10 @@ use quarry_event::template::ExtractedField;
 
 use crate::Segment;
 
+/// Returns the extraction by the rules of the moment; a merge uses one from its beginning to its end. `None` if the rules
+/// cannot be read.
+pub type CurrentExtraction = dyn Fn() -> Option<Arc<dyn SlabExtraction>> + Send + Sync;
+
 /// Extraction of the fields that merged buckets store.
 pub trait SlabExtraction: Send + Sync {
     /// Names of the fields that are to be stored for events like those of this slab, an input of a merge.

@@ -7,6 +7,7 @@
 //!
 //! Not here: deletion of the inputs' objects (`retire`).
 
+mod extraction;
 mod merge;
 mod pace;
 pub(crate) mod policy;
@@ -27,6 +28,7 @@ use crate::{Damage, Store, StoreError};
 pub(crate) use self::merge::{AddSlab, Failure};
 use self::pace::Pace;
 use self::policy::Request;
+pub use self::extraction::SlabExtraction;
 pub use self::report::{CompactionReport, Merge};
 
 /// Pause after a failure, such as a full disk.

@@ -1,0 +1,289 @@
+//! Searches have the same results before and after compaction stores extracted fields, whatever the rules of the search.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, SnapshotSource};
+use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
+use quarry_stdx::ManualClock;
+use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
+use quarry_testworld::{NoTables, SECOND, START, lines, request, rows_of};
+use tempfile::tempdir;
+
+const PROPS: &str = "
+[proxy]
+KV_MODE = none
+EXTRACT-all = ^\\S+ (?<client>\\S+) (?<took>\\d+|-) \"(?<agent>[^\"]*)\" (?:\\{(?<captured>[^}]*)\\} )?(?<note>.*?) - \\
+(?:(?<verb>[A-Z]+) )?(?<area>\\w+)(?:\\.(?<domain>\\w+))?(?: (?<tail>.*))?$
+EXTRACT-city = at (?<city>\\w+) in note
+FIELDALIAS-src = client AS src
+EVAL-slow = if(took > 80, \"yes\", \"no\")
+[leef]
+KV_MODE = none
+REPORT-leef = leef_head, leef_pairs
+[mixed]
+KV_MODE = auto
+EXTRACT-level = (?<level>WARN|INFO) .*? (?<word>\\w+)$
+";
+
+const TRANSFORMS: &str = "
+[leef_head]
+REGEX = ^LEEF:2.0\\|(?<vendor>[^|]*)\\|(?<event>[^|]*)\\|(?<ext>.*)$
+[leef_pairs]
+SOURCE_KEY = ext
+DELIMS = \"^\", \"=\"
+";
+
+/// The same fields by other rules.
+const OTHER_PROPS: &str = "
+[proxy]
+KV_MODE = none
+EXTRACT-all = ^\\S+ (?<client>[^ .]+)\\S* (?<took>\\d+)
+EXTRACT-note = \" (?<note>\\w+)
+[leef]
+KV_MODE = none
+REPORT-leef = leef_head
+[mixed]
+KV_MODE = auto
+";
+
+const EVENTS: u64 = 3_000;
+
+fn mixed(row: u64) -> u64 {
+    (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+}
+
+fn free_text(at: u64) -> String {
+    let words = ["at", "rest", "Köln", "moved", "12", "x-y", "the", "(end)", "a=b", "-", "\"q", "::1"];
+    (0..at % 6).map(|n| words[((at >> (n * 3)) % 12) as usize]).collect::<Vec<_>>().join(" ")
+}
+
+fn proxy(row: u64) -> String {
+    let at = mixed(row);
+    if at % 97 == 5 {
+        return format!("note {} without form", free_text(at));
+    }
+    let client = if at % 5 == 1 { format!("fe80::{:x}", at % 90) } else { format!("10.0.{}.{}", at % 4, at % 250) };
+    let took = if at % 7 == 2 { "-".to_owned() } else { (at % 120).to_string() };
+    let agent = ["curl/8.1", "Mozilla/5.0 (X11; é)", "", "bot x"][(at >> 3) as usize % 4];
+    let captured = if at % 3 == 0 { format!("{{{}|{}}} ", at % 9, free_text(at >> 2)) } else { String::new() };
+    let verb = if at % 4 == 0 { "" } else { ["GET ", "POST "][at as usize % 2] };
+    let domain = if at % 6 == 0 { String::new() } else { format!(".d{}", (at >> 5) % 40) };
+    let tail = if at % 8 == 0 { String::new() } else { format!(" {}", free_text(at >> 7)) };
+    format!("t{row} {client} {took} \"{agent}\" {captured}{} - {verb}area{}{domain}{tail}", free_text(at >> 1), at % 5)
+}
+
+fn leef(row: u64) -> String {
+    let at = mixed(row);
+    let mut pairs = vec![format!("src=10.1.{}.{}", at % 9, at % 200)];
+    if at % 3 != 0 {
+        pairs.push(format!("usr=user{}", at % 30));
+    }
+    if at % 50 == 7 {
+        pairs.push(format!("rare={}", at % 4));
+    }
+    pairs.push(format!("msg={}", free_text(at)));
+    format!("LEEF:2.0|v{}|e{}|{}", at % 2, at % 12, pairs.join("^"))
+}
+
+fn unruly(row: u64) -> String {
+    let at = mixed(row);
+    let level = ["WARN", "INFO", "DEBUG"][at as usize % 3];
+    format!("{level} user=u{} {} w{}", at % 20, free_text(at), at % 15)
+}
+
+const SEARCHES: &[&str] = &[
+    "| stats count",
+    "| stats count by client | sort - count client | head 20",
+    "| stats count by domain",
+    "| stats count by area verb",
+    "| stats count avg(took) sum(took) max(took) by area",
+    "| stats dc(note) dc(captured) dc(tail) by agent",
+    "| stats count by city",
+    "| stats count by src slow | sort src | head 30",
+    "| stats count by usr",
+    "| stats count by vendor event",
+    "| stats values(rare) count(rare) dc(msg)",
+    "| stats count by level word",
+    "| stats count by user level",
+    "| top 5 domain",
+    "| rare 5 word",
+    "| timechart span=10m count by verb",
+    "| dedup domain | sort domain | table domain",
+    "| sort 0 - took client _time | head 15 | table took client note",
+    "domain=d7 | stats count by area",
+    "domain=D7 | stats count",
+    "domain=d* | stats count",
+    "domain!=d7 | stats count",
+    "NOT domain=* | stats count by sourcetype",
+    "took>100 | stats count by domain",
+    "took=\"-\" | stats count",
+    "took IN (5, 6, 7) verb=GET | stats count by area",
+    "client=10.0.1.53 | stats count by area",
+    "client=fe80::* | stats count",
+    "client=10.0.0.0/23 | stats count",
+    "src=10.1.3.* | stats count by event",
+    "agent=\"\" | stats count",
+    "agent=\"Mozilla/5.0 (X11; é)\" | stats count by verb",
+    "city=rest | stats count",
+    "note=\"at rest\" | stats count",
+    "note=*moved* | stats count",
+    "msg=*Köln* | stats count by usr",
+    "rare=3 | stats count by vendor",
+    "usr=user7 event=e4 | stats count",
+    "level=WARN word=w3 | stats count by user",
+    "slow=yes | stats count by domain",
+    "d7 | stats count by sourcetype",
+    "| where took > 110 | stats count by verb",
+    "| eval k=domain.\"/\".area | stats count by k",
+    "| rex field=note \"(?<first>\\w+)\" | stats count by first",
+    "| rex field=domain \"d(?<number>\\d+)\" | stats sum(number)",
+    "| spath input=note | stats count",
+    "| eventstats avg(took) as mean by area | where took > mean | stats count",
+    "| fields d* | stats count(domain)",
+    "sourcetype=proxy | head 3",
+    "sourcetype=leef usr=user7 | head 3 | table *",
+    "| stats count by tail | sort - count tail | head 20",
+    "| stats count(eval(took > 50)) as slow by domain",
+    "d*=d7 | stats count",
+    "domain::d7 | stats count",
+];
+
+fn props_of(props: &str) -> Arc<PropsResolver> {
+    let file = |file: &str, text: &str| ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: file.to_owned(),
+        text: text.to_owned(),
+    };
+    Arc::new(PropsResolver::new(&Layers::new([file("props.conf", props), file("transforms.conf", TRANSFORMS)])))
+}
+
+fn engine_of(props: &str) -> Engine {
+    Engine::new(&EngineOptions::default(), props_of(props), Arc::new(NoTables)).unwrap()
+}
+
+fn answers(store: &Arc<Store>, props: &str) -> Vec<(String, Vec<String>)> {
+    let engine = engine_of(props);
+    let searches = SEARCHES.iter().map(|search| match search.starts_with('|') {
+        true => format!("search index=main {search}"),
+        false => format!("search index=main ({}", search.replacen(" |", ") |", 1)),
+    });
+    let tstats = ["| tstats count where index=main by domain", "| tstats count where index=main domain=d7"];
+    let all = searches.chain(tstats.map(str::to_owned));
+    let source: Arc<dyn SnapshotSource> = Arc::clone(store) as _;
+    all.map(|text| {
+        let mut job = engine.start(request(&text), Arc::clone(&source)).unwrap();
+        let sorted = |line: String| {
+            let mut fields: Vec<&str> = line.split(" | ").collect();
+            fields.sort_unstable();
+            fields.join(" | ")
+        };
+        let found: Vec<String> = lines(&rows_of(&mut job).unwrap()).into_iter().map(sorted).collect();
+        (text, found)
+    })
+    .collect()
+}
+
+fn assert_equal(found: &[(String, Vec<String>)], expected: &[(String, Vec<String>)], when: &str) {
+    for ((text, found), (_, expected)) in found.iter().zip(expected) {
+        assert_eq!(found, expected, "{when}: {text}");
+    }
+}
+
+fn append(store: &Store, sourcetype: &str, host: &str, from: u64, event: fn(u64) -> String, fields: &[(&str, &str)]) {
+    let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+    let (index, host, sourcetype): (Arc<str>, Arc<str>, Arc<str>) = ("main".into(), host.into(), sourcetype.into());
+    let meta = batch.intern(&Metadata { index, host, source: Arc::clone(&sourcetype), sourcetype });
+    for row in from..from + EVENTS {
+        batch.push(event(row).as_bytes(), START + row as i64 * SECOND, meta);
+        let at = (row - from) as u32;
+        batch.fields.extend(fields.iter().map(|(name, value)| IndexedField {
+            row: at,
+            name: (*name).into(),
+            value: (*value).into(),
+        }));
+    }
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+}
+
+/// Names of the stored fields of each sealed slab.
+fn stored_names(store: &Store) -> Vec<BTreeSet<String>> {
+    let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
+    let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap());
+    sets.map(|set| set.extractions.iter().map(|stored| stored.name.to_string()).collect()).collect()
+}
+
+fn store_fields(store: &Store, props: &str) {
+    let extraction = engine_of(props).slab_extraction();
+    store.store_extractions(Box::new(move || Some(Arc::clone(&extraction))));
+}
+
+#[test]
+fn stored_fields_are_what_the_rules_extract() {
+    let dir = tempdir().unwrap();
+    let options = StoreOptions { slab_events: 4_000, ..StoreOptions::at(dir.path()) };
+    let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+    append(&store, "proxy", "h", 0, proxy, &[]);
+    append(&store, "leef", "h", 0, leef, &[]);
+    append(&store, "mixed", "h", 0, unruly, &[]);
+    append(&store, "proxy", "h2", EVENTS, proxy, &[]);
+    store.seal_all().unwrap();
+    let (own, other) = (answers(&store, PROPS), answers(&store, OTHER_PROPS));
+    let found = own.iter().filter(|(_, lines)| !lines.is_empty()).count();
+    assert!(found * 10 > own.len() * 9, "most searches find something: {found} of {}", own.len());
+    assert!(stored_names(&store).iter().all(BTreeSet::is_empty), "sealing stores no extractions");
+    store_fields(&store, PROPS);
+    store.compact_all().unwrap();
+    let names: BTreeSet<String> = stored_names(&store).into_iter().flatten().collect();
+    let expected = ["domain", "verb", "took", "usr", "src"];
+    assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
+    assert_equal(&answers(&store, PROPS), &own, "compacted");
+    assert_equal(&answers(&store, OTHER_PROPS), &other, "compacted, other rules");
+    let deletion = quarry_testworld::deletion_of_every(&store, "main", 3);
+    store.delete(&deletion).unwrap();
+    let remaining = answers(&store, PROPS);
+    store.compact_all().unwrap();
+    assert_equal(&answers(&store, PROPS), &remaining, "compacted after a deletion");
+}
+
+#[test]
+fn index_time_fields_of_the_same_name_precede() {
+    let dir = tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(dir.path()), ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+    append(&store, "proxy", "h", 0, proxy, &[]);
+    append(&store, "proxy", "sender", EVENTS, proxy, &[("domain", "d7"), ("note", "at home")]);
+    store.seal_all().unwrap();
+    let own = answers(&store, PROPS);
+    store_fields(&store, PROPS);
+    store.compact_all().unwrap();
+    let names: BTreeSet<String> = stored_names(&store).into_iter().flatten().collect();
+    assert!(names.contains("verb") && !names.contains("domain") && !names.contains("city"), "{names:?}");
+    assert_equal(&answers(&store, PROPS), &own, "compacted");
+}
+
+#[test]
+fn a_field_of_several_values_is_not_stored() {
+    let props = "[proxy]\nKV_MODE = none\nREPORT-words = words\n";
+    let dir = tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(dir.path()), ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+    append(&store, "proxy", "h", 0, proxy, &[]);
+    store.seal_all().unwrap();
+    let transforms = "[words]\nREGEX = (?<word>[a-z]+)\nMV_ADD = true\n";
+    let source = |file: &str, text: &str| ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: file.to_owned(),
+        text: text.to_owned(),
+    };
+    let layers = Layers::new([source("props.conf", props), source("transforms.conf", transforms)]);
+    let resolver = Arc::new(PropsResolver::new(&layers));
+    let engine = Engine::new(&EngineOptions::default(), resolver, Arc::new(NoTables)).unwrap();
+    let extraction = engine.slab_extraction();
+    store.store_extractions(Box::new(move || Some(Arc::clone(&extraction))));
+    store.compact_all().unwrap();
+    assert!(stored_names(&store).iter().all(|names| !names.contains("word")), "{:?}", stored_names(&store));
+}

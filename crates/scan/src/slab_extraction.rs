@@ -1,0 +1,172 @@
+//! Search-time fields that compaction stores: which ones, and their values.
+//!
+//! The templates of a slab locate most fields, so that reading them costs no more than reading a column. Where they do
+//! not, because a pattern spans free text, a transform cuts pairs out of another field, or a rule reads a string of JSON,
+//! each search would extract the field from the texts. Compaction does so once and stores the values with a digest of the
+//! rules. A search whose rules have the same digest reads the column (`template_pages::stored_fields`).
+//!
+//! Extraction is that of searches ([`extract_fields`]), with the rules that apply without an app or a user. A user whose
+//! own rules change a field does not use its column.
+//!
+//! Not here: when buckets are rewritten (store), the format of the columns (bucket), fields computed from others
+//! (aliases, `EVAL-`, lookups), which searches compute from the columns.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, StringViewArray};
+use bytes::Bytes;
+use quarry_eval::messages::{Messages, enter_scope};
+use quarry_event::template::ExtractedField;
+use quarry_event::{EventBatch, Metadata, Page, PageColumns};
+use quarry_stdx::number::u32_of;
+use quarry_store::{Segment, SlabExtraction};
+
+use crate::environment::ScanRules;
+use crate::event_fields::is_intrinsic_field;
+use crate::fields::{FieldRules, Projection, ShownFields, extract_fields};
+use crate::template_pages;
+
+/// Maximum number of different sources of a slab whose fields are stored.
+const SOURCES_MAX: usize = 256;
+/// Maximum number of fields that are stored for a slab.
+const FIELDS_MAX: usize = 256;
+/// Number of events extracted at a time.
+const CHUNK_EVENTS: usize = 4_096;
+/// A field is not stored if its values take more than this share of the texts: one in so many bytes.
+const TEXT_BYTES_PER_BYTE: usize = 4;
+
+/// Extraction for compaction by certain rules.
+pub struct FieldStorage(Arc<FieldRules>);
+
+impl FieldStorage {
+    /// Extracts by these rules.
+    pub fn new(rules: &ScanRules) -> FieldStorage {
+        FieldStorage(Arc::clone(rules.of_searches()))
+    }
+}
+
+impl SlabExtraction for FieldStorage {
+    fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<String> {
+        let (rules, messages) = (&*self.0, Messages::default());
+        let metas = slab.metas();
+        if metas.len() > SOURCES_MAX {
+            return Vec::new();
+        }
+        let produced = rules.produced_fields(&metas, &messages);
+        let mut names = produced.names;
+        if produced.is_open {
+            names.extend(names_of_first_page(slab, rules, &messages));
+        }
+        let names: BTreeSet<String> = names.into_iter().take(FIELDS_MAX).collect();
+        match names.is_empty() {
+            true => Vec::new(),
+            false => template_pages::fields_to_store(slab, rules, &names, &messages),
+        }
+    }
+
+    fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField> {
+        extract_columns(events, names, &self.0)
+    }
+}
+
+/// The names of all fields in the first page of a slab.
+fn names_of_first_page(slab: &Arc<dyn Segment>, rules: &FieldRules, messages: &Messages) -> Vec<String> {
+    let Ok(page) = slab.read_page(0, PageColumns::ALL) else { return Vec::new() };
+    let rows: Vec<u32> = (0..u32_of(page.len())).collect();
+    let projection = Projection { all: true, ..Projection::default() };
+    let found = extract_fields(&page, &rows, &projection, rules, &ShownFields::default(), messages);
+    let names = found.unwrap_or_default().into_iter().map(|(name, _)| name);
+    names.filter(|name| !is_intrinsic_field(name)).collect()
+}
+
+/// Values of one field, as they are collected.
+struct Collected {
+    field: ExtractedField,
+    /// Whether the values can be stored: no event has several, and they are not too long.
+    is_storable: bool,
+}
+
+impl Collected {
+    fn add(&mut self, start: usize, values: &dyn Array, bytes_max: usize) {
+        let Some(values) = values.as_any().downcast_ref::<StringViewArray>() else {
+            self.is_storable = false;
+            return;
+        };
+        for (row, value) in values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            if self.field.bytes.len() + value.len() > bytes_max {
+                self.is_storable = false;
+                return;
+            }
+            self.field.bytes.extend_from_slice(value.as_bytes());
+            self.field.rows.push(u32_of(start + row));
+            self.field.ends.push(u32_of(self.field.bytes.len()));
+        }
+    }
+}
+
+/// The values of the fields `names` that can be stored.
+fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) -> Vec<ExtractedField> {
+    let messages = Arc::new(Messages::default());
+    let mut used = vec![false; events.metas.len()];
+    events.meta.iter().for_each(|meta| used[*meta as usize] = true);
+    let metas: Vec<&Metadata> = events.metas.iter().zip(used).filter(|(_, used)| *used).map(|(meta, _)| meta).collect();
+    if metas.len() > SOURCES_MAX {
+        return Vec::new();
+    }
+    let index_time: BTreeSet<&str> = events.fields.iter().map(|field| &*field.name).collect();
+    let start = |name: &String| {
+        let behind = rules.fields_behind(&metas, name, &messages);
+        // Index-time values precede extracted ones, so they would have to be part of the digest.
+        let is_free = !behind.iter().any(|name| index_time.contains(name.as_str()));
+        let digest = rules.digest_of(metas.iter().copied(), name, &messages)?;
+        let field = ExtractedField {
+            name: Arc::from(name.as_str()),
+            rules: digest,
+            rows: Vec::new(),
+            ends: Vec::new(),
+            bytes: Vec::new(),
+        };
+        is_free.then_some(Collected { field, is_storable: true })
+    };
+    let mut collected: Vec<Collected> = names.iter().filter_map(start).collect();
+    let bytes_max = events.raw.len() / TEXT_BYTES_PER_BYTE;
+    // A text on which a pattern is abandoned counts as not matching, which searches report.
+    let _scope = enter_scope(Some(Arc::clone(&messages)));
+    let before = messages.push_count();
+    for start in (0..events.len()).step_by(CHUNK_EVENTS) {
+        collected.retain(|field| field.is_storable);
+        let names = collected.iter().map(|known| known.field.name.to_string()).collect();
+        let projection = Projection { names, ..Projection::default() };
+        let page = page_of(events, start, events.len().min(start + CHUNK_EVENTS));
+        let rows: Vec<u32> = (0..u32_of(page.len())).collect();
+        let found = extract_fields(&page, &rows, &projection, rules, &ShownFields::default(), &messages);
+        let Ok(found) = found else { return Vec::new() };
+        for (name, values) in found {
+            if let Some(known) = collected.iter_mut().find(|known| *known.field.name == *name) {
+                known.add(start, values.as_ref(), bytes_max);
+            }
+        }
+    }
+    if messages.push_count() != before {
+        return Vec::new();
+    }
+    collected.into_iter().filter(|known| known.is_storable).map(|known| known.field).collect()
+}
+
+/// Events `start..end` of a slab as a page without index-time fields.
+fn page_of(events: &EventBatch, start: usize, end: usize) -> Page {
+    let first = if start == 0 { 0 } else { events.ends[start - 1] };
+    let last = events.ends[end - 1];
+    Page {
+        first_row: 0,
+        raw: Bytes::copy_from_slice(&events.raw[first as usize..last as usize]),
+        ends: events.ends[start..end].iter().map(|end| end - first).collect(),
+        time: events.time[start..end].to_vec(),
+        index_time: vec![events.index_time; end - start],
+        meta: events.meta[start..end].to_vec(),
+        metas: events.metas.as_slice().into(),
+        fields: Vec::new(),
+    }
+}

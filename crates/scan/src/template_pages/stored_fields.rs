@@ -1,0 +1,108 @@
+//! Search-time fields whose values a slab stores.
+//!
+//! Compaction stores the values of fields that the templates do not locate ([`crate::slab_extraction`]). Such a field is
+//! located in its column if the rules of this search extract it exactly as the stored values were extracted; otherwise
+//! it is located as in any other slab.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use quarry_eval::messages::Messages;
+use quarry_event::Metadata;
+use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN, TemplateSet};
+use quarry_stdx::number::u32_of;
+use quarry_store::Segment;
+
+use super::facts::TemplateFactsCache;
+use super::field_locations::FieldLocations;
+use super::slab::{Slab, SlabRequest};
+use super::value_location::ValueLocation;
+use crate::fields::FieldRules;
+
+/// Minimum share of a page's events whose value must be read from the text for the field to be stored: one in so many.
+const TEXT_ROWS_PER_PAGE: usize = 64;
+/// Number of templates above which fields of patterns are stored even if they are located, because locating them for
+/// the first search takes longer than reading them.
+const PLANNED_TEMPLATES_MAX: usize = 256;
+
+/// The fields among `names` whose stored values are those that `rules` extract, each with its column, or `None` if no
+/// event has the field.
+pub(super) fn find_stored(
+    set: &TemplateSet,
+    metas: &[Metadata],
+    names: &[String],
+    rules: &FieldRules,
+    messages: &Messages,
+) -> Vec<(String, Option<u32>)> {
+    if set.extractions.is_empty() || rules.is_index_time_only() {
+        return Vec::new();
+    }
+    let find = |name: &String| {
+        let mut known = set.extractions.iter().filter(|stored| *stored.name == **name).peekable();
+        known.peek()?;
+        let rules = rules.digest_of(metas.iter(), name, messages)?;
+        let stored = known.find(|stored| stored.rules == rules)?;
+        Some((name.clone(), stored.column))
+    };
+    names.iter().filter_map(find).collect()
+}
+
+/// The fields among `names` that are worth storing: those whose values the templates of the slab do not locate in
+/// enough of its events.
+pub(crate) fn fields_to_store(
+    segment: &Arc<dyn Segment>,
+    rules: &FieldRules,
+    names: &BTreeSet<String>,
+    messages: &Messages,
+) -> Vec<String> {
+    let (Ok(Some(set)), Some(_)) = (segment.template_set(), segment.pages().first()) else { return Vec::new() };
+    let names: Vec<String> = names.iter().cloned().collect();
+    let request =
+        SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };
+    // Without the columns stored so far, on which the choice must not depend.
+    let plain = Arc::new(TemplateSet { extractions: Vec::new(), ..TemplateSet::clone(&set) });
+    let facts = TemplateFactsCache::default().of(&plain);
+    let Some(slab) = Slab::new(segment, facts, plain, &request) else { return Vec::new() };
+    let Some(rows) = rows_by_key(segment, &slab) else { return Vec::new() };
+    let is_many = matches!(set.columns.first().map(|column| &column.kind),
+        Some(ColumnKind::Templates(templates)) if templates.len() > PLANNED_TEMPLATES_MAX);
+    let is_worth = |name: &&String| {
+        let by_pattern = slab.extracts().iter().any(|extract| extract.group(name).is_some());
+        (is_many && by_pattern) || slab.stored_field(name).is_some_and(|field| needs_text(field, &rows))
+    };
+    names.iter().filter(is_worth).cloned().collect()
+}
+
+/// The number of events of the first page by key of the slab.
+fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize, usize>> {
+    let mut page = segment.template_page(0).ok()??;
+    let templates = page.column(TEXT_COLUMN).ok()?;
+    let metas = segment.page_metas(0).ok()?;
+    let ColumnValues::Codes(templates) = &templates.values else { return None };
+    let mut rows = HashMap::new();
+    for (template, meta) in templates.iter().zip(metas) {
+        *rows.entry(slab.key(meta, *template) as usize).or_insert(0) += 1;
+    }
+    Some(rows)
+}
+
+/// Whether the text must be read, or a pattern be evaluated, for enough events.
+fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
+    if field.split.is_some() {
+        // The keys are divided: the locations are known, but by the codes of several columns.
+        return field.by_text || !field.patterned.is_empty();
+    }
+    let by_text = |key: usize| {
+        field.is_patterned(u32_of(key))
+            || field.is_ambiguous(u32_of(key))
+            || matches!(field.locations.get(key), Some(ValueLocation::Text | ValueLocation::Derived))
+    };
+    let all: usize = rows.values().sum();
+    let slow: usize = rows.iter().filter(|(key, _)| by_text(**key)).map(|(_, rows)| rows).sum();
+    slow * TEXT_ROWS_PER_PAGE > all
+}
+
+fn crate_key(key: usize) -> u32 {
+    quarry_stdx::number::u32_of(key)
+}
