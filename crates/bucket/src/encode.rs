@@ -5,6 +5,7 @@
 //! dictionaries. The blocks after the last slab, mainly directories, are written by [`crate::tail`].
 
 use bytes::Bytes;
+use quarry_event::template::ExtractedField;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -45,7 +46,8 @@ pub enum Locators {
     Omitted,
     /// Every template slab gets a locator.
     Included,
-    /// Every template slab gets a locator unless the bucket's two objects would then exceed this size together.
+    /// Every template slab gets a locator unless the bucket's two objects would then exceed this size together, apart
+    /// from the columns of stored search-time fields.
     IncludedWithin(u64),
 }
 
@@ -80,12 +82,15 @@ pub struct SlabSource<'a> {
     pub events: &'a EventBatch,
     /// `_indextime` of each event, or `None` when `events.index_time` holds for all.
     pub index_times: Option<&'a [TimeNs]>,
+    /// Search-time fields to be stored in columns. Those that take much space are left out, and all of them if the texts
+    /// do not split into columns.
+    pub extractions: &'a [ExtractedField],
 }
 
 impl<'a> SlabSource<'a> {
-    /// A slab of a batch whose events all have the same `_indextime`.
+    /// A slab of a batch whose events all have the same `_indextime`, without stored search-time fields.
     pub fn of(events: &'a EventBatch) -> SlabSource<'a> {
-        SlabSource { events, index_times: None }
+        SlabSource { events, index_times: None, extractions: &[] }
     }
 }
 
@@ -117,6 +122,8 @@ pub struct BucketEncoder {
     /// Locators and the numbers of their slabs. They are written last, when the sizes that [`Locators::IncludedWithin`]
     /// limits are known.
     locators: Vec<(usize, LocatorTables)>,
+    /// Bytes of the columns of stored search-time fields.
+    extraction_bytes: u64,
     tokens: TermTable,
     fields: TermTable,
     /// Hashes of all terms of the slab being added, for its filter.
@@ -136,6 +143,7 @@ impl BucketEncoder {
             heads: Vec::new(),
             directories: Vec::new(),
             locators: Vec::new(),
+            extraction_bytes: 0,
             tokens: TermTable::new(Namespace::Tokens),
             fields: TermTable::new(Namespace::Fields),
             hashes: Vec::new(),
@@ -192,10 +200,13 @@ impl BucketEncoder {
             }
             // The terms of fields are in a term dictionary of their own.
             split.into_iter().for_each(|split| split.append_to(template_slab));
+            // Searches for stored search-time fields look for the words of the text.
+            template_slab.add_extractions(slab.extractions, slab.events.len());
             let (times, shared) = (&slab.events.time, (slab_number, &mut self.shared));
-            let layout = write_columns(template_slab, times, &mut self.blocks, self.options.zstd_level, shared)?;
+            let written = write_columns(template_slab, times, &mut self.blocks, self.options.zstd_level, shared)?;
+            self.extraction_bytes += written.extraction_bytes;
             let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
-            self.directories.extend(layout.map(block));
+            self.directories.extend(written.layout.map(block));
         }
         self.write_term_dictionaries(slab_number, pages.len())?;
         self.filter.add_slab(&mut self.hashes)?;
@@ -315,7 +326,16 @@ impl BucketEncoder {
     /// Completes the bucket.
     pub fn finish(self) -> Result<EncodedBucket, BucketError> {
         let BucketEncoder {
-            options, mut blocks, shared, mut heads, mut directories, locators, filter, summary, ..
+            options,
+            mut blocks,
+            shared,
+            mut heads,
+            mut directories,
+            locators,
+            extraction_bytes,
+            filter,
+            summary,
+            ..
         } = self;
         for (slab, layout) in shared.finish(&mut blocks)? {
             heads[slab].blocks = layout.run_directories();
@@ -328,7 +348,7 @@ impl BucketEncoder {
         let start = blocks.object.len();
         tail.write(&mut blocks)?;
         if let Locators::IncludedWithin(limit) = options.locators
-            && (blocks.object.len() + filter.len()) as u64 > limit
+            && (blocks.object.len() + filter.len()) as u64 > limit.saturating_add(extraction_bytes)
             && !tail.locators.is_empty()
         {
             tail.locators.clear();

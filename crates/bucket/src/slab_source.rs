@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use quarry_event::template::ExtractedField;
 use quarry_event::{BatchFault, EventBatch, Metadata, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -14,17 +15,23 @@ pub(crate) struct CheckedSlab<'a> {
     pub(crate) events: &'a EventBatch,
     index_times: Vec<TimeNs>,
     event_index_times: Option<&'a [TimeNs]>,
+    pub(crate) extractions: &'a [ExtractedField],
 }
 
 impl<'a> CheckedSlab<'a> {
     pub(crate) fn new(source: &SlabSource<'a>, number: usize) -> Result<CheckedSlab<'a>, BucketError> {
         check_limits(source.events)?;
         check_rules(source).map_err(|fault| BucketError::InvalidBatch { slab: number, reason: fault.to_string() })?;
+        if let Some(wrong) = source.extractions.iter().find(|field| !is_consistent(field, source.events.len())) {
+            let reason = format!("the values of the extracted field {:?} do not belong to its events", wrong.name);
+            return Err(BucketError::InvalidBatch { slab: number, reason });
+        }
         let index_times = match source.index_times {
             Some(_) => Vec::new(),
             None => vec![source.events.index_time; source.events.len()],
         };
-        Ok(CheckedSlab { events: source.events, index_times, event_index_times: source.index_times })
+        let SlabSource { events, index_times: event_index_times, extractions } = *source;
+        Ok(CheckedSlab { events, index_times, event_index_times, extractions })
     }
 
     /// `_indextime` of some rows.
@@ -57,6 +64,17 @@ fn check_rules(source: &SlabSource<'_>) -> Result<(), BatchFault> {
         return Err(BatchFault::Length { column: "index times", len, events });
     }
     source.events.check()
+}
+
+/// Whether a field has at most one value in each event, and each value is UTF-8.
+fn is_consistent(field: &ExtractedField, events: usize) -> bool {
+    let Ok(values) = std::str::from_utf8(&field.bytes) else { return false };
+    field.rows.len() == field.ends.len()
+        && field.rows.is_sorted_by(|row, next| row < next)
+        && field.rows.last().is_none_or(|last| (*last as usize) < events)
+        && field.ends.is_sorted()
+        && field.ends.last().copied().unwrap_or(0) as usize == values.len()
+        && field.ends.iter().all(|end| values.is_char_boundary(*end as usize))
 }
 
 /// Metadata of a slab without unused entries, renumbered in order of first appearance.

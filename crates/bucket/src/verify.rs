@@ -3,11 +3,13 @@
 //! Every column of every event is read back through the ordinary reader and compared with the input. The term
 //! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the one computed
 //! before sorting and encoding. The filter must contain every term, and every token that the term dictionaries omit.
-//! The latter tokens are computed again from the columns and looked up.
+//! The latter tokens are computed again from the columns and looked up. Search-time fields that are stored must have the
+//! values given; the encoder may have left out some.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::template::ColumnValues;
+use quarry_event::template::{ColumnValues, ExtractedField, StoredExtraction, Texts};
 use quarry_event::{EventBatch, IndexedField, Page, PageColumns};
 
 use crate::columns::TextBuffer;
@@ -79,6 +81,7 @@ impl BucketVerifier {
         // locator, they are looked up later, when their pages are checked.
         let texts_first = reader.locator(*number)?.is_none();
         verify_slab(reader, *number, slab, if texts_first { Some(&mut look_up) } else { None })?;
+        verify_extractions(reader, *number, slab)?;
         reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
         reader.check_locator_covers_rare_tokens(*number, !texts_first, &mut look_up)?;
         if missing > 0 {
@@ -147,6 +150,53 @@ fn verify_slab(
         return Err(mismatch(BlockPosition::outside_slabs("slab head", 0).in_slab(number), "the number of events"));
     }
     Ok(())
+}
+
+/// Compares the search-time fields that a slab stores with those given.
+fn verify_extractions(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+    let Some(columns) = reader.columns(number)? else { return Ok(()) };
+    let stored = &columns.layout.template_set.extractions;
+    if stored.is_empty() {
+        return Ok(());
+    }
+    let find_given = |stored: &StoredExtraction| {
+        slab.extractions.iter().find(|field| (&field.name, field.rules) == (&stored.name, stored.rules))
+    };
+    let mut start = 0;
+    for (at, info) in reader.slabs()[number].pages.iter().enumerate() {
+        let place = BlockPosition::outside_slabs("page", 0).in_slab(number).in_page(at);
+        let Some(mut page) = reader.template_page(number, at)? else { return Err(mismatch(place, "the columns")) };
+        for stored in stored {
+            let is_same = match (find_given(stored), stored.column) {
+                (None, _) => false,
+                (Some(given), None) => given.rows.is_empty(),
+                (Some(given), Some(column)) => {
+                    let (rows, texts) = (page.column(column)?.rows.clone(), page.all_texts(column)?);
+                    are_values_equal((rows.as_deref(), &texts), given, start..start + info.events)
+                }
+            };
+            if !is_same {
+                return Err(mismatch(place, format!("the search-time field {:?}", stored.name)));
+            }
+        }
+        start += info.events;
+    }
+    Ok(())
+}
+
+/// Whether the values read, and their rows in a page with these rows of the slab, are those given.
+fn are_values_equal((rows, texts): (Option<&[u32]>, &Texts), given: &ExtractedField, page: Range<u32>) -> bool {
+    let from = given.rows.partition_point(|row| *row < page.start);
+    let to = given.rows.partition_point(|row| *row < page.end);
+    let (given_rows, ends) = (&given.rows[from..to], &given.ends[from..to]);
+    let begin = if from == 0 { 0 } else { given.ends[from - 1] };
+    let same_rows = match rows {
+        Some(rows) => rows.iter().map(|row| row + page.start).eq(given_rows.iter().copied()),
+        None => given_rows.iter().copied().eq(page),
+    };
+    same_rows
+        && texts.ends.iter().map(|end| end + begin).eq(ends.iter().copied())
+        && texts.bytes == given.bytes[begin as usize..ends.last().copied().unwrap_or(begin) as usize]
 }
 
 /// Whether these texts and their ends are those of the rows of `slab` from `start`.

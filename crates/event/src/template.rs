@@ -35,7 +35,7 @@ pub const MAX_TEMPLATE_DEPTH: usize = 4;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
     /// Column 0 is the whole text; every other column comes after its parent. Further columns without a parent, and
-    /// the columns below these, belong to index-time fields.
+    /// the columns below these, belong to index-time fields and after these to stored search-time fields.
     pub columns: Vec<Column>,
     /// Value counts of columns with few distinct values.
     pub counts: BTreeMap<u32, ValueCounts>,
@@ -83,7 +83,7 @@ pub struct ExtractedField {
 }
 
 impl TemplateSet {
-    /// The columns that texts consist of; the columns of index-time fields come after them.
+    /// The columns that texts consist of; the columns of index-time and stored search-time fields come after them.
     pub fn text_columns(&self) -> &[Column] {
         let others = self.columns.iter().skip(1).position(|column| column.parent.is_none());
         &self.columns[..others.map_or(self.columns.len(), |others| others + 1)]
@@ -94,15 +94,30 @@ impl TemplateSet {
         self.fields.iter().find(|field| *field.name == *name).map(|field| field.column)
     }
 
-    /// Whether a column contains the values of an index-time field that some events lack.
+    /// Whether a column contains the values of an index-time field, or of a stored search-time field, that some events
+    /// lack.
     pub fn is_partial_field_column(&self, column: u32) -> bool {
         let values = |column: u32| self.columns.get(column as usize).map_or(0, |column| column.values);
-        self.is_field_column(column) && values(column) < values(TEXT_COLUMN)
+        (self.is_field_column(column) || self.is_extraction_column(column)) && values(column) < values(TEXT_COLUMN)
     }
 
     /// Whether a column contains the values of an index-time field.
     pub fn is_field_column(&self, column: u32) -> bool {
         self.fields.iter().any(|field| field.column == column)
+    }
+
+    /// The stored values of a search-time field that these rules extract ([`ExtractedField::rules`]): the outer `None`
+    /// if they are not stored, the inner one if no event has the field. Otherwise each event that has no value in the
+    /// column lacks the field.
+    pub fn extraction(&self, name: &str, rules: u128) -> Option<Option<u32>> {
+        let stored = self.extractions.iter().find(|stored| stored.rules == rules && *stored.name == *name);
+        stored.map(|stored| stored.column)
+    }
+
+    /// Whether a column contains the values of a stored search-time field. The text of an event need not contain them,
+    /// and its terms are those of the text only.
+    pub fn is_extraction_column(&self, column: u32) -> bool {
+        self.extractions.iter().any(|stored| stored.column == Some(column))
     }
 }
 
@@ -180,7 +195,7 @@ impl ValueCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The template column whose templates contain this one; `None` for column 0 and for columns of index-time fields
-    /// that have a value in every event.
+    /// and stored search-time fields that have a value in every event.
     pub parent: Option<u32>,
     /// Kind of values.
     pub kind: ColumnKind,

@@ -53,7 +53,7 @@ impl Store {
                 snapshot.damaged.extend(fault);
                 let cuts = split_rows(&bucket.origins, arrivals);
                 for slab in 0..open.infos.len() {
-                    let deleted = deleted_events(&bucket, &open.infos[slab]);
+                    let deleted = bucket.deleted_within(&open.infos[slab]);
                     for cut in slab_parts(&open.infos[slab], &cuts) {
                         let (bucket, open) = (bucket.clone(), open.clone());
                         let readers = self.shared.readers.clone();
@@ -74,12 +74,6 @@ impl Store {
             }
         }
     }
-}
-
-/// Number of deleted events in a slab with these pages.
-fn deleted_events(bucket: &SealedBucket, pages: &[PageInfo]) -> u64 {
-    let (Some(deleted), Some(first), Some(last)) = (&bucket.deleted, pages.first(), pages.last()) else { return 0 };
-    deleted.count_within(first.first_row..last.first_row + u64::from(last.events))
 }
 
 /// Numbers of all slabs and sealed buckets that a search reads, ascending, at which compacted buckets are split; empty

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use crate::compaction::ExtractionSlot;
 use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
 use crate::followers::Followers;
@@ -23,6 +24,10 @@ use crate::{Damage, StoreError, StoreOptions};
 use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 use quarry_stdx::number::usize_of;
+
+/// Maximum number of buckets that are noted in [`State::nothing_to_store`]; if there are more, the oldest ones may be
+/// examined again.
+const NOTHING_TO_STORE_MAX: usize = 65_536;
 
 /// State shared by all threads of a store.
 #[derive(Debug)]
@@ -51,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) spares: SpareMemory,
     /// The upload queue.
     pub(crate) uploads: Uploads,
+    /// Extraction of the search-time fields that merged buckets store.
+    pub(crate) extraction: ExtractionSlot,
     state: Mutex<State>,
     /// Signalled when a slab waits to be sealed, or when sealing must end.
     pub(crate) seal_work: Condvar,
@@ -105,6 +112,8 @@ pub(crate) struct State {
     pub(crate) sealed_at: Option<i64>,
     /// Buckets that could not be compacted, by number; they are skipped.
     pub(crate) not_compacted: BTreeSet<u64>,
+    /// Buckets for whose events no search-time field is to be stored, by number; not all of them if there are many.
+    pub(crate) nothing_to_store: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
     /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, the
@@ -164,6 +173,7 @@ impl Shared {
             followers: Followers::default(),
             spares: SpareMemory::default(),
             uploads: Uploads::default(),
+            extraction: ExtractionSlot::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),
             seal_done: Condvar::new(),
@@ -268,6 +278,14 @@ impl State {
     pub(crate) fn take_number(&mut self) -> u64 {
         self.next_bucket += 1;
         self.next_bucket - 1
+    }
+
+    /// Notes that no search-time field is to be stored for the events of this bucket.
+    pub(crate) fn note_nothing_to_store(&mut self, number: u64) {
+        self.nothing_to_store.insert(number);
+        if self.nothing_to_store.len() > NOTHING_TO_STORE_MAX {
+            self.nothing_to_store.pop_first();
+        }
     }
 
     /// Allows all merges to be tried again, including those of buckets that could not be compacted.

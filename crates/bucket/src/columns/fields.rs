@@ -3,7 +3,7 @@
 //! A field with one value in every event is a column without a parent. Any other is below a column of its own with two
 //! templates, an empty one for events without the field and one that consists of the field, so that its rows follow
 //! from its parent like those of a variable. Blocks of older versions end before these names, as do those of slabs
-//! without such fields.
+//! without such fields and without stored search-time fields, which are listed after them (`super::extractions`).
 //!
 //! Not here: which fields get columns (`crate::templates`); all other fields (`crate::fields`).
 
@@ -13,11 +13,11 @@ use quarry_stdx::number::u32_of;
 use crate::limits::{MAX_FIELD_BYTES, MAX_FIELD_COLUMNS};
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
-/// Appends the names with their columns; nothing if there are none.
+/// Appends the names with their columns; nothing if there are none and nothing follows.
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let fields = &template_set.fields;
     assert!(fields.len() <= MAX_FIELD_COLUMNS, "more columns would be rejected when they are read");
-    if fields.is_empty() {
+    if fields.is_empty() && template_set.extractions.is_empty() {
         return;
     }
     put_varint(out, fields.len() as u64);

@@ -11,7 +11,7 @@ use quarry_stdx::number::u32_of;
 use crate::block::{BlockKind, BlockRef};
 use crate::columns::shared_dictionary::{MAX_SHARED_BYTES, SharedAt};
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
-use crate::columns::{counts, fields};
+use crate::columns::{counts, extractions, fields};
 use crate::error::BucketError;
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use crate::source::ObjectSource;
@@ -213,6 +213,7 @@ impl Layout {
         }
         counts::put(&self.template_set, &self.stored, out);
         fields::put(&self.template_set, out);
+        extractions::put(&self.template_set, out);
     }
 
     /// Reads the column layout block of a slab whose pages have `events` events.
@@ -239,6 +240,7 @@ impl Layout {
         }
         template_set.counts = counts::read(&mut cursor, &template_set, &layout.stored)?;
         template_set.fields = fields::read(&mut cursor, &template_set)?;
+        template_set.extractions = extractions::read(&mut cursor, &template_set)?;
         cursor.finish("the column layout block")?;
         if columns == 0 {
             return Err(Malformed::new("there is no column"));
@@ -257,12 +259,13 @@ pub(crate) fn count_parts(templates: &[Template]) -> usize {
 }
 
 /// Checks that every column has a parent, which precedes it and has templates, except the first column and those of
-/// index-time fields, and that a template names only children of its column, each at most once.
+/// index-time fields and stored search-time fields, and that a template names only children of its column, each at most once.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
+    let has_fields = !template_set.fields.is_empty() || !template_set.extractions.is_empty();
     for (number, column) in template_set.columns.iter().enumerate() {
         depths[number] = match column.parent {
-            None if number == 0 || !template_set.fields.is_empty() => 1,
+            None if number == 0 || has_fields => 1,
             Some(parent) if (parent as usize) < number => depths[parent as usize] + 1,
             _ => return Err(Malformed(format!("column {number} cannot have the parent {:?}", column.parent))),
         };

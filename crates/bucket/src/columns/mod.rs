@@ -13,6 +13,7 @@ mod codec;
 mod counts;
 mod dictionary;
 mod embedded_numbers;
+mod extractions;
 mod fields;
 mod frequency_coding;
 mod layout;

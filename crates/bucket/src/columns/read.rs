@@ -9,9 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::template::{
-    Column, ColumnKind, ColumnValues, Dictionary, FieldColumn, NumberFormat, PageColumn, TemplateSet,
-};
+use quarry_event::template::{Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TemplateSet};
 use quarry_event::{PageSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -225,14 +223,18 @@ impl SlabColumns {
         !self.layout.template_set.fields.is_empty()
     }
 
-    /// Maximum bytes of the values of an index-time field in a page; they need not be in the texts.
+    /// Maximum bytes of the values of an index-time field or a stored search-time field in a page; they need not be in
+    /// the texts.
     fn most_field_bytes(&self, page: usize) -> u64 {
-        let of_field = |field: &FieldColumn| {
-            let count = self.layout.stored[field.column as usize].counts.get(page).copied().unwrap_or(0);
-            let longest = self.layout.template_set.columns[field.column as usize].traits.max_len;
+        let set = &self.layout.template_set;
+        let of_column = |column: u32| {
+            let count = self.layout.stored[column as usize].counts.get(page).copied().unwrap_or(0);
+            let longest = set.columns[column as usize].traits.max_len;
             (u64::from(count) * u64::from(longest)).min(MAX_FIELD_COLUMN_BYTES as u64)
         };
-        self.layout.template_set.fields.iter().map(of_field).max().unwrap_or(0)
+        let at_index_time = set.fields.iter().map(|field| field.column);
+        let extracted = set.extractions.iter().filter_map(|stored| stored.column);
+        at_index_time.chain(extracted).map(of_column).max().unwrap_or(0)
     }
 
     /// The column and all columns below it, whose values are parts of its values.
@@ -378,7 +380,7 @@ pub struct TemplatePage {
     pub(super) columns: Arc<SlabColumns>,
     pub(super) source: ObjectSource,
     pub(super) raw_bytes: u64,
-    /// Maximum bytes of the texts of any column, including those of index-time fields.
+    /// Maximum bytes of the texts of any column, including those of index-time and stored search-time fields.
     pub(super) most_bytes: u64,
     page: usize,
     events: usize,

@@ -1,5 +1,6 @@
 //! Writing the columns of a slab: chunks and dictionaries, pools, the column layout block.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::template::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, TemplateSet};
@@ -9,67 +10,95 @@ use crate::block::{BlockKind, BlockRef, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
 use crate::columns::counts::count_values;
 use crate::columns::dictionary::encode_dictionary;
+use crate::columns::extractions::choose_within;
 use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout, StoredColumn, count_parts, has_single_value};
-use crate::columns::shared_dictionary::SharedColumns;
+use crate::columns::shared_dictionary::{SharedColumns, SharingUnit};
 use crate::columns::{
     FULL_EFFORT_LEVEL_MIN, MAX_LAYOUT_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS, POOLED_BYTES_MAX, TARGET_POOL_BYTES,
 };
 use crate::error::BucketError;
 use crate::integers::range_of;
-use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
+use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, TEXT_BYTES_PER_EXTRACTION_BYTE};
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
-/// Writes the columns of a slab; `times` holds the `_time` of each event. Returns the content of the column layout
-/// block. `None` if that is deferred: from [`FULL_EFFORT_LEVEL_MIN`] on, columns that may share a bucket-wide
-/// dictionary are written after the last slab, and so is the layout of their slab.
+/// Result of writing the columns of a slab.
+pub(crate) struct WrittenSlab {
+    /// Content of the column layout block; `None` if it is written later.
+    pub(crate) layout: Option<Vec<u8>>,
+    /// Bytes of the columns of stored search-time fields.
+    pub(crate) extraction_bytes: u64,
+}
+
+/// Writes the columns of a slab; `times` holds the `_time` of each event. Stored search-time fields that would take too
+/// much space are removed from the slab. The column layout block is deferred from [`FULL_EFFORT_LEVEL_MIN`] on if there
+/// are columns that may share a bucket-wide dictionary: these are written after the last slab.
 pub(crate) fn write_columns(
-    template_slab: &TemplateSlab,
+    template_slab: &mut TemplateSlab,
     times: &[i64],
     blocks: &mut BlockWriter,
     zstd_level: i32,
     (slab, shared): (usize, &mut SharedColumns),
-) -> Result<Option<Vec<u8>>, BucketError> {
+) -> Result<WrittenSlab, BucketError> {
     let effort = zstd_level >= FULL_EFFORT_LEVEL_MIN;
-    let equal_columns: Vec<Option<u32>> =
-        (0..template_slab.columns.len()).map(|at| equal_column(template_slab, at)).collect();
+    let mut columns = WrittenColumns::default();
+    let first_extraction = template_slab.first_extraction_column();
+    columns.find_equal(template_slab, 0..first_extraction);
     let mut units = if effort { shared.candidate_units(template_slab) } else { Vec::new() };
-    units.retain(|unit| unit.columns.iter().all(|column| equal_columns[*column as usize].is_none()));
+    units.retain(|unit| unit.columns.iter().all(|column| columns.equal[*column as usize].is_none()));
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
-    let mut template_set = TemplateSet::default();
-    let mut stored = Vec::with_capacity(template_slab.columns.len());
-    for (number, column) in (0u32..).zip(&template_slab.columns) {
-        let kind = kind_of(&column.values);
-        let is_later =
-            equal_columns[number as usize].is_some() || units.iter().any(|unit| unit.columns.contains(&number));
-        stored.push(match is_later {
-            true => {
-                StoredColumn { counts: values_per_page(column), values: ChunkLocations::Constant, dictionary: None }
-            }
-            false => writer.write_column(column, &kind)?,
-        });
-        let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
-        template_set.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
-        template_set.counts.extend(count_values(column).map(|counts| (number, counts)));
-    }
-    template_set.fields.clone_from(&template_slab.fields);
-    writer.close_pool()?;
+    writer.write_range(template_slab, 0..first_extraction, &units, &mut columns)?;
     let mut ordinary_bytes = vec![0; units.len()];
+    let texts = columns.template_set.text_columns().len();
+    let mut text_bytes: u64 = columns.stored[..texts].iter().map(|column| column.stored_bytes(&mut |_| true)).sum();
     for (unit, bytes) in units.iter().zip(&mut ordinary_bytes) {
         for column in &unit.columns {
-            *bytes += writer.measure(&template_slab.columns[*column as usize])?;
+            let measured = writer.measure(&template_slab.columns[*column as usize])?;
+            *bytes += measured;
+            text_bytes += if (*column as usize) < texts { measured as u64 } else { 0 };
         }
     }
-    let copies = (0..).zip(equal_columns).filter_map(|(column, equal)| Some((column, equal?))).collect();
+    let extraction_bytes =
+        writer.write_extractions(template_slab, &mut columns, text_bytes / TEXT_BYTES_PER_EXTRACTION_BYTE)?;
+    writer.close_pool()?;
+    let WrittenColumns { mut template_set, stored, equal } = columns;
+    template_set.fields.clone_from(&template_slab.fields);
+    template_set.extractions.clone_from(&template_slab.extractions);
+    let copies = (0..).zip(equal).filter_map(|(column, equal)| Some((column, equal?))).collect();
     let mut layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools, copies };
     if units.is_empty() {
         layout.share_equal_columns();
-        return layout_content(&layout).map(Some);
+        return Ok(WrittenSlab { layout: Some(layout_content(&layout)?), extraction_bytes });
     }
     shared.defer_layout(slab, layout);
     for (unit, bytes) in units.iter().zip(ordinary_bytes) {
         shared.add(slab, template_slab, unit, bytes, blocks)?;
     }
-    Ok(None)
+    Ok(WrittenSlab { layout: None, extraction_bytes })
+}
+
+/// The columns of a slab that were written so far.
+#[derive(Default)]
+struct WrittenColumns {
+    template_set: TemplateSet,
+    stored: Vec<StoredColumn>,
+    /// For each column, the earlier column whose values it shares.
+    equal: Vec<Option<u32>>,
+}
+
+impl WrittenColumns {
+    /// Finds the equal columns of these columns, which come next.
+    fn find_equal(&mut self, template_slab: &TemplateSlab, range: Range<usize>) {
+        assert_eq!(self.equal.len(), range.start, "columns are compared in order");
+        self.equal.extend(range.map(|at| equal_column(template_slab, at)));
+    }
+
+    /// Forgets the columns from `first` on.
+    fn truncate(&mut self, first: usize) {
+        self.template_set.columns.truncate(first);
+        self.template_set.counts.retain(|column, _| (*column as usize) < first);
+        self.stored.truncate(first);
+        self.equal.truncate(first);
+    }
 }
 
 /// Content of the column layout block.
@@ -87,12 +116,24 @@ pub(crate) fn layout_content(layout: &Layout) -> Result<Vec<u8>, BucketError> {
     Ok(raw)
 }
 
-/// An earlier column with the same values in each page, if column number `at` belongs to an index-time field. Both are
-/// stored once: usually the field is a part of the text.
+/// An earlier column with the same values in each page, if column number `at` belongs to an index-time field or a stored
+/// search-time field. Both are stored once: usually the field is a part of the text.
 fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
     let column = &template_slab.columns[at];
-    template_slab.fields.iter().find(|field| field.column as usize == at)?;
-    let is_equal = |other: &&SlabColumn| other.page_starts == column.page_starts && other.values == column.values;
+    let is_extraction = at >= template_slab.first_extraction_column();
+    if !is_extraction && !template_slab.fields.iter().any(|field| field.column as usize == at) {
+        return None;
+    }
+    let has_same_values = |other: &SlabColumn| match (&other.values, &column.values) {
+        // The events with a field are often those of one template, or those with another field. What the templates
+        // consist of is not stored with the values.
+        (
+            SlabValues::Templates { templates: others, codes: known },
+            SlabValues::Templates { templates: own, codes },
+        ) if is_extraction => others.len() == own.len() && known == codes,
+        (other, own) => other == own,
+    };
+    let is_equal = |other: &&SlabColumn| other.page_starts == column.page_starts && has_same_values(other);
     let known = template_slab.columns[..at].iter().enumerate();
     known.filter(|(_, other)| is_equal(other)).map(|(number, _)| u32_of(number)).next()
 }
@@ -153,6 +194,60 @@ struct ColumnWriter<'a> {
 }
 
 impl ColumnWriter<'_> {
+    /// Writes some columns, except those that share the values of another one or belong to a unit.
+    fn write_range(
+        &mut self,
+        template_slab: &TemplateSlab,
+        range: Range<usize>,
+        units: &[SharingUnit],
+        written: &mut WrittenColumns,
+    ) -> Result<(), BucketError> {
+        for (number, column) in (u32_of(range.start)..).zip(&template_slab.columns[range]) {
+            let kind = kind_of(&column.values);
+            let is_later =
+                written.equal[number as usize].is_some() || units.iter().any(|unit| unit.columns.contains(&number));
+            written.stored.push(match is_later {
+                true => {
+                    StoredColumn { counts: values_per_page(column), values: ChunkLocations::Constant, dictionary: None }
+                }
+                false => self.write_column(column, &kind)?,
+            });
+            let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
+            let facts = Column { parent: column.parent, kind, traits: column.traits.clone(), values };
+            written.template_set.columns.push(facts);
+            written.template_set.counts.extend(count_values(column).map(|counts| (number, counts)));
+        }
+        Ok(())
+    }
+
+    /// Writes the columns of stored search-time fields. If they take more than `bytes_max`, the largest are removed from
+    /// the slab, and the others are written again in their place. Returns the bytes of those that are stored.
+    fn write_extractions(
+        &mut self,
+        template_slab: &mut TemplateSlab,
+        written: &mut WrittenColumns,
+        bytes_max: u64,
+    ) -> Result<u64, BucketError> {
+        let first = template_slab.first_extraction_column();
+        let (start, pool, pools) = (self.blocks.object.len(), self.pool.clone(), self.pools.len());
+        let write_all = |writer: &mut Self, template_slab: &TemplateSlab, written: &mut WrittenColumns| {
+            let range = first..template_slab.columns.len();
+            written.find_equal(template_slab, range.clone());
+            writer.write_range(template_slab, range, &[], written)
+        };
+        write_all(self, template_slab, written)?;
+        let (keeps, bytes) = choose_within(template_slab, &written.stored, &written.equal, bytes_max);
+        if keeps.contains(&false) {
+            self.blocks.object.truncate(start);
+            self.pool = pool;
+            self.pools.truncate(pools);
+            written.truncate(first);
+            template_slab.retain_extractions(&keeps);
+            write_all(self, template_slab, written)?;
+        }
+        Ok(bytes)
+    }
+
     fn write_column(&mut self, column: &SlabColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
         let counts = values_per_page(column);
         let values = if has_single_value(kind) {

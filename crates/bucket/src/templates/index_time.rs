@@ -23,7 +23,7 @@ const EVENTS_PER_VALUE_MAX: usize = 64;
 /// Bytes of the values that may wait for their column to process them; their texts stay in the cache.
 const PENDING_BYTES_MAX: usize = 256 << 10;
 /// Templates of the column above a field that some events lack: without it, and with it.
-const TEMPLATES_PER_FIELD: usize = 2;
+pub(super) const TEMPLATES_PER_FIELD: usize = 2;
 /// Number of a name that was not seen before.
 const NO_NAME: u32 = u32::MAX;
 /// Column of a field that is stored by row.
@@ -222,7 +222,7 @@ impl FieldSplit {
 }
 
 /// The column above that of a field, which tells the events that have the field; `number` is the number of `column`.
-fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabColumn {
+pub(super) fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabColumn {
     let with = Template { parts: vec![TemplatePart::Variable(number)] };
     let templates = vec![Template::default(), with];
     let codes: Vec<u32> = present.iter().map(|is_there| u32::from(*is_there)).collect();
@@ -245,7 +245,7 @@ fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabCo
 }
 
 /// Path of a field's column (FNV-1a), by which columns of different slabs correspond.
-fn path_of(name: &str) -> u64 {
+pub(super) fn path_of(name: &str) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325_u64;
     name.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -4,8 +4,9 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
 //! a text. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
-//! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields. A single text
-//! that fits no template is stored as a plain text, so that every text can be stored.
+//! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields, `extracted` those
+//! of search-time fields that compaction stores. A single text that fits no template is stored as a plain text, so that
+//! every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -14,6 +15,7 @@ pub mod bench;
 mod builder;
 mod classes;
 mod dictionary;
+mod extracted;
 mod index_time;
 mod objects;
 mod outline;
@@ -31,7 +33,7 @@ mod tests;
 use std::cell::Cell;
 
 use quarry_event::EventBatch;
-use quarry_event::template::{FieldColumn, NumberFormat, Template, ValueTraits};
+use quarry_event::template::{FieldColumn, NumberFormat, StoredExtraction, Template, ValueTraits};
 
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Representation, SlabBuilder};
@@ -56,10 +58,12 @@ const OUTLINE_PLAIN_PERCENT_MIN: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct TemplateSlab {
     /// Column 0 is the whole text (always templates); every other column comes after its parent. The columns of
-    /// index-time fields come after those of the texts.
+    /// index-time fields come after those of the texts, and those of stored search-time fields come last.
     pub(crate) columns: Vec<SlabColumn>,
     /// Index-time fields with a column.
     pub(crate) fields: Vec<FieldColumn>,
+    /// Search-time fields whose values are stored, in the order of their columns.
+    pub(crate) extractions: Vec<StoredExtraction>,
 }
 
 impl TemplateSlab {
@@ -77,7 +81,7 @@ impl TemplateSlab {
 #[derive(Debug)]
 pub(crate) struct SlabColumn {
     /// The template column whose templates contain this one; `None` for column 0 and for columns of index-time fields
-    /// that have a value in every event.
+    /// and stored search-time fields that have a value in every event.
     pub(crate) parent: Option<u32>,
     /// Identifies corresponding columns of different slabs; derived from the words before the variables.
     pub(crate) path: u64,

@@ -7,12 +7,16 @@
 //!
 //! Not here: rules and extraction (`quarry_scan`), the columns (`quarry_bucket`).
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
 
 use quarry_event::EventBatch;
 use quarry_event::template::ExtractedField;
 
-use crate::Segment;
+use crate::sealed_buckets::{Readers, SealedBucket, SealedSegment};
+use crate::{Segment, Store};
 
 /// Returns the extraction by the rules of the moment; a merge uses one from its beginning to its end. `None` if the rules
 /// cannot be read.
@@ -26,4 +30,60 @@ pub trait SlabExtraction: Send + Sync {
     /// The values of these fields in the events of a slab. Fields that cannot be stored, for example because an event
     /// has several values, are left out. The same events and rules yield the same values.
     fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField>;
+}
+
+/// The extraction of a store, set once.
+#[derive(Default)]
+pub(crate) struct ExtractionSlot(OnceLock<Arc<dyn SlabExtraction>>);
+
+impl fmt::Debug for ExtractionSlot {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("ExtractionSlot").field(&self.is_set()).finish()
+    }
+}
+
+impl ExtractionSlot {
+    /// Whether search-time fields may be stored.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Names of the fields that are to be stored for the events of a bucket; none without an extraction.
+    pub(crate) fn fields_to_store(
+        &self,
+        readers: &Arc<Readers>,
+        bucket: &Arc<SealedBucket>,
+    ) -> Result<BTreeSet<String>, String> {
+        let mut names = BTreeSet::new();
+        let Some(extraction) = self.0.get() else { return Ok(names) };
+        let open = readers.open_uncached(bucket).map_err(|error| error.to_string())?;
+        for segment in SealedSegment::whole_slabs(bucket, Arc::new(open), readers) {
+            let segment: Arc<dyn Segment> = Arc::new(segment);
+            names.extend(guarded(|| extraction.fields_to_store(&segment))?);
+        }
+        Ok(names)
+    }
+
+    /// The values of these fields in the events of a slab.
+    pub(crate) fn extract(&self, events: &EventBatch, names: &[String]) -> Result<Vec<ExtractedField>, String> {
+        match self.0.get() {
+            Some(extraction) if !names.is_empty() => guarded(|| extraction.extract(events, names)),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Runs an extraction, whose panic must not prevent a merge.
+fn guarded<T>(extract: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(extract)).map_err(|_| "the extraction of search-time fields panicked".to_owned())
+}
+
+impl Store {
+    /// Sets the extraction of the search-time fields that merged buckets store. Only the first call has an effect.
+    pub fn store_extractions(&self, extraction: Arc<dyn SlabExtraction>) {
+        self.shared.extraction.0.get_or_init(|| extraction);
+        // Buckets that were not merged yet may have to be rewritten.
+        let _state = self.shared.state();
+        self.shared.seal_done.notify_all();
+    }
 }

@@ -1,11 +1,14 @@
 //! The steps of one merge.
 //!
-//! Order: read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (records
+//! Order: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (records
 //! the objects' names), put both objects, `commit_compaction`, then one critical section that replaces the old buckets
 //! by the new one. A crash before the commit leaves objects that the next start deletes; after it, the old buckets are
 //! retired and their objects are deleted in the same way as those of expired buckets. Memory holds one input slab and
 //! the output objects. `max_merge_stored_bytes` bounds the size of the latter.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, EncodedBucket, Locators, SlabSource};
@@ -26,6 +29,15 @@ use crate::{Damage, StoreError, data_dir};
 /// Function that adds a slab to the new bucket.
 pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), BucketError>;
 
+/// Purpose of a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Fewer buckets, or fewer deleted events.
+    FewerBuckets,
+    /// A bucket is rewritten alone, if search-time fields are to be stored for its events.
+    StoredFields,
+}
+
 /// Reason for which buckets were not merged. The inputs are unchanged.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -39,6 +51,8 @@ pub(crate) enum Failure {
     Damaged(u64, Damage),
     /// A retry would fail the same way.
     Permanent(String),
+    /// No search-time field is to be stored, which was the purpose.
+    NothingToStore,
 }
 
 impl<E: Into<StoreError>> From<E> for Failure {
@@ -57,11 +71,16 @@ impl From<Stopped> for Failure {
 pub(crate) fn merge(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
+    purpose: Purpose,
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<Merge, Failure> {
     check_free_space(shared, inputs)?;
-    let (encoded, content) = encode_checked(shared, inputs, pace, add)?;
+    let names = fields_to_store(shared, inputs, pace)?;
+    if purpose == Purpose::StoredFields && names.is_empty() {
+        return Err(Failure::NothingToStore);
+    }
+    let (encoded, content) = encode_with_fields(shared, inputs, &names, pace, add)?;
     let left: u64 = inputs.iter().map(|bucket| bucket.row.events - bucket.deleted_events()).sum();
     assert_eq!(content.events, left, "a merged bucket has each event of its inputs that is not deleted");
     pace.step(0)?;
@@ -99,6 +118,53 @@ fn check_free_space(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(),
         }
         _ => Ok(()),
     }
+}
+
+/// Names of the search-time fields that the new bucket stores; none if they cannot be found.
+fn fields_to_store(shared: &Shared, inputs: &[Arc<SealedBucket>], pace: &mut Pace<'_>) -> Result<Vec<String>, Failure> {
+    let mut names = BTreeSet::new();
+    if !shared.extraction.is_set() {
+        return Ok(Vec::new());
+    }
+    let readers = Arc::new(shared.readers.without_caches());
+    for bucket in inputs {
+        match run_uninterruptible(shared, || shared.extraction.fields_to_store(&readers, bucket)) {
+            Ok(found) => names.extend(found),
+            Err(Failure::Permanent(reason)) => {
+                let id = bucket.id();
+                shared.report_message(format!("no search-time fields are stored with the events of {id}: {reason}"));
+                return Ok(Vec::new());
+            }
+            Err(other) => return Err(other),
+        }
+        pace.step(0)?;
+    }
+    Ok(names.into_iter().collect())
+}
+
+/// Encodes the merged bucket with these search-time fields, or without any if that fails, because they must not prevent
+/// the merge.
+fn encode_with_fields(
+    shared: &Shared,
+    inputs: &[Arc<SealedBucket>],
+    names: &[String],
+    pace: &mut Pace<'_>,
+    add: AddSlab,
+) -> Result<(EncodedBucket, Content), Failure> {
+    if names.is_empty() {
+        return encode_checked(shared, inputs, names, pace, add);
+    }
+    let fault = match catch_unwind(AssertUnwindSafe(|| encode_checked(shared, inputs, names, pace, add))) {
+        Ok(Err(Failure::Permanent(fault))) => fault,
+        Ok(outcome) => return outcome,
+        Err(_) => {
+            shared.state().compaction_encodes = false;
+            "the encoder panicked".to_owned()
+        }
+    };
+    let outcome = encode_checked(shared, inputs, &[], pace, add)?;
+    shared.report_message(format!("buckets are merged without search-time fields: {fault}; please report this"));
+    Ok(outcome)
 }
 
 /// Content of a merged bucket.
@@ -169,6 +235,7 @@ fn for_each_slab(
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
+    names: &[String],
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<(EncodedBucket, Content), Failure> {
@@ -179,19 +246,22 @@ fn encode_checked(
         let mut content = Content::default();
         for_each_slab(shared, inputs, pace, &mut |slab| {
             content.add(slab);
-            run_uninterruptible(shared, || add(&mut encoder, slab))
+            let fields = run_uninterruptible(shared, || shared.extraction.extract(slab.events, names))?;
+            run_uninterruptible(shared, || add(&mut encoder, &SlabSource { extractions: &fields, ..*slab }))
         })?;
         let encoded = run_uninterruptible(shared, || encoder.finish())?;
         let mut verifier = run_uninterruptible(shared, || BucketVerifier::new(&encoded))?;
         for_each_slab(shared, inputs, pace, &mut |slab| {
-            run_uninterruptible(shared, || verifier.verify_next_slab(slab))
+            let fields = run_uninterruptible(shared, || shared.extraction.extract(slab.events, names))?;
+            let source = SlabSource { extractions: &fields, ..*slab };
+            run_uninterruptible(shared, || verifier.verify_next_slab(&source))
         })?;
         run_uninterruptible(shared, || verifier.finish())?;
         Ok((encoded, content))
     };
     match proven(true) {
         // An error in the template splitter must not prevent the merge, so the events are encoded as plain text.
-        Err(Failure::Permanent(fault)) => {
+        Err(Failure::Permanent(fault)) if names.is_empty() => {
             let plain = proven(false)?;
             shared.report_message(format!(
                 "buckets are merged as plain text because their columns are wrong: {fault}; please report this"
@@ -204,7 +274,7 @@ fn encode_checked(
 
 /// Runs work that cannot be interrupted. A stopping store does not wait for this work: while `compaction_encodes` is
 /// set, the merge changes nothing, and it fails as soon as the work ends.
-fn run_uninterruptible<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -> Result<T, Failure> {
+fn run_uninterruptible<T, E: Display>(shared: &Shared, work: impl FnOnce() -> Result<T, E>) -> Result<T, Failure> {
     let encodes = |encodes: bool| {
         let mut state = shared.state();
         state.compaction_encodes = encodes;

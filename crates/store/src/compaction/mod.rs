@@ -3,7 +3,8 @@
 //! `policy` chooses the buckets, and `merge` contains the steps of one merge. The compaction thread works alongside
 //! ingest, at a rate that `pace` limits. It begins a merge when no slab waits to be sealed and none was sealed
 //! recently. [`Store::compact_all`] merges at once. Merges leave out deleted events, and buckets with many deleted
-//! events are rewritten.
+//! events are rewritten. Merged buckets store the search-time fields that `extraction` yields, and buckets for which
+//! there are such fields are rewritten if there is nothing to merge.
 //!
 //! Not here: deletion of the inputs' objects (`retire`).
 
@@ -25,6 +26,9 @@ use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
 use crate::{Damage, Store, StoreError};
 
+pub(crate) use self::extraction::ExtractionSlot;
+pub use self::extraction::SlabExtraction;
+use self::merge::Purpose;
 pub(crate) use self::merge::{AddSlab, Failure};
 use self::pace::Pace;
 use self::policy::Request;
@@ -38,12 +42,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(crate) fn run(shared: &Shared) {
     while wait_for_work(shared) {
         let turn = lock(&shared.compacting);
-        let inputs = choose(shared, &mut shared.state(), Request::Background);
+        let (inputs, purpose) = choose(shared, &mut shared.state(), Request::Background);
         if inputs.is_empty() {
             continue;
         }
         let mut pace = Pace::within_budget(shared);
-        let outcome = merge_and_report(shared, inputs, &mut pace, BucketEncoder::add_slab);
+        let outcome = merge_and_report(shared, inputs, purpose, &mut pace, BucketEncoder::add_slab);
         drop(turn);
         if let Err(Failure::Transient(_)) = outcome {
             let state = shared.state();
@@ -63,7 +67,7 @@ fn wait_for_work(shared: &Shared) -> bool {
             return false;
         }
         if !is_due(shared, &mut state) {
-            if policy::has_unexamined(&state, Request::Background) && !is_sealing(&state) {
+            if has_unexamined(shared, &state, Request::Background) && !is_sealing(&state) {
                 state = release_briefly(shared, state);
                 continue;
             }
@@ -87,7 +91,12 @@ fn remaining_quiet_time(shared: &Shared, state: &State) -> Duration {
 
 /// Whether there are buckets to merge and no slab waits to be sealed. Sealing has priority.
 pub(crate) fn is_due(shared: &Shared, state: &mut State) -> bool {
-    !is_sealing(state) && !choose(shared, state, Request::Background).is_empty()
+    !is_sealing(state) && !choose(shared, state, Request::Background).0.is_empty()
+}
+
+/// Whether buckets are left to be examined.
+fn has_unexamined(shared: &Shared, state: &State, request: Request) -> bool {
+    policy::has_unexamined(state, request) || (shared.extraction.is_set() && policy::has_unasked(state, request))
 }
 
 fn is_sealing(state: &State) -> bool {
@@ -101,8 +110,8 @@ fn release_briefly<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> Mute
     shared.state()
 }
 
-/// The buckets to merge next; none if there is nothing to do.
-fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<SealedBucket>> {
+/// The buckets to merge next, and why; none if there is nothing to do.
+fn choose(shared: &Shared, state: &mut State, request: Request) -> (Vec<Arc<SealedBucket>>, Purpose) {
     let not_compacted = std::mem::take(&mut state.not_compacted);
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
@@ -111,7 +120,12 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
         let is_here = bucket.copies.is_local();
         is_here && !not_compacted.contains(&number) && shared.readers.faults.get(number).is_none()
     };
-    let chosen = policy::choose(state, &is_whole, &shared.options.compaction, request);
+    let options = &shared.options.compaction;
+    let mut chosen = (policy::choose(state, &is_whole, options, request), Purpose::FewerBuckets);
+    if chosen.0.is_empty() && shared.extraction.is_set() && !policy::has_unexamined(state, request) {
+        let alone = policy::choose_to_store(state, &is_whole, options, request);
+        chosen = (alone.into_iter().collect(), Purpose::StoredFields);
+    }
     state.not_compacted = not_compacted;
     chosen
 }
@@ -121,6 +135,7 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<Seale
 pub(crate) fn merge_and_report(
     shared: &Shared,
     inputs: Vec<Arc<SealedBucket>>,
+    purpose: Purpose,
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<Merge, Failure> {
@@ -130,12 +145,16 @@ pub(crate) fn merge_and_report(
     let ids: Vec<&str> = inputs.iter().map(|bucket| bucket.id()).collect();
     let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
     // A panic of the encoder must not end the thread.
-    let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, add)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, purpose, pace, add)));
     let outcome =
         outcome.unwrap_or_else(|_| Err(Failure::Permanent("the encoder panicked, please report this".into())));
     shared.state().compaction_encodes = false;
     match &outcome {
         Ok(_) | Err(Failure::Stopped | Failure::Changed) => {}
+        Err(Failure::NothingToStore) => {
+            let mut state = shared.state();
+            numbers.iter().for_each(|number| state.note_nothing_to_store(*number));
+        }
         Err(Failure::Transient(error)) => {
             let seconds = RETRY_AFTER.as_secs();
             shared.report_message(format!(
@@ -164,7 +183,8 @@ impl Shared {
             self.report_message(format!("bucket {} is not rewritten: {error}", bucket.id()));
             return;
         }
-        drop(merge_and_report(self, vec![Arc::clone(bucket)], &mut Pace::unlimited(self), BucketEncoder::add_slab));
+        let (inputs, purpose) = (vec![Arc::clone(bucket)], Purpose::FewerBuckets);
+        drop(merge_and_report(self, inputs, purpose, &mut Pace::unlimited(self), BucketEncoder::add_slab));
     }
 }
 
@@ -186,26 +206,26 @@ impl Store {
         shared.state_with_all()?.compact_again();
         let mut report = CompactionReport::begin(&shared.state());
         loop {
-            let inputs = {
+            let (inputs, purpose) = {
                 let mut state = shared.state();
                 if state.stopping {
                     return Err(StoreError::Closed);
                 }
-                let inputs = choose(shared, &mut state, Request::Explicit);
-                if inputs.is_empty() && policy::has_unexamined(&state, Request::Explicit) {
+                let chosen = choose(shared, &mut state, Request::Explicit);
+                if chosen.0.is_empty() && has_unexamined(shared, &state, Request::Explicit) {
                     drop(release_briefly(shared, state));
                     continue;
                 }
-                inputs
+                chosen
             };
             if inputs.is_empty() {
                 report.end(&shared.state());
                 return Ok(report);
             }
-            match merge_and_report(shared, inputs, &mut Pace::unlimited(shared), add) {
+            match merge_and_report(shared, inputs, purpose, &mut Pace::unlimited(shared), add) {
                 Ok(merge) => report.merges.push(merge),
                 Err(Failure::Stopped) => return Err(StoreError::Closed),
-                Err(Failure::Changed) => {}
+                Err(Failure::Changed | Failure::NothingToStore) => {}
                 Err(Failure::Transient(error)) => return Err(error),
                 Err(Failure::Damaged(_, damage)) => report.skipped.push(damage),
                 Err(Failure::Permanent(reason)) => report.skipped.push(Damage { bucket: String::new(), reason }),

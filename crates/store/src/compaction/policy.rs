@@ -9,13 +9,15 @@
 //! therefore examines only places where buckets have changed.
 //!
 //! If there is nothing to merge, buckets with deleted events are rewritten: in the background those with many deleted
-//! events, on request all of them.
+//! events, on request all of them. After these, buckets that were never merged are proposed for storing search-time
+//! fields ([`choose_to_store`]).
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
+use crate::live_buckets::UnaskedBuckets;
 use crate::merge_places::{Examined, IndexPlaces, MergePlaces};
 use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
@@ -190,6 +192,56 @@ fn choose_rewrite(
     };
     let rewritable = |bucket: &SealedBucket| !bucket.row.thawed && is_worth_it(bucket) && is_whole(bucket);
     state.sealed.with_deletions().find(|bucket| rewritable(bucket)).cloned()
+}
+
+/// The next bucket that was never merged or rewritten, and that may have to be rewritten to store search-time fields. It
+/// is found again until it is rewritten or noted in [`State::nothing_to_store`]. Examines at most `EXAMINED_MAX`
+/// buckets; [`has_unasked`] shows whether there are more.
+pub(crate) fn choose_to_store(
+    state: &mut State,
+    is_whole: &dyn Fn(&SealedBucket) -> bool,
+    options: &CompactionOptions,
+    request: Request,
+) -> Option<Arc<SealedBucket>> {
+    let from = *unasked_from(&mut state.sealed.unasked, request);
+    let is_candidate = |bucket: &SealedBucket| {
+        let row = &bucket.row;
+        row.level == 0
+            && !row.thawed
+            && !state.nothing_to_store.contains(&row.number)
+            && bucket.deleted_events() < row.events
+            && (request == Request::Explicit || options.merge_options(&row.index).background)
+            && is_whole(bucket)
+    };
+    let mut found = None;
+    let mut examined_before = u64::MAX;
+    for (at, bucket) in state.sealed.numbered_from(from).enumerate() {
+        let is_found = is_candidate(bucket);
+        if is_found || at == EXAMINED_MAX {
+            examined_before = bucket.row.number;
+            found = is_found.then(|| Arc::clone(bucket));
+            break;
+        }
+    }
+    *unasked_from(&mut state.sealed.unasked, request) = examined_before;
+    found
+}
+
+/// Whether buckets are left for [`choose_to_store`].
+pub(crate) fn has_unasked(state: &State, request: Request) -> bool {
+    let unasked = &state.sealed.unasked;
+    let from = match request {
+        Request::Background => unasked.background,
+        Request::Explicit => unasked.requested,
+    };
+    from < u64::MAX
+}
+
+fn unasked_from(unasked: &mut UnaskedBuckets, request: Request) -> &mut u64 {
+    match request {
+        Request::Background => &mut unasked.background,
+        Request::Explicit => &mut unasked.requested,
+    }
 }
 
 /// Buckets to be merged into one.

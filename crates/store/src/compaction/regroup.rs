@@ -97,7 +97,7 @@ impl Regroup {
 impl Slab {
     /// The slab in the encoder's form.
     pub(crate) fn source(&self) -> SlabSource<'_> {
-        SlabSource { events: &self.events, index_times: Some(&self.index_times) }
+        SlabSource { events: &self.events, index_times: Some(&self.index_times), extractions: &[] }
     }
 
     /// Number of rows of a page, from `row` on, that still fit into the slab; at least one if the slab is empty.

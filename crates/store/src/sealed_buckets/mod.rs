@@ -94,6 +94,12 @@ impl SealedBucket {
         self.deleted.as_ref().map_or(0, |deleted| deleted.len())
     }
 
+    /// Number of deleted events in a slab with these pages.
+    pub(crate) fn deleted_within(&self, pages: &[PageInfo]) -> u64 {
+        let (Some(deleted), Some(first), Some(last)) = (&self.deleted, pages.first(), pages.last()) else { return 0 };
+        deleted.count_within(first.first_row..last.first_row + u64::from(last.events))
+    }
+
     /// Whether no search holds the bucket, in this or an earlier version.
     pub(crate) fn is_free(bucket: &Arc<SealedBucket>) -> bool {
         Arc::strong_count(bucket) == 1 && !bucket.is_hold_shared()
@@ -260,6 +266,23 @@ impl Readers {
             faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
             columns: ScanCache::new(options.column_cache_bytes),
+            read_ahead: ReadAheadBudget::default(),
+            uses: AtomicU64::new(0),
+        }
+    }
+
+    /// Readers of the same objects with caches of their own that hold nothing, so that what they read evicts nothing that
+    /// searches need.
+    pub(crate) fn without_caches(&self) -> Readers {
+        Readers {
+            instance: self.instance,
+            objects: Arc::clone(&self.objects),
+            open: Cache::new(0),
+            filters: Cache::new(0),
+            ranged_filters: Cache::new(0),
+            faults: Faults::default(),
+            pages: Cache::new(0),
+            columns: ScanCache::new(0),
             read_ahead: ReadAheadBudget::default(),
             uses: AtomicU64::new(0),
         }

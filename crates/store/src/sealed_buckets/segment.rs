@@ -36,6 +36,33 @@ pub(crate) struct SealedSegment {
 }
 
 impl SealedSegment {
+    /// The slabs of a bucket that have events left.
+    pub(crate) fn whole_slabs(
+        bucket: &Arc<SealedBucket>,
+        open: Arc<OpenBucket>,
+        readers: &Arc<Readers>,
+    ) -> impl Iterator<Item = SealedSegment> {
+        (0..open.infos.len()).filter_map(move |slab| {
+            let deleted = bucket.deleted_within(&open.infos[slab]);
+            let rows = bucket.deleted.as_ref().filter(|_| deleted > 0);
+            let live = rows.and_then(|rows| RemainingRows::new(rows, &open.infos[slab]));
+            let (bucket, open, readers) = (Arc::clone(bucket), Arc::clone(&open), Arc::clone(readers));
+            let ahead = OnceLock::new();
+            let is_left = live.as_ref().is_none_or(|live| !live.filled.is_empty());
+            is_left.then(|| SealedSegment {
+                bucket,
+                open,
+                readers,
+                slab,
+                cut: None,
+                live,
+                deleted,
+                listed: false,
+                ahead,
+            })
+        })
+    }
+
     fn reader(&self) -> &BucketReader {
         self.ahead.get().unwrap_or(&self.open.reader)
     }

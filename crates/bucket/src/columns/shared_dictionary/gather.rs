@@ -73,11 +73,13 @@ pub(crate) struct SharingUnit {
 }
 
 impl SharedColumns {
-    /// Units of a slab that are worth trying; each column is in at most one.
+    /// Units of a slab that are worth trying; each column is in at most one. Stored search-time fields are left out,
+    /// because it is decided at once whether there is space for them.
     pub(crate) fn candidate_units(&mut self, template_slab: &TemplateSlab) -> Vec<SharingUnit> {
         let mut taken = vec![false; template_slab.columns.len()];
         let mut units = Vec::new();
-        for (number, column) in template_slab.columns.iter().enumerate() {
+        let candidates = &template_slab.columns[..template_slab.first_extraction_column()];
+        for (number, column) in candidates.iter().enumerate() {
             let columns = match &column.values {
                 SlabValues::Templates { templates, .. } if templates.len() == 1 => {
                     templates[0].variables().collect::<Vec<u32>>()

@@ -23,7 +23,7 @@ use std::ops::Range;
 use quarry_event::template::NumberFormat;
 
 pub(crate) use cache::{FewEntries, SharedCache};
-pub(crate) use gather::SharedColumns;
+pub(crate) use gather::{SharedColumns, SharingUnit};
 pub(crate) use read::SharedDictionary;
 
 use crate::block::{BlockKind, BlockRef};

@@ -1,0 +1,115 @@
+//! Stored search-time fields: their list at the end of the column layout block, and the choice of those that fit.
+//!
+//! The values of a field are a column without a parent, or one below a column that tells the events with the field, like
+//! those of index-time fields (`super::fields`). Blocks of older versions end before the list, as do those of slabs
+//! without such fields.
+//!
+//! Not here: the columns (`crate::templates`); extraction of the values.
+
+use std::collections::BTreeSet;
+
+use quarry_event::template::{ColumnKind, StoredExtraction, Template, TemplatePart, TemplateSet};
+use quarry_stdx::number::u32_of;
+
+use crate::columns::layout::StoredColumn;
+use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_STORED_EXTRACTIONS};
+use crate::templates::TemplateSlab;
+use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
+
+/// Bytes of the digest of a field's rules.
+const RULES_BYTES: usize = size_of::<u128>();
+/// Stands for a column if no event has the field. The text column, which has this number, contains no field.
+const NO_COLUMN: u64 = 0;
+
+/// Appends the fields with their columns; nothing if there are none.
+pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
+    let extractions = &template_set.extractions;
+    assert!(extractions.len() <= MAX_STORED_EXTRACTIONS, "more fields would be rejected when they are read");
+    if extractions.is_empty() {
+        return;
+    }
+    put_varint(out, extractions.len() as u64);
+    for StoredExtraction { name, rules, column } in extractions {
+        assert!(name.len() <= MAX_EXTRACTION_NAME_BYTES, "a longer name would be rejected when it is read");
+        put_bytes(out, name.as_bytes());
+        out.extend(rules.to_le_bytes());
+        put_varint(out, column.map_or(NO_COLUMN, u64::from));
+    }
+}
+
+/// Reads the fields, after those at index time; none if the block ends here.
+pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Result<Vec<StoredExtraction>, Malformed> {
+    if cursor.remaining() == 0 {
+        return Ok(Vec::new());
+    }
+    let first = template_set.text_columns().len();
+    let mut extractions: Vec<StoredExtraction> = Vec::new();
+    for _ in 0..cursor.count("number of stored search-time fields", MAX_STORED_EXTRACTIONS)? {
+        let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
+        let mut rules = [0; RULES_BYTES];
+        rules.copy_from_slice(cursor.take(RULES_BYTES, "rules of a search-time field")?);
+        let rules = u128::from_le_bytes(rules);
+        let most = template_set.columns.len().saturating_sub(1);
+        let column = cursor.count("column of a search-time field", most)?;
+        let column = (column as u64 != NO_COLUMN).then(|| u32_of(column));
+        if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
+            return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
+        }
+        if let Some(column) = column {
+            let is_taken =
+                template_set.is_field_column(column) || extractions.iter().any(|stored| stored.column == Some(column));
+            if (column as usize) < first || is_taken || !may_hold_a_field(template_set, column) {
+                return Err(Malformed(format!("column {column} cannot contain a search-time field")));
+            }
+        }
+        extractions.push(StoredExtraction { name: name.into(), rules, column });
+    }
+    Ok(extractions)
+}
+
+/// Whether a column has values without templates, and has no parent or one that only tells the events with a value.
+fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
+    let of = |column: u32| template_set.columns.get(column as usize);
+    let Some(values) = of(column).filter(|values| !matches!(values.kind, ColumnKind::Templates(_))) else {
+        return false;
+    };
+    let Some(parent) = values.parent else { return true };
+    let Some(above) = of(parent).filter(|above| above.parent.is_none()) else { return false };
+    let with = Template { parts: vec![TemplatePart::Variable(column)] };
+    matches!(&above.kind, ColumnKind::Templates(templates) if **templates == [Template::default(), with])
+}
+
+/// For each stored search-time field, whether it is kept so that all together take at most this many bytes: the largest
+/// are left out. `stored` has what was written for each column, and `equal` the earlier column whose values it shares.
+/// Also returns the bytes of those kept.
+pub(super) fn choose_within(
+    template_slab: &TemplateSlab,
+    stored: &[StoredColumn],
+    equal: &[Option<u32>],
+    bytes_max: u64,
+) -> (Vec<bool>, u64) {
+    let first = template_slab.first_extraction_column();
+    // Values that texts or index-time fields have, too, take no space.
+    let place_and_bytes = |column: u32| -> Option<(u32, u64)> {
+        let place = equal[column as usize].unwrap_or(column);
+        (place as usize >= first).then(|| (place, stored[place as usize].stored_bytes(&mut |_| true)))
+    };
+    let parts_of = |field: &StoredExtraction| -> Vec<(u32, u64)> {
+        let above = field.column.and_then(|column| template_slab.columns[column as usize].parent);
+        field.column.into_iter().chain(above).filter_map(place_and_bytes).collect()
+    };
+    let parts: Vec<Vec<(u32, u64)>> = template_slab.extractions.iter().map(parts_of).collect();
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|at| parts[*at].iter().map(|(_, bytes)| *bytes).sum::<u64>());
+    let (mut keeps, mut total, mut written) = (vec![false; parts.len()], 0, BTreeSet::new());
+    for at in order {
+        let new = parts[at].iter().filter(|(place, _)| !written.contains(place));
+        let bytes: u64 = new.map(|(_, bytes)| *bytes).sum();
+        keeps[at] = total + bytes <= bytes_max;
+        if keeps[at] {
+            total += bytes;
+            written.extend(parts[at].iter().map(|(place, _)| *place));
+        }
+    }
+    (keeps, total)
+}
