@@ -577,9 +577,12 @@ impl SourceRules {
         while let Some(field) = fields.get(next).cloned() {
             let of_extracts = self.extracts.iter().filter(|extract| extract.group(&field).is_some());
             let of_reports = self.reports.iter().filter(|report| report.may_produce(&field));
-            let read = of_extracts.map(|extract| extract.field.as_str()).chain(of_reports.map(|report| report.source()));
-            let new: Vec<String> =
-                read.filter(|read| *read != "_raw" && !fields.iter().any(|known| known == read)).map(str::to_owned).collect();
+            let read =
+                of_extracts.map(|extract| extract.field.as_str()).chain(of_reports.map(|report| report.source()));
+            let new: Vec<String> = read
+                .filter(|read| *read != "_raw" && !fields.iter().any(|known| known == read))
+                .map(str::to_owned)
+                .collect();
             fields.extend(new);
             next += 1;
         }

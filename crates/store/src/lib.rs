@@ -58,7 +58,7 @@ mod ticket;
 mod wal;
 
 pub use catalog_place::{CatalogMigrationResult, CatalogPlace, migrate_catalog};
-pub use compaction::{CompactionReport, Merge, SlabExtraction};
+pub use compaction::{CompactionReport, CurrentExtraction, Merge, SlabExtraction};
 pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;

@@ -7,7 +7,6 @@
 //!
 //! Not here: rules and extraction (`quarry_scan`), the columns (`quarry_bucket`).
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -32,9 +31,9 @@ pub trait SlabExtraction: Send + Sync {
     fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField>;
 }
 
-/// The extraction of a store, set once.
+/// Returns the extraction of a store; set once.
 #[derive(Default)]
-pub(crate) struct ExtractionSlot(OnceLock<Arc<dyn SlabExtraction>>);
+pub(crate) struct ExtractionSlot(OnceLock<Box<CurrentExtraction>>);
 
 impl fmt::Debug for ExtractionSlot {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,26 +47,44 @@ impl ExtractionSlot {
         self.0.get().is_some()
     }
 
-    /// Names of the fields that are to be stored for the events of a bucket; none without an extraction.
-    pub(crate) fn fields_to_store(
-        &self,
-        readers: &Arc<Readers>,
-        bucket: &Arc<SealedBucket>,
-    ) -> Result<BTreeSet<String>, String> {
-        let mut names = BTreeSet::new();
-        let Some(extraction) = self.0.get() else { return Ok(names) };
+    /// The extraction by the rules of the moment, with which a merge chooses fields and extracts them.
+    pub(crate) fn current(&self) -> FieldStorage {
+        FieldStorage { extraction: self.0.get().and_then(|current| current()), names: Vec::new() }
+    }
+}
+
+/// The fields that a merge stores, and the extraction of their values.
+pub(crate) struct FieldStorage {
+    extraction: Option<Arc<dyn SlabExtraction>>,
+    names: Vec<String>,
+}
+
+impl FieldStorage {
+    /// Stores no fields.
+    pub(crate) const NONE: FieldStorage = FieldStorage { extraction: None, names: Vec::new() };
+
+    /// Whether no field is stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Adds the fields that are to be stored for the events of a bucket.
+    pub(crate) fn add_fields_of(&mut self, readers: &Arc<Readers>, bucket: &Arc<SealedBucket>) -> Result<(), String> {
+        let Some(extraction) = &self.extraction else { return Ok(()) };
         let open = readers.open_uncached(bucket).map_err(|error| error.to_string())?;
         for segment in SealedSegment::whole_slabs(bucket, Arc::new(open), readers) {
             let segment: Arc<dyn Segment> = Arc::new(segment);
-            names.extend(guarded(|| extraction.fields_to_store(&segment))?);
+            self.names.extend(guarded(|| extraction.fields_to_store(&segment))?);
         }
-        Ok(names)
+        self.names.sort_unstable();
+        self.names.dedup();
+        Ok(())
     }
 
-    /// The values of these fields in the events of a slab.
-    pub(crate) fn extract(&self, events: &EventBatch, names: &[String]) -> Result<Vec<ExtractedField>, String> {
-        match self.0.get() {
-            Some(extraction) if !names.is_empty() => guarded(|| extraction.extract(events, names)),
+    /// The values of the fields in the events of a slab.
+    pub(crate) fn extract(&self, events: &EventBatch) -> Result<Vec<ExtractedField>, String> {
+        match &self.extraction {
+            Some(extraction) if !self.is_empty() => guarded(|| extraction.extract(events, &self.names)),
             _ => Ok(Vec::new()),
         }
     }
@@ -79,9 +96,10 @@ fn guarded<T>(extract: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 impl Store {
-    /// Sets the extraction of the search-time fields that merged buckets store. Only the first call has an effect.
-    pub fn store_extractions(&self, extraction: Arc<dyn SlabExtraction>) {
-        self.shared.extraction.0.get_or_init(|| extraction);
+    /// Lets merged buckets store search-time fields, extracted by what `current` returns at the time of a merge. Only the
+    /// first call has an effect.
+    pub fn store_extractions(&self, current: Box<CurrentExtraction>) {
+        self.shared.extraction.0.get_or_init(|| current);
         // Buckets that were not merged yet may have to be rewritten.
         let _state = self.shared.state();
         self.shared.seal_done.notify_all();

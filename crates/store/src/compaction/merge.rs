@@ -6,7 +6,6 @@
 //! retired and their objects are deleted in the same way as those of expired buckets. Memory holds one input slab and
 //! the output objects. `max_merge_stored_bytes` bounds the size of the latter.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, E
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
 use quarry_event::{PageColumns, TimeNs};
 
+use crate::compaction::extraction::FieldStorage;
 use crate::compaction::pace::{Pace, Stopped};
 use crate::compaction::regroup::{Regroup, SlabLimits};
 use crate::compaction::report::Merge;
@@ -76,11 +76,11 @@ pub(crate) fn merge(
     add: AddSlab,
 ) -> Result<Merge, Failure> {
     check_free_space(shared, inputs)?;
-    let names = fields_to_store(shared, inputs, pace)?;
-    if purpose == Purpose::StoredFields && names.is_empty() {
+    let storage = fields_to_store(shared, inputs, pace)?;
+    if purpose == Purpose::StoredFields && storage.is_empty() {
         return Err(Failure::NothingToStore);
     }
-    let (encoded, content) = encode_with_fields(shared, inputs, &names, pace, add)?;
+    let (encoded, content) = encode_with_fields(shared, inputs, &storage, pace, add)?;
     let left: u64 = inputs.iter().map(|bucket| bucket.row.events - bucket.deleted_events()).sum();
     assert_eq!(content.events, left, "a merged bucket has each event of its inputs that is not deleted");
     pace.step(0)?;
@@ -120,26 +120,27 @@ fn check_free_space(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(),
     }
 }
 
-/// Names of the search-time fields that the new bucket stores; none if they cannot be found.
-fn fields_to_store(shared: &Shared, inputs: &[Arc<SealedBucket>], pace: &mut Pace<'_>) -> Result<Vec<String>, Failure> {
-    let mut names = BTreeSet::new();
-    if !shared.extraction.is_set() {
-        return Ok(Vec::new());
-    }
+/// The search-time fields that the new bucket stores; none if they cannot be found.
+fn fields_to_store(
+    shared: &Shared,
+    inputs: &[Arc<SealedBucket>],
+    pace: &mut Pace<'_>,
+) -> Result<FieldStorage, Failure> {
+    let mut storage = shared.extraction.current();
     let readers = Arc::new(shared.readers.without_caches());
     for bucket in inputs {
-        match run_uninterruptible(shared, || shared.extraction.fields_to_store(&readers, bucket)) {
-            Ok(found) => names.extend(found),
+        match run_uninterruptible(shared, || storage.add_fields_of(&readers, bucket)) {
+            Ok(()) => {}
             Err(Failure::Permanent(reason)) => {
                 let id = bucket.id();
                 shared.report_message(format!("no search-time fields are stored with the events of {id}: {reason}"));
-                return Ok(Vec::new());
+                return Ok(FieldStorage::NONE);
             }
             Err(other) => return Err(other),
         }
         pace.step(0)?;
     }
-    Ok(names.into_iter().collect())
+    Ok(storage)
 }
 
 /// Encodes the merged bucket with these search-time fields, or without any if that fails, because they must not prevent
@@ -147,14 +148,14 @@ fn fields_to_store(shared: &Shared, inputs: &[Arc<SealedBucket>], pace: &mut Pac
 fn encode_with_fields(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
-    names: &[String],
+    storage: &FieldStorage,
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<(EncodedBucket, Content), Failure> {
-    if names.is_empty() {
-        return encode_checked(shared, inputs, names, pace, add);
+    if storage.is_empty() {
+        return encode_checked(shared, inputs, storage, pace, add);
     }
-    let fault = match catch_unwind(AssertUnwindSafe(|| encode_checked(shared, inputs, names, pace, add))) {
+    let fault = match catch_unwind(AssertUnwindSafe(|| encode_checked(shared, inputs, storage, pace, add))) {
         Ok(Err(Failure::Permanent(fault))) => fault,
         Ok(outcome) => return outcome,
         Err(_) => {
@@ -162,7 +163,7 @@ fn encode_with_fields(
             "the encoder panicked".to_owned()
         }
     };
-    let outcome = encode_checked(shared, inputs, &[], pace, add)?;
+    let outcome = encode_checked(shared, inputs, &FieldStorage::NONE, pace, add)?;
     shared.report_message(format!("buckets are merged without search-time fields: {fault}; please report this"));
     Ok(outcome)
 }
@@ -235,7 +236,7 @@ fn for_each_slab(
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
-    names: &[String],
+    storage: &FieldStorage,
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<(EncodedBucket, Content), Failure> {
@@ -246,13 +247,13 @@ fn encode_checked(
         let mut content = Content::default();
         for_each_slab(shared, inputs, pace, &mut |slab| {
             content.add(slab);
-            let fields = run_uninterruptible(shared, || shared.extraction.extract(slab.events, names))?;
+            let fields = run_uninterruptible(shared, || storage.extract(slab.events))?;
             run_uninterruptible(shared, || add(&mut encoder, &SlabSource { extractions: &fields, ..*slab }))
         })?;
         let encoded = run_uninterruptible(shared, || encoder.finish())?;
         let mut verifier = run_uninterruptible(shared, || BucketVerifier::new(&encoded))?;
         for_each_slab(shared, inputs, pace, &mut |slab| {
-            let fields = run_uninterruptible(shared, || shared.extraction.extract(slab.events, names))?;
+            let fields = run_uninterruptible(shared, || storage.extract(slab.events))?;
             let source = SlabSource { extractions: &fields, ..*slab };
             run_uninterruptible(shared, || verifier.verify_next_slab(&source))
         })?;
@@ -261,7 +262,7 @@ fn encode_checked(
     };
     match proven(true) {
         // An error in the template splitter must not prevent the merge, so the events are encoded as plain text.
-        Err(Failure::Permanent(fault)) if names.is_empty() => {
+        Err(Failure::Permanent(fault)) if storage.is_empty() => {
             let plain = proven(false)?;
             shared.report_message(format!(
                 "buckets are merged as plain text because their columns are wrong: {fault}; please report this"

@@ -27,12 +27,12 @@ use crate::sync::{lock, wait, wait_for};
 use crate::{Damage, Store, StoreError};
 
 pub(crate) use self::extraction::ExtractionSlot;
-pub use self::extraction::SlabExtraction;
+pub use self::extraction::{CurrentExtraction, SlabExtraction};
+pub use self::extraction::{CurrentExtraction, SlabExtraction};
 use self::merge::Purpose;
 pub(crate) use self::merge::{AddSlab, Failure};
 use self::pace::Pace;
 use self::policy::Request;
-pub use self::extraction::SlabExtraction;
 pub use self::report::{CompactionReport, Merge};
 
 /// Pause after a failure, such as a full disk.
