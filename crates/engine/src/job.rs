@@ -30,7 +30,7 @@ use quarry_eval::rows::RowIter;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::summary::{NoSummaries, SummaryStore};
-use quarry_scan::{FieldStorage, PartialStates, ScanProgress, ScanRules};
+use quarry_scan::{RuleExtraction, PartialStates, ScanProgress, ScanRules};
 use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline, Span};
 use quarry_spl::commands::Beginning;
 use quarry_spl::macros::{Expansion, SpanMap};
@@ -208,7 +208,7 @@ impl Engine {
 
     /// Extraction of the fields that compaction stores, by the rules of this engine.
     pub fn slab_extraction(&self) -> Arc<dyn SlabExtraction> {
-        Arc::new(FieldStorage::new(&self.rules))
+        Arc::new(RuleExtraction::new(&self.rules))
     }
 
     /// Peak use of [`EngineOptions::memory_bytes`] by searches so far.

@@ -46,7 +46,7 @@ pub use partial_states::preview::Previewer;
 pub use partial_states::work::{WindowCommands, fold_windows};
 pub use partial_states::{PartialStates, PlanStates};
 pub use pushed_commands::{document_value, to_extraction};
-pub use slab_extraction::FieldStorage;
+pub use slab_extraction::RuleExtraction;
 pub use slices::Window;
 pub use sourcetype_renames::with_renamed_sourcetypes;
 pub use top_k::TOP_ROWS_MAX;

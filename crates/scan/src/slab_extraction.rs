@@ -37,16 +37,16 @@ const CHUNK_EVENTS: usize = 4_096;
 const TEXT_BYTES_PER_BYTE: usize = 4;
 
 /// Extraction for compaction by certain rules.
-pub struct FieldStorage(Arc<FieldRules>);
+pub struct RuleExtraction(Arc<FieldRules>);
 
-impl FieldStorage {
+impl RuleExtraction {
     /// Extracts by these rules.
-    pub fn new(rules: &ScanRules) -> FieldStorage {
-        FieldStorage(Arc::clone(rules.of_searches()))
+    pub fn new(rules: &ScanRules) -> RuleExtraction {
+        RuleExtraction(Arc::clone(rules.of_searches()))
     }
 }
 
-impl SlabExtraction for FieldStorage {
+impl SlabExtraction for RuleExtraction {
     fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<String> {
         let (rules, messages) = (&*self.0, Messages::default());
         let metas = slab.metas();
