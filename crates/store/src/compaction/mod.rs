@@ -28,7 +28,6 @@ use crate::{Damage, Store, StoreError};
 
 pub(crate) use self::extraction::ExtractionSlot;
 pub use self::extraction::{CurrentExtraction, SlabExtraction};
-pub use self::extraction::{CurrentExtraction, SlabExtraction};
 use self::merge::Purpose;
 pub(crate) use self::merge::{AddSlab, Failure};
 use self::pace::Pace;
