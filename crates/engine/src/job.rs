@@ -30,7 +30,7 @@ use quarry_eval::rows::RowIter;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::summary::{NoSummaries, SummaryStore};
-use quarry_scan::{RuleExtraction, PartialStates, ScanProgress, ScanRules};
+use quarry_scan::{PartialStates, RuleExtraction, ScanProgress, ScanRules};
 use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline, Span};
 use quarry_spl::commands::Beginning;
 use quarry_spl::macros::{Expansion, SpanMap};

@@ -13,29 +13,28 @@ use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
 use quarry_testworld::{NoTables, SECOND, START, lines, request, rows_of};
 use tempfile::tempdir;
 
-const PROPS: &str = "
+const PROPS: &str = r#"
 [proxy]
 KV_MODE = none
-EXTRACT-all = ^\\S+ (?<client>\\S+) (?<took>\\d+|-) \"(?<agent>[^\"]*)\" (?:\\{(?<captured>[^}]*)\\} )?(?<note>.*?) - \\
-(?:(?<verb>[A-Z]+) )?(?<area>\\w+)(?:\\.(?<domain>\\w+))?(?: (?<tail>.*))?$
-EXTRACT-city = at (?<city>\\w+) in note
+EXTRACT-all = ^\S+ (?<client>\S+) (?<took>\d+|-) "(?<agent>[^"]*)" (?:\{(?<captured>[^}]*)\} )?(?<note>.*?) - (?:(?<verb>[A-Z]+) )?(?<area>\w+)(?:\.(?<domain>\w+))?(?: (?<tail>.*))?$
+EXTRACT-city = at (?<city>\w+) in note
 FIELDALIAS-src = client AS src
-EVAL-slow = if(took > 80, \"yes\", \"no\")
+EVAL-slow = if(took > 80, "yes", "no")
 [leef]
 KV_MODE = none
 REPORT-leef = leef_head, leef_pairs
 [mixed]
 KV_MODE = auto
-EXTRACT-level = (?<level>WARN|INFO) .*? (?<word>\\w+)$
-";
+EXTRACT-level = (?<level>WARN|INFO) .*? (?<word>\w+)$
+"#;
 
-const TRANSFORMS: &str = "
+const TRANSFORMS: &str = r#"
 [leef_head]
-REGEX = ^LEEF:2.0\\|(?<vendor>[^|]*)\\|(?<event>[^|]*)\\|(?<ext>.*)$
+REGEX = ^LEEF:2.0\|(?<vendor>[^|]*)\|(?<event>[^|]*)\|(?<ext>.*)$
 [leef_pairs]
 SOURCE_KEY = ext
-DELIMS = \"^\", \"=\"
-";
+DELIMS = "^", "="
+"#;
 
 /// The same fields by other rules.
 const OTHER_PROPS: &str = "
@@ -50,7 +49,7 @@ REPORT-leef = leef_head
 KV_MODE = auto
 ";
 
-const EVENTS: u64 = 3_000;
+const EVENTS: u64 = 1_500;
 
 fn mixed(row: u64) -> u64 {
     (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
@@ -225,7 +224,7 @@ fn store_fields(store: &Store, props: &str) {
 #[test]
 fn stored_fields_are_what_the_rules_extract() {
     let dir = tempdir().unwrap();
-    let options = StoreOptions { slab_events: 4_000, ..StoreOptions::at(dir.path()) };
+    let options = StoreOptions { slab_events: 2_000, ..StoreOptions::at(dir.path()) };
     let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
     append(&store, "proxy", "h", 0, proxy, &[]);
     append(&store, "leef", "h", 0, leef, &[]);
@@ -234,7 +233,8 @@ fn stored_fields_are_what_the_rules_extract() {
     store.seal_all().unwrap();
     let (own, other) = (answers(&store, PROPS), answers(&store, OTHER_PROPS));
     let found = own.iter().filter(|(_, lines)| !lines.is_empty()).count();
-    assert!(found * 10 > own.len() * 9, "most searches find something: {found} of {}", own.len());
+    let empty: Vec<&String> = own.iter().filter(|(_, lines)| lines.is_empty()).map(|(text, _)| text).collect();
+    assert!(found * 10 > own.len() * 9, "most searches find something, but not {empty:#?}");
     assert!(stored_names(&store).iter().all(BTreeSet::is_empty), "sealing stores no extractions");
     store_fields(&store, PROPS);
     store.compact_all().unwrap();

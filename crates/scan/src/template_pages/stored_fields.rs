@@ -102,7 +102,3 @@ fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
     let slow: usize = rows.iter().filter(|(key, _)| by_text(**key)).map(|(_, rows)| rows).sum();
     slow * TEXT_ROWS_PER_PAGE > all
 }
-
-fn crate_key(key: usize) -> u32 {
-    quarry_stdx::number::u32_of(key)
-}
