@@ -5,6 +5,7 @@
 //! with escapes are copied. Source of the order: Splunk's documentation of search-time operations.
 
 pub(crate) mod cells;
+mod dependencies;
 pub(crate) mod reports;
 
 use std::borrow::Cow;
@@ -19,7 +20,7 @@ use quarry_conf::{KvMode, PropsResolver, ReportRule, TableStanza};
 use quarry_eval::EngineError;
 use quarry_eval::extract::multikv::rules::TableRule;
 use quarry_eval::extract::multikv::table_cells;
-use quarry_eval::field_names::wildcard_parts;
+use quarry_eval::field_names::{METADATA_FIELDS, wildcard_parts};
 use quarry_eval::functions::xml::xml_leaves;
 use quarry_eval::messages::Messages;
 use quarry_eval::pattern::{BorderBytes, Captures, GroupBorders, Regex};
@@ -30,11 +31,11 @@ use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::SearchExpr;
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
-use xxhash_rust::xxh3::xxh3_128;
 
+use self::dependencies::digest_of_rule;
 use self::reports::{Report, RequestedReport};
 use super::derive::{RuleFieldNames, Scope};
-use super::event_fields::is_intrinsic_field;
+use super::event_fields::{is_intrinsic_field, metadata_text};
 
 /// Distinct fields per page; further fields are dropped.
 const PAGE_FIELDS_MAX: usize = 1_000;
@@ -396,6 +397,7 @@ impl FieldRules {
     /// order.
     pub(super) fn extraction_class(&self, meta: &Metadata, names: &[String], messages: &Messages) -> ExtractionClass {
         let rules = self.of(meta, messages);
+        let names = &*rules.with_sources(names);
         let of_fields: Vec<Arc<Extract>> =
             (rules.extracts.iter()).filter(|rule| !rule.reads_text() && rule.produces_any(names)).cloned().collect();
         let is_read = |rule: &Extract| of_fields.iter().any(|other| rule.group(&other.field).is_some());
@@ -496,102 +498,6 @@ impl FieldRules {
     }
 }
 
-/// Names of the fields that rules of a source produce.
-#[derive(Debug, Default)]
-pub(crate) struct ProducedFields {
-    /// The names that are known from the rules.
-    pub names: BTreeSet<String>,
-    /// Whether some rule takes names from the text.
-    pub is_open: bool,
-}
-
-/// Digests of rules, by which stored values of a field are recognised as those that the rules extract.
-impl FieldRules {
-    /// The fields that `EXTRACT` and `REPORT` rules produce in events of these sources.
-    pub(crate) fn produced_fields(&self, metas: &[Metadata], messages: &Messages) -> ProducedFields {
-        let mut produced = ProducedFields::default();
-        for meta in metas {
-            let rules = self.of(meta, messages);
-            produced.names.extend(rules.extracts.iter().flat_map(|extract| extract.names.iter().flatten()).cloned());
-            for report in &rules.reports {
-                match report.names() {
-                    Some(names) => produced.names.extend(names.iter().cloned()),
-                    None => produced.is_open = true,
-                }
-            }
-        }
-        produced.names.retain(|name| !is_intrinsic_field(name) && !is_hidden(name));
-        produced
-    }
-
-    /// Digest of everything that decides which value a field has in events of these sources, apart from the events
-    /// themselves; the order of the sources does not matter. `None` if the values of the field cannot be stored, because
-    /// the texts of a source are tables.
-    pub(crate) fn digest_of<'a>(
-        &self,
-        metas: impl Iterator<Item = &'a Metadata>,
-        name: &str,
-        messages: &Messages,
-    ) -> Option<u128> {
-        let mut sum: u128 = 0;
-        for meta in metas {
-            let rules = self.of(meta, messages);
-            if rules.kv_mode == KvMode::Multi {
-                return None;
-            }
-            let of_source = (&*meta.index, &*meta.source, &*meta.host, &*meta.sourcetype, rules.digest_of(name));
-            sum = sum.wrapping_add(digest_of_rule(&of_source));
-        }
-        Some(sum)
-    }
-
-    /// The fields on whose values a field depends in events of these sources, and the field itself.
-    pub(crate) fn fields_behind(&self, metas: &[&Metadata], name: &str, messages: &Messages) -> BTreeSet<String> {
-        let of_source = |meta: &&Metadata| self.of(meta, messages).fields_behind(name);
-        metas.iter().flat_map(of_source).collect()
-    }
-}
-
-/// Version of the extraction, part of each digest. It must change whenever the same rules extract other values.
-const EXTRACTION_VERSION: u32 = 1;
-
-/// Digest of the parts of a rule.
-fn digest_of_rule(parts: &impl std::fmt::Debug) -> u128 {
-    xxh3_128(format!("{parts:?}").as_bytes())
-}
-
-impl SourceRules {
-    fn digest_of(&self, name: &str) -> u128 {
-        let fields = self.fields_behind(name);
-        let extracts = self.extracts.iter().filter(|extract| fields.iter().any(|field| extract.group(field).is_some()));
-        let reports = self.reports.iter().filter(|report| fields.iter().any(|field| report.may_produce(field)));
-        let extracts: Vec<u128> = extracts.map(|extract| extract.digest).collect();
-        let reports: Vec<u128> = reports.map(|report| report.digest()).collect();
-        digest_of_rule(&(EXTRACTION_VERSION, self.kv_mode, self.auto_json, extracts, reports))
-    }
-
-    /// The fields from which rules extract this field, directly or through other fields, and the field itself.
-    fn fields_behind(&self, name: &str) -> Vec<String> {
-        let mut fields = vec![name.to_owned()];
-        let mut next = 0;
-        while let Some(field) = fields.get(next).cloned() {
-            let of_extracts = self.extracts.iter().filter(|extract| extract.group(&field).is_some());
-            let of_reports = self.reports.iter().filter(|report| report.may_produce(&field));
-            let read =
-                of_extracts.map(|extract| extract.field.as_str()).chain(of_reports.map(|report| report.source()));
-            let new: Vec<String> = read
-                .filter(|read| *read != "_raw" && !fields.iter().any(|known| known == read))
-                .map(str::to_owned)
-                .collect();
-            fields.extend(new);
-            next += 1;
-        }
-        fields.sort_unstable();
-        fields.dedup();
-        fields
-    }
-}
-
 /// Table rules of a multikv.conf stanza; if they cannot be read, the user gets a message.
 fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
     let Some(settings) = &stanza.settings else {
@@ -622,10 +528,7 @@ pub(crate) fn extract_fields(
         metas.map(|(meta, used)| used.then(|| rules.of(meta, messages))).collect()
     };
     let mut found = FieldExtractor::new(projection, events);
-    for rules in rules.iter().flatten() {
-        found.add_source_fields(rules);
-        found.add_report_sources(rules);
-    }
+    rules.iter().flatten().for_each(|rules| found.add_source_fields(rules));
     let mut patterns: Vec<Vec<RequestedPattern>> = (rules.iter())
         .map(|rules| {
             rules.iter().flat_map(|rules| &rules.extracts).map(|extract| found.requested_pattern(extract)).collect()
@@ -692,6 +595,8 @@ struct RequestedPattern {
     captures: Captures,
     /// The requested groups with the indices of their fields; `None` if all groups are.
     groups: Option<Vec<(usize, usize)>>,
+    /// The row to whose field the pattern was last applied, if it reads a field.
+    applied_to: Option<u32>,
 }
 
 impl RequestedPattern {
@@ -721,17 +626,19 @@ impl<'a> FieldExtractor<'a> {
         found
     }
 
-    /// Adds the fields from which requested fields are extracted.
+    /// Adds the fields from which requested fields are extracted, directly or through other fields.
     fn add_source_fields(&mut self, rules: &SourceRules) {
-        for extract in &rules.extracts {
-            let Extract { regex, field, .. } = extract.as_ref();
-            if field != "_raw"
-                && self.requests_any_group(regex)
-                && !self.fields.contains_key(field)
-                && !is_intrinsic_field(field)
-            {
-                self.fields.insert(field.clone(), self.values.len());
-                self.values.push((field.clone(), Vec::new()));
+        if !rules.reads_fields() {
+            return;
+        }
+        let sources: Vec<String> = match self.names_only {
+            true => self.values.iter().flat_map(|(name, _)| rules.fields_behind(name)).collect(),
+            false => rules.sources().map(str::to_owned).collect(),
+        };
+        for source in sources {
+            if !self.fields.contains_key(&source) && !is_intrinsic_field(&source) {
+                self.fields.insert(source.clone(), self.values.len());
+                self.values.push((source, Vec::new()));
             }
         }
     }
@@ -742,7 +649,7 @@ impl<'a> FieldExtractor<'a> {
         let requested =
             named.filter_map(|(group, name)| Some((group, *self.fields.get(name.as_deref()?)?))).collect::<Vec<_>>();
         let groups = self.names_only.then_some(requested);
-        RequestedPattern { captures: extract.regex.new_captures(), groups }
+        RequestedPattern { captures: extract.regex.new_captures(), groups, applied_to: None }
     }
 
     fn start_row(&mut self, row: u32) {
@@ -751,9 +658,13 @@ impl<'a> FieldExtractor<'a> {
 
     fn extract_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, patterns: &mut [RequestedPattern]) {
         for (extract, pattern) in rules.extracts.iter().zip(patterns.iter_mut()) {
-            let Extract { regex, field, .. } = extract.as_ref();
-            if field == "_raw" && pattern.is_requested() && regex.captures_into(text, &mut pattern.captures) {
-                self.add_groups(regex, pattern, text, false);
+            let regex = &extract.regex;
+            match pattern.is_requested() {
+                true if !extract.reads_text() => self.extract_from_field(text, meta, extract, pattern),
+                true if regex.captures_into(text, &mut pattern.captures) => {
+                    self.add_groups(regex, pattern, text, false)
+                }
+                _ => {}
             }
         }
         if !rules.reports.is_empty() {
@@ -787,7 +698,12 @@ impl<'a> FieldExtractor<'a> {
                 }
             }
         }
-        self.extract_from_fields(text, rules, patterns);
+        // Fields that transforms and automatic extraction produce are known only now.
+        for (extract, pattern) in rules.extracts.iter().zip(patterns) {
+            if !extract.reads_text() && pattern.is_requested() && pattern.applied_to != Some(self.row) {
+                self.extract_from_field(text, meta, extract, pattern);
+            }
+        }
     }
 
     /// Adds the named groups of a match. `lies_elsewhere`: `text` is not part of the page.
@@ -812,26 +728,30 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// Runs the patterns that read a field; they come after the other patterns and automatic extraction.
-    fn extract_from_fields(&mut self, event: &str, rules: &SourceRules, patterns: &mut [RequestedPattern]) {
-        for (extract, pattern) in rules.extracts.iter().zip(patterns) {
-            let Extract { regex, field, .. } = extract.as_ref();
-            if field == "_raw" || !pattern.is_requested() {
-                continue;
+    /// Runs a pattern that reads a field, if the event has the field by now.
+    fn extract_from_field(&mut self, event: &str, meta: &Metadata, extract: &Extract, pattern: &mut RequestedPattern) {
+        let (regex, field) = (&extract.regex, extract.field.as_str());
+        if METADATA_FIELDS.contains(&field) {
+            pattern.applied_to = Some(self.row);
+            let text = metadata_text(meta, field);
+            if regex.captures_into(text, &mut pattern.captures) {
+                self.add_groups(regex, pattern, text, true);
             }
-            let last = self.fields.get(field).and_then(|at| self.values[*at].1.last().copied());
-            let Some(place) = last.filter(|place| place.row == self.row) else { continue };
-            if place.copied {
-                // Copied, because `self.copies` may reallocate.
-                let Some(text) = self.value_text(place, event).map(str::to_owned) else { continue };
-                if regex.captures_into(&text, &mut pattern.captures) {
-                    self.add_groups(regex, pattern, &text, true);
-                }
-            } else if let Some(text) = self.page_value_text(place, event)
-                && regex.captures_into(text, &mut pattern.captures)
-            {
-                self.add_groups(regex, pattern, text, false);
+            return;
+        }
+        let last = self.fields.get(field).and_then(|at| self.values[*at].1.last().copied());
+        let Some(place) = last.filter(|place| place.row == self.row) else { return };
+        pattern.applied_to = Some(self.row);
+        if place.copied {
+            // Copied, because `self.copies` may reallocate.
+            let Some(text) = self.value_text(place, event).map(str::to_owned) else { return };
+            if regex.captures_into(&text, &mut pattern.captures) {
+                self.add_groups(regex, pattern, &text, true);
             }
+        } else if let Some(text) = self.page_value_text(place, event)
+            && regex.captures_into(text, &mut pattern.captures)
+        {
+            self.add_groups(regex, pattern, text, false);
         }
     }
 
@@ -848,10 +768,6 @@ impl<'a> FieldExtractor<'a> {
     fn page_value_text<'t>(&self, place: ExtractedValue, event: &'t str) -> Option<&'t str> {
         let start = place.start as usize + self.text_start - event.as_ptr() as usize;
         event.get(start..start + place.len as usize)
-    }
-
-    fn requests_any_group(&self, regex: &Regex) -> bool {
-        !self.names_only || regex.group_names().iter().flatten().any(|name| self.fields.contains_key(name.as_str()))
     }
 
     fn extract_json(&mut self, text: &str) {

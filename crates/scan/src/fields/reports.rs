@@ -15,8 +15,9 @@ use quarry_pipeline::extract::clean_key;
 use quarry_stdx::Fault;
 
 use super::cells::{Delimiters, cell_value, split_cells};
-use super::{Extract, FieldExtractor, SourceRules, digest_of_rule};
-use crate::event_fields::{is_intrinsic_field, metadata_text};
+use super::dependencies::digest_of_rule;
+use super::{Extract, FieldExtractor, SourceRules};
+use crate::event_fields::metadata_text;
 
 /// Maximum number of matches of one transform in one event.
 pub(crate) const MATCHES_MAX: usize = 1_000;
@@ -453,17 +454,6 @@ fn substitute_groups<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t s
 }
 
 impl FieldExtractor<'_> {
-    /// Adds the fields that transforms read.
-    pub(super) fn add_report_sources(&mut self, rules: &SourceRules) {
-        for report in &rules.reports {
-            let source = &report.source;
-            if self.needs_report(report) && !self.fields.contains_key(source) && !is_intrinsic_field(source) {
-                self.fields.insert(source.clone(), self.values.len());
-                self.values.push((source.clone(), Vec::new()));
-            }
-        }
-    }
-
     fn needs_report(&self, report: &Report) -> bool {
         let is_wanted = |names: &Vec<String>| names.iter().any(|name| self.fields.contains_key(name));
         !self.names_only || report.names.as_ref().is_none_or(is_wanted)

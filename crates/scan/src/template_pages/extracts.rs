@@ -21,12 +21,13 @@ use quarry_stdx::number::u32_of;
 use super::column_codes::max_codes;
 use super::key_splits::{Division, KeySplit};
 use super::planned_template::PlannedTemplate;
+use super::planning_budget::PlanningBudget;
 use super::shared_plans::{SettledPlan, SharedPlans};
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
 
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
-/// remaining templates are planned when rows of them are read.
+/// remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
 pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
 /// Maximum number of templates of an inner value; if it has more, the location depends on values.
 const INNER_TEMPLATES_MAX: usize = 64;
@@ -53,8 +54,8 @@ pub(super) enum RuleLocation {
 }
 
 /// The rules that produce one field, in order.
-pub(super) struct NamedRules {
-    rules: Vec<NamedRule>,
+pub(super) struct NamedRules<'b> {
+    rules: Vec<NamedRule<'b>>,
     /// Whether locations may differ by code.
     divides: bool,
     /// Number of nodes of the divisions so far.
@@ -65,7 +66,8 @@ pub(super) struct NamedRules {
 }
 
 /// A rule with the group that is the field.
-struct NamedRule {
+struct NamedRule<'b> {
+    budget: &'b PlanningBudget,
     extract: Arc<Extract>,
     group: usize,
     planner: Option<Planner>,
@@ -86,14 +88,20 @@ enum Finding {
 /// Parts with their columns and values.
 type PartValues = Vec<(usize, u32, Arc<[Box<str>]>)>;
 
-impl NamedRules {
+impl<'b> NamedRules<'b> {
     /// The rules for the field `name` in texts of a slab; `divides` tells whether its location may differ by code.
-    pub(super) fn new(extracts: &[Arc<Extract>], name: &str, template_set: &TemplateSet, divides: bool) -> NamedRules {
+    pub(super) fn new(
+        extracts: &[Arc<Extract>],
+        name: &str,
+        template_set: &TemplateSet,
+        divides: bool,
+        budget: &'b PlanningBudget,
+    ) -> NamedRules<'b> {
         let is_one_line = is_one_line(template_set);
         let planner_of = |extract: &Extract, group| Planner::of_texts(&extract.regex, [group], is_one_line);
         let rule = |extract: &Arc<Extract>| {
             let group = extract.group(name)?;
-            Some(NamedRule { extract: Arc::clone(extract), group, planner: planner_of(extract, group) })
+            Some(NamedRule { budget, extract: Arc::clone(extract), group, planner: planner_of(extract, group) })
         };
         NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0, tried: 0, open: 0 }
     }
@@ -231,7 +239,7 @@ impl NamedRules {
     }
 }
 
-impl NamedRule {
+impl NamedRule<'_> {
     /// Result of the rule for a template. With `divides`, the location may differ by code.
     fn find(
         &mut self,
@@ -241,10 +249,12 @@ impl NamedRule {
         divides: bool,
     ) -> Finding {
         let open = || Finding::Known(RuleLocation::ByValue);
-        let Some(planner) = self.planner.as_mut().filter(|planner| planner.steps_spent() < PLANNING_STEPS_MAX) else {
-            return open();
-        };
-        let windows = match planner.plan_with_values(flat, values) {
+        let is_allowed = |planner: &&mut Planner| !self.budget.is_spent() && planner.steps_spent() < PLANNING_STEPS_MAX;
+        let Some(planner) = self.planner.as_mut().filter(is_allowed) else { return open() };
+        let before = planner.steps_spent();
+        let plan = planner.plan_with_values(flat, values);
+        self.budget.spend(planner.steps_spent().saturating_sub(before), flat.parts().len());
+        let windows = match plan {
             MatchPlan::Never => return Finding::Known(RuleLocation::Nowhere),
             MatchPlan::Unknown => return open(),
             MatchPlan::Windows(windows) => windows,

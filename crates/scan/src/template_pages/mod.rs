@@ -47,6 +47,7 @@ mod path_columns;
 mod paths;
 mod pattern_cost;
 mod planned_template;
+mod planning_budget;
 mod predicate_filter;
 mod reports;
 mod rex;

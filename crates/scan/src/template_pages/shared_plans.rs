@@ -12,14 +12,16 @@ use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan,
 use quarry_event::template::TemplateSet;
 
 use super::extracts::{PLANNING_STEPS_MAX, is_one_line};
+use super::planning_budget::PlanningBudget;
 use crate::fields::Extract;
 
 /// Number of plans after which the attempts end if fewer than half of them have answered.
 const ATTEMPTS_MIN: u32 = 16;
 
 /// The rules of a class that produce several requested fields.
-pub(super) struct SharedPlans {
+pub(super) struct SharedPlans<'b> {
     rules: Vec<SharedRule>,
+    budget: &'b PlanningBudget,
 }
 
 struct SharedRule {
@@ -40,9 +42,14 @@ pub(super) enum SettledPlan {
     Groups(GroupPlaces),
 }
 
-impl SharedPlans {
+impl<'b> SharedPlans<'b> {
     /// The rules among `extracts` of which several groups are in `names`.
-    pub(super) fn new(extracts: &[Arc<Extract>], names: &[String], template_set: &TemplateSet) -> SharedPlans {
+    pub(super) fn new(
+        extracts: &[Arc<Extract>],
+        names: &[String],
+        template_set: &TemplateSet,
+        budget: &'b PlanningBudget,
+    ) -> SharedPlans<'b> {
         let rule = |extract: &Arc<Extract>| {
             let groups: Vec<usize> = names.iter().filter_map(|name| extract.group(name)).collect();
             let planner = (groups.len() > 1)
@@ -50,7 +57,7 @@ impl SharedPlans {
                 .flatten()?;
             Some(SharedRule { extract: Arc::clone(extract), planner, last: None, attempts: 0, answers: 0 })
         };
-        SharedPlans { rules: extracts.iter().filter_map(rule).collect() }
+        SharedPlans { rules: extracts.iter().filter_map(rule).collect(), budget }
     }
 
     /// The plan of a rule for the template with this number, if one answers for all requested groups.
@@ -68,11 +75,14 @@ impl SharedPlans {
             return plan.clone();
         }
         let is_rare = rule.attempts >= ATTEMPTS_MIN && rule.answers * 2 < rule.attempts;
-        let plan = if is_rare || rule.planner.steps_spent() >= PLANNING_STEPS_MAX {
+        let before = rule.planner.steps_spent();
+        let plan = if is_rare || self.budget.is_spent() || before >= PLANNING_STEPS_MAX {
             None
         } else {
             rule.attempts += 1;
-            match rule.planner.plan_with_values(flat, values) {
+            let plan = rule.planner.plan_with_values(flat, values);
+            self.budget.spend(rule.planner.steps_spent().saturating_sub(before), flat.parts().len());
+            match plan {
                 MatchPlan::Never => Some(SettledPlan::Never),
                 MatchPlan::Unknown => None,
                 MatchPlan::Windows(windows) => {

@@ -32,6 +32,7 @@ use super::key_splits::{Division, KeySplit};
 use super::listed_values::ListedValues;
 use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
+use super::planning_budget::PlanningBudget;
 use super::reports::{ReportPlanner, TemplatePairs};
 use super::shared_plans::SharedPlans;
 use super::stored_fields::find_stored;
@@ -594,6 +595,7 @@ fn locate_fields(
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
     let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
     let mut divided: Vec<DividedKeys> = all.iter().map(|_| DividedKeys::default()).collect();
+    let budget = PlanningBudget::of_events(template_set.columns.first().map_or(0, |texts| texts.values as usize));
     let mut lists = ListedValues::default();
     let mut values = |column: u32| lists.of_column(template_set, column, known.dictionary);
     for ExtractionClass { cutting, text_patterns: of_text, field_patterns, reports } in classes {
@@ -603,9 +605,9 @@ fn locate_fields(
             .collect();
         // What a rule derives from another field depends on whether this field is found by other means.
         let divides = |name: &str| field_patterns.iter().all(|rule| rule.group(name).is_none());
-        let mut rules: Vec<NamedRules> =
-            all.iter().map(|name| NamedRules::new(of_text, name, template_set, divides(name))).collect();
-        let mut shared = SharedPlans::new(of_text, &all, template_set);
+        let named = |name: &String| NamedRules::new(of_text, name, template_set, divides(name), &budget);
+        let mut rules: Vec<NamedRules<'_>> = all.iter().map(named).collect();
+        let mut shared = SharedPlans::new(of_text, &all, template_set, &budget);
         for (number, template) in templates.iter().enumerate() {
             let asked = PlannedTemplate::new(template_set, number, template);
             let mut found = known.automatic_locations(template_set, template, *cutting, &all);

@@ -33,12 +33,13 @@ fn count_by_value_and_variable(sourcetype: &str, template_set: &TemplateSet, nam
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
     let class = rules.extraction_class(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
     let ColumnKind::Templates(templates) = &template_set.columns[0].kind else { panic!("column 0 is templates") };
-    let mut named = NamedRules::new(&class.text_patterns, name, template_set, true);
+    let budget = PlanningBudget::of_events(1);
+    let mut named = NamedRules::new(&class.text_patterns, name, template_set, true, &budget);
     // The groups of all rules, so that rules are also planned for several groups at once.
     let names: Vec<String> = class.text_patterns.iter().flat_map(|rule| rule.names.iter().flatten()).cloned().collect();
-    let mut shared = SharedPlans::new(&class.text_patterns, &names, template_set);
-    let mut alone = SharedPlans::new(&[], &[], template_set);
-    let mut named_alone = NamedRules::new(&class.text_patterns, name, template_set, true);
+    let mut shared = SharedPlans::new(&class.text_patterns, &names, template_set, &budget);
+    let mut alone = SharedPlans::new(&[], &[], template_set, &budget);
+    let mut named_alone = NamedRules::new(&class.text_patterns, name, template_set, true, &budget);
     let (mut by_value, mut variables) = (0, 0);
     for (number, template) in templates.iter().enumerate() {
         let planned = PlannedTemplate::new(template_set, number, template);

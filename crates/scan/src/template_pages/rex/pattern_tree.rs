@@ -218,8 +218,8 @@ impl PatternTree {
                         return Ok(u32::MAX);
                     }
                     let before = work.planner.steps_spent();
-                    self.plan(at, work, page.template_set());
-                    self.planning.add_plan(work.planner.steps_spent().saturating_sub(before));
+                    let parts = self.plan(at, work, page.template_set());
+                    self.planning.add_plan(work.planner.steps_spent().saturating_sub(before), parts);
                 }
                 Some(TemplateNode::Same(same)) => at = *same,
                 Some(TemplateNode::Branch { column, first }) => match cursors.code(*column, row, page)? {
@@ -253,10 +253,22 @@ impl PatternTree {
         }
     }
 
-    /// Plans a flat template.
-    fn plan(&mut self, at: usize, work: &mut Evaluation<'_>, template_set: &TemplateSet) {
+    /// Plans a flat template; returns the number of its parts.
+    fn plan(&mut self, at: usize, work: &mut Evaluation<'_>, template_set: &TemplateSet) -> usize {
         let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
-        let Some(template) = node.template(template_set) else { return };
+        let Some(template) = node.template(template_set) else { return 0 };
+        let parts = template.parts().len();
+        self.plan_template(at, template, work, template_set);
+        parts
+    }
+
+    fn plan_template(
+        &mut self,
+        at: usize,
+        template: FlatTemplate,
+        work: &mut Evaluation<'_>,
+        template_set: &TemplateSet,
+    ) {
         let (lists, segment) = (&mut self.lists, &self.segment);
         let dictionary = |column| segment.dictionary(column).ok();
         let mut values = |column: u32| lists.of_column(template_set, column, &dictionary);

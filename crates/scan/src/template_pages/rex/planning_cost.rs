@@ -1,16 +1,18 @@
 //! The decision when a template is planned.
 //!
 //! A plan pays off if many rows have its template. How many there will be is not known in advance, so a template is
-//! planned once the texts of its rows have cost as much as a plan: at worst, about twice as much is spent as with the
-//! better of the two. The first plans are exempt, because most patterns have few or cheap ones. Costs are counted in
+//! planned once the texts of its rows have cost as much as a plan. A pattern that branches plans several nodes for each
+//! row, so all plans together may not cost more than all texts read so far. At worst, about twice as much is spent as if
+//! only texts were read. The first plans are exempt, because most patterns have few or cheap ones. Costs are counted in
 //! steps of the planner, some 15 nanoseconds each, so that they do not depend on the machine.
 //!
 //! Not here: limits of one plan ([`quarry_eval::pattern::template_match`]).
 
 /// Steps of plans before texts are read instead: a few milliseconds.
 const EXEMPT_STEPS: usize = 256 << 10;
-/// Steps that a plan takes in addition to those that the planner counts.
+/// Steps that a plan takes in addition to those that the planner counts, and more for each part of the template.
 const PLAN_STEPS: usize = 128;
+const STEPS_PER_PART: usize = 16;
 /// Steps in whose time one text is read and matched, and more for each byte of the template's literals.
 const TEXT_STEPS: usize = 56;
 const BYTES_PER_STEP: usize = 3;
@@ -22,6 +24,8 @@ pub(super) struct PlanningCost {
     plans: usize,
     /// Steps of the rows read as text, by node; nodes without such rows at the end are missing.
     texts: Vec<usize>,
+    /// Steps of all rows read as text.
+    all_texts: usize,
 }
 
 impl PlanningCost {
@@ -34,13 +38,15 @@ impl PlanningCost {
         if self.texts.len() <= node {
             self.texts.resize(node + 1, 0);
         }
-        self.texts[node] += TEXT_STEPS + literal_bytes / BYTES_PER_STEP;
-        self.texts[node] > self.spent / self.plans.max(1)
+        let steps = TEXT_STEPS + literal_bytes / BYTES_PER_STEP;
+        self.all_texts += steps;
+        self.texts[node] += steps;
+        self.texts[node] > self.spent / self.plans.max(1) && self.spent - EXEMPT_STEPS <= self.all_texts
     }
 
-    /// Adds a plan that took this many steps.
-    pub(super) fn add_plan(&mut self, steps: usize) {
-        self.spent += steps + PLAN_STEPS;
+    /// Adds a plan of a template with this many parts that took this many steps.
+    pub(super) fn add_plan(&mut self, steps: usize, parts: usize) {
+        self.spent += steps + PLAN_STEPS + parts * STEPS_PER_PART;
         self.plans += 1;
     }
 }
@@ -59,5 +65,26 @@ mod tests {
         assert_eq!(due.iter().position(|due| *due), Some(37), "a plan takes as long as 37 texts");
         assert!(!cost.is_due(3, 42), "each node is counted by itself");
         assert!(cost.is_due(4, 10_000), "long texts cost more");
+    }
+
+    #[test]
+    fn plans_cost_no_more_than_texts() {
+        let mut cost = PlanningCost::default();
+        let (mut texts, mut plans) = (0, 0);
+        for node in 0..50_000 {
+            // Each row descends to nodes that were not planned before.
+            match (0..4).all(|level| {
+                let is_due = cost.is_due(4 * node + level, 300) || cost.is_due(4 * node + level, 300);
+                if is_due {
+                    cost.add_plan(200, 20);
+                    plans += 1;
+                }
+                is_due
+            }) {
+                true => {}
+                false => texts += 1,
+            }
+        }
+        assert!(texts > 40_000, "{texts} texts, {plans} plans");
     }
 }

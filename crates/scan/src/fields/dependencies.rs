@@ -1,0 +1,139 @@
+//! Dependencies between fields and rules: the fields that rules produce and read, and digests of rules.
+//!
+//! A digest stands for everything that decides which value a field has in an event. Stored values of a field are used only
+//! if their digest is that of the rules of the search (`crate::slab_extraction`).
+//!
+//! Not here: the extraction itself.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use quarry_conf::KvMode;
+use quarry_eval::messages::Messages;
+use quarry_eval::rows::is_hidden;
+use quarry_event::Metadata;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::{FieldRules, SourceRules};
+use crate::event_fields::is_intrinsic_field;
+
+/// Names of the fields that rules of a source produce.
+#[derive(Debug, Default)]
+pub(crate) struct ProducedFields {
+    /// The names that are known from the rules.
+    pub names: BTreeSet<String>,
+    /// Whether some rule takes names from the text.
+    pub is_open: bool,
+}
+
+/// Digests of rules, by which stored values of a field are recognised as those that the rules extract.
+impl FieldRules {
+    /// The fields that `EXTRACT` and `REPORT` rules produce in events of these sources.
+    pub(crate) fn produced_fields(&self, metas: &[Metadata], messages: &Messages) -> ProducedFields {
+        let mut produced = ProducedFields::default();
+        for meta in metas {
+            let rules = self.of(meta, messages);
+            produced.names.extend(rules.extracts.iter().flat_map(|extract| extract.names.iter().flatten()).cloned());
+            for report in &rules.reports {
+                match report.names() {
+                    Some(names) => produced.names.extend(names.iter().cloned()),
+                    None => produced.is_open = true,
+                }
+            }
+        }
+        produced.names.retain(|name| !is_intrinsic_field(name) && !is_hidden(name));
+        produced
+    }
+
+    /// Digest of everything that decides which value a field has in events of these sources, apart from the events
+    /// themselves; the order of the sources does not matter. `None` if the values of the field cannot be stored, because
+    /// the texts of a source are tables.
+    pub(crate) fn digest_of<'a>(
+        &self,
+        metas: impl Iterator<Item = &'a Metadata>,
+        name: &str,
+        messages: &Messages,
+    ) -> Option<u128> {
+        let mut sum: u128 = 0;
+        for meta in metas {
+            let rules = self.of(meta, messages);
+            if rules.kv_mode == KvMode::Multi {
+                return None;
+            }
+            let of_source = (&*meta.index, &*meta.source, &*meta.host, &*meta.sourcetype, rules.digest_of(name));
+            sum = sum.wrapping_add(digest_of_rule(&of_source));
+        }
+        Some(sum)
+    }
+
+    /// The fields on whose values a field depends in events of these sources, and the field itself.
+    pub(crate) fn fields_behind(&self, metas: &[&Metadata], name: &str, messages: &Messages) -> BTreeSet<String> {
+        let of_source = |meta: &&Metadata| self.of(meta, messages).fields_behind(name);
+        metas.iter().flat_map(of_source).collect()
+    }
+}
+
+/// Version of the extraction, part of each digest. It must change whenever the same rules extract other values.
+const EXTRACTION_VERSION: u32 = 1;
+
+/// Digest of the parts of a rule.
+pub(super) fn digest_of_rule(parts: &impl std::fmt::Debug) -> u128 {
+    xxh3_128(format!("{parts:?}").as_bytes())
+}
+
+impl SourceRules {
+    /// The fields that rules read instead of the text.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
+        let of_extracts = self.extracts.iter().map(|extract| extract.field.as_str());
+        of_extracts.chain(self.reports.iter().map(|report| report.source())).filter(|source| *source != "_raw")
+    }
+
+    /// Whether a rule reads a field.
+    pub(super) fn reads_fields(&self) -> bool {
+        self.sources().next().is_some()
+    }
+
+    /// These fields and those from which rules extract them.
+    pub(super) fn with_sources<'n>(&self, names: &'n [String]) -> Cow<'n, [String]> {
+        if !self.reads_fields() {
+            return Cow::Borrowed(names);
+        }
+        let mut all = names.to_vec();
+        for behind in names.iter().flat_map(|name| self.fields_behind(name)) {
+            if !all.contains(&behind) {
+                all.push(behind);
+            }
+        }
+        Cow::Owned(all)
+    }
+
+    fn digest_of(&self, name: &str) -> u128 {
+        let fields = self.fields_behind(name);
+        let extracts = self.extracts.iter().filter(|extract| fields.iter().any(|field| extract.group(field).is_some()));
+        let reports = self.reports.iter().filter(|report| fields.iter().any(|field| report.may_produce(field)));
+        let extracts: Vec<u128> = extracts.map(|extract| extract.digest).collect();
+        let reports: Vec<u128> = reports.map(|report| report.digest()).collect();
+        digest_of_rule(&(EXTRACTION_VERSION, self.kv_mode, self.auto_json, extracts, reports))
+    }
+
+    /// The fields from which rules extract this field, directly or through other fields, and the field itself.
+    pub(super) fn fields_behind(&self, name: &str) -> Vec<String> {
+        let mut fields = vec![name.to_owned()];
+        let mut next = 0;
+        while let Some(field) = fields.get(next).cloned() {
+            let of_extracts = self.extracts.iter().filter(|extract| extract.group(&field).is_some());
+            let of_reports = self.reports.iter().filter(|report| report.may_produce(&field));
+            let read =
+                of_extracts.map(|extract| extract.field.as_str()).chain(of_reports.map(|report| report.source()));
+            let new: Vec<String> = read
+                .filter(|read| *read != "_raw" && !fields.iter().any(|known| known == read))
+                .map(str::to_owned)
+                .collect();
+            fields.extend(new);
+            next += 1;
+        }
+        fields.sort_unstable();
+        fields.dedup();
+        fields
+    }
+}
