@@ -1,7 +1,7 @@
 //! Storage statistics of a bucket.
 
 use crate::block::{BlockKind, BlockRef};
-use crate::columns::Layout;
+use crate::columns::{Layout, StoredColumn};
 use crate::error::BucketError;
 use crate::reader::BucketReader;
 
@@ -53,11 +53,16 @@ impl BucketReader {
         };
         let first: Vec<BlockRef> = self.first_used_shared_blocks(slab, &columns.layout)?;
         let of_first = |kind: BlockKind| first.iter().filter(move |at| at.kind == kind);
-        Ok(columns
-            .layout
-            .stored
-            .iter()
-            .map(|column| column.stored_bytes(&mut |at| of_first(at.kind).any(|it| *it == at)))
-            .collect())
+        let stored = &columns.layout.stored;
+        // Equal columns are stored once.
+        let is_copy = |at: usize| {
+            let (values, dictionary) = (&stored[at].values, stored[at].dictionary);
+            stored[..at].iter().any(|other| other.values == *values && other.dictionary == dictionary)
+        };
+        let bytes_of = |(at, column): (usize, &StoredColumn)| match is_copy(at) {
+            true => 0,
+            false => column.stored_bytes(&mut |at| of_first(at.kind).any(|it| *it == at)),
+        };
+        Ok(stored.iter().enumerate().map(bytes_of).collect())
     }
 }

@@ -25,8 +25,8 @@ use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 use quarry_stdx::number::usize_of;
 
-/// Maximum number of buckets that are noted in [`State::nothing_to_store`]; if there are more, the oldest ones may be
-/// examined again.
+/// Maximum number of buckets that are noted in [`State::nothing_to_store`]; if there are more, some may be examined
+/// again.
 const NOTHING_TO_STORE_MAX: usize = 65_536;
 
 /// State shared by all threads of a store.
@@ -284,7 +284,11 @@ impl State {
     pub(crate) fn note_nothing_to_store(&mut self, number: u64) {
         self.nothing_to_store.insert(number);
         if self.nothing_to_store.len() > NOTHING_TO_STORE_MAX {
-            self.nothing_to_store.pop_first();
+            // This bucket itself must be noted, so that the next one is examined.
+            match self.nothing_to_store.first() == Some(&number) {
+                true => self.nothing_to_store.pop_last(),
+                false => self.nothing_to_store.pop_first(),
+            };
         }
     }
 

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_event::template::{
-    ColumnKind, ColumnValues, NumberFormat, PageColumn, Template, TemplatePart, TemplateSet, ValueTraits,
+    ColumnKind, ColumnValues, ExtractedField, FieldColumn, NumberFormat, PageColumn, Template, TemplatePart,
+    TemplateSet, ValueTraits,
 };
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
@@ -385,12 +386,10 @@ fn columns_with_few_distinct_values_are_counted() {
 }
 
 /// Changes single bytes of the decoded column layout block, since a changed byte of the compressed block would mostly
-/// fail to decode. A changed block that is accepted must be readable.
-#[test]
-fn damaged_layout_blocks_are_rejected_or_decoded() {
+/// fail to decode. A changed block that is accepted must be readable. Returns how many are.
+fn damage_layout(encoded: &EncodedBucket, is_older: &dyn Fn(&Layout, &Layout) -> bool) -> usize {
     ENFORCE_CHECKSUMS.set(false);
-    let encoded = encoded_by_words(&[lines(4_200)], 1);
-    let reader = open(&encoded);
+    let reader = open(encoded);
     let layout = &reader.columns(0).unwrap().unwrap().layout;
     let events: Vec<u32> = reader.slabs()[0].pages.iter().map(|page| page.events).collect();
     let mut raw = Vec::new();
@@ -398,9 +397,8 @@ fn damaged_layout_blocks_are_rejected_or_decoded() {
     assert_eq!(Layout::read(&raw, &events).as_ref(), Ok(layout));
     let mut accepted = 0;
     for at in 0..raw.len() {
-        // Older versions, which wrote no counts, ended the block after the columns.
         let cut = Layout::read(&raw[..at], &events);
-        assert!(cut.is_err() || cut == Ok(without_counts(layout)));
+        assert!(cut.is_err() || cut.is_ok_and(|cut| is_older(layout, &cut)));
         for value in [raw[at].wrapping_add(1), raw[at] ^ 0x80] {
             let mut changed = raw.clone();
             changed[at] = value;
@@ -428,8 +426,72 @@ fn damaged_layout_blocks_are_rejected_or_decoded() {
             }
         }
     }
-    assert!(accepted > 100, "{accepted}");
     ENFORCE_CHECKSUMS.set(true);
+    accepted
+}
+
+#[test]
+fn damaged_layout_blocks_are_rejected_or_decoded() {
+    // Older versions, which wrote no counts, ended the block after the columns.
+    let accepted = damage_layout(&encoded_by_words(&[lines(4_200)], 1), &|layout, cut| *cut == without_counts(layout));
+    assert!(accepted > 100, "{accepted}");
+}
+
+/// Values of a search-time field: the number of the row, in every `step`th event.
+fn numbers_of_rows(name: &str, step: usize) -> ExtractedField {
+    let mut field =
+        ExtractedField { name: name.into(), rules: 1, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new() };
+    for row in (0..4_200u32).step_by(step) {
+        field.rows.push(row);
+        field.bytes.extend(row.to_string().bytes());
+        field.ends.push(field.bytes.len() as u32);
+    }
+    field
+}
+
+fn encoded_with_extractions() -> EncodedBucket {
+    let events = lines(4_200);
+    let none = ExtractedField { rows: Vec::new(), ends: Vec::new(), bytes: Vec::new(), ..numbers_of_rows("none", 1) };
+    let extractions = [numbers_of_rows("all", 1), numbers_of_rows("some", 3), none];
+    SPLITTER.set(Some(split_by_words));
+    let slab = SlabSource { extractions: &extractions, ..SlabSource::of(&events) };
+    let encoded = encode_slabs(&[slab], &EncodeOptions::default()).unwrap();
+    SPLITTER.set(None);
+    verify_slabs(&encoded, &[slab]).unwrap();
+    assert_eq!(open(&encoded).template_set(0).unwrap().unwrap().extractions.len(), 3);
+    encoded
+}
+
+#[test]
+fn damaged_lists_of_stored_fields_are_rejected_or_decoded() {
+    let accepted = damage_layout(&encoded_with_extractions(), &|_, _| false);
+    assert!(accepted > 100, "{accepted}");
+}
+
+#[test]
+fn stored_fields_have_columns_of_their_own() {
+    let reader = open(&encoded_with_extractions());
+    let layout = &reader.columns(0).unwrap().unwrap().layout;
+    let events: Vec<u32> = reader.slabs()[0].pages.iter().map(|page| page.events).collect();
+    let set = &layout.template_set;
+    let [all, some] = ["all", "some"].map(|name| set.extraction(name, 1).unwrap().unwrap());
+    let above = set.columns[some as usize].parent.unwrap();
+    let a_text =
+        set.columns.iter().position(|column| matches!(column.kind, ColumnKind::Numbers { .. })).unwrap() as u32;
+    let read_with = |change: &dyn Fn(&mut TemplateSet)| {
+        let mut set = TemplateSet::clone(set);
+        change(&mut set);
+        let mut raw = Vec::new();
+        Layout { template_set: Arc::new(set), ..layout.clone() }.put(&mut raw);
+        Layout::read(&raw, &events).map(|layout| layout.template_set.extractions.clone())
+    };
+    assert_eq!(read_with(&|_| {}).unwrap(), set.extractions);
+    for column in [some, above, a_text] {
+        assert!(read_with(&|set| set.extractions[0].column = Some(column)).is_err(), "column {column}");
+    }
+    assert!(read_with(&|set| set.extractions[2].name = "all".into()).is_err(), "twice");
+    assert!(read_with(&|set| set.fields.push(FieldColumn { name: "all".into(), column: all })).is_err());
+    assert!(read_with(&|set| (set.extractions[2].name, set.extractions[2].rules) = ("all".into(), 2)).is_ok());
 }
 
 proptest! {

@@ -19,6 +19,7 @@ mod remote;
 pub(crate) mod sample;
 mod sent;
 mod sets;
+mod stored_fields;
 mod sweep;
 mod thaw;
 mod volume_faults;
