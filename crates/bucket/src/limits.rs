@@ -74,10 +74,8 @@ pub(crate) fn within(
 pub(crate) const MAX_FIELD_COLUMNS: usize = 512;
 /// Maximum bytes of the values of an index-time field of a slab that gets a column; beyond that, it is stored by row.
 pub(crate) const MAX_FIELD_COLUMN_BYTES: usize = 64 << 20;
-/// Maximum number of search-time fields whose values a slab stores; further ones are left out.
-pub(crate) const MAX_STORED_EXTRACTIONS: usize = 256;
 /// Maximum bytes of the name of a stored search-time field; a field with a longer name is left out.
 pub(crate) const MAX_EXTRACTION_NAME_BYTES: usize = 1_024;
 /// The columns of stored search-time fields take at most one in this many bytes of the columns of the texts; the
 /// largest are left out.
-pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 4;
+pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 2;

@@ -28,6 +28,9 @@ pub const TEXT_COLUMN: u32 = 0;
 pub const MAX_TEMPLATES: usize = 4_096;
 /// Maximum number of columns of a slab.
 pub const MAX_COLUMNS: usize = 4_096;
+/// Maximum number of search-time fields whose values a slab stores; further ones are left out. Each has at most two
+/// columns and two templates, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
+pub const MAX_STORED_EXTRACTIONS: usize = 256;
 /// Maximum nesting depth of template columns, including the text column.
 pub const MAX_TEMPLATE_DEPTH: usize = 4;
 

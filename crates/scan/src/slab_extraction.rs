@@ -34,7 +34,7 @@ const FIELDS_MAX: usize = 256;
 /// Number of events extracted at a time.
 const CHUNK_EVENTS: usize = 4_096;
 /// A field is not stored if its values take more than this share of the texts: one in so many bytes.
-const TEXT_BYTES_PER_BYTE: usize = 4;
+const TEXT_BYTES_PER_BYTE: usize = 2;
 
 /// Extraction for compaction by certain rules.
 pub struct RuleExtraction(Arc<FieldRules>);

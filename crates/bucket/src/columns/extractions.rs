@@ -12,7 +12,7 @@ use quarry_event::template::{ColumnKind, StoredExtraction, Template, TemplatePar
 use quarry_stdx::number::u32_of;
 
 use crate::columns::layout::StoredColumn;
-use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_STORED_EXTRACTIONS};
+use crate::limits::MAX_EXTRACTION_NAME_BYTES;
 use crate::templates::TemplateSlab;
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 

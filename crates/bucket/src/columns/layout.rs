@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quarry_event::template::{
-    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat, Template, TemplatePart,
-    TemplateSet, TimeLayout, ValueTraits,
+    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_STORED_EXTRACTIONS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat,
+    Template, TemplatePart, TemplateSet, TimeLayout, ValueTraits,
 };
 use quarry_stdx::number::u32_of;
 
@@ -17,6 +17,10 @@ use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use crate::source::ObjectSource;
 use crate::templates::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
+
+/// Maximum number of columns and templates, including those of stored search-time fields.
+const ALL_COLUMNS_MAX: usize = MAX_COLUMNS + 2 * MAX_STORED_EXTRACTIONS;
+const ALL_TEMPLATES_MAX: usize = MAX_TEMPLATES + 2 * MAX_STORED_EXTRACTIONS;
 
 const TEMPLATES: u8 = 0;
 const DICTIONARY: u8 = 1;
@@ -173,7 +177,7 @@ impl Layout {
         assert!(self.pools.len() <= MAX_POOLS, "a slab has at most MAX_POOLS pools");
         assert_eq!(self.template_set.columns.len(), self.stored.len(), "every column is stored");
         assert!(self.copies.is_empty(), "columns that share values have their location");
-        assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has between 1 and MAX_COLUMNS columns");
+        assert!((1..=ALL_COLUMNS_MAX).contains(&self.stored.len()), "a slab has between 1 and ALL_COLUMNS_MAX columns");
         put_varint(out, self.pools.len() as u64);
         for pool in &self.pools {
             put_block_ref(pool, out);
@@ -223,7 +227,7 @@ impl Layout {
         for _ in 0..cursor.count("number of pools", MAX_POOLS)? {
             layout.pools.push(read_block_ref(&mut cursor, BlockKind::ColumnPool)?);
         }
-        let columns = cursor.count("number of columns", MAX_COLUMNS)?;
+        let columns = cursor.count("number of columns", ALL_COLUMNS_MAX)?;
         let mut template_set = TemplateSet::default();
         let (mut templates, mut parts) = (0, 0);
         for number in 0..columns {
@@ -231,7 +235,7 @@ impl Layout {
             if let ColumnKind::Templates(list) = &column.kind {
                 templates += list.len();
                 parts += count_parts(list);
-                if templates > MAX_TEMPLATES || parts > MAX_TEMPLATE_PARTS {
+                if templates > ALL_TEMPLATES_MAX || parts > MAX_TEMPLATE_PARTS + MAX_STORED_EXTRACTIONS {
                     return Err(Malformed(format!("there are {templates} templates of {parts} parts")));
                 }
             }

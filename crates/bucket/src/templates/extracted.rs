@@ -7,14 +7,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use quarry_event::template::{ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, StoredExtraction, TemplatePart};
+use quarry_event::template::{ExtractedField, MAX_STORED_EXTRACTIONS, StoredExtraction, TemplatePart};
 use quarry_stdx::number::u32_of;
 
 use super::builder::SlabBuilder;
-use super::index_time::{TEMPLATES_PER_FIELD, path_of, presence_column};
+use super::index_time::{path_of, presence_column};
 use super::trie::Span;
 use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
-use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_EVENTS, MAX_STORED_EXTRACTIONS};
+use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_EVENTS};
 
 impl TemplateSlab {
     /// Number of the first column of a stored search-time field; the number of columns if there is none.
@@ -26,11 +26,8 @@ impl TemplateSlab {
     /// Adds the columns of search-time fields to a slab of this many events, as far as the limits allow.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
-        let mut templates = self.template_count();
         for field in fields {
             let fits = self.extractions.len() < MAX_STORED_EXTRACTIONS
-                && self.columns.len() + 2 <= MAX_COLUMNS
-                && templates + TEMPLATES_PER_FIELD <= MAX_TEMPLATES
                 && field.name.len() <= MAX_EXTRACTION_NAME_BYTES
                 && field.bytes.len() <= MAX_FIELD_COLUMN_BYTES;
             if !fits || !known.insert((&field.name, field.rules)) {
@@ -45,7 +42,6 @@ impl TemplateSlab {
             let above = (field.rows.len() < events).then(|| {
                 let mut present = vec![false; events];
                 field.rows.iter().for_each(|row| present[*row as usize] = true);
-                templates += TEMPLATES_PER_FIELD;
                 presence_column(&present, u32_of(self.columns.len() + 1), &values)
             });
             self.push_extraction((name, rules), above, values);

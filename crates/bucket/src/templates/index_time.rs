@@ -23,7 +23,7 @@ const EVENTS_PER_VALUE_MAX: usize = 64;
 /// Bytes of the values that may wait for their column to process them; their texts stay in the cache.
 const PENDING_BYTES_MAX: usize = 256 << 10;
 /// Templates of the column above a field that some events lack: without it, and with it.
-pub(super) const TEMPLATES_PER_FIELD: usize = 2;
+const TEMPLATES_PER_FIELD: usize = 2;
 /// Number of a name that was not seen before.
 const NO_NAME: u32 = u32::MAX;
 /// Column of a field that is stored by row.
