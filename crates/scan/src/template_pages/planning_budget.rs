@@ -1,0 +1,39 @@
+//! Budget of the plans that locate the fields of a slab.
+//!
+//! Locating the fields of a long pattern in thousands of templates can take longer than reading the texts of a slab. All
+//! rules and fields share a budget in proportion to the number of events; when it is spent, the remaining templates are
+//! left to the rows that are read.
+//!
+//! Not here: plans for the rows that are read ([`super::rex`]).
+
+use std::cell::Cell;
+
+/// Steps of the planner for each event of the slab, some 15 nanoseconds each: about what it takes to match its text.
+const STEPS_PER_EVENT: usize = 96;
+/// Bounds of the budget: some hundredths and some tenths of a second.
+const STEPS_MIN: usize = 2 << 20;
+const STEPS_MAX: usize = 24 << 20;
+/// Steps that a plan takes in addition to those that the planner counts, and more for each part of the template.
+const PLAN_STEPS: usize = 128;
+const STEPS_PER_PART: usize = 16;
+
+/// The steps that are left.
+pub(super) struct PlanningBudget(Cell<usize>);
+
+impl PlanningBudget {
+    /// The budget for a slab with this number of events.
+    pub(super) fn of_events(events: usize) -> PlanningBudget {
+        PlanningBudget(Cell::new(events.saturating_mul(STEPS_PER_EVENT).clamp(STEPS_MIN, STEPS_MAX)))
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    /// Spends a plan of a template with this many parts that took this many steps.
+    pub(super) fn spend(&self, steps: usize, parts: usize) {
+        let cost = steps + PLAN_STEPS + parts * STEPS_PER_PART;
+        self.0.set(self.0.get().saturating_sub(cost));
+    }
+}
