@@ -8,7 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use quarry_event::template::{ColumnKind, StoredExtraction, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{
+    ColumnKind, MAX_STORED_EXTRACTIONS, StoredExtraction, Template, TemplatePart, TemplateSet,
+};
 use quarry_stdx::number::u32_of;
 
 use crate::columns::layout::StoredColumn;
