@@ -43,6 +43,8 @@ pub use memo::{COMBINATIONS_MAX, CombinationMemo};
 
 /// Maximum number of automaton states of an attempt at one position; with more states, the template is not planned.
 const STATES_MAX: usize = 128;
+/// Cost of a step of the analysis of dependences, which copies lists of threads, in automaton steps.
+const DEPENDENCE_STEP_COST: usize = 4;
 /// Maximum number of automaton steps per template; with more steps, the template is not planned.
 const STEPS_MAX: usize = 400_000;
 /// Number of templates of a slab that could not be planned with listed values, after which it is not tried again.
@@ -637,7 +639,7 @@ impl Planner {
 
     /// Total automaton steps so far, the cost of planning.
     pub fn steps_spent(&self) -> usize {
-        self.spent + self.dependence_steps
+        self.spent + self.dependence_steps * DEPENDENCE_STEP_COST
     }
 
     /// Whether text around a match can affect whether there is one.

@@ -9,13 +9,13 @@
 use std::cell::Cell;
 
 /// Steps of the planner for each event of the slab, some 15 nanoseconds each: about what it takes to match its text.
-const STEPS_PER_EVENT: usize = 96;
+const STEPS_PER_EVENT: usize = 64;
 /// Bounds of the budget: some hundredths and some tenths of a second.
 const STEPS_MIN: usize = 2 << 20;
 const STEPS_MAX: usize = 24 << 20;
 /// Steps that a plan takes in addition to those that the planner counts, and more for each part of the template.
-const PLAN_STEPS: usize = 128;
-const STEPS_PER_PART: usize = 16;
+const PLAN_STEPS: usize = 256;
+const STEPS_PER_PART: usize = 24;
 
 /// The steps that are left.
 pub(super) struct PlanningBudget(Cell<usize>);

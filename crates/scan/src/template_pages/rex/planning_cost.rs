@@ -11,11 +11,11 @@
 /// Steps of plans before texts are read instead: a few milliseconds.
 const EXEMPT_STEPS: usize = 256 << 10;
 /// Steps that a plan takes in addition to those that the planner counts, and more for each part of the template.
-const PLAN_STEPS: usize = 128;
-const STEPS_PER_PART: usize = 16;
+const PLAN_STEPS: usize = 256;
+const STEPS_PER_PART: usize = 24;
 /// Steps in whose time one text is read and matched, and more for each byte of the template's literals.
-const TEXT_STEPS: usize = 56;
-const BYTES_PER_STEP: usize = 3;
+const TEXT_STEPS: usize = 40;
+const BYTES_PER_STEP: usize = 5;
 
 /// Steps spent on the plans of a pattern, and on the rows met without a plan.
 #[derive(Default)]
