@@ -62,9 +62,9 @@ mod tests {
         cost.spent = EXEMPT_STEPS;
         cost.plans = 100;
         let due: Vec<bool> = (0..60).map(|_| cost.is_due(7, 42)).collect();
-        assert_eq!(due.iter().position(|due| *due), Some(37), "a plan takes as long as 37 texts");
+        assert_eq!(due.iter().position(|due| *due), Some(54), "a plan takes as long as 54 texts");
         assert!(!cost.is_due(3, 42), "each node is counted by itself");
-        assert!(cost.is_due(4, 10_000), "long texts cost more");
+        assert!(cost.is_due(4, 20_000), "long texts cost more");
     }
 
     #[test]
