@@ -175,11 +175,16 @@ fn expand_group(_: &str, settings: &mut Vec<(String, String)>) {
     let servers: Vec<String> =
         settings.iter().filter(|(key, _)| key == SERVERS_PARAMETER).flat_map(|(_, list)| addresses(list)).collect();
     let has_servers = settings.iter().any(|(key, _)| key == SERVERS_PARAMETER);
-    settings.retain(|(key, value)| key != SERVERS_PARAMETER && !(key == METHOD && value == BALANCED));
+    settings.retain(|(key, value)| key != SERVERS_PARAMETER && !(key == METHOD && is_balanced(value)));
     if has_servers {
         settings.retain(|(key, _)| key != SERVER_LIST);
         settings.push((SERVER_LIST.to_owned(), servers.join(", ")));
     }
+}
+
+/// Whether a method is load balancing, which is the default.
+fn is_balanced(method: &str) -> bool {
+    method.is_empty() || method == BALANCED
 }
 
 /// Refuses invalid addresses and methods.
@@ -404,7 +409,7 @@ fn parse_form(form: &Parameters) -> Result<ServerForm, ApiError> {
         }
         match (key.as_str(), value.as_str()) {
             // The servers of a group are always load-balanced; to clone data, clients define several groups.
-            (METHOD, BALANCED) => {}
+            (METHOD, method) if is_balanced(method) => {}
             (METHOD, _) => return Err(refused_method(&value)),
             _ => asked.settings.push((key, value)),
         }
