@@ -75,20 +75,24 @@ pub(crate) struct Acl {
     pub(crate) can_remove: bool,
     /// Whether its sharing can be changed.
     pub(crate) can_share: bool,
+    /// Whether it can be shared with nobody, if its sharing can be changed.
+    pub(crate) can_be_private: bool,
 }
 
 impl Acl {
     /// Permissions of an entity that belongs to the node: everyone may read it, and nobody may change it.
     pub(crate) fn for_node() -> Acl {
         let (readers, sharing) = (vec!["*".to_owned()], ObjectSharing::System);
-        Acl { sharing, readers, writers: Vec::new(), can_write: false, can_remove: false, can_share: false }
+        let writers = Vec::new();
+        Acl { sharing, readers, writers, can_write: false, can_remove: false, can_share: false, can_be_private: false }
     }
 
     /// Permissions of an entity that only its owner may read, such as a job or a session.
     pub(crate) fn for_user(owner: &str, can_write: bool) -> Acl {
         let only = vec![owner.to_owned()];
         let (readers, writers) = (only.clone(), only);
-        Acl { sharing: ObjectSharing::Global, readers, writers, can_write, can_remove: can_write, can_share: false }
+        let sharing = ObjectSharing::Global;
+        Acl { sharing, readers, writers, can_write, can_remove: can_write, can_share: false, can_be_private: false }
     }
 }
 
@@ -115,7 +119,12 @@ pub(crate) struct Feed {
     pub(crate) per_page: usize,
     /// An additional message.
     pub(crate) notice: Option<Cow<'static, str>>,
+    /// Whether the content of an entry is a text, its member [`PLAIN_CONTENT`], or nothing, rather than members.
+    pub(crate) is_plain: bool,
 }
+
+/// The member with the content of an entry that is a text.
+pub(crate) const PLAIN_CONTENT: &str = "";
 
 /// A name encoded as a path segment. A slash is encoded twice, as in Splunk: clients decode a link once and use it as a
 /// path.
@@ -131,7 +140,7 @@ fn format_time(time: TimeNs) -> String {
 impl Entry {
     /// The permissions as JSON.
     pub(crate) fn acl(&self) -> Value {
-        let Acl { sharing, readers, writers, can_write, can_remove, can_share } = &self.acl;
+        let Acl { sharing, readers, writers, can_write, can_remove, can_share, can_be_private } = &self.acl;
         let perms = match sharing {
             ObjectSharing::User => Value::Null,
             _ => json!({ "read": readers, "write": writers }),
@@ -139,7 +148,7 @@ impl Entry {
         json!({
             "app": self.app, "owner": self.author, "sharing": sharing.word(), "modifiable": can_write, "can_list": true,
             "can_write": can_write, "removable": can_remove, "can_share_app": can_share, "can_share_global": can_share,
-            "can_share_user": can_share, "can_change_perms": can_share, "perms": perms,
+            "can_share_user": *can_share && *can_be_private, "can_change_perms": can_share, "perms": perms,
         })
     }
 
@@ -158,7 +167,7 @@ impl Entry {
     }
 
     /// Writes the XML element; `namespaces` are the namespace attributes of a root element, or empty.
-    fn write_xml(&self, namespaces: &str, out: &mut String) {
+    fn write_xml(&self, namespaces: &str, form: ContentForm, out: &mut String) {
         out.push_str(&format!(
             "<entry{namespaces}>\n  <title>{}</title>\n  <id>{}</id>\n  <updated>{}</updated>\n  <link href=\"{}\" \
              rel=\"alternate\"/>\n  <author>\n    <name>{}</name>\n  </author>\n  <published>{2}</published>\n",
@@ -170,6 +179,11 @@ impl Entry {
         ));
         for (relation, path) in &self.links {
             out.push_str(&format!("  <link href=\"{}\" rel=\"{relation}\"/>\n", escape_xml(path)));
+        }
+        if form == ContentForm::Text {
+            let text = self.content.get(PLAIN_CONTENT).and_then(Value::as_str).unwrap_or_default();
+            out.push_str(&format!("  <content type=\"text\">{}</content>\n</entry>\n", escape_xml(text)));
+            return;
         }
         let mut content = self.content.clone();
         content.insert("eai:acl".to_owned(), self.acl());
@@ -188,12 +202,19 @@ impl Entry {
         match form {
             Form::Atom => {
                 let mut body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
-                self.write_xml(&format!(" {NAMESPACES}"), &mut body);
+                self.write_xml(&format!(" {NAMESPACES}"), ContentForm::Members, &mut body);
                 form.answer(body)
             }
             Form::Json => Feed::of(title, self.path.clone(), vec![self]).answer(form),
         }
     }
+}
+
+/// How the content of an entry is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ContentForm {
+    Members,
+    Text,
 }
 
 /// Response extension with the path of the entity, if the answer has exactly one.
@@ -205,7 +226,7 @@ impl Feed {
     pub(crate) fn of(title: impl Into<Cow<'static, str>>, path: String, entries: Vec<Entry>) -> Feed {
         let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(0);
         let (total, per_page) = (entries.len(), entries.len());
-        Feed { title: title.into(), path, updated, total, offset: 0, per_page, notice: None, entries }
+        Feed { title: title.into(), path, updated, total, offset: 0, per_page, notice: None, is_plain: false, entries }
     }
 
     /// An answer of these entities.
@@ -224,10 +245,21 @@ impl Feed {
         json!({
             "links": {}, "origin": self.path, "updated": format_time(self.updated),
             "generator": { "build": env!("CARGO_PKG_VERSION"), "version": env!("CARGO_PKG_VERSION") },
-            "entry": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
+            "entry": self.entries.iter().map(|entry| self.entry_json(entry)).collect::<Vec<_>>(),
             "paging": { "total": self.total, "perPage": self.per_page, "offset": self.offset },
             "messages": self.notice.iter().map(|text| json!({ "type": "WARN", "text": text })).collect::<Vec<_>>(),
         })
+    }
+
+    fn entry_json(&self, entry: &Entry) -> Value {
+        let mut json = entry.json();
+        if self.is_plain
+            && let Some(members) = json.as_object_mut()
+        {
+            members.remove("content");
+            members.extend(entry.content.get(PLAIN_CONTENT).map(|text| ("content".to_owned(), text.clone())));
+        }
+        json
     }
 
     fn xml(&self) -> String {
@@ -249,7 +281,8 @@ impl Feed {
             },
             version = env!("CARGO_PKG_VERSION"),
         );
-        self.entries.iter().for_each(|entry| entry.write_xml("", &mut out));
+        let form = if self.is_plain { ContentForm::Text } else { ContentForm::Members };
+        self.entries.iter().for_each(|entry| entry.write_xml("", form, &mut out));
         out.push_str("</feed>\n");
         out
     }

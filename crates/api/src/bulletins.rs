@@ -43,6 +43,10 @@ pub(crate) struct Bulletin {
     pub(crate) severity: Severity,
     pub(crate) author: String,
     pub(crate) time: TimeNs,
+    /// Roles to which it is shown; none for all.
+    pub(crate) roles: Vec<String>,
+    /// Capabilities of those to whom it is shown.
+    pub(crate) capabilities: Vec<String>,
 }
 
 /// The messages of a server by their names.
@@ -83,7 +87,14 @@ mod tests {
     #[test]
     fn new_messages_replace_the_oldest() {
         let bulletins = Bulletins::default();
-        let bulletin = |time| Bulletin { text: "t".into(), severity: Severity::Info, author: "eva".into(), time };
+        let bulletin = |time| Bulletin {
+            text: "t".into(),
+            severity: Severity::Info,
+            author: "eva".into(),
+            time,
+            roles: Vec::new(),
+            capabilities: Vec::new(),
+        };
         // The newest messages have the names that sort first.
         for at in 0..BULLETINS_MAX + 10 {
             bulletins.put(format!("{:04}", 9_999 - at), bulletin(at as i64));

@@ -26,8 +26,9 @@ const NAME_BYTES_MAX: usize = 256;
 /// Maximum bytes of other values.
 const VALUE_BYTES_MAX: usize = 4_096;
 /// Settings that clients may write.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "token",
+    "description",
     "disabled",
     "index",
     "indexes",
@@ -175,6 +176,7 @@ fn to_collector_token(token: HttpToken) -> CollectorToken {
     CollectorToken {
         name: token.name,
         token: token.token,
+        description: token.description,
         disabled: token.disabled,
         index: token.index,
         indexes: token.indexes,

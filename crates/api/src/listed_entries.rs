@@ -106,8 +106,12 @@ fn entry_of(entry: &Value) -> NodeEntry {
     }
     let acl = entry["acl"].as_object().cloned().unwrap_or_default();
     add_members("eai:acl.", &acl, &mut row);
-    let content = entry["content"].as_object().cloned().unwrap_or_default();
-    add_members("", &content, &mut row);
+    match &entry["content"] {
+        Value::Object(content) => add_members("", content, &mut row),
+        // A setting below `properties`.
+        text @ Value::String(_) => add("value", text, &mut row),
+        _ => {}
+    }
     row
 }
 

@@ -1,5 +1,6 @@
 //! The interface between the API and its node; implemented by the server.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -103,6 +104,8 @@ pub struct CollectorToken {
     pub name: String,
     /// The secret that senders present.
     pub token: String,
+    /// Description for users.
+    pub description: Option<String>,
     /// Whether it is disabled.
     pub disabled: bool,
     /// Default index.
@@ -322,6 +325,9 @@ pub trait Node: Send + Sync {
     ) -> Result<String, Fault>;
     /// Kinds of modular inputs by scheme. May run their programs.
     fn modular_inputs(&self) -> Vec<ModularInput>;
+    /// Has the program of a modular input's scheme check the stanza `SCHEME://NAME` with these settings, if the scheme asks
+    /// for that.
+    fn check_modular_input(&self, scheme: &str, name: &str, settings: &BTreeMap<String, String>) -> Result<(), Fault>;
     /// Current state of the node.
     fn condition(&self) -> NodeCondition;
     /// Metrics in the text format of Prometheus.

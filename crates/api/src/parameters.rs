@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::response::Response;
 
@@ -21,6 +21,47 @@ const UNREAD_WAIT: Duration = Duration::from_millis(500);
 
 /// Parameters that every handler of objects accepts.
 const COMMON_PARAMETERS: [&str; 2] = ["namespace", "output_mode"];
+
+/// Parameters that select and order the entities of an answer. Some clients add them to every URL. In the URL of a
+/// change they have no effect, unless the endpoint declares them; in a body they are settings of these names.
+pub(crate) const LIST_ONLY: [&str; 8] =
+    ["count", "f", "listDefaultActionArgs", "offset", "sort_dir", "sort_key", "sort_mode", "summarize"];
+
+/// Settings that are lists: values of parameters with the same name are joined by commas.
+const LISTS: &[&str] = &[
+    "FIELDS",
+    "_TCP_ROUTING",
+    "acceptFrom",
+    "action.email.bcc",
+    "action.email.cc",
+    "action.email.to",
+    "actions",
+    "alert.suppress.fields",
+    "args",
+    "capabilities",
+    "defaultGroup",
+    "deleteIndexesAllowed",
+    "eventtypes",
+    "fields",
+    "fields_list",
+    "grantableRoles",
+    "imported_roles",
+    "indexes",
+    "match_type",
+    "roles",
+    "server",
+    "servers",
+    "srchIndexesAllowed",
+    "srchIndexesDefault",
+    "srchIndexesDisallowed",
+    "sslAltNameToCheck",
+    "sslCommonNameToCheck",
+    "suppressBannerList",
+];
+
+/// The parameters that the endpoint of a request declares; an extension of the request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DeclaredParameters(pub(crate) &'static [&'static str]);
 
 /// Parameters in order, those of the URL first.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +152,30 @@ impl Parameters {
     pub(crate) fn into_pairs(self) -> Vec<(String, String)> {
         self.0
     }
+
+    /// Each name once, in the order of the request. Several values of a list are joined; of any other setting, only one
+    /// value could be stored, so different values are refused.
+    pub(crate) fn into_settings(self) -> Result<Vec<(String, String)>, ApiError> {
+        let mut settings: Vec<(String, String)> = Vec::new();
+        for (name, value) in self.0 {
+            match settings.iter_mut().find(|(known, _)| *known == name) {
+                None => settings.push((name, value)),
+                Some((_, known)) if LISTS.contains(&name.as_str()) => {
+                    if !known.is_empty() && !value.is_empty() {
+                        known.push(',');
+                    }
+                    known.push_str(&value);
+                }
+                Some((_, known)) if *known == value => {}
+                Some((_, known)) => {
+                    return Err(ApiError::bad_request(format!(
+                        "{name} is given twice, as {known:?} and as {value:?}: give one value"
+                    )));
+                }
+            }
+        }
+        Ok(settings)
+    }
 }
 
 /// Refuses values of the wrong type.
@@ -173,11 +238,14 @@ impl<S: Send + Sync> FromRequest<S> for Settings {
 
 /// Reads the URL and the body.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters, Response> {
-    let mut parameters: Vec<(String, String)> = Vec::new();
-    let mut add = |bytes: &[u8]| {
-        parameters.extend(form_urlencoded::parse(bytes).map(|(name, value)| (name.into_owned(), value.into_owned())));
+    let parsed = |bytes: &[u8]| {
+        form_urlencoded::parse(bytes).map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
     };
-    add(request.uri().query().unwrap_or_default().as_bytes());
+    let mut parameters: Vec<(String, String)> = parsed(request.uri().query().unwrap_or_default().as_bytes());
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let declared = request.extensions().get::<DeclaredParameters>().copied().unwrap_or_default().0;
+        parameters.retain(|(name, _)| !LIST_ONLY.contains(&name.as_str()) || declared.contains(&name.as_str()));
+    }
     let form = request.extensions().get::<RefusalForm>().cloned().unwrap_or_default();
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
     let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
@@ -187,7 +255,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters,
             let text = format!("parameters are sent as {FORM}, not as {}", kind.unwrap_or_default());
             return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
         }
-        add(&body);
+        parameters.extend(parsed(&body));
     }
     parameters.iter().for_each(|(name, value)| form.note_parameter(name, value));
     Ok(Parameters(parameters))
@@ -221,9 +289,56 @@ mod tests {
         for (name, _) in TYPES {
             let (wrong, form) = (format!("{name}=%21"), "application/x-www-form-urlencoded");
             assert_eq!(read("/x", form, &wrong).await.err(), Some(StatusCode::BAD_REQUEST), "{name}");
-            assert_eq!(read(&format!("/x?{wrong}"), form, "").await.err(), Some(StatusCode::BAD_REQUEST), "{name}");
+            // The check of every endpoint's URL refuses the others.
+            let is_read = !LIST_ONLY.contains(name);
+            assert_eq!(read(&format!("/x?{wrong}"), form, "").await.is_err(), is_read, "{name}");
             assert!(check_query(&wrong).is_err() && check_query(&format!("{name}=")).is_ok());
         }
+    }
+
+    #[tokio::test]
+    async fn list_parameters_in_the_url_of_a_change_have_no_effect_unless_declared() {
+        for name in LIST_ONLY {
+            let value = type_of(name).map_or("x", |kind| match kind {
+                ParameterType::Word(words) => words[0],
+                _ => "1",
+            });
+            for (method, declared, in_url) in [
+                (Method::GET, "", true),
+                (Method::HEAD, "", true),
+                (Method::POST, "", false),
+                (Method::DELETE, "", false),
+                (Method::POST, name, true),
+            ] {
+                let declared: &'static [&'static str] = Box::leak(Box::new([declared]));
+                let request = Request::builder().method(method.clone()).uri(format!("/x?{name}={value}&a=b"));
+                let request = request.extension(DeclaredParameters(declared));
+                let read = Parameters::from_request(request.body(Body::empty()).unwrap(), &()).await.unwrap();
+                assert_eq!((read.get(name).is_some(), read.get("a")), (in_url, Some("b")), "{method} {name}");
+            }
+            let in_body = read("/x?count=2", FORM, &format!("{name}={value}")).await.unwrap();
+            assert_eq!(
+                in_body.into_settings().unwrap(),
+                [(name.to_owned(), value.to_owned())],
+                "a setting of this name"
+            );
+        }
+    }
+
+    #[test]
+    fn values_of_lists_are_joined_and_others_have_one_value() {
+        let settings = |query: &str| {
+            Parameters::from_query(query).into_settings().map(|settings| {
+                settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+            })
+        };
+        assert!(LISTS.is_sorted());
+        for name in LISTS {
+            assert_eq!(settings(&format!("{name}=a&b=1&{name}=b,c")).unwrap(), format!("{name}=a,b,c b=1"));
+        }
+        assert_eq!(settings("indexes=&indexes=a&indexes=").unwrap(), "indexes=a");
+        assert_eq!(settings("index=a&index=a").unwrap(), "index=a");
+        assert!(settings("index=a&index=b").is_err());
     }
 
     #[tokio::test]

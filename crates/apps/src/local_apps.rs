@@ -13,12 +13,18 @@ use quarry_conf::{Conf, Permissions, parse_bool};
 
 use crate::configuration::read_text;
 use crate::folders::{app_name, installed_apps, is_disabled};
-use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope};
+use crate::objects::{APP_DEFAULT, APP_SYSTEM, AclChange, ObjectAcl, ObjectError, ObjectSharing, Objects, Scope};
 
 /// The conf file of an app's attributes.
 pub(crate) const CONF: &str = "app";
 /// Apps that cannot be created or removed.
 const BUILT_IN_APPS: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
+/// Attributes of these apps, unless app.conf sets others.
+const BUILT_IN_MEMBERS: [(&str, &str); 3] = [
+    ("author", "Quarry"),
+    ("description", "The app for searches and reports."),
+    ("version", env!("CARGO_PKG_VERSION")),
+];
 /// Maximum length of an app's name in bytes (Splunk's limit).
 const NAME_BYTES_MAX: usize = 100;
 /// Attributes of an app, with their stanza and setting.
@@ -43,6 +49,12 @@ pub struct LocalApp {
     pub members: BTreeMap<String, String>,
     /// Whether it can be removed.
     pub is_removable: bool,
+    /// Whether its objects are visible in other apps, unless their own metadata say otherwise.
+    pub sharing: ObjectSharing,
+    /// Roles that may read its objects, unless their own metadata say otherwise.
+    pub readers: Vec<String>,
+    /// Roles that may change its objects, unless their own metadata say otherwise.
+    pub writers: Vec<String>,
 }
 
 impl Objects {
@@ -104,6 +116,15 @@ impl Objects {
         self.app(name)
     }
 
+    /// Changes the permissions that apply to all objects of an app without their own. The caller has checked that this
+    /// is permitted. An app has no owner, so a new owner has no effect.
+    pub fn edit_app_acl(&self, name: &str, change: &AclChange) -> Result<LocalApp, ObjectError> {
+        let _change = self.files().change()?;
+        self.app(name)?;
+        self.set_app_acl(name, change)?;
+        self.app(name)
+    }
+
     /// Removes an app with everything in it.
     pub fn remove_app(&self, name: &str) -> Result<(), ObjectError> {
         let _change = self.files().change()?;
@@ -139,7 +160,13 @@ impl Objects {
         members.entry("visible".to_owned()).or_insert_with(|| "1".to_owned());
         members.entry("configured".to_owned()).or_insert_with(|| "0".to_owned());
         let is_removable = !BUILT_IN_APPS.contains(&name.as_str());
-        LocalApp { name, members, is_removable }
+        if !is_removable {
+            for (member, value) in BUILT_IN_MEMBERS {
+                members.entry(member.to_owned()).or_insert_with(|| value.to_owned());
+            }
+        }
+        let ObjectAcl { sharing, readers, writers } = self.app_acl(&name);
+        LocalApp { name, members, is_removable, sharing, readers, writers }
     }
 }
 
@@ -217,6 +244,10 @@ mod tests {
 
     use super::*;
 
+    fn given_roles(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
     #[test]
     fn apps_are_created_changed_and_removed() {
         let folder = tempfile::tempdir().unwrap();
@@ -232,6 +263,19 @@ mod tests {
         assert_eq!((made.members["version"].as_str(), made.members["description"].as_str()), ("1.0.0", "d"));
         let changed = objects.edit_app("shop", &given(&[("version", "2.0")]), &admin).unwrap();
         assert_eq!((changed.members["version"].as_str(), changed.members["disabled"].as_str()), ("2.0", "0"));
+        assert_eq!((changed.sharing, changed.writers), (ObjectSharing::App, given_roles(&["admin", "power"])));
+        let change = AclChange {
+            sharing: Some(ObjectSharing::Global),
+            writers: Some(given_roles(&["admin"])),
+            ..AclChange::default()
+        };
+        let shared = objects.edit_app_acl("shop", &change).unwrap();
+        assert_eq!((shared.sharing, shared.readers), (ObjectSharing::Global, given_roles(&["*"])));
+        assert_eq!((shared.writers, shared.members), (given_roles(&["admin"]), changed.members));
+        for sharing in [ObjectSharing::User, ObjectSharing::System] {
+            let change = AclChange { sharing: Some(sharing), ..AclChange::default() };
+            assert!(objects.edit_app_acl("shop", &change).is_err());
+        }
         let disabled = objects.edit_app("shop", &given(&[("disabled", "1")]), &admin).unwrap();
         assert_eq!((disabled.members["disabled"].as_str(), names().len()), ("1", 2), "it stays installed");
         let pair = [("definition".to_owned(), "x".to_owned())];

@@ -432,6 +432,23 @@ impl Auth {
         Ok(key)
     }
 
+    /// Opens a session for a program that the node runs, with the role of administrators; returns its key. It ends with
+    /// [`Auth::end_program_session`]. Programs run under the node's account, which may read [`Auth::local_token`], so
+    /// the session permits nothing that they could not do without it.
+    pub fn open_program_session(&self) -> String {
+        let key = random_key(&self.random);
+        let hash = self.key.hash(&[key.as_bytes()]);
+        let now_ns = self.clock.now_ns();
+        self.lock().sessions.open_until_ended(hash, program_identity(), Origin::LOCAL.address, now_ns);
+        key
+    }
+
+    /// Ends such a session.
+    pub fn end_program_session(&self, key: &str) {
+        let hash = self.key.hash(&[key.as_bytes()]);
+        self.lock().sessions.end(&hash);
+    }
+
     /// The identity of a request with this `Authorization` header. Blocks for a hash if [`Auth::recognise`] returns
     /// `None`.
     pub fn authenticate(&self, header: Option<&str>, origin: &Origin) -> Result<Identity, AuthError> {
@@ -525,6 +542,9 @@ impl Auth {
                 "You (user={}) do not have permission to perform this operation (requires capability: {takes}).",
                 by.user
             )));
+        }
+        if name == PROGRAM_USER && matches!(change, UserChange::Add { .. }) {
+            return Err(UserError::Invalid(format!("name={PROGRAM_USER}: this is the user of programs of inputs")));
         }
         if let Some(password) = change.password() {
             check_new_password(password)?;
@@ -780,6 +800,14 @@ fn no_tokens() -> UserError {
 }
 
 /// A key of 256 random bits in hexadecimal.
+/// User of the sessions of programs, which has no password.
+const PROGRAM_USER: &str = "splunk-system-user";
+
+/// The identity of the programs that the node runs.
+fn program_identity() -> Identity {
+    Identity { user: PROGRAM_USER.to_owned(), roles: vec![ADMIN_ROLE.to_owned()], is_console: false }
+}
+
 fn random_key(random: &RandomBytes) -> String {
     let mut bytes = [0u8; 32];
     random(&mut bytes);

@@ -47,11 +47,13 @@ struct Session {
     identity: Identity,
     address: IpAddr,
     last_use_ns: i64,
+    /// Whether it ends after some time without a request.
+    ends_when_idle: bool,
 }
 
 impl Session {
     fn is_idle(&self, limit_s: i64, now_ns: i64) -> bool {
-        now_ns - self.last_use_ns > limit_s.saturating_mul(1_000_000_000)
+        self.ends_when_idle && now_ns - self.last_use_ns > limit_s.saturating_mul(1_000_000_000)
     }
 }
 
@@ -78,7 +80,15 @@ impl Sessions {
         if self.by_key.len() >= SESSIONS_MAX {
             self.end_first(|_| ());
         }
-        self.by_key.insert(key, Session { identity, address, last_use_ns: now_ns });
+        self.by_key.insert(key, Session { identity, address, last_use_ns: now_ns, ends_when_idle: true });
+    }
+
+    /// Adds a session that does not end by itself: whoever opens it ends it.
+    pub(crate) fn open_until_ended(&mut self, key: KeyedHash, identity: Identity, address: IpAddr, now_ns: i64) {
+        self.open(key, identity, address, now_ns);
+        if let Some(session) = self.by_key.get_mut(&key) {
+            session.ends_when_idle = false;
+        }
     }
 
     /// Ends the session that is first in this order; among equals, the least recently used one.
@@ -173,6 +183,17 @@ mod tests {
         assert_eq!(shown.iter().map(|session| session.user.as_str()).collect::<Vec<_>>(), ["tom", "eva"]);
         assert_eq!((sessions.find_by_id(&shown[0].id), sessions.find_by_id("00")), (Some(key(2)), None));
         assert!(sessions.list(2 + (SESSION_IDLE_LIMIT_S + 1) * 1_000_000_000).is_empty());
+    }
+
+    #[test]
+    fn a_session_that_its_opener_ends_does_not_end_when_idle() {
+        let (mut sessions, address) = (Sessions::default(), IpAddr::from([127, 0, 0, 1]));
+        sessions.open_until_ended(key(1), identity("program"), address, 0);
+        sessions.open(key(2), identity("eva"), address, 0);
+        let late = 100 * SESSION_IDLE_LIMIT_S * 1_000_000_000;
+        assert!(sessions.touch(&key(1), late).is_some() && sessions.touch(&key(2), late).is_none());
+        sessions.end(&key(1));
+        assert!(sessions.touch(&key(1), late).is_none());
     }
 
     #[test]

@@ -17,6 +17,6 @@ mod inputs;
 pub use commands::CustomCommands;
 pub use group::{POLL_MS, Pipes, Program, ProgramGroup, capture_stderr, end_all, spawn};
 pub use inputs::{
-    ModularInputKind, ModularInputKinds, ProgramInputs, SchemeArgument, Stores, faults as input_faults,
-    start as start_inputs,
+    ManagementPort, ModularInputKind, ModularInputKinds, ProgramInputs, ProgramSessions, SchemeArgument, Stores,
+    faults as input_faults, start as start_inputs,
 };

@@ -39,7 +39,7 @@ pub use job_recorder::{COLLECTED_BYTES_MAX, CollectedBytes, JobFacts, JobRecorde
 pub use namespaces::{Namespaces, ReadSettings, Visibility};
 pub use rest_connection::{RestConnection, RestEntries};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
-pub use server_info::NodeIdentity;
+pub use server_info::{NodeIdentity, os_name};
 pub use service::{
     ModelSummaryRequest, Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts,
 };

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions, RemoteStorage};
 use quarry_engine::{DeletionRecord, JobResult, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
 use quarry_event::TimeRange;
-use quarry_event::time::NS_PER_SEC;
+use quarry_event::time::strftime;
 use quarry_stdx::{Fault, SharedClock};
 use quarry_store::{BucketCopies, BucketListing, IndexSelector, IndexStats, RemoteStats};
 use serde_json::Value;
@@ -20,6 +21,9 @@ use crate::rest_connection::RestConnection;
 use crate::server_info::{NodeIdentity, server_info};
 use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
+
+/// Splunk's format of the times of an index.
+const INDEX_TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S%z";
 
 /// Endpoints below `/services`, and the capability each requires in addition to searching.
 const ENDPOINTS: [(&str, Option<&str>); 14] = [
@@ -199,9 +203,13 @@ impl NodeFacts {
                 field("frozenTimePeriodInSecs", settings.frozen_time_period_seconds.to_string()),
                 field("isInternal", if name.starts_with('_') { "1" } else { "0" }),
             ];
-            let seconds = |time: i64| time.div_euclid(NS_PER_SEC).to_string();
-            entry.extend(own.map(|stats| field("minTime", seconds(stats.time_min))));
-            entry.extend(own.map(|stats| field("maxTime", seconds(stats.time_max))));
+            // Both are empty for an index without events.
+            let events = own.filter(|stats| stats.events > 0);
+            let time = |time: Option<i64>| {
+                time.map_or_else(String::new, |time| strftime(time, INDEX_TIME_FORMAT, &TimeZone::UTC))
+            };
+            entry.push(field("minTime", time(events.map(|stats| stats.time_min))));
+            entry.push(field("maxTime", time(events.map(|stats| stats.time_max))));
             entry
         };
         names.map(entry).collect()

@@ -43,8 +43,8 @@ pub(crate) fn server_info(host: &str, name: String, identity: &NodeIdentity) -> 
         field("quarry_version", env!("CARGO_PKG_VERSION")),
         field("build", env!("CARGO_PKG_VERSION")),
         field("product_type", "quarry"),
-        field("os_name", std::env::consts::OS),
-        field("os_name_extended", std::env::consts::OS),
+        field("os_name", os_name()),
+        field("os_name_extended", os_name()),
         field("os_version", os_version()),
         field("os_build", os_version()),
         field("cpu_arch", std::env::consts::ARCH),
@@ -56,6 +56,8 @@ pub(crate) fn server_info(host: &str, name: String, identity: &NodeIdentity) -> 
         field("rtsearch_enabled", "1"),
         field("isForwarding", "0"),
         field("kvStoreStatus", "ready"),
+        field("fips_mode", "0"),
+        field("shutting_down", "0"),
         field("isFree", "0"),
         field("isTrial", "0"),
         field("max_users", USERS_UNLIMITED.to_string()),
@@ -67,6 +69,16 @@ pub(crate) fn server_info(host: &str, name: String, identity: &NodeIdentity) -> 
         ("licenseLabels".to_owned(), Vec::new()),
         field("addOns", ""),
     ]
+}
+
+/// Name of the operating system as Splunk writes it.
+pub fn os_name() -> &'static str {
+    match std::env::consts::OS {
+        "linux" => "Linux",
+        "macos" => "Darwin",
+        "freebsd" => "FreeBSD",
+        other => other,
+    }
 }
 
 /// Kernel release, if available.

@@ -2,6 +2,7 @@
 //!
 //! Files of several requests are distributed over the pipeline sets of the store, each to the least busy one.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileTypeExt;
@@ -354,6 +355,11 @@ impl Node for LocalNode {
 
     fn modular_inputs(&self) -> Vec<ModularInput> {
         self.modular_inputs.list().into_iter().map(modular_input).collect()
+    }
+
+    fn check_modular_input(&self, scheme: &str, name: &str, settings: &BTreeMap<String, String>) -> Result<(), Fault> {
+        let host = self.ingest.settings.host.clone();
+        self.modular_inputs.check_stanza((scheme, name), settings, &host, self.management.get().copied())
     }
 
     fn explanation(

@@ -20,7 +20,7 @@ use quarry_inputs::EventStore;
 use quarry_listen::{
     Bounds, HttpPort, ListenError, Listeners, Security, listen_for_events, listen_on, raise_open_files,
 };
-use quarry_programs::start_inputs;
+use quarry_programs::{ManagementPort, ProgramSessions, start_inputs};
 use quarry_search::jobs::Jobs;
 use quarry_search::summaries;
 use quarry_sharing::SharedFolder;
@@ -182,7 +182,8 @@ async fn serve(
         catch_signals().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     // The inputs start only now, so that a second server, whose ports are in use, reads no files and runs no programs.
     let watching = watch_files(inputs, &sinks)?;
-    let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
+    let management = ManagementPort { address, sessions: Arc::new(SessionsForPrograms(Arc::clone(&state.auth))) };
+    let programs = start_inputs(data_dir, inputs, Some(management), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, addresses(address, hec, &listeners, state.auth.local_token()))?;
     let logged_until = log_store_messages(&node, 0);
@@ -219,6 +220,19 @@ async fn serve(
     drop(ended.await);
     log::info("quarry stopped");
     Ok(program.map(|program| Restart { program, bound, signals }))
+}
+
+/// Sessions of the node for programs of inputs.
+struct SessionsForPrograms(Arc<Auth>);
+
+impl ProgramSessions for SessionsForPrograms {
+    fn open(&self) -> String {
+        self.0.open_program_session()
+    }
+
+    fn end(&self, key: &str) {
+        self.0.end_program_session(key);
+    }
 }
 
 /// A future that resolves on a signal, and the flags that a restart reads. Until both are there, a signal ends the

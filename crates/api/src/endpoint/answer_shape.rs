@@ -122,7 +122,7 @@ pub(super) const NAMED_SCHEMAS: &[Member] = &[
             ("links", Shape::Map(&Shape::Text)),
             ("author", Shape::Text),
             ("acl", Shape::Named("Acl")),
-            ("content", Shape::Map(&Shape::Any)),
+            ("content", Shape::Optional(&Shape::Either(&[Shape::Map(&Shape::Any), Shape::Text]))),
             (
                 "fields",
                 Shape::Optional(&Shape::Object(&[("required", TEXTS), ("optional", TEXTS), ("wildcard", TEXTS)])),

@@ -17,10 +17,11 @@ use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
-use super::answer_shape::{AnswerShape, Content};
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{change, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
+use super::permissions::{ACL_PARAMETERS, acl_change, acl_entry};
 use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS, entities};
 use super::shape::{SETTING, Shape};
 use crate::ApiState;
@@ -41,7 +42,7 @@ const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
 /// Parameters of an app.
 pub(super) const FIELDS: Fields = Fields {
     required: &[],
-    optional: &["author", "configured", "description", "disabled", "label", "version", "visible"],
+    optional: &["author", "check_for_updates", "configured", "description", "disabled", "label", "version", "visible"],
     wildcard: &[],
 };
 
@@ -96,22 +97,49 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(show),
         ),
     ];
-    entities(rows, &APP).into_iter().chain(entities(packing.to_vec(), &PACKAGE)).chain([file]).collect()
+    let acl = below("acl");
+    let permissions = vec![
+        Endpoint::new(Method::GET, acl.as_str(), read, "Shows the permissions of an app.", get(show_acl)),
+        Endpoint::new(Method::POST, acl, write, "Changes the permissions of an app.", post(set_acl))
+            .takes(ACL_PARAMETERS),
+    ];
+    let mut all = entities(rows, &APP);
+    all.extend(entities(permissions, &NO_CONTENT));
+    all.extend(entities(packing.to_vec(), &PACKAGE));
+    all.push(file);
+    all
 }
 
 /// Parameters of a new app.
 const CREATED: &[&str] = &[
+    "auth",
     "author",
+    "check_for_updates",
     "configured",
     "description",
     "disabled",
     "explicit_appname",
     "filename",
     "label",
+    "session",
     "template",
     "update",
     "version",
     "visible",
+];
+
+/// Parameters of a new app that are not its attributes. `auth` and `session` are for downloads, which a node does not
+/// make; it does not check for updates either.
+const NOT_MEMBERS: [&str; 9] = [
+    "auth",
+    "check_for_updates",
+    "explicit_appname",
+    "filename",
+    "name",
+    "output_mode",
+    "session",
+    "template",
+    "update",
 ];
 
 /// Media type of a package.
@@ -130,9 +158,12 @@ const APP: Content = Content::new(
         ("author", Shape::Optional(&Shape::Text)),
         ("check_for_updates", Shape::Flag),
         ("configured", SETTING),
+        ("core", Shape::Flag),
         ("description", Shape::Optional(&Shape::Text)),
         ("disabled", SETTING),
         ("label", Shape::Text),
+        ("managed_by_deployment_client", Shape::Flag),
+        ("show_in_nav", Shape::Flag),
         ("state_change_requires_restart", Shape::Flag),
         ("version", Shape::Optional(&Shape::Text)),
         ("visible", SETTING),
@@ -148,7 +179,14 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
     };
     let mut content: Map<String, Value> = app.members.iter().map(value).collect();
     content.insert("state_change_requires_restart".to_owned(), Value::Bool(false));
-    content.insert("check_for_updates".to_owned(), Value::Bool(false));
+    for (member, flag) in [
+        ("check_for_updates", false),
+        ("core", !app.is_removable),
+        ("managed_by_deployment_client", false),
+        ("show_in_nav", true),
+    ] {
+        content.insert(member.to_owned(), Value::Bool(flag));
+    }
     let mut links = vec![("list", path.clone()), ("_reload", format!("{path}/_reload"))];
     if may {
         links.push(("edit", path.clone()));
@@ -160,12 +198,14 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
         }
     }
     let acl = Acl {
-        sharing: ObjectSharing::App,
-        readers: vec!["*".to_owned()],
-        writers: vec!["admin".to_owned()],
+        sharing: app.sharing,
+        readers: app.readers.clone(),
+        writers: app.writers.clone(),
         can_write: may,
-        can_remove: may && app.is_removable,
-        can_share: false,
+        // As in Splunk, also of apps that can be removed.
+        can_remove: false,
+        can_share: may,
+        can_be_private: false,
     };
     let (name, author, owner) = (app.name.clone(), NOBODY.to_owned(), "system".to_owned());
     Entry { name, path, author, app: owner, acl, fields: Some(FIELDS), updated: 0, links, content }
@@ -180,10 +220,9 @@ fn name_of(parts: &PathParts) -> String {
     parts.get("name").cloned().unwrap_or_default()
 }
 
-fn members_of(parameters: &Parameters) -> Vec<(String, String)> {
-    let is_member =
-        |key: &str| !matches!(key, "output_mode" | "name" | "template" | "explicit_appname" | "filename" | "update");
-    parameters.clone().into_pairs().into_iter().filter(|(key, _)| is_member(key)).collect()
+fn members_of(parameters: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
+    let is_member = |key: &str| !NOT_MEMBERS.contains(&key);
+    Ok(parameters.clone().into_settings()?.into_iter().filter(|(key, _)| is_member(key)).collect())
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -203,15 +242,43 @@ async fn show(
     Ok(answer(&app, &caller, &parameters))
 }
 
+fn acl_answer(app: &LocalApp, caller: &Caller, parameters: &Parameters) -> Response {
+    let entry = acl_entry(entry(app, &caller.permissions));
+    Feed::of(TITLE, entry.path.clone(), vec![entry]).answer(Form::of(parameters.get("output_mode")))
+}
+
+async fn show_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
+    let app = with_objects(&state, &caller, move |objects, _| objects.app(&name)).await?;
+    Ok(acl_answer(&app, &caller, &parameters))
+}
+
+/// Changes the permissions of an app's objects that have none of their own.
+async fn set_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (name, asked) = (name_of(&parts), acl_change(&state.auth, &parameters)?);
+    let made = change(&state, &caller, CONF, move |objects, _| objects.edit_app_acl(&name, &asked)).await?;
+    Ok(acl_answer(&made, &caller, &parameters))
+}
+
 async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
     if is_set(&parameters, "filename")? {
         let archive = parameters.required("name")?.into();
         let name = parameters.get("explicit_appname").filter(|name| !name.is_empty()).map(str::to_owned);
-        let (is_update, members) = (is_set(&parameters, "update")?, members_of(&parameters));
+        let (is_update, members) = (is_set(&parameters, "update")?, members_of(&parameters)?);
         let install = AppInstall { archive, name, is_update, members };
         return install_app(&state, &caller, &parameters, install).await;
     }
-    let (name, members) = (parameters.required("name")?.to_owned(), members_of(&parameters));
+    let (name, members) = (parameters.required("name")?.to_owned(), members_of(&parameters)?);
     let make = move |objects: &Objects, viewer: &Permissions| objects.create_app(&name, &members, viewer);
     let made = change(&state, &caller, CONF, make).await?;
     Ok((StatusCode::CREATED, answer(&made, &caller, &parameters)).into_response())
@@ -270,7 +337,7 @@ async fn edit(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let (name, members) = (name_of(&parts), members_of(&parameters));
+    let (name, members) = (name_of(&parts), members_of(&parameters)?);
     let make = move |objects: &Objects, viewer: &Permissions| objects.edit_app(&name, &members, viewer);
     let made = change(&state, &caller, CONF, make).await?;
     Ok(answer(&made, &caller, &parameters))
@@ -327,6 +394,7 @@ fn package_entry(package: &AppPackage, headers: &HeaderMap) -> Entry {
             can_write: false,
             can_remove: false,
             can_share: false,
+            can_be_private: false,
         },
         fields: None,
         updated: 0,

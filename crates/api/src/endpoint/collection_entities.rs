@@ -3,6 +3,7 @@
 //! Collections belong to apps, so the user of the namespace must be `nobody` or `-`. Removing a collection removes its
 //! documents. Not here: the documents ([`super::documents`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_apps::objects::{ConfObject, NOBODY};
@@ -46,12 +47,30 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     match parts.get("user").map(String::as_str) {
         None | Some(NOBODY | ALL) => Ok(Kind {
             validate: validate_settings,
+            fill: fill_defaults,
             move_data: remove_documents,
             ..kind(PATH, "collections-conf", CONF, FIELDS)
         }),
         Some(user) => {
             Err(ApiError::bad_request(format!("collections belong to apps: give {NOBODY} for the user, not {user}")))
         }
+    }
+}
+
+/// Settings without effect that clients expect, with Splunk's defaults.
+const DEFAULTS: [(&str, &str); 7] = [
+    ("enforceTypes", "false"),
+    ("profilingEnabled", "false"),
+    ("profilingThresholdMs", "1000"),
+    ("replicate", "false"),
+    ("replication_dump_maximum_file_size", "10240"),
+    ("replication_dump_strategy", "auto"),
+    ("type", "undefined"),
+];
+
+fn fill_defaults(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    for (key, value) in DEFAULTS {
+        settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
 }
 

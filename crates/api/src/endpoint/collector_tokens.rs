@@ -1,24 +1,31 @@
-//! `/services/data/inputs/http`: the tokens of the HTTP Event Collector, also below `/servicesNS/USER/APP`.
+//! `/services/data/inputs/http`: the tokens of the HTTP Event Collector, also below `/servicesNS/USER/APP`, and the
+//! settings of all tokens, as the entity `http`.
 //!
-//! Entities have Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`), and
-//! owners and apps of tokens, because all tokens belong to the node.
+//! Entities have Splunk's members. Not here: owners and apps of tokens, because all tokens belong to the node.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::NOBODY;
+use quarry_apps::objects::{ConfObject, NOBODY};
+use quarry_conf::parse_bool;
 use serde_json::{Map, Value};
 
-use super::answer_shape::Content;
+use super::answer_shape::{Content, NO_CONTENT};
+use super::entities::{Kind, kind, only_entity_rows};
+use super::entity_kinds::ChangeNotice;
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
+use super::permissions::{ACL_PARAMETERS, acl_change, acl_entry, keeps_permissions};
 use super::row::{Access, EDIT_TOKENS, Endpoint, entities};
 use super::run_blocking;
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
+use crate::collector_tokens::new_token;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, CollectorToken, TokenChange, TokenError};
@@ -34,9 +41,82 @@ const PREFIX: &str = "http://";
 /// Message if no collector listens.
 const NOT_LISTENING_MESSAGE: &str = "The HTTP Event Collector does not listen until the next start of the node.";
 /// Settings of a token.
-const SETTINGS: &[&str] = &["token", "index", "indexes", "host", "source", "sourcetype", "disabled", "useACK"];
+const SETTINGS: &[&str] =
+    &["description", "disabled", "host", "index", "indexes", "source", "sourcetype", "token", "useACK"];
 /// Parameters that affect only the answer's form.
 const PRESENTATION: [&str; 4] = ["output_mode", "count", "offset", "search"];
+/// The entity with the settings of all tokens, and its stanza.
+const GLOBAL: &str = "http";
+/// Settings of all tokens and of the collector's port.
+const GLOBAL_SETTINGS: &[&str] = &[
+    "ackIdleCleanup",
+    "allowQueryStringAuth",
+    "connection_host",
+    "dedicatedIoThreads",
+    "disabled",
+    "enableSSL",
+    "host",
+    "index",
+    "maxIdleTime",
+    "maxSockets",
+    "maxThreads",
+    "port",
+    "serverCert",
+    "source",
+    "sourcetype",
+    "useDeploymentServer",
+];
+/// Those of them that are always shown, with their defaults (Splunk's, except for TLS).
+const GLOBAL_DEFAULTS: [(&str, &str); 7] = [
+    ("dedicatedIoThreads", "2"),
+    ("enableSSL", "0"),
+    ("index", INDEX_DEFAULT),
+    ("maxSockets", "0"),
+    ("maxThreads", "0"),
+    ("port", "8088"),
+    ("useDeploymentServer", "0"),
+];
+/// Those of them that clients expect as 1 or 0.
+const GLOBAL_FLAGS: [&str; 2] = ["enableSSL", "useDeploymentServer"];
+/// The index shown for a token without one.
+const INDEX_DEFAULT: &str = "default";
+
+/// The settings of all tokens.
+pub(super) static COLLECTOR: LazyLock<Kind> = LazyLock::new(|| {
+    let fields = Fields { required: &[], optional: GLOBAL_SETTINGS, wildcard: &[] };
+    Kind {
+        only: Some((GLOBAL, GLOBAL)),
+        is_of_node: true,
+        notice: ChangeNotice::Always("The change is saved and takes effect at the next start of the node."),
+        verbs: &["disable", "enable"],
+        validate: super::inputs::validate_settings,
+        fill: fill_global,
+        expand: stored_values,
+        ..kind("data/inputs/http", TITLE, "inputs", fields)
+    }
+});
+
+fn fill_global(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    settings.retain(|key, value| key != "index" || !value.is_empty());
+    for (key, value) in GLOBAL_DEFAULTS {
+        settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    }
+    for key in GLOBAL_FLAGS {
+        settings.entry(key.to_owned()).and_modify(|value| *value = as_number(value));
+    }
+}
+
+/// A boolean as 1 or 0.
+fn as_number(value: &str) -> String {
+    parse_bool(value).map_or_else(|| value.to_owned(), |flag| u8::from(flag).to_string())
+}
+
+/// Clients send back the index that is shown if none is set.
+fn stored_values(_: &str, settings: &mut Vec<(String, String)>) {
+    settings.iter_mut().filter(|(key, value)| key == "index" && value == INDEX_DEFAULT).for_each(|(_, value)| {
+        value.clear();
+    });
+}
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (tokens, one) = ("data/inputs/http", "data/inputs/http/{name}");
@@ -54,17 +134,27 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         row(
             Method::POST,
             "data/inputs/http/{name}/{action}",
-            "Enables or disables a token of the HTTP Event Collector.",
+            "Enables or disables a token of the HTTP Event Collector, or gives it a new value (rotate).",
             post(switch),
         ),
     ];
-    entities(rows, &TOKEN)
+    let acl = "data/inputs/http/{name}/acl";
+    let permissions = vec![
+        row(Method::GET, acl, "Shows the permissions of a token.", get(show_acl)),
+        row(Method::POST, acl, "Answers with the permissions of a token, which cannot be changed.", post(keep_acl))
+            .takes(ACL_PARAMETERS),
+    ];
+    let mut rows = entities(rows, &TOKEN);
+    rows.extend(entities(permissions, &NO_CONTENT));
+    rows.extend(only_entity_rows(&COLLECTOR, [Access::Capability(EDIT_TOKENS); 2]));
+    rows
 }
 
 /// Content of a token.
 const TOKEN: Content = Content::new(
     "data.inputs.http",
     Shape::Object(&[
+        ("description", Shape::Optional(&Shape::Text)),
         ("disabled", Shape::Flag),
         ("host", Shape::Optional(&Shape::Text)),
         ("index", Shape::Text),
@@ -112,31 +202,56 @@ async fn list(State(state): State<ApiState>, parameters: Parameters) -> Result<R
 }
 
 async fn create(State(state): State<ApiState>, form: Parameters) -> Result<Response, ApiError> {
-    let mut settings = settings_of(form.clone());
+    let mut settings = settings_of(form.clone())?;
     let at = settings.iter().position(|(name, _)| name == "name");
     let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
     let made = write(&state, TokenChange { name: strip_scheme(&name).to_owned(), is_new: true, settings }).await?;
     Ok((StatusCode::CREATED, change_response(&state, &made, &form)).into_response())
 }
 
+async fn find_token(state: &ApiState, name: String) -> Result<CollectorToken, ApiError> {
+    let found = list_tokens(state).await?.into_iter().find(|token| token.name == name);
+    Ok(found.ok_or(TokenError::Unknown { name })?)
+}
+
 async fn show(State(state): State<ApiState>, parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
-    let name = name_of(&parts);
-    let found = list_tokens(&state).await?.into_iter().find(|token| token.name == name);
-    Ok(answer(feed_of(&found.ok_or(TokenError::Unknown { name })?), &parameters))
+    Ok(answer(feed_of(&find_token(&state, name_of(&parts)).await?), &parameters))
+}
+
+async fn show_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let entry = acl_entry(entry(&find_token(&state, name_of(&parts)).await?));
+    Ok(answer(Feed::of(TITLE, entry.path.clone(), vec![entry]), &parameters))
+}
+
+/// Clients write the permissions of every object that they create.
+async fn keep_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let asked = acl_change(&state.auth, &parameters)?;
+    let entry = acl_entry(entry(&find_token(&state, name_of(&parts)).await?));
+    let notice = keeps_permissions(&entry, &asked, EDIT_TOKENS);
+    Ok(answer(Feed { notice, ..Feed::of(TITLE, entry.path.clone(), vec![entry]) }, &parameters))
 }
 
 async fn change(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
-    let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form.clone()) };
+    let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form.clone())? };
     Ok(change_response(&state, &write(&state, change).await?, &form))
 }
 
 async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
-    let disabled = match parts.get("action").map(String::as_str) {
-        Some("enable") => "0",
-        Some("disable") => "1",
+    let (key, value) = match parts.get("action").map(String::as_str) {
+        Some("enable") => ("disabled", "0".to_owned()),
+        Some("disable") => ("disabled", "1".to_owned()),
+        Some("rotate") => ("token", new_token()),
         _ => return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found")),
     };
-    let settings = vec![("disabled".to_owned(), disabled.to_owned())];
+    let settings = vec![(key.to_owned(), value)];
     let change = TokenChange { name: name_of(&parts), is_new: false, settings };
     Ok(change_response(&state, &write(&state, change).await?, &form))
 }
@@ -162,8 +277,9 @@ fn strip_scheme(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-fn settings_of(parameters: Parameters) -> Vec<(String, String)> {
-    parameters.into_pairs().into_iter().filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect()
+fn settings_of(parameters: Parameters) -> Result<Vec<(String, String)>, ApiError> {
+    let settings = parameters.into_settings()?.into_iter();
+    Ok(settings.filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect())
 }
 
 fn entry(token: &CollectorToken) -> Entry {
@@ -175,11 +291,17 @@ fn entry(token: &CollectorToken) -> Entry {
     let mut content = Map::from_iter([
         ("token".to_owned(), Value::from(token.token.as_str())),
         ("disabled".to_owned(), token.disabled.into()),
-        ("index".to_owned(), token.index.as_deref().unwrap_or("default").into()),
+        ("index".to_owned(), token.index.as_deref().unwrap_or(INDEX_DEFAULT).into()),
         ("indexes".to_owned(), token.indexes.clone().into()),
         ("useACK".to_owned(), if token.use_ack { "1" } else { "0" }.into()),
     ]);
-    for (key, value) in [("host", &token.host), ("source", &token.source), ("sourcetype", &token.sourcetype)] {
+    let texts = [
+        ("description", &token.description),
+        ("host", &token.host),
+        ("source", &token.source),
+        ("sourcetype", &token.sourcetype),
+    ];
+    for (key, value) in texts {
         content.extend(value.as_deref().map(|value| (key.to_owned(), value.into())));
     }
     let fields = Some(Fields { required: &[], optional: SETTINGS, wildcard: &[] });

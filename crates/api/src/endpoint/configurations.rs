@@ -18,12 +18,12 @@ use serde_json::Map;
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT};
 use super::entities::{Kind, KindLookup, change, rows, scope_of, with_objects};
 use super::jobs::message_response;
-use super::listing::{LIST_PARAMETERS, page};
+use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Fields, Form, escape_segment};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, PLAIN_CONTENT, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
@@ -47,7 +47,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, conf, read, "Lists the stanzas of a conf.", get(stanzas)).takes(LIST_PARAMETERS),
     ];
     endpoints.extend(entities(names.to_vec(), &NO_CONTENT));
-    let value_of = Content::new("properties", Shape::Object(&[("value", Shape::Text)]));
+    let value_of = Content::new("properties", Shape::Text);
     endpoints.extend([
         Endpoint::new(Method::POST, PROPERTIES, write, "Creates an empty conf file.", post(create_conf))
             .needs(&["__conf"])
@@ -106,6 +106,12 @@ fn name_entry(place: &str, name: &str) -> Entry {
     Entry { name: name.to_owned(), path, author, app, acl, fields: None, updated: 0, links, content: Map::new() }
 }
 
+/// A page of names, or of settings whose content is their value.
+fn plain_page(path: String, entries: Vec<Entry>, parameters: &Parameters) -> Result<Response, ApiError> {
+    let feed = Feed { is_plain: true, ..select_page(PROPERTIES, path, entries, parameters)? };
+    Ok(feed.answer(Form::of(parameters.get("output_mode"))))
+}
+
 async fn confs(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -115,7 +121,7 @@ async fn confs(
     let place = format!("/services/{PROPERTIES}");
     let entries = conf_names(&state, &parts, &caller).await?.iter().map(|name| name_entry(&place, name)).collect();
     // Not paged, because clients look for a conf on the first page.
-    page(PROPERTIES, place, entries, &parameters.unpaged())
+    plain_page(place, entries, &parameters.unpaged())
 }
 
 async fn conf_files(
@@ -164,12 +170,7 @@ async fn stanzas(
         objects.list(&conf, &scope, viewer)
     });
     let objects = objects.await?;
-    page(
-        PROPERTIES,
-        place.clone(),
-        objects.iter().map(|object| name_entry(&place, &object.name)).collect(),
-        &parameters,
-    )
+    plain_page(place.clone(), objects.iter().map(|object| name_entry(&place, &object.name)).collect(), &parameters)
 }
 
 async fn create_stanza(
@@ -201,10 +202,10 @@ async fn settings(
     let place = format!("/services/{PROPERTIES}/{}/{}", escape_segment(&asked.conf), escape_segment(&asked.stanza));
     let object = find_stanza(&state, &caller, asked).await?;
     let entry = |(key, value): (&String, &String)| {
-        let content = Map::from_iter([("value".to_owned(), value.as_str().into())]);
+        let content = Map::from_iter([(PLAIN_CONTENT.to_owned(), value.as_str().into())]);
         Entry { content, ..name_entry(&place, key) }
     };
-    page(PROPERTIES, place.clone(), object.settings.iter().map(entry).collect(), &parameters)
+    plain_page(place.clone(), object.settings.iter().map(entry).collect(), &parameters)
 }
 
 async fn set_settings(
@@ -214,9 +215,16 @@ async fn set_settings(
     Settings(form): Settings,
 ) -> Result<Response, ApiError> {
     let mode = Form::of(form.get("output_mode"));
-    let settings = form.into_pairs().into_iter().filter(|(key, _)| key != "output_mode").collect();
+    let settings: Vec<(String, String)> =
+        form.into_settings()?.into_iter().filter(|(key, _)| key != "output_mode").collect();
+    let told = modified_message(settings.len());
     write(&state, &caller, SettingPath::of(&parts, &caller)?, settings).await?;
-    Ok(message_response(mode, "The stanza was changed."))
+    Ok(message_response(mode, &told))
+}
+
+/// Splunk's message about changed settings, which clients compare.
+fn modified_message(count: usize) -> String {
+    format!("Successfully modified {count} key(s)")
 }
 
 async fn value(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
@@ -237,7 +245,7 @@ async fn set_value(
     let asked = SettingPath::of(&parts, &caller)?;
     let setting = (asked.key.clone(), form.required("value")?.to_owned());
     write(&state, &caller, asked, vec![setting]).await?;
-    Ok(message_response(Form::of(form.get("output_mode")), "The setting was changed."))
+    Ok(message_response(Form::of(form.get("output_mode")), &modified_message(1)))
 }
 
 async fn write(

@@ -352,12 +352,13 @@ struct FindRequest {
     shared: bool,
 }
 
-/// A sort order as a text or an object.
+/// A sort order as a text, an object, or a list of objects.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "sort: give a text such as \"a:1,b:-1\", an object, or a list of objects")]
 enum SortRequest {
     Text(String),
     Fields(Pairs),
+    List(Vec<Pairs>),
 }
 
 impl Default for SortRequest {
@@ -376,6 +377,9 @@ impl FindRequest {
             sort: match self.sort {
                 SortRequest::Text(text) => Sort::parse(&text)?,
                 SortRequest::Fields(pairs) => Sort::from_pairs(pairs)?,
+                SortRequest::List(list) => {
+                    Sort::from_pairs(Pairs(list.into_iter().flat_map(|pairs| pairs.0).collect()))?
+                }
             },
             skip: self.skip,
             limit: self.limit,

@@ -7,13 +7,16 @@
 //! visibility and permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by
 //! name ([`super::configurations`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope};
+use quarry_apps::objects::{
+    APP_SYSTEM, AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope,
+};
 use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, SEARCH};
 use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
@@ -25,7 +28,7 @@ use super::entity_kinds::{GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS
 pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
-use super::permissions::{acl_change, acl_entry};
+use super::permissions::{ACL_PARAMETERS, acl_change, acl_entry};
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::run_blocking;
 use super::setting_types::json_value;
@@ -144,6 +147,20 @@ pub(super) fn single_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoi
     rows
 }
 
+/// The rows of the only entity of a kind, which belongs to a collection with other entities.
+pub(super) fn only_entity_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoint> {
+    let (one, of) = (kind.only.map_or("", |(one, _)| one), &KindLookup::always(kind.clone()));
+    let path = format!("{}/{one}", kind.path);
+    let rows = vec![
+        Endpoint::new(Method::GET, path.as_str(), read, "Shows an entity.", serve!(of, get, show)).takes(&["f"]),
+        Endpoint::new(Method::POST, path.as_str(), write, "Changes an entity.", serve!(of, post, edit))
+            .takes(kind.fields.optional),
+        Endpoint::new(Method::POST, format!("{path}/enable"), write, "Enables an entity.", serve!(of, post, enable)),
+        Endpoint::new(Method::POST, format!("{path}/disable"), write, "Disables an entity.", serve!(of, post, disable)),
+    ];
+    entities(rows, &Content::for_stanza(&path, kind.fields))
+}
+
 /// Help text of `POST …/_new`.
 const NEW_HELP: &str = "Creates an entity; without a name it shows the possible settings.";
 
@@ -197,12 +214,8 @@ fn entity_rows(
     rows.extend(entities(
         vec![
             Endpoint::new(Method::GET, below("acl"), read, acl, serve!(kind, get, show_acl)),
-            Endpoint::new(Method::POST, below("acl"), write, change_acl, serve!(kind, post, set_acl)).takes(&[
-                "owner",
-                "sharing",
-                "perms.read",
-                "perms.write",
-            ]),
+            Endpoint::new(Method::POST, below("acl"), write, change_acl, serve!(kind, post, set_acl))
+                .takes(ACL_PARAMETERS),
         ],
         &NO_CONTENT,
     ));
@@ -227,15 +240,20 @@ impl Request {
         caller: Caller,
         parameters: Parameters,
     ) -> Result<Request, ApiError> {
-        let (kind, scope) = (kind.find(state, &parts).await?, scope_of(&parts, &caller)?);
-        let name = parts.get("name").map(|name| kind.stanza(name)).unwrap_or_default();
+        let kind = kind.find(state, &parts).await?;
+        let scope = match kind.is_of_node {
+            true => Scope::for_namespace(NOBODY, APP_SYSTEM)?,
+            false => scope_of(&parts, &caller)?,
+        };
+        let only = || kind.only.map(|(_, stanza)| stanza.to_owned());
+        let name = parts.get("name").map(|name| kind.stanza(name)).or_else(only).unwrap_or_default();
         Ok(Request { kind, name, scope, caller, parameters })
     }
 
     /// The settings in the request.
-    fn settings(&self) -> Vec<(String, String)> {
+    fn settings(&self) -> Result<Vec<(String, String)>, ApiError> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
-        let given = self.parameters.clone().into_pairs().into_iter().filter(|(key, _)| is_setting(key));
+        let given = self.parameters.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key));
         // Clients expect `iseval` as 1 or 0, as Splunk stores it, however it was sent.
         let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
             Some(is_set) => (key, u8::from(is_set).to_string()),
@@ -243,7 +261,7 @@ impl Request {
         };
         let mut settings: Vec<(String, String)> = given.map(stored).collect();
         (self.kind.expand)(&self.name, &mut settings);
-        settings
+        Ok(settings)
     }
 
     fn entry(&self, object: &ConfObject) -> Entry {
@@ -414,7 +432,7 @@ async fn reload(state: ApiState, request: Request) -> Result<Response, ApiError>
 
 async fn create(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let name = request.parameters.required("name")?.to_owned();
-    let (scope, kind, mut settings) = (request.scope.clone(), request.kind.clone(), request.settings());
+    let (scope, kind, mut settings) = (request.scope.clone(), request.kind.clone(), request.settings()?);
     kind.check(&settings)?;
     let name = (kind.make_name)(&kind, &name, &mut settings)?;
     (kind.validate)(&state, &kind, Some(&name), &settings)?;
@@ -422,12 +440,19 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
         return Err(ApiError::bad_request(format!("The following required arguments are missing: {missing}.")));
     }
+    check_by_program(&state, &kind, &name, settings.iter().cloned().collect()).await?;
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
         if let Some(beside) = kind.check_conflict {
             beside(&kind, &name, &objects.list(&kind.conf, &scope, viewer)?)?;
         }
-        let made = objects.create(&kind.conf, &name, &settings, &scope, viewer)?;
+        let made = match objects.create(&kind.conf, &name, &settings, &scope, viewer) {
+            // The only entity always exists for clients, which configure it by creating it.
+            Err(ObjectError::Exists(_)) if kind.only.is_some_and(|(_, stanza)| stanza == name) => {
+                objects.edit(&kind.conf, &name, &settings, &scope, viewer)?
+            }
+            made => made?,
+        };
         if kind.includes(&made) {
             return Ok(made);
         }
@@ -443,10 +468,27 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
 }
 
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let settings = request.settings();
+    let settings = request.settings()?;
     request.kind.check(&settings)?;
     (request.kind.validate)(&state, &request.kind, None, &settings)?;
+    if request.kind.check_by_program.is_some() {
+        let mut all = find_object(&state, &request).await?.settings;
+        all.extend(settings.iter().cloned());
+        check_by_program(&state, &request.kind, &request.name, all).await?;
+    }
     write(state, request, settings).await
+}
+
+/// Has a program check a stanza with these settings, if the kind has one for that.
+async fn check_by_program(
+    state: &ApiState,
+    kind: &Kind,
+    stanza: &str,
+    settings: BTreeMap<String, String>,
+) -> Result<(), ApiError> {
+    let Some(check) = kind.check_by_program else { return Ok(()) };
+    let (state, kind, stanza) = (state.clone(), kind.clone(), stanza.to_owned());
+    run_blocking(move || check(&state, &kind, &stanza, &settings)).await?
 }
 
 async fn write(state: ApiState, request: Request, settings: Vec<(String, String)>) -> Result<Response, ApiError> {
@@ -559,9 +601,10 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     }
     links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
-    let value = |(key, value): (String, String)| {
-        let value = json_value(&key, &value);
-        (key, value)
+    let value = |(key, text): (String, String)| {
+        // In a conf of any name, a setting need not be the list that its name stands for elsewhere.
+        let value = Some(json_value(&key, &text)).filter(|value| !kind.is_by_name || !value.is_array());
+        (key, value.unwrap_or_else(|| text.into()))
     };
     let mut settings = object.settings.clone();
     (kind.fill)(kind, object, &mut settings);
@@ -576,6 +619,7 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
         can_write: object.can_write,
         can_remove: object.can_write && object.is_local,
         can_share: object.can_write && !matches!(object.place, Place::System),
+        can_be_private: true,
     };
     let (author, app) = (object.owner.clone(), app.to_owned());
     Entry { name, path, author, app, acl, fields: Some(kind.fields), updated: 0, links, content }

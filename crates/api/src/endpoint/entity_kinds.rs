@@ -42,6 +42,8 @@ pub(super) struct Kind {
     pub(super) prefix: Cow<'static, str>,
     /// Name and stanza of the entity in a collection that has exactly one. The entity exists even without a stanza.
     pub(super) only: Option<(&'static str, &'static str)>,
+    /// Whether its stanzas are those of the node, in whatever namespace a request is made.
+    pub(super) is_of_node: bool,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
     /// A message that accompanies changes, if any.
@@ -56,6 +58,8 @@ pub(super) struct Kind {
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
+    /// Checks that run a program, after all others; the settings are those that the entity would have.
+    pub(super) check_by_program: Option<ProgramCheck>,
     /// Called after an entity has been moved or removed, so that data outside its stanza follows.
     pub(super) move_data: MoveData,
 }
@@ -104,6 +108,9 @@ pub(super) const RELOAD: &str = "_reload";
 /// Validates settings, and the names of new entities.
 pub(super) type ValidateSettings = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
 
+/// Checks the entity of this name with these settings.
+pub(super) type ProgramCheck = fn(&ApiState, &Kind, &str, &BTreeMap<String, String>) -> Result<(), ApiError>;
+
 /// Accepts everything.
 pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, String)]) -> Result<(), ApiError> {
     Ok(())
@@ -132,6 +139,23 @@ fn is_lookup(object: &ConfObject) -> bool {
     ["filename", "external_type", "external_cmd", "collection"].iter().any(|key| object.get(key).is_some())
 }
 
+/// Members of lookups that follow from their settings.
+fn fill_lookup(_: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    if let Some(fields) = settings.get("fields_list").cloned() {
+        settings.insert("fields_array".to_owned(), fields);
+    }
+    if is_lookup(object) {
+        let of_type = match settings.get("external_type").map(|kind| kind.trim()) {
+            Some("kvstore") => "kvstore",
+            Some("geo") => "geo",
+            Some("geo_hex") => "geo_hex",
+            _ if settings.contains_key("filename") => "file",
+            _ => "external",
+        };
+        settings.insert("type".to_owned(), of_type.to_owned());
+    }
+}
+
 fn is_extraction(object: &ConfObject) -> bool {
     !is_lookup(object) && ["REGEX", "DELIMS"].iter().any(|key| object.get(key).is_some())
 }
@@ -148,6 +172,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         more: &[],
         prefix: Cow::Borrowed(""),
         only: None,
+        is_of_node: false,
         more_fields: Arc::default(),
         notice: ChangeNotice::Nothing,
         make_name: name_as_given,
@@ -155,6 +180,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         fill: as_set,
         expand: as_sent,
         validate: accept_all,
+        check_by_program: None,
         move_data,
     }
 }
@@ -239,7 +265,15 @@ const EVENT_TYPE: Fields = Fields {
 
 /// Event types at this path.
 fn event_types(path: &'static str) -> Kind {
-    Kind { validate: check_condition, ..kind(path, "eventtypes", "eventtypes", EVENT_TYPE) }
+    let fill = fill_event_type;
+    Kind { validate: check_condition, fill, ..kind(path, "eventtypes", "eventtypes", EVENT_TYPE) }
+}
+
+/// Settings of event types that clients expect, with Splunk's defaults.
+fn fill_event_type(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    for (key, value) in [("color", "none"), ("description", ""), ("priority", "1"), ("tags", "")] {
+        settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    }
 }
 
 /// Refuses an event type whose search is no condition: every search that reads event types would warn about it. The
@@ -308,6 +342,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         macros("admin/macros"),
         Kind {
             is_entity: is_lookup,
+            fill: fill_lookup,
             ..kind(
                 "data/transforms/lookups",
                 "transforms-lookup",
@@ -332,6 +367,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
                         "min_matches",
                         "min_offset_secs",
                         "replicate",
+                        "replicate_delta",
                         "time_field",
                         "time_format",
                     ],
@@ -478,7 +514,7 @@ mod tests {
     use quarry_conf::{ConfSource, Layer, Layers};
 
     use super::*;
-    use crate::endpoint::{indexes, inputs};
+    use crate::endpoint::{collector_tokens, indexes, inputs, outputs};
 
     /// Warnings about a stanza with these settings, all of them empty.
     fn warnings(conf: &str, stanza: &str, settings: &[String]) -> Vec<String> {
@@ -493,6 +529,8 @@ mod tests {
     fn parameters_of_entities_are_known_to_their_conf() {
         let mut kinds: Vec<Kind> = KINDS.iter().chain(OTHER_PATHS.iter()).cloned().collect();
         kinds.extend(inputs::kinds());
+        kinds.push(collector_tokens::COLLECTOR.clone());
+        kinds.extend(outputs::kinds());
         kinds.push(kind("", "", "indexes", indexes::FIELDS));
         let mut checked = 0;
         for kind in kinds {

@@ -37,28 +37,31 @@ const TITLE: &str = "indexes";
 /// The conf of indexes.
 const CONF: &str = "indexes";
 /// Boolean members with their defaults.
-const FLAGS: [(&str, bool); 6] = [
+const FLAGS: [(&str, bool); 11] = [
+    ("assureUTF8", false),
+    ("compressRawdata", true),
     ("disabled", false),
     ("enableDataIntegrityControl", false),
+    ("enableOnlineBucketRepair", true),
     ("enableRealtimeSearch", true),
     ("isInternal", false),
     ("isReadOnly", false),
+    ("isReady", true),
+    ("isVirtual", false),
     ("syncMeta", false),
 ];
 /// Other members with Splunk's defaults, for clients that expect all of them. Of these, only `maxTotalDataSizeMB` and
 /// the destinations of frozen buckets have an effect here.
-const DEFAULTS: [(&str, &str); 32] = [
-    ("assureUTF8", "0"),
+const DEFAULTS: [(&str, &str); 30] = [
     ("blockSignSize", "0"),
     ("blockSignatureDatabase", "_blocksignature"),
     ("bloomfilterTotalSizeKB", "0"),
     ("coldToFrozenDir", ""),
     ("coldToFrozenScript", ""),
-    ("compressRawdata", "1"),
     ("datatype", "event"),
     ("defaultDatabase", "main"),
     ("indexThreads", "auto"),
-    ("isReady", "1"),
+    ("journalCompression", "zstd"),
     ("maxConcurrentOptimizes", "6"),
     ("maxDataSize", "auto"),
     ("maxHotBuckets", "auto"),
@@ -174,16 +177,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 /// Members of an index besides its settings.
 const INDEX: &[Member] = &[
-    ("currentDBSizeMB", WHOLE_NUMBER),
+    ("assureUTF8", Shape::Flag),
+    ("compressRawdata", Shape::Flag),
+    ("currentDBSizeMB", Shape::Text),
     ("defaultDatabase", Shape::Text),
     ("disabled", Shape::Flag),
     ("enableDataIntegrityControl", Shape::Flag),
+    ("enableOnlineBucketRepair", Shape::Flag),
     ("enableRealtimeSearch", Shape::Flag),
     ("frozenTimePeriodInSecs", WHOLE_NUMBER),
     ("isInternal", Shape::Flag),
     ("isReadOnly", Shape::Flag),
-    ("maxTime", Shape::Optional(&Shape::Text)),
-    ("minTime", Shape::Optional(&Shape::Text)),
+    ("isReady", Shape::Flag),
+    ("isVirtual", Shape::Flag),
+    ("maxTime", Shape::Text),
+    ("minTime", Shape::Text),
     ("sync", Shape::Text),
     ("syncMeta", Shape::Flag),
     ("totalEventCount", WHOLE_NUMBER),
@@ -224,6 +232,9 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
             let of_all = settings.get(DEFAULT_STANZA).and_then(|of_all| of_all.get(key));
             content.entry(key).or_insert_with(|| json_value(key, of_all.map_or(otherwise, String::as_str)));
         }
+        content
+            .entry("tstatsHomePath")
+            .or_insert_with(|| format!("volume:_splunk_summaries/{name}/datamodel_summary").into());
         for (path, below) in PATHS {
             let place = format!("{name}{below}");
             content.entry(path).or_insert_with(|| format!("$SPLUNK_DB/{place}").into());
@@ -291,7 +302,7 @@ async fn roll(
 fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
     let is_setting = |key: &str| !matches!(key, "output_mode" | "name");
     let settings: Vec<(String, String)> =
-        form.clone().into_pairs().into_iter().filter(|(key, _)| is_setting(key)).collect();
+        form.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key)).collect();
     for (key, value) in settings.iter().filter(|(key, _)| NUMBERS.contains(&key.as_str())) {
         if value.trim().parse::<u64>().is_err() {
             return Err(ApiError::bad_request(format!("{key}={value}: give a whole number from 0")));

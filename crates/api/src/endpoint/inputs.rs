@@ -85,6 +85,22 @@ const PORT: &[&str] = &[
     "source",
     "sourcetype",
 ];
+/// Parameter of Splunk's that makes a TCP input one over TLS.
+const OVER_TLS: &str = "SSL";
+/// Parameters of TCP inputs.
+const RAW: &[&str] = &concat_names::<{ PORT.len() + 1 }>(PORT, OVER_TLS);
+
+/// These names and another.
+const fn concat_names<const N: usize>(names: &[&'static str], more: &'static str) -> [&'static str; N] {
+    let mut all = [more; N];
+    let mut at = 0;
+    while at < names.len() {
+        all[at] = names[at];
+        at += 1;
+    }
+    all
+}
+
 /// Settings of ports for forwarders.
 const FORWARDER: &[&str] = &[
     "_TCP_ROUTING",
@@ -173,7 +189,7 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     };
     vec![
         (of("data/inputs/monitor", "monitor", MONITOR_PREFIX, MONITOR), EDIT_MONITOR),
-        (of("data/inputs/tcp/raw", "raw", "tcp://", PORT), EDIT_TCP),
+        (of("data/inputs/tcp/raw", "raw", "tcp://", RAW), EDIT_TCP),
         (of("data/inputs/tcp/cooked", "cooked", "splunktcp://", FORWARDER), EDIT_SPLUNKTCP),
         (of("data/inputs/tcp/splunktcptoken", "splunktcptoken", TOKEN, FORWARDER_TOKEN), EDIT_SPLUNKTCP_TOKEN),
         (of("data/inputs/udp", "udp", "udp://", PORT), EDIT_UDP),
@@ -241,9 +257,22 @@ fn scheme_kind(state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
         more_fields: arguments.into_iter().map(|argument| argument.name).collect(),
         notice: ChangeNotice::InputEffect,
         validate: validate_settings,
+        check_by_program: Some(check_by_scheme),
         fill: fill_defaults,
         ..kind("", "", CONF, MODULAR)
     })
+}
+
+/// Has the program of a scheme check a stanza. As in Splunk, the stanza has an index.
+fn check_by_scheme(
+    state: &ApiState,
+    kind: &Kind,
+    stanza: &str,
+    settings: &BTreeMap<String, String>,
+) -> Result<(), ApiError> {
+    let mut settings = settings.clone();
+    settings.entry("index".to_owned()).or_insert_with(|| "default".to_owned());
+    Ok(state.node.check_modular_input(&kind.title, kind.entity(stanza), &settings)?)
 }
 
 /// The inputs of all kinds that the caller may read, each as in its own collection.
@@ -303,7 +332,11 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
     add("host", HOST_OF_NODE);
     add("index", "main");
     match kind.prefix.as_ref() {
-        "tcp://" => add("connection_host", "dns"),
+        "tcp://" => {
+            add("connection_host", "dns");
+            add(OVER_TLS, "0");
+            add("group", "listenerports");
+        }
         "udp://" | "splunktcp://" => add("connection_host", "ip"),
         _ => return,
     }
@@ -364,8 +397,9 @@ fn port_name(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> R
 }
 
 /// Drops the restriction to a host from a change of a TCP input if the host is part of the input's name, because
-/// clients send it with every change.
+/// clients send it with every change. For the same reason drops the word that the input is not one over TLS.
 fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
+    settings.retain(|(key, value)| key != OVER_TLS || parse_flag(value) == Some(true));
     let name = TCP_PREFIXES.iter().find_map(|prefix| stanza.strip_prefix(prefix));
     if let Some((host, _)) = name.and_then(|name| name.rsplit_once(':')) {
         settings.retain(|(key, value)| key != RESTRICTED || !value.trim().eq_ignore_ascii_case(host));
@@ -392,7 +426,7 @@ fn check_port_conflict(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Resu
     }
 }
 
-fn validate_settings(
+pub(super) fn validate_settings(
     state: &ApiState,
     kind: &Kind,
     name: Option<&str>,
@@ -411,10 +445,17 @@ fn validate_settings(
                 "{RESTRICTED} is part of the name of an input over TCP and cannot be changed: create another input"
             )));
         }
+        if key == OVER_TLS {
+            return Err(ApiError::bad_request(format!(
+                "{OVER_TLS}={value}: an input over TLS is a stanza [tcp-ssl://PORT] of inputs.conf"
+            )));
+        }
         if prefix == TOKEN && key == "token" && value.trim().is_empty() {
             return Err(ApiError::bad_request("token is empty: no forwarder could present it"));
         }
-        if key == "index" && value != "default" {
+        // The settings of all tokens need not name an index.
+        let is_unset = value.is_empty() && kind.only.is_some();
+        if key == "index" && value != "default" && !is_unset {
             state.node.check_index_name(value)?;
         }
     }

@@ -56,6 +56,7 @@ const PRIORITY_MAX: u8 = 10;
 const FINALIZED: &str = "Search job finalized.";
 /// Parameters of a new job, in addition to those of its search.
 const CREATE_PARAMETERS: &[&str] = &[
+    "count",
     "earliest_time",
     "latest_time",
     "now",

@@ -53,10 +53,14 @@ const ARGUMENT: Shape = Shape::Object(&[
     ("title", Shape::Text),
     ("description", Shape::Text),
     ("data_type", Shape::Text),
-    ("validation", Shape::Text),
-    ("required_on_create", Shape::Flag),
-    ("required_on_edit", Shape::Flag),
+    // Position in the scheme, from 1; 0 is the name of the stanza.
+    ("order", Shape::Count),
+    ("validation", Shape::Optional(&Shape::Text)),
+    ("required_on_create", Shape::Optional(&Shape::Flag)),
+    ("required_on_edit", Shape::Optional(&Shape::Flag)),
 ]);
+/// The argument of every kind: the name of the stanza.
+const NAME: &str = "name";
 
 async fn kinds(state: &ApiState) -> Result<Vec<ModularInput>, ApiError> {
     let node = state.node.clone();
@@ -79,15 +83,21 @@ async fn show(State(state): State<ApiState>, parts: PathParts, parameters: Param
 /// A kind as an entity, with members as in Splunk.
 fn entry(kind: ModularInput) -> Entry {
     let ModularInput { scheme, app, title, description, is_xml, is_single, arguments } = kind;
-    let argument = |argument: crate::ModularInputArgument| {
-        let members = json!({
+    let argument = |(order, argument): (usize, crate::ModularInputArgument)| {
+        let order = if argument.name == NAME { 0 } else { order };
+        let mut members = json!({
             "title": argument.title, "description": argument.description, "data_type": argument.data_type,
-            "validation": argument.validation, "required_on_create": argument.is_required,
+            "order": order, "required_on_create": argument.is_required,
             "required_on_edit": argument.is_required_on_edit,
         });
+        if !argument.validation.is_empty() {
+            members["validation"] = argument.validation.into();
+        }
         (argument.name, members)
     };
-    let arguments: Map<String, Value> = arguments.into_iter().map(argument).collect();
+    let mut arguments: Map<String, Value> = (1..).zip(arguments).map(argument).collect();
+    let name = || json!({ "title": NAME, "description": "", "data_type": "string", "order": 0 });
+    arguments.entry(NAME).or_insert_with(name);
     let content = json!({
         "title": title, "description": description, "endpoint": { "args": arguments },
         "streaming_mode": if is_xml { "xml" } else { "simple" }, "use_single_instance": is_single,

@@ -63,6 +63,7 @@ const INFO_MEMBERS: &[Member] = &[
     ("addOns", Shape::Text),
     ("build", Shape::Text),
     ("cpu_arch", Shape::Text),
+    ("fips_mode", Shape::Flag),
     ("guid", Shape::Text),
     ("health_info", COLOR),
     ("host", Shape::Text),
@@ -91,6 +92,7 @@ const INFO_MEMBERS: &[Member] = &[
     ("rtsearch_enabled", Shape::Flag),
     ("serverName", Shape::Text),
     ("server_roles", Shape::List(&Shape::Text)),
+    ("shutting_down", Shape::Word(&["0", "1"])),
     ("startup_time", Shape::Count),
     ("version", Shape::Text),
 ];

@@ -17,11 +17,12 @@ use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::answer_shape::Content;
+use super::answer_shape::{Content, NO_CONTENT};
 use super::entities::{Kind, KindLookup, change, kind, rows, scope_of, with_objects};
 use super::entity_kinds::ChangeNotice;
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
+use super::permissions::{ACL_PARAMETERS, acl_change, acl_entry, keeps_permissions};
 use super::row::{Access, EDIT_FORWARDERS, Endpoint, entities};
 use super::setting_types::json_value;
 use super::shape::{Member, Shape};
@@ -71,20 +72,30 @@ const SERVER_SETTINGS: &[&str] = &[
     "group",
     "method",
     "readTimeout",
+    "sslAltNameToCheck",
     "sslCertPath",
+    "sslCipher",
     "sslCommonNameToCheck",
+    "sslPassword",
     "sslRootCAPath",
     "sslVerifyServerCert",
     "token",
     "useSSL",
     "writeTimeout",
 ];
+/// Those of them that are stored but not used.
+const UNUSED_SERVER_SETTINGS: [&str; 3] = ["sslAltNameToCheck", "sslCipher", "sslPassword"];
+/// Message after a change of one of them.
+const UNUSED_MESSAGE: &str = "The change is saved and takes effect at the next start of `quarry forward`, except \
+     sslAltNameToCheck, sslCipher and sslPassword, which have no effect.";
 /// Splunk's parameter for the servers of a group, which is the setting [`SERVER_LIST`].
 const SERVERS_PARAMETER: &str = "servers";
 /// Setting with the addresses of a group's servers.
 const SERVER_LIST: &str = "server";
 /// Parameter for the use of a group's servers; they are always load-balanced, which is its value `autobalance`.
 const METHOD: &str = "method";
+/// The only value of that parameter.
+const BALANCED: &str = "autobalance";
 /// Settings of a group.
 const GROUP_SETTINGS: &[&str] = &[
     "autoLBFrequency",
@@ -96,6 +107,7 @@ const GROUP_SETTINGS: &[&str] = &[
     "disabled",
     "dropEventsOnQueueFull",
     "heartbeatFrequency",
+    "maxQueueSize",
     METHOD,
     "readTimeout",
     "sendCookedData",
@@ -117,10 +129,12 @@ const ALL_GROUPS_SETTINGS: &[&str] = &[
     "autoLBVolume",
     "blockOnCloning",
     "clientCert",
+    "compressed",
     "connectionTimeout",
     "defaultGroup",
     "disabled",
     "dropEventsOnQueueFull",
+    "heartbeatFrequency",
     "indexAndForward",
     "maxQueueSize",
     "readTimeout",
@@ -149,6 +163,7 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
         fill: |_, object, settings| {
             let servers = object.get(SERVER_LIST).unwrap_or_default().to_owned();
             settings.insert(SERVERS_PARAMETER.to_owned(), servers);
+            settings.insert(METHOD.to_owned(), BALANCED.to_owned());
         },
         ..kind("data/outputs/tcp/group", "tcpout-group", CONF, fields)
     }
@@ -160,11 +175,16 @@ fn expand_group(_: &str, settings: &mut Vec<(String, String)>) {
     let servers: Vec<String> =
         settings.iter().filter(|(key, _)| key == SERVERS_PARAMETER).flat_map(|(_, list)| addresses(list)).collect();
     let has_servers = settings.iter().any(|(key, _)| key == SERVERS_PARAMETER);
-    settings.retain(|(key, value)| key != SERVERS_PARAMETER && !(key == METHOD && value == "autobalance"));
+    settings.retain(|(key, value)| key != SERVERS_PARAMETER && !(key == METHOD && is_balanced(value)));
     if has_servers {
         settings.retain(|(key, _)| key != SERVER_LIST);
         settings.push((SERVER_LIST.to_owned(), servers.join(", ")));
     }
+}
+
+/// Whether a method is load balancing, which is the default.
+fn is_balanced(method: &str) -> bool {
+    method.is_empty() || method == BALANCED
 }
 
 /// Refuses invalid addresses and methods.
@@ -210,6 +230,12 @@ static SYSLOG: LazyLock<Kind> = LazyLock::new(|| {
     Kind { prefix, notice: ChangeNotice::Always(NOT_SENT), ..kind("data/outputs/tcp/syslog", "syslog", CONF, fields) }
 });
 
+/// The collections of groups and of the settings of all groups, for tests.
+#[cfg(test)]
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![GROUPS.clone(), ALL_GROUPS.clone()]
+}
+
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     // Reading requires the same capability as changing, because the conf may contain passwords.
     let access = Access::Capability(EDIT_FORWARDERS);
@@ -226,8 +252,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, one.as_str(), access, "Shows a server.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), access, "Changes settings of a server.", post(edit))
             .takes(SERVER_SETTINGS),
-        Endpoint::new(Method::DELETE, one, access, "Removes a server from all groups.", delete(remove)),
+        Endpoint::new(Method::DELETE, one.as_str(), access, "Removes a server from all groups.", delete(remove)),
     ];
+    let acl = format!("{one}/acl");
+    let kept = "Answers with the permissions of a server, which cannot be changed.";
+    let permissions = vec![
+        Endpoint::new(Method::GET, acl.as_str(), access, "Shows the permissions of a server.", get(show_acl)),
+        Endpoint::new(Method::POST, acl, access, kept, post(keep_acl)).takes(ACL_PARAMETERS),
+    ];
+    endpoints.extend(entities(permissions, &NO_CONTENT));
     let fields = Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] };
     let members: &[Member] = &[("group", Shape::Text), ("disabled", Shape::Flag)];
     endpoints.extend(entities(
@@ -283,6 +316,7 @@ fn entry(server: Server) -> Entry {
     let mut content = server.settings;
     let groups: Vec<&str> = server.groups.iter().map(String::as_str).filter(|group| !group.is_empty()).collect();
     content.insert("group".to_owned(), groups.join(", ").into());
+    content.insert(METHOD.to_owned(), BALANCED.into());
     let is_disabled = content.get("disabled").and_then(Value::as_bool);
     content.insert("disabled".to_owned(), is_disabled.unwrap_or(false).into());
     let acl = Acl { can_write: true, can_remove: true, ..Acl::for_node() };
@@ -306,6 +340,35 @@ async fn list(
     page(TITLE, format!("/services/{SERVERS}"), readable_entries(&state, &caller, &parts).await?, &parameters)
 }
 
+async fn find_entry(state: &ApiState, caller: &Caller, parts: &PathParts, name: &str) -> Result<Entry, ApiError> {
+    let found = readable_entries(state, caller, parts).await?.into_iter().find(|entry| entry.name == name);
+    Ok(found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?)
+}
+
+async fn show_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let entry = acl_entry(find_entry(&state, &caller, &parts, &name_of(&parts)).await?);
+    Ok(Feed::of(TITLE, entry.path.clone(), vec![entry]).answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// Clients write the permissions of every object that they create.
+async fn keep_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let asked = acl_change(&state.auth, &parameters)?;
+    let entry = acl_entry(find_entry(&state, &caller, &parts, &name_of(&parts)).await?);
+    let notice = keeps_permissions(&entry, &asked, EDIT_FORWARDERS);
+    let feed = Feed { notice, ..Feed::of(TITLE, entry.path.clone(), vec![entry]) };
+    Ok(feed.answer(Form::of(parameters.get("output_mode"))))
+}
+
 async fn answer(
     state: &ApiState,
     caller: &Caller,
@@ -313,8 +376,7 @@ async fn answer(
     (name, told): (&str, Option<&'static str>),
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
-    let found = readable_entries(state, caller, parts).await?.into_iter().find(|entry| entry.name == name);
-    let entry = found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?;
+    let entry = find_entry(state, caller, parts, name).await?;
     let feed = Feed::of(TITLE, format!("/services/{SERVERS}"), vec![entry]);
     Ok(Feed { notice: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
@@ -340,19 +402,27 @@ struct ServerForm {
 
 fn parse_form(form: &Parameters) -> Result<ServerForm, ApiError> {
     let mut asked = ServerForm { group: form.text("group"), settings: Vec::new() };
-    let given = form.clone().into_pairs().into_iter();
+    let given = form.clone().into_settings()?.into_iter();
     for (key, value) in given.filter(|(key, _)| !matches!(key.as_str(), "output_mode" | "name" | "group")) {
         if !SERVER_SETTINGS.contains(&key.as_str()) {
             return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
         }
         match (key.as_str(), value.as_str()) {
             // The servers of a group are always load-balanced; to clone data, clients define several groups.
-            ("method", "autobalance") => {}
-            ("method", _) => return Err(refused_method(&value)),
+            (METHOD, method) if is_balanced(method) => {}
+            (METHOD, _) => return Err(refused_method(&value)),
             _ => asked.settings.push((key, value)),
         }
     }
     Ok(asked)
+}
+
+impl ServerForm {
+    /// The message about when the settings take effect.
+    fn notice(&self) -> &'static str {
+        let is_unused = self.settings.iter().any(|(key, _)| UNUSED_SERVER_SETTINGS.contains(&key.as_str()));
+        if is_unused { UNUSED_MESSAGE } else { RESTART_MESSAGE }
+    }
 }
 
 /// Refuses an invalid server address.
@@ -402,7 +472,7 @@ async fn create(
     let name = form.required("name")?.to_owned();
     check_address(&name)?;
     let (asked, scope) = (parse_form(&form)?, scope_of(&parts, &caller)?);
-    let alone = CHANGE_LOCK.lock().await;
+    let (alone, notice) = (CHANGE_LOCK.lock().await, asked.notice());
     if readable_entries(&state, &caller, &parts).await?.iter().any(|entry| entry.name == name) {
         return Err(ObjectError::Exists(name).into());
     }
@@ -429,8 +499,7 @@ async fn create(
     };
     change(&state, &caller, CONF, join).await?;
     drop(alone);
-    Ok((StatusCode::CREATED, answer(&state, &caller, &parts, (&name, Some(RESTART_MESSAGE)), &form).await?)
-        .into_response())
+    Ok((StatusCode::CREATED, answer(&state, &caller, &parts, (&name, Some(notice)), &form).await?).into_response())
 }
 
 async fn edit(
@@ -443,11 +512,11 @@ async fn edit(
     if asked.group.is_some() {
         return Err(ApiError::bad_request("group: remove the server and add it to the other group instead"));
     }
-    answer(&state, &caller, &parts, (&name, None), &form).await?;
-    let stanza = format!("{SERVER}{name}");
+    find_entry(&state, &caller, &parts, &name).await?;
+    let (stanza, notice) = (format!("{SERVER}{name}"), asked.notice());
     let set = move |objects: &Objects, viewer: &Permissions| write(objects, viewer, &scope, &stanza, &asked.settings);
     change(&state, &caller, CONF, set).await?;
-    answer(&state, &caller, &parts, (&name, Some(RESTART_MESSAGE)), &form).await
+    answer(&state, &caller, &parts, (&name, Some(notice)), &form).await
 }
 
 async fn remove(

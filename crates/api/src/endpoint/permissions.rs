@@ -2,6 +2,8 @@
 //!
 //! Not here: who may change them ([`quarry_apps::objects`]).
 
+use std::borrow::Cow;
+
 use quarry_apps::objects::{AclChange, ObjectSharing};
 use quarry_auth::Auth;
 use serde_json::Map;
@@ -9,6 +11,9 @@ use serde_json::Map;
 use crate::atom::Entry;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
+
+/// Parameters of a change.
+pub(super) const ACL_PARAMETERS: &[&str] = &["owner", "sharing", "perms.read", "perms.write"];
 
 /// The entity with only its ACL as content, as in Splunk.
 pub(super) fn acl_entry(mut entry: Entry) -> Entry {
@@ -29,5 +34,20 @@ pub(super) fn acl_change(auth: &Auth, form: &Parameters) -> Result<AclChange, Ap
         sharing: sharing.transpose()?,
         readers: roles("perms.read"),
         writers: roles("perms.write"),
+    })
+}
+
+/// The message about a change of permissions that an entity of the node does not have; `None` if it has them. Clients
+/// write the permissions of every object that they create, so the change is not refused.
+pub(super) fn keeps_permissions(entry: &Entry, asked: &AclChange, capability: &str) -> Option<Cow<'static, str>> {
+    let acl = &entry.acl;
+    let is_same = asked.owner.as_ref().is_none_or(|owner| *owner == entry.author)
+        && asked.sharing.is_none_or(|sharing| sharing == acl.sharing)
+        && asked.readers.as_ref().is_none_or(|readers| *readers == acl.readers)
+        && asked.writers.as_ref().is_none_or(|writers| *writers == acl.writers);
+    (!is_same).then(|| {
+        let text = "belongs to the node and has no permissions of its own, so nothing is changed: who may read and change it \
+                    depends on the capability";
+        Cow::Owned(format!("{} {text} {capability}.", entry.name))
     })
 }

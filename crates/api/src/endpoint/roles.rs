@@ -116,6 +116,8 @@ const TEXTS: Shape = Shape::List(&Shape::Text);
 /// Content of a role.
 const ROLE: Shape = Shape::Object(&[
     ("capabilities", TEXTS),
+    ("cumulativeRTSrchJobsQuota", Shape::Count),
+    ("cumulativeSrchJobsQuota", Shape::Count),
     ("defaultApp", Shape::Text),
     ("deleteIndexesAllowed", TEXTS),
     ("grantable_roles", TEXTS),
@@ -164,7 +166,8 @@ fn entry(known: &Roles, role: &RoleSettings, caller: &Caller) -> Entry {
         "imported_srchFilter": imported.limits.filter.unwrap_or_default(), "srchTimeWin": role.time_window_s,
         "imported_srchTimeWin": imported.limits.window_s.map_or(-1, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
         "srchDiskQuota": role.disk_quota_mb, "srchMaxTime": role.time_max_s.to_string(), "grantable_roles": role.grantable,
-        "srchJobsQuota": role.jobs_quota, "imported_srchJobsQuota": imported.limits.jobs.unwrap_or(0), "defaultApp": "",
+        "srchJobsQuota": role.jobs_quota, "imported_srchJobsQuota": imported.limits.jobs.unwrap_or(0), "defaultApp": role.default_app,
+        "cumulativeSrchJobsQuota": role.cumulative_quota, "cumulativeRTSrchJobsQuota": role.cumulative_real_time_quota,
         "rtSrchJobsQuota": role.real_time_quota, "imported_rtSrchJobsQuota": imported.limits.real_time_jobs.unwrap_or(0),
     });
     entity(ROLES, &role.name, content, caller.permissions.has_capability(EDIT_ROLES))
@@ -272,7 +275,7 @@ fn check_name(name: &str) -> Result<(), ApiError> {
 
 /// The settings that a request sets, given the current `role`.
 fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<Vec<(String, String)>, ApiError> {
-    let given: Vec<(String, String)> = form.clone().into_pairs();
+    let given: Vec<(String, String)> = form.clone().into_settings()?;
     let is_known = |key: &str| matches!(key, "output_mode" | "name") || FIELDS.optional.contains(&key);
     if let Some((key, _)) = given.iter().find(|(key, _)| !is_known(key)) {
         return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));

@@ -3,12 +3,13 @@
 //!
 //! Not here: the rows themselves ([`super::table`]), and checking access ([`super::access`]).
 
-use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::routing::MethodRouter;
+use axum::{Extension, Router};
 
 use super::answer_shape::{AnswerShape, Content};
 use crate::ApiState;
+use crate::parameters::DeclaredParameters;
 
 /// Capability to read files on the server; the constants below are capabilities, too.
 pub(super) const EDIT_MONITOR: &str = "edit_monitor";
@@ -223,11 +224,12 @@ impl Endpoint {
 
     /// Adds the endpoint to a router.
     pub(super) fn mount(self, router: Router<ApiState>) -> Router<ApiState> {
+        let serve = self.serve.layer(Extension(DeclaredParameters(self.takes)));
         let router = match self.is_namespaced {
-            true => router.route(&join_path(NAMESPACE, &self.path), self.serve.clone()),
+            true => router.route(&join_path(NAMESPACE, &self.path), serve.clone()),
             false => router,
         };
-        router.route(&join_path(self.root, &self.path), self.serve)
+        router.route(&join_path(self.root, &self.path), serve)
     }
 
     /// The row without its handler.

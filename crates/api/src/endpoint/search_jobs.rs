@@ -48,6 +48,7 @@ const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
 
 /// Parameters of a search besides its text.
 pub(super) const SEARCH_PARAMETERS: &[&str] = &[
+    "count",
     "earliest_time",
     "latest_time",
     "now",

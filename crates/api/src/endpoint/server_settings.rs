@@ -77,8 +77,8 @@ const MEMBERS: &[Member] = &[
     ("SPLUNK_HOME", Shape::Text),
     ("enableSplunkWebSSL", Shape::Flag),
     ("host", Shape::Text),
-    ("httpport", Shape::Text),
-    ("mgmtHostPort", Shape::Text),
+    ("httpport", Shape::Count),
+    ("mgmtHostPort", Shape::Count),
     ("minFreeSpace", Shape::Count),
     ("pass4SymmKey", Shape::Text),
     ("serverName", Shape::Text),
@@ -121,10 +121,15 @@ fn content(facts: &Facts) -> Value {
     json!({
         "SPLUNK_DB": format!("{folder}/db"), "SPLUNK_HOME": folder, "enableSplunkWebSSL": false, "host": input_host,
         // In Splunk's web.conf, 0 means that no such port is open.
-        "httpport": "0", "mgmtHostPort": management, "minFreeSpace": disk_free_min / MEGABYTE,
+        "httpport": 0, "mgmtHostPort": management_port(management), "minFreeSpace": disk_free_min / MEGABYTE,
         "pass4SymmKey": if *has_cluster_key { MASK } else { "" }, "serverName": name, "sessionTimeout": session_timeout,
         "startwebserver": false, "trustedIP": "",
     })
+}
+
+/// The port of the management address, which is what Splunk shows; 0 without one.
+fn management_port(address: &str) -> u16 {
+    address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
 }
 
 async fn answer(state: &ApiState, parameters: &Parameters, notice: Option<&'static str>) -> Result<Response, ApiError> {
@@ -145,7 +150,7 @@ async fn show(State(state): State<ApiState>, parameters: Parameters) -> Result<R
 async fn set(State(state): State<ApiState>, caller: Caller, Settings(form): Settings) -> Result<Response, ApiError> {
     let shown = content(&read_facts(&state).await?);
     let (mut writes, mut waits) = (BTreeMap::<&'static str, Vec<NodeSetting>>::new(), false);
-    for (key, value) in form.clone().into_pairs().into_iter().filter(|(key, _)| key != "output_mode") {
+    for (key, value) in form.clone().into_settings()?.into_iter().filter(|(key, _)| key != "output_mode") {
         let Some((conf, stanza, effect)) = place_of(&key, &value, &shown)? else { continue };
         check_value(conf, stanza, &key, &value)?;
         waits |= effect == Effect::AtStart;

@@ -125,7 +125,7 @@ const FACTS: [Fact; 14] = [
         content: |facts| {
             let NodeCondition { memory, cores, host, .. } = &facts.condition;
             json!({
-                "host": host, "os_name": std::env::consts::OS, "cpu_arch": std::env::consts::ARCH, "numberOfVirtualCores": cores,
+                "host": host, "os_name": quarry_search::os_name(), "cpu_arch": std::env::consts::ARCH, "numberOfVirtualCores": cores,
                 "physicalMemoryMB": memory.all / MEGABYTE,
             })
         },
@@ -266,7 +266,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         // The text is repeated under the message's name.
         Shape::Open(
             &[
+                ("capabilities", Shape::List(&Shape::Text)),
+                ("help", Shape::Text),
                 ("message", Shape::Text),
+                ("message_alternate", Shape::Text),
+                ("roles", Shape::List(&Shape::Text)),
                 ("severity", Shape::Text),
                 ("server", Shape::Text),
                 ("timeCreated_epochSecs", Shape::Integer),
@@ -280,7 +284,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, MESSAGES, write, "Creates a message to all users.", post(put))
             .needs(&["name", "value"])
-            .takes(&["severity"]),
+            .takes(&["capability", "role", "severity"]),
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a message to all users.", get(bulletin)),
     ];
     let removal = Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(remove_bulletin))
@@ -406,26 +410,57 @@ fn megabytes(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / MEGABYTE as f64)
 }
 
-/// All messages as entities, including the node's own.
-async fn bulletins_of(state: &ApiState) -> Result<Vec<Entry>, ApiError> {
-    let entry = |name: &str, Bulletin { text, severity, author, time }: &Bulletin| {
+/// The messages that a user sees as entities, including the node's own.
+async fn bulletins_of(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
+    let condition = read_facts(state).await?.condition;
+    let entry = |name: &str, bulletin: &Bulletin| {
+        let Bulletin { text, severity, author, time, roles, capabilities } = bulletin;
         let content = json!({
-            "message": text, "severity": severity.word(), "server": "", "timeCreated_epochSecs": time.div_euclid(NS_PER_SEC),
+            "message": text, "message_alternate": "", "help": "", "severity": severity.word(), "server": condition.name,
+            "roles": roles, "capabilities": capabilities, "timeCreated_epochSecs": time.div_euclid(NS_PER_SEC),
             "timeCreated_iso": format_iso_time(*time, &jiff::tz::TimeZone::UTC), name: text,
         });
         entity(MESSAGES, name, author, *time, content)
     };
-    let mut entries: Vec<Entry> = state.bulletins.list().iter().map(|(name, bulletin)| entry(name, bulletin)).collect();
-    let condition = read_facts(state).await?.condition;
-    entries.extend(condition.faults.into_iter().chain(condition.input_faults).enumerate().map(|(at, (time, text))| {
-        let (author, severity) = (NOBODY.to_owned(), Severity::Warn);
-        entry(&format!("{FAULT_PREFIX}{at}"), &Bulletin { text, severity, author, time })
+    let bulletins = state.bulletins.list().into_iter().filter(|(_, bulletin)| is_for(bulletin, caller));
+    let mut entries: Vec<Entry> = bulletins.map(|(name, bulletin)| entry(&name, &bulletin)).collect();
+    let faults = condition.faults.iter().chain(&condition.input_faults).enumerate();
+    entries.extend(faults.map(|(at, (time, text))| {
+        let (text, author, severity) = (text.clone(), NOBODY.to_owned(), Severity::Warn);
+        let (roles, capabilities) = (Vec::new(), Vec::new());
+        let bulletin = Bulletin { text, severity, author, time: *time, roles, capabilities };
+        entry(&format!("{FAULT_PREFIX}{at}"), &bulletin)
     }));
     Ok(entries)
 }
 
-async fn bulletins(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
-    page(MESSAGES, format!("/services/{MESSAGES}"), bulletins_of(&state).await?, &parameters)
+/// Whether a message is shown to a user.
+fn is_for(bulletin: &Bulletin, caller: &Caller) -> bool {
+    let viewer = &caller.permissions;
+    let has_role = bulletin.roles.is_empty() || bulletin.roles.iter().any(|role| viewer.roles.contains(role));
+    let has_capabilities = bulletin.capabilities.iter().all(|capability| viewer.has_capability(capability));
+    bulletin.author == caller.identity.user || has_role && has_capabilities
+}
+
+/// The roles and the capabilities of the users to whom a message is shown; both must exist.
+fn addressees(state: &ApiState, form: &Parameters) -> Result<[Vec<String>; 2], ApiError> {
+    let known = state.auth.roles();
+    let (roles, capabilities) = (state.auth.stored_role_names(&form.list("role")), form.list("capability"));
+    if let Some(role) = roles.iter().find(|role| known.get(role).is_none()) {
+        return Err(ApiError::bad_request(format!("role={role}: there is no such role; there are {}", known.names())));
+    }
+    if let Some(capability) = capabilities.iter().find(|name| !known.capabilities().contains(*name)) {
+        return Err(ApiError::bad_request(format!("capability={capability}: there is no such capability")));
+    }
+    Ok([roles, capabilities])
+}
+
+async fn bulletins(
+    State(state): State<ApiState>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    page(MESSAGES, format!("/services/{MESSAGES}"), bulletins_of(&state, &caller).await?, &parameters)
 }
 
 fn unknown_message(name: &str) -> ApiError {
@@ -435,10 +470,11 @@ fn unknown_message(name: &str) -> ApiError {
 async fn bulletin(
     State(state): State<ApiState>,
     parts: PathParts,
+    caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = parts.get("name").cloned().unwrap_or_default();
-    let found = bulletins_of(&state).await?.into_iter().find(|entry| entry.name == name);
+    let found = bulletins_of(&state, &caller).await?.into_iter().find(|entry| entry.name == name);
     let found = found.ok_or_else(|| unknown_message(&name))?;
     page(MESSAGES, format!("/services/{MESSAGES}"), vec![found], &parameters.keep_only("output_mode"))
 }
@@ -456,9 +492,11 @@ async fn put(State(state): State<ApiState>, caller: Caller, Settings(form): Sett
             "names that begin with {FAULT_PREFIX} are those of the node's own messages"
         )));
     }
-    let (author, time) = (caller.identity.user.clone(), state.auth.now());
-    state.bulletins.put(name.clone(), Bulletin { text, severity, author, time });
-    let entries: Vec<Entry> = bulletins_of(&state).await?.into_iter().filter(|entry| entry.name == name).collect();
+    let (author, time, [roles, capabilities]) =
+        (caller.identity.user.clone(), state.auth.now(), addressees(&state, &form)?);
+    state.bulletins.put(name.clone(), Bulletin { text, severity, author, time, roles, capabilities });
+    let entries: Vec<Entry> =
+        bulletins_of(&state, &caller).await?.into_iter().filter(|entry| entry.name == name).collect();
     let answer = page(MESSAGES, format!("/services/{MESSAGES}"), entries, &form.keep_only("output_mode"))?;
     Ok((StatusCode::CREATED, answer).into_response())
 }

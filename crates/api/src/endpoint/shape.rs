@@ -65,7 +65,7 @@ pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
 /// A setting: a whole number whose text is none remains a text.
 pub(crate) const WHOLE_NUMBER: Shape = Shape::Either(&[Shape::Text, Shape::Integer]);
 /// A setting of any name.
-const ANY_SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag, Shape::Number]);
+const ANY_SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag, Shape::Number, Shape::List(&Shape::Text)]);
 /// Members of every stanza as an entity.
 const COMMON_STANZA_MEMBERS: &[Member] =
     &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];

@@ -51,6 +51,14 @@ pub struct AclChange {
     pub writers: Option<Vec<String>>,
 }
 
+/// Sharing and roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectAcl {
+    pub(crate) sharing: ObjectSharing,
+    pub(crate) readers: Vec<String>,
+    pub(crate) writers: Vec<String>,
+}
+
 /// Permissions of a place's objects.
 pub(super) struct PlaceAcl {
     place: Place,
@@ -63,6 +71,17 @@ impl PlaceAcl {
     pub(super) fn new(place: &Place, default: &str, local: &str) -> PlaceAcl {
         let (access, sharing) = (ObjectAccess::new(default, local), Sharing::new(default, local));
         PlaceAcl { place: place.clone(), access, sharing }
+    }
+
+    /// Permissions of all objects of the place that have none of their own.
+    pub(super) fn of_all(&self) -> ObjectAcl {
+        // No object has this kind and name, so only the stanza for everything applies.
+        let (kind, name) = ("", "");
+        ObjectAcl {
+            sharing: self.sharing(kind, name),
+            readers: self.readers(kind, name),
+            writers: self.writers(kind, name),
+        }
     }
 
     /// An object of the place with its permissions, without settings.

@@ -29,6 +29,7 @@ use quarry_stdx::{NodeFiles, node_files};
 
 use crate::secret::Secret;
 
+pub(crate) use acl::ObjectAcl;
 pub use acl::{AclChange, ObjectSharing};
 pub use error::ObjectError;
 

@@ -6,14 +6,16 @@ use quarry_conf::{Permissions, permissions};
 
 use super::files::{LOCAL, LOCAL_META};
 use super::{
-    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectError, ObjectSharing, Objects, Place, Scope,
-    can_be_private, check_conf, check_name, is_admin, is_node_conf,
+    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectSharing, Objects, Place,
+    Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
 };
 
 /// Maximum size of a conf file in bytes; larger ones are not read.
 pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum size of a private conf file in bytes.
 pub(super) const PRIVATE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Stanza of metadata for all objects of an app.
+const ALL_OBJECTS: &str = "";
 /// Default roles that may change shared objects of an app.
 const WRITERS_DEFAULT: [&str; 2] = ["admin", "power"];
 
@@ -221,11 +223,8 @@ impl Objects {
         };
         let readers = roles(&change.readers, &found.readers, &["*"]);
         let writers = roles(&change.writers, &found.writers, &WRITERS_DEFAULT);
-        check_roles(&readers)?;
-        check_roles(&writers)?;
-        let export = if sharing == ObjectSharing::Global { "system" } else { "none" };
-        let said = [("access", access_text(&readers, &writers)), ("export", export.to_owned()), ("owner", owner)];
-        let said = said.map(|(key, value)| (key.to_owned(), value));
+        let mut said = acl_settings(sharing, &readers, &writers)?;
+        said.push(("owner".to_owned(), owner));
         if let Place::App(_) = place {
             self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
         }
@@ -233,6 +232,24 @@ impl Objects {
             settings: found.settings.clone(),
             ..self.place_acl(&place).object(conf, name, found.is_local, viewer)
         })
+    }
+
+    /// Permissions of all objects of an app that have none of their own.
+    pub(crate) fn app_acl(&self, app: &str) -> ObjectAcl {
+        self.place_acl(&Place::App(app.to_owned())).of_all()
+    }
+
+    /// Changes these permissions.
+    pub(crate) fn set_app_acl(&self, app: &str, change: &AclChange) -> Result<(), ObjectError> {
+        let known = self.app_acl(app);
+        let sharing = change.sharing.unwrap_or(known.sharing);
+        if !matches!(sharing, ObjectSharing::App | ObjectSharing::Global) {
+            return Err(ObjectError::Invalid(format!("sharing={}: an app is shared as app or global", sharing.word())));
+        }
+        let readers = change.readers.as_ref().unwrap_or(&known.readers);
+        let writers = change.writers.as_ref().unwrap_or(&known.writers);
+        let settings = acl_settings(sharing, readers, writers)?;
+        self.rewrite(&Place::App(app.to_owned()), LOCAL_META, |text| with_settings(text, ALL_OBJECTS, &settings))
     }
 
     /// Moves an object's local settings to another place; writes them there before it removes them from the old one.
@@ -286,6 +303,19 @@ fn local_path(conf: &str) -> String {
 fn check_settings(settings: &[(String, String)]) -> Result<(), ObjectError> {
     settings.iter().try_for_each(|(key, value)| check_setting(key, value))?;
     Ok(())
+}
+
+/// Settings of metadata for sharing and roles.
+fn acl_settings(
+    sharing: ObjectSharing,
+    readers: &[String],
+    writers: &[String],
+) -> Result<Vec<(String, String)>, ObjectError> {
+    check_roles(readers)?;
+    check_roles(writers)?;
+    let export = if sharing == ObjectSharing::Global { "system" } else { "none" };
+    let said = [("access", access_text(readers, writers)), ("export", export.to_owned())];
+    Ok(said.map(|(key, value)| (key.to_owned(), value)).to_vec())
 }
 
 fn check_roles(roles: &[String]) -> Result<(), ObjectError> {

@@ -134,6 +134,12 @@ pub struct RoleSettings {
     pub time_max_s: u64,
     /// Roles that its users may grant to others; empty if not set.
     pub grantable: Vec<String>,
+    /// Maximum concurrent searches of all users of the role, which is not enforced; 0 is unlimited.
+    pub cumulative_quota: usize,
+    /// The same for real-time searches.
+    pub cumulative_real_time_quota: usize,
+    /// App that its users see first, which has no effect here; empty if not set.
+    pub default_app: String,
 }
 
 /// The roles of a node in file order, the shipped ones first.
@@ -166,6 +172,8 @@ impl Roles {
             let held = of_roles.filter(|(_, setting)| setting.value.eq_ignore_ascii_case(ENABLED));
             let values = Values::for_stanza(ROLE_ROWS, conf, &stanza.name);
             let list = |key: &str| parse_list(values.text(key));
+            // Settings without effect have no row.
+            let unused = |key: &str| settings.get(key).map_or("", |setting| setting.value.as_str());
             roles.roles.push(RoleSettings {
                 name: name.to_owned(),
                 imports: list("importRoles"),
@@ -182,6 +190,9 @@ impl Roles {
                 disk_quota_mb: values.size("srchDiskQuota"),
                 time_max_s: values.read("srchMaxTime", span_seconds).unwrap_or(0),
                 grantable: list("grantableRoles"),
+                cumulative_quota: unused("cumulativeSrchJobsQuota").trim().parse().unwrap_or(0),
+                cumulative_real_time_quota: unused("cumulativeRTSrchJobsQuota").trim().parse().unwrap_or(0),
+                default_app: unused("defaultApp").to_owned(),
             });
         }
         roles

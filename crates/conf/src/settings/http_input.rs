@@ -91,6 +91,7 @@ const GRPC_ROWS: &[Row] = &[
 
 const TOKEN_ROWS: &[Row] = &[
     row("token", Kind::Text, "", "", "secret that senders present"),
+    row("description", Kind::Text, "", "", "text for users"),
     row("disabled", Kind::Bool, "false", "", "whether the token is refused"),
     row("index", Kind::Text, "", "", "default index of events"),
     row("indexes", Kind::Text, "", "", "indexes that events may name, separated by commas; empty: all but _*"),
@@ -129,6 +130,8 @@ pub struct HttpToken {
     pub name: String,
     /// The secret that senders present.
     pub token: String,
+    /// Text for users.
+    pub description: Option<String>,
     /// Whether the token is refused.
     pub disabled: bool,
     /// Default index of events.
@@ -184,6 +187,7 @@ impl HttpInputSettings {
             let made = HttpToken {
                 name: name.to_owned(),
                 token,
+                description: own.optional("description"),
                 disabled: own.bool("disabled"),
                 index: either("index"),
                 indexes: indexes.split(',').map(str::trim).filter(|name| !name.is_empty()).map(String::from).collect(),

@@ -41,6 +41,7 @@ pub static OUTPUTS: ConfTable = ConfTable {
         "socksServer",
         "sslPassword",
         "sslAltNameToCheck",
+        "sslCipher",
         "sslVersions",
         "cipherSuite",
         "compressed",
@@ -53,6 +54,7 @@ pub static OUTPUTS: ConfTable = ConfTable {
     unused: &[
         "autoLB",
         "forceTimebasedAutoLB",
+        "maxQueueSize",
         "heartbeatFrequency",
         "maxConnectionsPerIndexer",
         "channelReapInterval",

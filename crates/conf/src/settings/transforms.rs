@@ -36,6 +36,7 @@ pub static TRANSFORMS: ConfTable = ConfTable {
         "batch_index_query",
         "disabled",
         "replicate",
+        "replicate_delta",
         "reverse_lookup_honor_case_sensitive_match",
     ],
 };

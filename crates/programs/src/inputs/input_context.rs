@@ -11,6 +11,33 @@ use quarry_stdx::{Fault, log};
 /// Maps an input's routing to its event store.
 pub type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
 
+/// Opens sessions at the node's REST interface for programs.
+pub trait ProgramSessions: Send + Sync {
+    /// Opens a session; returns its key.
+    fn open(&self) -> String;
+
+    /// Ends a session.
+    fn end(&self, key: &str);
+}
+
+/// An open session, which ends when this is dropped.
+pub(crate) struct OpenSession<'a> {
+    sessions: &'a dyn ProgramSessions,
+    pub(crate) key: String,
+}
+
+impl<'a> OpenSession<'a> {
+    pub(crate) fn open(sessions: &'a dyn ProgramSessions) -> OpenSession<'a> {
+        OpenSession { sessions, key: sessions.open() }
+    }
+}
+
+impl Drop for OpenSession<'_> {
+    fn drop(&mut self) {
+        self.sessions.end(&self.key);
+    }
+}
+
 /// State shared by the threads of one input.
 pub(crate) struct Shared {
     pub(crate) settings: Arc<InputSettings>,
@@ -20,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) host: String,
     /// Address of the management port, if any.
     pub(crate) address: Option<std::net::SocketAddr>,
+    /// Sessions for programs, if the node has a management port.
+    pub(crate) sessions: Option<Arc<dyn ProgramSessions>>,
     pub(crate) stop: StopSignal,
 }
 

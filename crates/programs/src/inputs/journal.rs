@@ -65,7 +65,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
         schedule,
         program,
         environment: scripts::environment(&shared.home),
-        stdin: Vec::new(),
+        configuration: None,
         mark: Some(mark),
         new_reader: Box::new(new_reader),
         store,

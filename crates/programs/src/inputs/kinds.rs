@@ -4,6 +4,7 @@
 //! answer, the settings of its kind are those that the app's `README/inputs.conf.spec` declares.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -12,9 +13,10 @@ use quarry_apps::folders::enabled_apps;
 use quarry_stdx::{Fault, log};
 
 use super::input_context::StopSignal;
-use super::modular_input::{declared_arguments, declared_schemes};
+use super::modular_input::{CHECKPOINTS, declared_arguments, declared_schemes};
 use super::scheme::{Scheme, SchemeArgument, query};
 use super::scripts::environment;
+use super::validation::{CheckedStanza, validate};
 use crate::files;
 
 /// Maximum kinds that are listed; further ones are left out with a message.
@@ -46,13 +48,15 @@ pub struct ModularInputKinds {
     home: PathBuf,
     /// The schemes by program, with the time of the program's last change; `None` for one that did not answer.
     cache: Mutex<BTreeMap<PathBuf, (SystemTime, Option<Scheme>)>>,
+    /// Held while a program checks a stanza, so that requests run one such program at a time.
+    checking: Mutex<()>,
 }
 
 impl ModularInputKinds {
     /// Kinds of inputs that the apps of a data directory define.
     pub fn of_data_dir(data_dir: &Path) -> ModularInputKinds {
         let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
-        ModularInputKinds { home, cache: Mutex::default() }
+        ModularInputKinds { home, cache: Mutex::default(), checking: Mutex::default() }
     }
 
     /// All kinds by scheme. Queries the programs that are new or have changed.
@@ -68,6 +72,33 @@ impl ModularInputKinds {
         schemes.into_iter().filter_map(|scheme| self.kind(scheme)).collect()
     }
 
+    /// Has the program of a scheme check the settings of a new or changed stanza if the scheme asks for that; the fault
+    /// has the program's message. `address` is that of the management port.
+    pub fn check_stanza(
+        &self,
+        (scheme, name): (&str, &str),
+        settings: &BTreeMap<String, String>,
+        host: &str,
+        address: Option<SocketAddr>,
+    ) -> Result<(), Fault> {
+        let Some((file, _)) = files::scheme_program(&self.home, scheme) else { return Ok(()) };
+        // A program that does not describe itself checks nothing.
+        if !self.scheme_of(&file).ok().flatten().is_some_and(|scheme| scheme.is_checked) {
+            return Ok(());
+        }
+        let program = files::program(&self.home, &file, Vec::new(), false)?;
+        let _alone = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+        let stanza = CheckedStanza {
+            host,
+            uri: &address.map_or_else(String::new, |address| format!("http://{address}")),
+            checkpoints: &self.home.join(CHECKPOINTS).join(scheme).display().to_string(),
+            name,
+            settings,
+        };
+        let checked = validate(&program, &environment(&self.home), &stanza);
+        checked.map_err(|fault| fault.with_context(format_args!("Validation for scheme={scheme} failed")))
+    }
+
     /// Looks up or queries one kind; `None` if the scheme has no program.
     fn kind(&self, scheme: String) -> Option<ModularInputKind> {
         let (file, folder) = files::scheme_program(&self.home, &scheme)?;
@@ -77,7 +108,7 @@ impl ModularInputKinds {
             None
         });
         let undescribed = || Scheme { arguments: declared_arguments(&folder, &scheme), ..Scheme::default() };
-        let Scheme { title, description, is_xml, is_single, arguments } = described.unwrap_or_else(undescribed);
+        let Scheme { title, description, is_xml, is_single, arguments, .. } = described.unwrap_or_else(undescribed);
         let title = if title.is_empty() { scheme.clone() } else { title };
         Some(ModularInputKind { scheme, app, title, description, is_xml, is_single, arguments })
     }

@@ -19,6 +19,7 @@ mod run;
 mod schedule;
 mod scheme;
 mod scripts;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use quarry_inputs::InputSettings;
 use quarry_stdx::{Fault, log};
 
 use crate::group::spawn;
-pub use input_context::Stores;
+pub use input_context::{ProgramSessions, Stores};
 use input_context::{Shared, StopSignal};
 pub use kinds::{ModularInputKind, ModularInputKinds};
 pub use scheme::SchemeArgument;
@@ -61,18 +62,27 @@ struct RunningUnit {
 /// The running inputs; dropping this ends them and their processes.
 pub struct ProgramInputs {
     home: PathBuf,
-    address: Option<std::net::SocketAddr>,
+    management: Option<ManagementPort>,
     running: Vec<RunningUnit>,
+}
+
+/// The node's management port, for programs.
+#[derive(Clone)]
+pub struct ManagementPort {
+    /// Its address.
+    pub address: std::net::SocketAddr,
+    /// Opens sessions.
+    pub sessions: Arc<dyn ProgramSessions>,
 }
 
 /// Starts the inputs of inputs.conf; reports invalid stanzas.
 pub fn start(
     data_dir: &Path,
     settings: &Arc<InputSettings>,
-    address: Option<std::net::SocketAddr>,
+    management: Option<ManagementPort>,
     stores: Stores<'_>,
 ) -> Result<ProgramInputs, Fault> {
-    let mut programs = ProgramInputs { home: absolute(data_dir), address, running: Vec::new() };
+    let mut programs = ProgramInputs { home: absolute(data_dir), management, running: Vec::new() };
     programs.apply(settings, stores)?.iter().for_each(log::warning);
     Ok(programs)
 }
@@ -123,8 +133,10 @@ impl ProgramInputs {
                 continue;
             }
             let (host, home) = (settings.host.clone(), self.home.clone());
-            let (settings, address) = (Arc::clone(settings), self.address);
-            let shared = Arc::new(Shared { settings, home, host, address, stop: StopSignal::default() });
+            let address = self.management.as_ref().map(|management| management.address);
+            let sessions = self.management.as_ref().map(|management| Arc::clone(&management.sessions));
+            let (settings, stop) = (Arc::clone(settings), StopSignal::default());
+            let shared = Arc::new(Shared { settings, home, host, address, sessions, stop });
             let mut running = RunningUnit { unit, faults: Vec::new(), shared, threads: Vec::new() };
             running.start(stores)?;
             if running.threads.is_empty() {

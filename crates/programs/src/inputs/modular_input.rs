@@ -23,7 +23,7 @@ use crate::files;
 use crate::group::Program;
 
 /// Folder in which programs keep their checkpoints, relative to the data directory.
-const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
+pub(super) const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
 /// Maximum settings of a scheme that are read from an app's file.
 const ARGUMENTS_MAX: usize = 200;
 /// File in which an app declares the settings of its inputs.
@@ -182,18 +182,20 @@ impl ModularProgram {
             schedule = Some(schedule.map_or(own.clone(), |known| known.more_frequent(own)));
         }
         let inputs: Vec<&ProgramInput> = group.iter().map(|(input, _)| input).collect();
+        let configured: Vec<ProgramInput> = inputs.iter().map(|input| (*input).clone()).collect();
         let environment = RunEnvironment {
-            host: &shared.host,
+            host: shared.host.clone(),
             address: shared.address,
-            checkpoints: &checkpoints.display().to_string(),
-            app: &self.app.file_name().unwrap_or_default().to_string_lossy(),
+            checkpoints: checkpoints.display().to_string(),
+            app: self.app.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         };
+        let configuration = move |key: &str| scheme::configuration(&environment, key, &configured);
         Ok(Some(Task {
             stanza: if scheme.is_single { format!("{}://", self.scheme) } else { first.stanza.clone() },
             schedule: schedule.unwrap_or(Schedule::Once),
             program: self.program.clone(),
             environment: scripts::environment(&shared.home),
-            stdin: scheme::configuration(&environment, &inputs).into_bytes(),
+            configuration: Some(Box::new(configuration)),
             mark: None,
             new_reader: self.reader(&inputs, scheme, store, shared),
             store: Arc::clone(store),

@@ -13,7 +13,7 @@ use quarry_stdx::{Fault, private_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error_output::ProgramLog;
-use super::input_context::Shared;
+use super::input_context::{OpenSession, Shared};
 use super::schedule::Schedule;
 use crate::group::{Pipes, Program, ProgramGroup, spawn};
 
@@ -37,6 +37,9 @@ const CHECKPOINT_BYTES_MAX: u64 = 4 << 10;
 /// Creates a reader for a run.
 pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
 
+/// Makes the text for a program's standard input, with the key of its session.
+pub(crate) type NewConfiguration = Box<dyn Fn(&str) -> String + Send>;
+
 /// A mark saved between runs: the position at which the program resumes.
 pub(crate) struct Checkpoint {
     pub(crate) file: PathBuf,
@@ -53,8 +56,8 @@ pub(crate) struct Task {
     pub(crate) schedule: Schedule,
     pub(crate) program: Program,
     pub(crate) environment: Vec<(String, String)>,
-    /// Text for the program's standard input.
-    pub(crate) stdin: Vec<u8>,
+    /// Text for the program's standard input, if it reads any; it then gets a session, too.
+    pub(crate) configuration: Option<NewConfiguration>,
     pub(crate) mark: Option<Checkpoint>,
     pub(crate) new_reader: NewReader,
     pub(crate) store: Arc<dyn EventStore>,
@@ -108,7 +111,10 @@ impl Task {
         }
         let (mut group, pipes) = ProgramGroup::start(&program, &self.environment, None)?;
         let Pipes { stdin, mut stdout, mut stderr } = pipes;
-        self.write_stdin(stdin)?;
+        // The session ends with this run.
+        let sessions = shared.sessions.as_deref().filter(|_| self.configuration.is_some());
+        let session = sessions.map(OpenSession::open);
+        self.write_stdin(stdin, session.as_ref().map_or("", |session| session.key.as_str()))?;
         let appender = Appender::new(Arc::clone(&self.store));
         let batch = EventBatch::default();
         let mut run = Run { task: self, shared, reader: (self.new_reader)(), appender, batch, kept };
@@ -123,14 +129,12 @@ impl Task {
     }
 
     /// Writes the program's standard input on another thread, so that the program need not read it at once.
-    fn write_stdin(&self, mut stdin: ChildStdin) -> Result<(), Fault> {
-        if self.stdin.is_empty() {
-            return Ok(());
-        }
-        let text = self.stdin.clone();
+    fn write_stdin(&self, mut stdin: ChildStdin, session_key: &str) -> Result<(), Fault> {
+        let Some(configuration) = &self.configuration else { return Ok(()) };
+        let text = configuration(session_key);
         let write = move || {
             // A program may leave its input unread.
-            drop(stdin.write_all(&text));
+            drop(stdin.write_all(text.as_bytes()));
         };
         spawn("quarry-program-in", write).map(drop)
     }

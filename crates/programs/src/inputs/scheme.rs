@@ -29,6 +29,8 @@ pub(crate) struct Scheme {
     pub(crate) is_xml: bool,
     /// Whether one process serves all stanzas.
     pub(crate) is_single: bool,
+    /// Whether the program checks new and changed stanzas.
+    pub(crate) is_checked: bool,
     /// Settings of a stanza.
     pub(crate) arguments: Vec<SchemeArgument>,
 }
@@ -141,6 +143,7 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
                     (Some("description"), None) => scheme.description = text_of,
                     (Some("streaming_mode"), None) => scheme.is_xml = text.trim().eq_ignore_ascii_case("xml"),
                     (Some("use_single_instance"), None) => scheme.is_single = is_true(&text),
+                    (Some("use_external_validation"), None) => scheme.is_checked = is_true(&text),
                     _ => {}
                 }
             }
@@ -154,30 +157,30 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
 }
 
 /// Values passed to a program in addition to its stanzas.
-pub(crate) struct RunEnvironment<'a> {
-    pub(crate) host: &'a str,
+pub(crate) struct RunEnvironment {
+    pub(crate) host: String,
     pub(crate) address: Option<std::net::SocketAddr>,
-    pub(crate) checkpoints: &'a str,
-    pub(crate) app: &'a str,
+    pub(crate) checkpoints: String,
+    pub(crate) app: String,
 }
 
 /// The configuration for a program's standard input.
-pub(crate) fn configuration(environment: &RunEnvironment<'_>, inputs: &[&ProgramInput]) -> String {
+pub(crate) fn configuration(environment: &RunEnvironment, session_key: &str, inputs: &[ProgramInput]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<input>\n");
     let mut element = |name: &str, text: &str| {
         out.push_str(&format!("  <{name}>{}</{name}>\n", escape_xml(text)));
     };
-    element("server_host", environment.host);
+    element("server_host", &environment.host);
     element("server_uri", &environment.address.map_or_else(String::new, |address| format!("http://{address}")));
-    element("session_key", "");
-    element("checkpoint_dir", environment.checkpoints);
+    element("session_key", session_key);
+    element("checkpoint_dir", &environment.checkpoints);
     out.push_str("  <configuration>\n");
     for input in inputs {
-        let (name, app) = (escape_xml(&input.stanza), escape_xml(environment.app));
+        let (name, app) = (escape_xml(&input.stanza), escape_xml(&environment.app));
         out.push_str(&format!("    <stanza name=\"{name}\" app=\"{app}\">\n"));
         let mut settings = input.settings.clone();
         settings.insert("index".to_owned(), input.index.clone());
-        settings.insert("host".to_owned(), input.host.clone().unwrap_or_else(|| environment.host.to_owned()));
+        settings.insert("host".to_owned(), input.host.clone().unwrap_or_else(|| environment.host.clone()));
         settings.entry("interval".to_owned()).or_insert_with(|| input.interval.clone());
         settings.retain(|key, _| !RESERVED_SETTINGS.contains(&key.as_str()));
         for (key, value) in &settings {
@@ -196,11 +199,13 @@ mod tests {
     #[test]
     fn schemes_are_parsed() {
         let text = "<scheme><title>T</title><use_single_instance>false</use_single_instance>\
-                    <streaming_mode>xml</streaming_mode><endpoint><args><arg name=\"name\"><title>N</title></arg>\
+                    <streaming_mode>xml</streaming_mode>\
+                    <use_external_validation>true</use_external_validation><endpoint><args><arg name=\"name\"><title>N</title></arg>\
                     <arg name=\"city\"><required_on_create>true</required_on_create></arg><arg name=\"unit\">\
                     <required_on_create>false</required_on_create></arg><arg name=\"plain\"/></args></endpoint></scheme>";
         let scheme = read_scheme(text).unwrap();
         assert_eq!((scheme.title.as_str(), scheme.is_xml, scheme.is_single), ("T", true, false));
+        assert!(scheme.is_checked);
         assert_eq!(scheme.required().collect::<Vec<_>>(), ["city", "plain"]);
         let titles: Vec<&str> = scheme.arguments.iter().map(|argument| argument.title.as_str()).collect();
         assert_eq!(titles, ["N", "", "", ""]);

@@ -36,7 +36,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
         schedule,
         program,
         environment: environment(&shared.home),
-        stdin: Vec::new(),
+        configuration: None,
         mark: None,
         new_reader: Box::new(move || Box::new(TextReader::new(info.clone(), Arc::clone(&props)))),
         store,

@@ -111,6 +111,42 @@ fn a_schedule_of_minutes_waits_and_the_server_still_stops() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
+const SESSION: &str = r#"
+import sys, urllib.request, xml.etree.ElementTree as tree
+if sys.argv[1:] == ["--scheme"]:
+    print("<scheme><title>Session</title></scheme>")
+    sys.exit(0)
+told = tree.parse(sys.stdin).getroot()
+key, uri = told.findtext("session_key"), told.findtext("server_uri")
+open("KEY", "w").write(key)
+asked = urllib.request.Request(uri + "/services/authentication/current-context?output_mode=json",
+                               headers={"Authorization": "Splunk " + key})
+context = urllib.request.urlopen(asked).read().decode()
+print("context", context.replace("\n", " "))
+"#;
+
+#[test]
+fn a_modular_input_has_a_session_while_its_program_runs() {
+    let place = place_with("[session://one]\ninterval = -1\nsource = session\n", &[]);
+    let key_file = place.path("key").display().to_string();
+    let program = place.write("data/etc/apps/a/bin/session.py", SESSION.replace("KEY", &key_file));
+    assert!(Command::new("chmod").args(["+x", &program]).status().unwrap().success());
+    let server = Server::start(&place);
+    let found = || place.run(&["search", "source=session context", "-o", "raw"]).expect_success();
+    assert!(wait_until(|| found().contains("splunk-system-user")), "{}", found());
+    let run = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+    let url = format!("http://{}/services/authentication/current-context", run["mgmt"].as_str().unwrap());
+    let key = std::fs::read_to_string(&key_file).unwrap();
+    let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+    let status = || {
+        let answer = agent.get(&url).header("Authorization", format!("Splunk {key}")).call().unwrap();
+        answer.status().as_u16()
+    };
+    assert!(wait_until(|| status() == 401), "the session ends with the program");
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
 const WEATHER: &str = r#"
 import sys, xml.etree.ElementTree as tree
 if sys.argv[1:] == ["--scheme"]:
