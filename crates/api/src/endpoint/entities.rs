@@ -446,6 +446,7 @@ async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let settings = request.settings();
     request.kind.check(&settings)?;
     (request.kind.validate)(&state, &request.kind, None, &settings)?;
+    (request.kind.validate_edit)(&request.name, &settings)?;
     write(state, request, settings).await
 }
 
