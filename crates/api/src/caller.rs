@@ -6,8 +6,9 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
-use quarry_auth::{ClientProof, Identity, Origin};
+use quarry_auth::{Identity, Origin};
 use quarry_conf::Permissions;
+use quarry_inputs::ClientProof;
 
 use crate::ApiState;
 use crate::endpoint::run_blocking;
@@ -35,6 +36,23 @@ impl<S: Sync> FromRequestParts<S> for RequestOrigin {
     }
 }
 
+/// Reports that the client of a request is known, for handlers that check its password themselves.
+pub(crate) struct RequestProof(Option<ClientProof>);
+
+impl RequestProof {
+    pub(crate) fn confirm(&self) {
+        self.0.iter().for_each(ClientProof::confirm);
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for RequestProof {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<RequestProof, Infallible> {
+        Ok(RequestProof(parts.extensions.get::<ClientProof>().cloned()))
+    }
+}
+
 impl FromRequestParts<ApiState> for Caller {
     type Rejection = ApiError;
 
@@ -54,9 +72,7 @@ impl FromRequestParts<ApiState> for Caller {
                 run_blocking(move || auth.authenticate(header.as_deref(), &origin)).await?.map_err(refused)?
             }
         };
-        if let Some(proof) = parts.extensions.get::<ClientProof>() {
-            proof.confirm();
-        }
+        ClientProof::confirm_in(&parts.extensions);
         let permissions = Arc::new(state.auth.permissions(&identity));
         Ok(Caller { identity, permissions, origin, shown })
     }

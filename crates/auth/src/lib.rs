@@ -34,7 +34,7 @@ use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock};
 pub use credential_cache::VERIFIED_S_MAX;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use ledger::{AuditEvent, AuditRecord};
-pub use origin::{ClientProof, Origin};
+pub use origin::Origin;
 pub use password::hash_password;
 pub use roles::{grantable_roles, permissions};
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, ShownSession};

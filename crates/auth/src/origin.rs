@@ -1,7 +1,6 @@
 //! The network origin of a request.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 /// The origin of a request, as seen by the port that accepted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,23 +10,6 @@ pub struct Origin {
     /// Whether the request comes from this machine: peer and listener are loopback addresses, and the request shows no
     /// signs of a proxy.
     pub is_local: bool,
-}
-
-/// Tells the port that the client of a request has proven who it is. Until then, its connection may be closed in favour of
-/// others.
-#[derive(Clone)]
-pub struct ClientProof(Arc<dyn Fn() + Send + Sync>);
-
-impl ClientProof {
-    /// A proof that is reported to `confirm`.
-    pub fn new(confirm: impl Fn() + Send + Sync + 'static) -> ClientProof {
-        ClientProof(Arc::new(confirm))
-    }
-
-    /// Reports that the client is known.
-    pub fn confirm(&self) {
-        (self.0)();
-    }
 }
 
 impl Origin {

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod changes;
+mod client_proof;
 mod error;
 pub mod file;
 pub mod hec;
@@ -16,6 +17,7 @@ pub mod s2s;
 mod settings;
 mod sink;
 
+pub use client_proof::ClientProof;
 pub use error::InputError;
 pub use settings::InputSettings;
 pub use sink::{AppendError, EventStore, FileIdentity, FilePosition, Receipt, Sink, SinkError};

@@ -20,7 +20,7 @@ use super::shape::Shape;
 use super::{json_response, run_blocking};
 use crate::ApiState;
 use crate::atom::{Acl, Entry};
-use crate::caller::{Caller, RequestOrigin, session_cookie};
+use crate::caller::{Caller, RequestOrigin, RequestProof, session_cookie};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -103,12 +103,14 @@ const SESSION: Shape = Shape::Object(&[("sessionKey", Shape::Text), ("message", 
 async fn login(
     State(state): State<ApiState>,
     RequestOrigin(origin): RequestOrigin,
+    proof: RequestProof,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let (auth, lifetime_s) = (state.auth.clone(), state.auth.session_timeout_s());
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
     let key = run_blocking(move || auth.login(&user, &password, &origin)).await??;
+    proof.confirm();
     // The cookie is not sent with cross-site requests and not readable by scripts.
     let cookie = session_cookie(&headers, &key, lifetime_s);
     let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);

@@ -1,34 +1,29 @@
-//! The `search` parameter of collections: a condition on the entries, in the syntax of the command `search`.
+//! The `search` parameter of collections: which entries fulfil its condition.
 //!
 //! A word must occur in the name or in a member; `name=value` and the other comparisons test a member, with `*` as a
 //! wildcard. Members of the access list are called `eai:acl.NAME`, as in `| rest`. Source: Splunk's REST API Reference
 //! Manual, "Pagination and filtering parameters".
 //!
-//! Not here: sorting and paging ([`super::listing`]).
+//! Not here: the syntax ([`super::collection_condition`]), sorting and paging ([`super::listing`]).
 
 use std::borrow::Cow;
 
-use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern, Span};
-use quarry_spl::parse_condition;
+use quarry_spl::ast::CompareOp;
 use serde_json::Value;
 
+use super::collection_condition::Condition;
 use super::listing::matches;
 use crate::atom::Entry;
+use crate::message::ApiError;
 
 /// A condition on the entries of a collection.
-pub(super) struct CollectionFilter(SearchExpr);
+pub(super) struct CollectionFilter(Condition);
 
 impl CollectionFilter {
-    /// The condition of a text; `None` if every entry fulfils it. A text that cannot be parsed, such as `b (old`, and one
-    /// that has no meaning for a collection, such as `host::web` or `[x]`, is searched for literally.
-    pub(super) fn of(text: &str) -> Option<CollectionFilter> {
-        let text = text.trim();
-        if text.is_empty() {
-            return None;
-        }
-        let parsed = parse_condition(text).ok().filter(is_for_entries);
-        let phrase = || SearchPattern { text: text.to_owned(), quoted: true, span: Span::default() };
-        Some(CollectionFilter(parsed.unwrap_or_else(|| SearchExpr::Keyword(phrase()))))
+    /// The condition of a text.
+    pub(super) fn of(text: &str) -> Result<CollectionFilter, ApiError> {
+        let condition = Condition::parse(text).map_err(|reason| ApiError::bad_request(format!("search: {reason}")))?;
+        Ok(CollectionFilter(condition))
     }
 
     /// Whether an entry fulfils the condition.
@@ -37,34 +32,21 @@ impl CollectionFilter {
     }
 }
 
-/// Whether each part of a condition has a meaning for the entries of a collection.
-fn is_for_entries(condition: &SearchExpr) -> bool {
+fn holds(condition: &Condition, entry: &Entry) -> bool {
     match condition {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(is_for_entries),
-        SearchExpr::Not(inner) => is_for_entries(inner),
-        SearchExpr::Indexed { .. } | SearchExpr::Subsearch(_) => false,
-        _ => true,
-    }
-}
-
-fn holds(condition: &SearchExpr, entry: &Entry) -> bool {
-    match condition {
-        SearchExpr::All => true,
-        SearchExpr::And(parts) => parts.iter().all(|part| holds(part, entry)),
-        SearchExpr::Or(parts) => parts.iter().any(|part| holds(part, entry)),
-        SearchExpr::Not(inner) => !holds(inner, entry),
-        SearchExpr::Keyword(word) | SearchExpr::Term(word) | SearchExpr::Case(word) => {
-            let pattern = format!("*{}*", word.text);
+        Condition::And(parts) => parts.iter().all(|part| holds(part, entry)),
+        Condition::Or(parts) => parts.iter().any(|part| holds(part, entry)),
+        Condition::Not(inner) => !holds(inner, entry),
+        Condition::Contains(word) => {
+            let pattern = format!("*{word}*");
             matches(&pattern, &entry.name)
                 || entry.content.values().flat_map(texts).any(|text| matches(&pattern, &text))
         }
-        SearchExpr::Compare { field, op, value, .. } => compare(&member(entry, &field.text), *op, &value.text),
-        SearchExpr::In { field, values } => {
-            let texts = member(entry, &field.text);
-            values.iter().any(|value| compare(&texts, CompareOp::Eq, &value.text))
+        Condition::Compare(name, op, value) => compare(&member(entry, name), *op, value),
+        Condition::In(name, values) => {
+            let texts = member(entry, name);
+            values.iter().any(|value| compare(&texts, CompareOp::Eq, value))
         }
-        // Excluded by `is_for_entries`.
-        SearchExpr::Indexed { .. } | SearchExpr::Subsearch(_) => false,
     }
 }
 
@@ -126,73 +108,134 @@ mod tests {
         Entry { name: name.to_owned(), path, author, app, acl, fields: None, updated: 0, links: Vec::new(), content }
     }
 
+    const HOUR: &str = "Errors in the last hour";
+    const OLD: &str = "b (old)";
+    const MACRO: &str = "m1(2)";
+    const LIST: &str = "Errors, [prod] x";
+
     fn names(text: &str) -> Vec<String> {
         let entries = [
-            entry("Errors in the last hour", json!({ "search": "error OR failed", "disabled": false, "n": 10 })),
-            entry("b (old)", json!({ "search": "index=web", "disabled": true, "n": 9, "list": ["x", "y"] })),
+            entry(HOUR, json!({ "search": "error OR failed", "disabled": false, "n": 10 })),
+            entry(OLD, json!({ "search": "index=web", "disabled": true, "n": 9, "list": ["x", "y"], "d": "a|b" })),
+            entry(MACRO, json!({ "definition": "f($a$, \"b c\")", "disabled": false, "url": "https://h/?q=1" })),
+            entry(LIST, json!({ "disabled": false, "empty": "" })),
         ];
-        let filter = CollectionFilter::of(text);
-        let accepted = entries.iter().filter(|entry| filter.as_ref().is_none_or(|filter| filter.accepts(entry)));
-        accepted.map(|entry| entry.name.clone()).collect()
+        let filter = CollectionFilter::of(text).unwrap_or_else(|_| panic!("{text} is a condition"));
+        entries.iter().filter(|entry| filter.accepts(entry)).map(|entry| entry.name.clone()).collect()
     }
+
+    /// Conditions and the names of the entries that fulfil them.
+    const CONDITIONS: &[(&str, &[&str])] = &[
+        ("", &[HOUR, OLD, MACRO, LIST]),
+        (" ", &[HOUR, OLD, MACRO, LIST]),
+        ("*", &[HOUR, OLD, MACRO, LIST]),
+        ("( )", &[HOUR, OLD, MACRO, LIST]),
+        ("eai:acl.app=search eai:acl.owner=eva", &[HOUR, OLD, MACRO, LIST]),
+        ("eai:acl.app=other", &[]),
+        ("ERROR", &[HOUR, LIST]),
+        ("error hour", &[HOUR]),
+        ("error b", &[]),
+        ("\"last hour\"", &[HOUR]),
+        ("\"hour last\"", &[]),
+        // An unclosed quote is a character.
+        ("\"b", &[MACRO]),
+        ("\"last hour", &[]),
+        ("f($a$, \"b", &[MACRO]),
+        ("name=err*", &[HOUR, LIST]),
+        ("name=err", &[]),
+        ("name=*hour", &[HOUR]),
+        ("name=e*x*hour", &[]),
+        ("search=*failed", &[HOUR]),
+        ("search=index=web", &[OLD]),
+        ("search=\"index=web\"", &[OLD]),
+        ("list=y", &[OLD]),
+        ("list=x AND list=y", &[OLD]),
+        ("absent=x", &[]),
+        ("absent!=x", &[]),
+        ("empty=", &[LIST]),
+        ("empty= AND prod", &[LIST]),
+        ("(empty=)", &[LIST]),
+        // Numbers, and booleans, which have no order.
+        ("n=10", &[HOUR]),
+        ("n>9", &[HOUR]),
+        ("n>=10", &[HOUR]),
+        ("n >= 10", &[HOUR]),
+        ("n==10", &[HOUR]),
+        ("n= 10", &[HOUR]),
+        ("n!=9", &[HOUR]),
+        ("n<10", &[OLD]),
+        ("n>10", &[]),
+        ("disabled=1", &[OLD]),
+        ("disabled=false errors", &[HOUR, LIST]),
+        ("disabled>0", &[OLD]),
+        ("disabled>=1 n=9", &[OLD]),
+        // Logical operators; `OR` binds more tightly.
+        ("NOT disabled=0", &[OLD]),
+        ("NOT NOT disabled=1", &[OLD]),
+        ("NOT (disabled=0 AND name=e*)", &[OLD, MACRO]),
+        ("(n=10 OR n=11) AND disabled=0", &[HOUR]),
+        ("n=10 OR n=9 disabled=1", &[OLD]),
+        ("title=\"errors*\" (n=8 OR (n=10 last))", &[HOUR]),
+        ("((n=9))", &[OLD]),
+        // Operators without operands are words.
+        ("OR", &[HOUR, LIST]),
+        ("n=10 OR", &[HOUR]),
+        ("AND error", &[]),
+        ("hour NOT", &[]),
+        ("\"OR\" failed", &[HOUR]),
+        ("=web", &[OLD]),
+        // Lists.
+        ("name IN (c, err*)", &[HOUR, LIST]),
+        ("name IN(\"b (old)\",m1(2))", &[OLD, MACRO]),
+        ("name IN ()", &[]),
+        ("IN (hour)", &[HOUR]),
+        ("last IN (hour", &[]),
+        // Parentheses in words.
+        ("name=m1(2)", &[MACRO]),
+        ("title=m1(2)", &[MACRO]),
+        ("m1(2)", &[MACRO]),
+        ("(name=m1(2))", &[MACRO]),
+        ("(name=m1(2) OR (n=9))", &[OLD, MACRO]),
+        ("name=*(2)", &[MACRO]),
+        ("name=foo(2)", &[]),
+        ("name=\"m1(2)\"", &[MACRO]),
+        ("name=\"b (old)\"", &[OLD]),
+        ("(old)", &[OLD]),
+        ("b (old", &[OLD]),
+        ("(b (old", &[]),
+        ("old)", &[OLD]),
+        ("a)", &[]),
+        ("name=b disabled=1)", &[]),
+        // Characters that have a meaning in SPL.
+        ("name=Errors,*", &[LIST]),
+        ("disabled=0 [prod]", &[LIST]),
+        ("disabled=0 errors [prod]", &[LIST]),
+        ("NOT [prod] name=E*", &[HOUR]),
+        ("d=*a|b*", &[OLD]),
+        ("a|b disabled=1", &[OLD]),
+        ("disabled=0 a|b", &[]),
+        ("host::web", &[]),
+        ("[x]", &[]),
+    ];
 
     #[test]
     fn entries_are_filtered_by_conditions() {
-        for text in [
-            "error",
-            "ERROR",
-            "name=err*",
-            "name=*hour",
-            "\"last hour\"",
-            "search=*failed",
-            "disabled=0 error",
-            "disabled=false AND error",
-            "n=10",
-            "n>9",
-            "n>=10",
-            "NOT n<10",
-            "n!=9",
-            "(n=10 OR n=11) AND disabled=0",
-            "(disabled=0)",
-            "name=\"Errors in the last hour\"",
-            "title=\"errors*\" (n=8 OR (n=10 last))",
-            "NOT (disabled=1 OR name=c)",
-            "name IN (c, err*)",
-        ] {
-            assert_eq!(names(text), ["Errors in the last hour"], "{text}");
+        for (text, expected) in CONDITIONS {
+            assert_eq!(names(text), *expected, "{text}");
         }
-        for text in [
-            "disabled=1",
-            "search=index=web",
-            "search=\"index=web\"",
-            "list=y",
-            "list=x AND list=y",
-            "n<10",
-            "(old)",
-            "b (old",
-            "disabled>0",
-            "disabled>=1 n=9",
-            "name=\"b (old)\"",
-        ] {
-            assert_eq!(names(text), ["b (old)"], "{text}");
+    }
+
+    #[test]
+    fn conditions_have_limits() {
+        let group = |levels: usize| "(".repeat(levels) + "n=9" + &")".repeat(levels);
+        assert_eq!(names(&group(64)), [OLD]);
+        let words = |count: usize| "old ".repeat(count);
+        assert_eq!(names(&words(1_000)), [OLD]);
+        let list = format!("n IN ({})", "1,".repeat(1_001));
+        for text in [group(65), group(50_000), words(1_001), list] {
+            assert!(CollectionFilter::of(&text).is_err());
         }
-        for text in ["", " ", "*", "eai:acl.app=search eai:acl.owner=eva", "n>8", "name=*", "disabled=0 OR disabled=1"]
-        {
-            assert_eq!(names(text).len(), 2, "{text}");
-        }
-        for text in [
-            "name=err",
-            "absent=x",
-            "absent!=x",
-            "error b",
-            "name=e*x*hour",
-            "eai:acl.app=other",
-            "n>10",
-            "a)",
-            "host::web",
-            "[x]",
-        ] {
-            assert!(names(text).is_empty(), "{text}");
-        }
+        assert_eq!(names(&("NOT ".repeat(20_000) + "old")), [OLD]);
+        assert!(names(&"(".repeat(50_000)).is_empty());
     }
 }

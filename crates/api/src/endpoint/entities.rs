@@ -471,6 +471,7 @@ async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let settings = request.settings()?;
     request.kind.check(&settings)?;
     (request.kind.validate)(&state, &request.kind, None, &settings)?;
+    (request.kind.validate_edit)(&request.name, &settings)?;
     if request.kind.check_by_program.is_some() {
         let mut all = find_object(&state, &request).await?.settings;
         all.extend(settings.iter().cloned());

@@ -60,6 +60,8 @@ pub(super) struct Kind {
     pub(super) validate: ValidateSettings,
     /// Checks that run a program, after all others; the settings are those that the entity would have.
     pub(super) check_by_program: Option<ProgramCheck>,
+    /// Validates new settings of an entity against its name.
+    pub(super) validate_edit: fn(&str, &[(String, String)]) -> Result<(), ApiError>,
     /// Called after an entity has been moved or removed, so that data outside its stanza follows.
     pub(super) move_data: MoveData,
 }
@@ -181,6 +183,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         expand: as_sent,
         validate: accept_all,
         check_by_program: None,
+        validate_edit: |_, _| Ok(()),
         move_data,
     }
 }
@@ -298,22 +301,50 @@ const MACRO: Fields = Fields {
 
 /// Macros at this path.
 fn macros(path: &'static str) -> Kind {
-    Kind { validate: check_macro, ..kind(path, "macros", "macros", MACRO) }
+    Kind { validate: check_macro, validate_edit: check_macro_edit, ..kind(path, "macros", "macros", MACRO) }
 }
 
-/// Refuses a new macro whose arguments are not as many as its name says: no search could call it.
+fn macro_arguments(settings: &[(String, String)]) -> Option<&str> {
+    settings.iter().find(|(key, _)| key == "args").map(|(_, value)| value.as_str())
+}
+
+/// Refuses a new macro that no search could call.
 fn check_macro(_: &ApiState, _: &Kind, name: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
-    let value = |key: &str| settings.iter().find(|(given, _)| given == key).map(|(_, value)| value.as_str());
-    let (Some(name), Some(args)) = (name, value("args")) else { return Ok(()) };
-    let given = args.split(',').filter(|arg| !arg.trim().is_empty()).count();
-    let count = name.strip_suffix(')').and_then(|name| name.rsplit_once('('));
-    let named = count.and_then(|(_, count)| count.trim().parse().ok()).unwrap_or(0_usize);
-    if given == named {
-        return Ok(());
+    name.map_or(Ok(()), |name| check_macro_call(name, macro_arguments(settings).unwrap_or_default()))
+}
+
+/// Refuses new arguments with which no search could call the macro.
+fn check_macro_edit(name: &str, settings: &[(String, String)]) -> Result<(), ApiError> {
+    macro_arguments(settings).map_or(Ok(()), |args| check_macro_call(name, args))
+}
+
+/// Checks that a macro with arguments says in its name how many it has, and that their names are different words.
+/// Source: Splunk's macros.conf reference.
+fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
+    let refused =
+        |fault: String| Err(ApiError::bad_request(format!("{fault}; a macro with arguments is called NAME(COUNT)")));
+    let (called, count) = name.split_once('(').map_or((name, Some("0")), |(called, count)| {
+        let count = count.strip_suffix(')').filter(|count| !count.starts_with('0'));
+        (called, count.filter(|count| count.bytes().all(|byte| byte.is_ascii_digit())))
+    });
+    let Some(count) = count.and_then(|count| count.parse::<usize>().ok()) else {
+        return refused(format!("name={name}: the number of arguments is not a number from 1"));
+    };
+    if called.is_empty() || called.trim() != called || called.contains('`') {
+        return refused(format!("name={name}: no search could call this name"));
     }
-    Err(ApiError::bad_request(format!(
-        "args={args}: {given} arguments, but the name {name} says {named}; a macro with arguments is called NAME(COUNT)"
-    )))
+    let given: Vec<&str> = args.split(',').map(str::trim).filter(|arg| !arg.is_empty()).collect();
+    if given.len() != count {
+        return refused(format!("args={args}: {} arguments, but the name {name} says {count}", given.len()));
+    }
+    let is_word = |arg: &str| arg.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '-'));
+    if let Some(arg) = given.iter().find(|arg| !is_word(arg)) {
+        return refused(format!("args={args}: {arg} is no name of an argument, which has letters, digits, _ and -"));
+    }
+    match given.iter().enumerate().find(|(at, arg)| given[..*at].contains(arg)) {
+        Some((_, arg)) => refused(format!("args={args}: {arg} occurs twice")),
+        None => Ok(()),
+    }
 }
 
 /// Refuses an extraction whose expression cannot be compiled: it would extract nothing, and every search warn about it.

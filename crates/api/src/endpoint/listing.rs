@@ -51,7 +51,8 @@ pub(super) fn page_in_order(
     if parameters.get("sort_key").is_some_and(|key| !key.is_empty()) {
         sort(&mut entries, parameters);
     }
-    if let Some(filter) = parameters.get("search").and_then(CollectionFilter::of) {
+    if let Some(text) = parameters.get("search") {
+        let filter = CollectionFilter::of(text)?;
         entries.retain(|entry| filter.accepts(entry));
     }
     let (count, offset) =

@@ -38,7 +38,7 @@ use quarry_pipeline::EventTyping;
 use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Map, Value, json};
 
-use crate::{EventStore, SinkError};
+use crate::{ClientProof, EventStore, SinkError};
 pub use ack_numbers::AckNumbers;
 pub(crate) use envelope::seconds;
 pub use response_hook::ResponseHook;
@@ -166,7 +166,14 @@ impl Collector {
         self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
     }
 
-    fn authorise(&self, headers: &HeaderMap, query: &Query) -> Result<Arc<HttpToken>, Code> {
+    /// The token of a request, whose client is known by it.
+    fn authorise(&self, request: &Request, query: &Query) -> Result<Arc<HttpToken>, Code> {
+        let token = self.find_token(request.headers(), query)?;
+        ClientProof::confirm_in(request.extensions());
+        Ok(token)
+    }
+
+    fn find_token(&self, headers: &HeaderMap, query: &Query) -> Result<Arc<HttpToken>, Code> {
         let (shown, in_query) = match headers.get(header::AUTHORIZATION) {
             Some(value) => (parse_token(value.to_str().map_err(|_| Code::InvalidAuthorization)?)?, false),
             None => (query.get("token").ok_or(Code::TokenRequired)?.to_owned(), true),
@@ -319,7 +326,7 @@ async fn collect(
     take: fn(&mut Receiver<'_>, &str) -> Result<(), Answer>,
 ) -> Result<CollectorReply, BodyError> {
     let query = Query::of(request.uri());
-    let token = collector.authorise(request.headers(), &query)?;
+    let token = collector.authorise(&request, &query)?;
     let channel = channel_of(request.headers(), &query)?;
     if token.use_ack && channel.is_none() {
         return Err(Code::ChannelMissing.into());
@@ -446,7 +453,7 @@ async fn acks_of_request(
     request: Request,
 ) -> Result<(Value, Option<ResponseHook>), BodyError> {
     let query = Query::of(request.uri());
-    let token = collector.authorise(request.headers(), &query)?;
+    let token = collector.authorise(&request, &query)?;
     if !token.use_ack {
         return Err(Code::AckDisabled.into());
     }
@@ -514,7 +521,7 @@ fn numbers_of(body: &Value) -> Result<Vec<u64>, Code> {
 async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let query = Query::of(request.uri());
     let shows_token = request.headers().contains_key(header::AUTHORIZATION) || query.get("token").is_some();
-    let refused = shows_token.then(|| collector.authorise(request.headers(), &query).err()).flatten();
+    let refused = shows_token.then(|| collector.authorise(&request, &query).err()).flatten();
     match refused {
         Some(code) => {
             let (number, _, text) = code.row();

@@ -15,7 +15,7 @@ use super::channels::PENDING_MAX;
 use super::{
     AckNumbers, Answer, BodyError, Code, Collector, CollectorReply, ResponseHook, acks_of_request, collect, numbers_of,
 };
-use crate::{AppendError, EventStore, Receipt};
+use crate::{AppendError, ClientProof, EventStore, Receipt};
 
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
@@ -88,6 +88,20 @@ fn request(token: &str, body: &str) -> Request {
 }
 
 const BODY: &str = r#"{"event":"one"}{"event":"two"}"#;
+
+#[tokio::test]
+async fn clients_are_known_by_their_token() {
+    let (collector, _controls) = collector();
+    for (token, is_known) in [("1", true), ("absent", false)] {
+        let proven = Arc::new(AtomicBool::new(false));
+        let mut request = request(token, "");
+        let set = Arc::clone(&proven);
+        request.extensions_mut().insert(ClientProof::new(move || set.store(true, Ordering::SeqCst)));
+        // The body is empty, so the request is refused in both cases.
+        assert!(collect(Arc::clone(&collector), request, |receiver, body| receiver.events(body)).await.is_err());
+        assert_eq!(proven.load(Ordering::SeqCst), is_known, "{token}");
+    }
+}
 
 /// Sends a request and disconnects while its events are being stored.
 fn send_and_disconnect(collector: &Arc<Collector>, hands: &StoreControls, token: &str) {

@@ -11,12 +11,15 @@ use super::request_body::Pace;
 const OPEN_FILES_PARTS: u64 = 16;
 /// Timeout of a request head, on a new connection and between two requests over HTTP/1.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of the first head on a port where clients must prove who they are, and of the body of a request whose client
-/// has not done so yet, such as a login.
+/// Timeout of the first head on the management port, and of the body of a request whose client has not proven who it is,
+/// such as a login.
 const PROOF_TIMEOUT: Duration = Duration::from_secs(20);
-/// The port's connections divided by this are the limit of handshakes and idle connections of unproven clients; beyond
-/// it, the oldest of them is closed.
+/// The port's connections divided by this are the limit of handshakes and connections of unproven clients; beyond it,
+/// one of them is closed.
 const UNPROVEN_DIVISOR: usize = 2;
+/// The port's connections divided by this, but at most [`RESERVED_MAX`], are places that proven clients leave to others.
+const RESERVED_DIVISOR: usize = 8;
+const RESERVED_MAX: usize = 128;
 /// Timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
@@ -44,7 +47,7 @@ pub struct Bounds {
     pub(super) first_head_wait: Duration,
     /// Timeout of the body of an unproven client.
     pub(super) proof_wait: Duration,
-    /// Maximum idle connections of unproven clients; `None` if the port treats all clients alike.
+    /// Maximum connections of unproven clients; `None` if the port treats all clients alike.
     pub(super) unproven: Option<usize>,
     pub(super) handshakes: usize,
     pub(super) handshake_wait: Duration,
@@ -57,23 +60,29 @@ pub struct Bounds {
 impl Bounds {
     /// Limits of the HTTP Event Collector.
     pub fn for_collector() -> Bounds {
-        Bounds::new(connections_max(12_288, 6), 16 << 10)
+        Bounds::new(connections_max(12_288, 6), 16 << 10).for_unproven_clients()
     }
 
     /// Limits of the gRPC port, where each sender keeps one connection for many requests.
     pub fn for_grpc() -> Bounds {
-        Bounds::new(connections_max(4_096, 1), 16 << 10)
+        Bounds::new(connections_max(4_096, 1), 16 << 10).for_unproven_clients()
     }
 
     /// Limits of the management port, where URLs may contain searches.
     pub fn for_management() -> Bounds {
-        Bounds::new(connections_max(1_024, 2), 128 << 10).for_unproven_clients()
+        let bounds = Bounds::new(connections_max(1_024, 2), 128 << 10).for_unproven_clients();
+        Bounds { first_head_wait: PROOF_TIMEOUT, ..bounds }
     }
 
     /// These limits for a port where clients must prove who they are.
     pub(super) fn for_unproven_clients(self) -> Bounds {
         let unproven = Some((self.connections / UNPROVEN_DIVISOR).max(1));
-        Bounds { first_head_wait: PROOF_TIMEOUT, unproven, ..self }
+        Bounds { unproven, ..self }
+    }
+
+    /// Number of connections of proven clients beyond which an idle one is closed for each client that proves who it is.
+    pub(super) fn proven_max(&self) -> usize {
+        self.connections - (self.connections / RESERVED_DIVISOR).min(RESERVED_MAX)
     }
 
     fn new(connections: usize, head_bytes: usize) -> Bounds {

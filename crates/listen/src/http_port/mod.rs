@@ -3,13 +3,14 @@
 //! HTTP/1 and HTTP/2 are distinguished by the first bytes. A connection that does not send a request head in time is
 //! closed. A port may accept both TLS and plain HTTP, which it distinguishes by the first byte, and may require TLS of
 //! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
-//! one; if all are active, the new one is refused. TLS handshakes count as idle. On a port where clients must log in
-//! ([`ClientProof`]), the connection of a client that has not done so also counts as idle while the body of its request
-//! is incomplete, and it is closed before those of known clients. Bodies must keep arriving, and answers must keep being
-//! read. Each request carries its [`Origin`].
+//! one; if all are active, the new one is refused. TLS handshakes count as idle. Clients that have not proven who they
+//! are ([`ClientProof`]) are closed before those that have, and whatever they do ([`admission`]). Bodies must keep
+//! arriving, and answers must keep being read. Each request carries its [`Origin`].
 //!
 //! Not here: handling requests, limiting the size of bodies.
 
+mod admission;
+mod answer_body;
 mod answer_notes;
 mod idle_connections;
 mod limits;
@@ -27,7 +28,6 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -38,25 +38,27 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use quarry_auth::{ClientProof, Origin};
+use quarry_auth::Origin;
+use quarry_inputs::ClientProof;
 use quarry_inputs::hec::ResponseHook;
-use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
+use admission::{Admission, REFUSAL_TIMEOUT};
+use answer_body::AnswerBody;
 use answer_notes::{AnswerNotes, NotingSocket};
-use idle_connections::{ActiveRequest, AnswerBody};
+use idle_connections::{Closing, OpenRequest};
 pub(crate) use idle_connections::{ConnectionState, IdleConnections};
 pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
 use proxy_headers::is_forwarded;
 use refused_head::RefusedHead;
-use request_body::{RequestBody, Unread};
+use request_body::{Pace, RequestBody, Unread};
 use slow_reader::PacedWriter;
 use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;
@@ -68,18 +70,10 @@ const WINDOW_BYTES: u32 = 1 << 20;
 /// Interval of HTTP/2 pings on an idle connection, and the timeout of their answer.
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum number of refusals being written at a time.
-const REFUSALS_MAX: usize = 64;
-/// Timeout of writing a refusal.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
-    Content-Length: 50\r\nConnection: close\r\n\r\ntoo many connections are active; please retry soon";
 const TLS_REQUIRED: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 81\r\n\
     Connection: close\r\n\r\nthis port speaks TLS with other machines: write https:// in place of http:// here";
 /// First byte of a TLS handshake record (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
-/// Time to wait until a connection that was requested to close frees its permit.
-const PERMIT_WAIT: Duration = Duration::from_millis(100);
 /// Pause after a failed accept, usually a lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Time in which an idle connection must close at shutdown.
@@ -132,20 +126,7 @@ struct Shared {
     bounds: Bounds,
     /// Local address.
     address: IpAddr,
-    idle: IdleConnections,
-    /// Idle connections of clients that have not proven who they are.
-    unproven: IdleConnections,
-    /// Connections in their handshake.
-    shaking: IdleConnections,
-    counts: Counts,
-}
-
-/// Counts of closed and refused connections since the last log message.
-#[derive(Default)]
-struct Counts {
-    closed: AtomicU64,
-    refused: AtomicU64,
-    unshaken: AtomicU64,
+    admission: Admission,
 }
 
 /// Waits for the first byte and leaves it unread.
@@ -182,29 +163,31 @@ struct ConnectionGuard {
 }
 
 /// Registers a request of a connection, and adds the means to prove who its client is.
-fn register_request(connection: &Arc<ConnectionState>, request: &mut hyper::Request<Incoming>) -> Arc<ActiveRequest> {
-    let active = Arc::new(ActiveRequest::new(connection, request.body().is_end_stream()));
-    let proven = Arc::downgrade(&active);
+fn register_request(
+    connection: &Arc<ConnectionState>,
+    request: &mut hyper::Request<Incoming>,
+    pace: Pace,
+) -> Arc<OpenRequest> {
+    let open = Arc::new(OpenRequest::new(connection, request.body().is_end_stream(), pace.bytes));
+    let proven = Arc::downgrade(&open);
     request.extensions_mut().insert(ClientProof::new(move || {
         if let Some(request) = proven.upgrade() {
             request.prove();
         }
     }));
-    active
+    open
 }
 
 impl HttpPort {
     /// Serves connections until `stop` resolves, and then answers the running requests, for a limited time.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let HttpPort { name, listener, security, router, bounds } = self;
-        let places = Arc::new(Semaphore::new(bounds.connections));
-        let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
         let (stopping_sender, stopping) = watch::channel(false);
         let (alive, mut all_gone) = mpsc::channel(1);
-        let (idle, unproven, shaking, counts) = Default::default();
+        let admission = Admission::new(bounds, security.has_handshakes());
         // If the local address is unknown, no client counts as local.
         let address = listener.local_addr().map_or(Origin::UNKNOWN.address, |address| address.ip());
-        let shared = Arc::new(Shared { router, security, bounds, address, idle, unproven, shaking, counts });
+        let shared = Arc::new(Shared { router, security, bounds, address, admission });
         let mut tell = tokio::time::interval(LOG_INTERVAL);
         tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stop = pin!(stop);
@@ -212,30 +195,27 @@ impl HttpPort {
             let accepted = tokio::select! {
                 () = &mut stop => break,
                 _ = tell.tick() => {
-                    shared.counts.log_counts(&name);
+                    shared.admission.log_counts(&name);
                     continue;
                 }
                 accepted = listener.accept() => accepted,
             };
             let Ok((stream, peer)) = accepted else {
-                shared.close_oldest();
+                shared.admission.free_descriptor();
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
-            let Some(place) = shared.acquire_permit(&places).await else {
-                shared.refuse(stream, &refusals);
+            let Some(place) = shared.admission.admit().await else {
+                shared.admission.refuse(stream);
                 continue;
             };
             let presence = ConnectionGuard { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
             // The connection is registered here and not when its task first runs, because the next connection may
             // arrive before that.
-            let waiter = match shared.security.has_handshakes() {
-                true => ConnectionState::new(&shared.shaking),
-                false => shared.idle_connection(),
-            };
+            let waiter = shared.admission.new_connection();
             tokio::spawn(Arc::clone(&shared).serve_connection(presence, waiter, stream, peer));
         }
-        shared.counts.log_counts(&name);
+        shared.admission.log_counts(&name);
         stopping_sender.send_replace(true);
         drop(listener);
         drop(alive);
@@ -244,82 +224,7 @@ impl HttpPort {
     }
 }
 
-impl Counts {
-    fn log_counts(&self, name: &str) {
-        let counts = [
-            (&self.closed, "waiting connections were closed in favour of new ones: the limit was reached"),
-            (&self.refused, "connections were refused: the maximum number was active"),
-            (&self.unshaken, "connections were closed: their TLS handshake failed, or took too long"),
-        ];
-        for (count, what) in counts {
-            let count = count.swap(0, Ordering::Relaxed);
-            if count > 0 {
-                log::warning(format!("{name}: {count} {what}"));
-            }
-        }
-    }
-}
-
 impl Shared {
-    /// The state of a connection that may send requests.
-    fn idle_connection(&self) -> ConnectionState {
-        match self.bounds.unproven {
-            Some(_) => ConnectionState::unproven(&self.unproven, &self.idle),
-            None => ConnectionState::new(&self.idle),
-        }
-    }
-
-    /// Closes the connection that has been idle longest, preferably one of an unproven client or in its handshake.
-    fn close_oldest(&self) -> bool {
-        // Stalled handshakes and slow heads are closed by age, so that neither displaces a client that has just
-        // connected.
-        let is_closed = self.unproven.close_oldest_of(&self.shaking) || self.idle.close_oldest();
-        self.counts.closed.fetch_add(u64::from(is_closed), Ordering::Relaxed);
-        is_closed
-    }
-
-    /// A permit for a new connection, closing an idle one if necessary; `None` if all are active.
-    async fn acquire_permit(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-        if self.security.has_handshakes() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest()
-        {
-            self.counts.closed.fetch_add(1, Ordering::Relaxed);
-        }
-        let has_most = |most| self.unproven.len() + self.shaking.len() >= most;
-        if self.bounds.unproven.is_some_and(has_most) && self.unproven.close_oldest_of(&self.shaking) {
-            self.counts.closed.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Some(place);
-        }
-        while self.close_oldest() {
-            // The closed connection frees its permit shortly, unless it has just received a request.
-            let place = tokio::time::timeout(PERMIT_WAIT, Arc::clone(places).acquire_owned()).await;
-            if let Ok(Ok(place)) = place {
-                return Some(place);
-            }
-        }
-        None
-    }
-
-    /// Answers a client that the port has no room, unless too many are being refused. On a port with TLS, the
-    /// connection is closed without an answer.
-    fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
-        self.counts.refused.fetch_add(1, Ordering::Relaxed);
-        if self.security.has_handshakes() {
-            return;
-        }
-        let Ok(permit) = Arc::clone(refusals).try_acquire_owned() else { return };
-        tokio::spawn(async move {
-            let reported = async {
-                stream.write_all(REFUSAL).await?;
-                Lingering::new(stream, REFUSAL_TIMEOUT).shutdown().await
-            };
-            // The client may have disconnected.
-            drop(tokio::time::timeout(REFUSAL_TIMEOUT, reported).await);
-            drop(permit);
-        });
-    }
-
     /// Serves one connection to its end.
     async fn serve_connection(
         self: Arc<Self>,
@@ -346,7 +251,7 @@ impl Shared {
                         if stream.local_addr().is_ok_and(|here| is_local_connection(here.ip(), peer.ip())) =>
                     {
                         drop(waiter);
-                        return self.serve_plain(presence, self.idle_connection(), stream, peer).await;
+                        return self.serve_plain(presence, self.admission.ready_connection(), stream, peer).await;
                     }
                     Ok(Ok(DetectedProtocol::Clear)) => return answer_tls_required(stream).await,
                     // The client sent nothing or has disconnected.
@@ -363,11 +268,11 @@ impl Shared {
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         let Ok(Ok(stream)) = shaken else {
-            self.counts.unshaken.fetch_add(1, Ordering::Relaxed);
+            self.admission.count_unshaken();
             return;
         };
         drop(waiter);
-        let waiter = self.idle_connection();
+        let waiter = self.admission.ready_connection();
         self.serve_requests(presence, waiter, stream, notes, peer).await;
     }
 
@@ -398,26 +303,21 @@ impl Shared {
         let (router, counted) = (self.router.clone(), Arc::clone(&waiter));
         let (address, Bounds { pace, left_wait, proof_wait, .. }) = (self.address, self.bounds);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            let at_work = register_request(&counted, &mut request);
+            let open = register_request(&counted, &mut request, pace);
             add_origin(&mut request, peer, address);
             let unread = Unread::default();
             let is_first_version = request.version() <= Version::HTTP_11;
             let left = is_first_version.then(|| UnreadBody::new(unread.clone(), request.headers(), left_wait));
-            let body = |body| Body::new(RequestBody::new(body, unread, &at_work, pace, proof_wait));
+            let body = |body| Body::new(RequestBody::new(body, unread, &open, pace, proof_wait));
             let answered = router.clone().call(request.map(body));
-            let notes = notes.clone();
-            async move {
-                let mut answer = finish_body(left, answered.await?).await;
-                if let Some(note) = answer.extensions_mut().remove::<ResponseHook>() {
-                    notes.add(note);
-                }
-                Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, _at_work: at_work }))
-            }
+            finish_answer(answered, left, open, notes.clone(), !is_first_version)
         });
         let builder = self.builder();
         let mut serving = pin!(builder.serve_connection(TokioIo::new(self.filtered(io)), service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.first_head_wait));
         let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);
+        let mut periods = tokio::time::interval(pace.window);
+        periods.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = presence.stopping.clone();
         let mut stop_wait = pin!(tokio::time::sleep(Duration::MAX));
         loop {
@@ -425,12 +325,16 @@ impl Shared {
                 biased;
                 // The result does not matter: the client has the answer or has disconnected.
                 _ = serving.as_mut() => return,
-                () = waiter.close_requested() => {
-                    if !waiter.has_active_request() {
+                () = waiter.close_requested() => match waiter.closing() {
+                    Closing::Now => return,
+                    // A request that has just arrived is still answered, but no further one is accepted.
+                    Closing::AfterAnswers => serving.as_mut().graceful_shutdown(),
+                    Closing::Spared => {}
+                },
+                _ = periods.tick() => {
+                    if waiter.ends_stalled_period() {
                         return;
                     }
-                    // A request that has just arrived is still answered, but no further one is accepted.
-                    serving.as_mut().graceful_shutdown();
                 }
                 () = first_head.as_mut(), if is_first => {
                     if !waiter.has_received_request() {
@@ -444,7 +348,7 @@ impl Shared {
                     serving.as_mut().graceful_shutdown();
                 }
                 () = stop_wait.as_mut(), if is_stopping => {
-                    if is_last_wait || !waiter.has_active_request() {
+                    if is_last_wait || !waiter.is_busy() {
                         return;
                     }
                     is_last_wait = true;
@@ -489,9 +393,20 @@ fn add_origin(request: &mut hyper::Request<Incoming>, peer: SocketAddr, address:
 }
 
 /// The answer, once the rest of the request's body has been read as far as [`UnreadBody`] demands.
-async fn finish_body(left: Option<UnreadBody>, answer: Response<Body>) -> Response<Body> {
-    match left {
-        Some(left) => left.finish(answer).await,
-        None => answer,
+async fn finish_answer(
+    answered: impl Future<Output = Result<Response<Body>, Infallible>>,
+    left: Option<UnreadBody>,
+    open: Arc<OpenRequest>,
+    notes: AnswerNotes,
+    has_flow_control: bool,
+) -> Result<Response<AnswerBody>, Infallible> {
+    let mut answer = answered.await?;
+    open.answered();
+    if let Some(left) = left {
+        answer = left.finish(answer).await;
     }
+    if let Some(note) = answer.extensions_mut().remove::<ResponseHook>() {
+        notes.add(note);
+    }
+    Ok(answer.map(|body| AnswerBody::new(body, open, has_flow_control)))
 }

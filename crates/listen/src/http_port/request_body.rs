@@ -12,7 +12,7 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 
-use super::idle_connections::ActiveRequest;
+use super::idle_connections::OpenRequest;
 
 /// Minimum rate of a body.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub(super) struct RequestBody {
     /// `None` after its end.
     body: Option<Incoming>,
     unread: Unread,
-    request: Weak<ActiveRequest>,
+    request: Weak<OpenRequest>,
     pace: Pace,
     /// Time for the whole body while the client has not proven who it is.
     proof_wait: Duration,
@@ -54,7 +54,7 @@ impl RequestBody {
     pub(super) fn new(
         body: Incoming,
         unread: Unread,
-        request: &Arc<ActiveRequest>,
+        request: &Arc<OpenRequest>,
         pace: Pace,
         proof_wait: Duration,
     ) -> RequestBody {
@@ -63,7 +63,7 @@ impl RequestBody {
     }
 
     fn is_unproven(&self) -> bool {
-        self.request.upgrade().is_some_and(|request| !request.is_active())
+        self.request.upgrade().is_some_and(|request| !request.is_proven())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Hostile clients over loopback sockets, one at a time. `cargo xtask storms` runs many at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -14,7 +15,6 @@ use tokio::task::JoinHandle;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::request_body::Pace;
 use super::*;
 
 /// A short limit for tests that wait until it has passed.
@@ -152,6 +152,100 @@ async fn clients_that_do_not_prove_who_they_are_do_not_block_others() {
         assert_eq!(all_of(slow.remove(0)).await, "", "the connection that has waited longest was closed");
         known.write_all(b"defghi").await.unwrap();
         assert!(all_of(known).await.ends_with("took 9"), "{sent:?}");
+    }
+}
+
+/// A client that proves who it is and then has no request.
+async fn known_client(tested: &TestPort) -> TcpStream {
+    let mut known = TcpStream::connect(tested.address).await.unwrap();
+    known.write_all(INCOMPLETE.replace("take", "prove").replace("Connection: close\r\n", "").as_bytes()).await.unwrap();
+    known.write_all(b"defghi").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"took 9") {
+        answer.push(known.read_u8().await.unwrap());
+    }
+    tested.go_on[0].notified().await;
+    known
+}
+
+/// Connects over HTTP/2 with a window of 0 bytes, requests `path` and receives the head of the answer. The task ends
+/// with the connection.
+async fn stalled_client(address: SocketAddr, path: &str) -> (h2::RecvStream, JoinHandle<()>) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) =
+        h2::client::Builder::new().initial_window_size(0).handshake::<_, axum::body::Bytes>(stream).await.unwrap();
+    let connection = tokio::spawn(async { drop(connection.await) });
+    let request = axum::http::Request::get(format!("http://h{path}")).body(()).unwrap();
+    let (answer, _) = sender.send_request(request, true).unwrap();
+    (answer.await.unwrap().into_body(), connection)
+}
+
+#[tokio::test]
+async fn unproven_clients_that_take_no_answer_do_not_block_others() {
+    for is_secured in [false, true] {
+        let security = if is_secured { Security::TlsBeyond(tls(&[]).0) } else { Security::Clear };
+        let tested = secured_port(Bounds::for_test(4).for_unproven_clients(), security).await;
+        let mut known = known_client(&tested).await;
+        let mut stalled = Vec::new();
+        for _ in 0..20 {
+            stalled.push(stalled_client(tested.address, "/").await);
+            assert!(ask(tested.address, GET).await.ends_with("served"));
+        }
+        stalled.remove(0).1.await.unwrap();
+        known.write_all(GET.as_bytes()).await.unwrap();
+        assert!(all_of(known).await.ends_with("served"));
+    }
+}
+
+#[tokio::test]
+async fn unproven_clients_do_not_block_others_while_the_server_works_for_them() {
+    for path in ["/wait", "/endless"] {
+        let tested = port(Bounds::for_test(4).for_unproven_clients(), None).await;
+        let mut known = known_client(&tested).await;
+        let mut busy = Vec::new();
+        for _ in 0..20 {
+            let mut stream = TcpStream::connect(tested.address).await.unwrap();
+            stream.write_all(GET.replace("/ ", &format!("{path} ")).as_bytes()).await.unwrap();
+            tested.go_on[0].notified().await;
+            busy.push(stream);
+            assert!(ask(tested.address, GET).await.ends_with("served"), "{path}");
+        }
+        let mut answer = Vec::new();
+        drop(busy.remove(0).read_to_end(&mut answer).await);
+        assert!(!String::from_utf8_lossy(&answer).contains("done"), "{path}");
+        known.write_all(GET.as_bytes()).await.unwrap();
+        assert!(all_of(known).await.ends_with("served"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn places_are_left_to_clients_that_have_not_logged_in() {
+    let tested = port(Bounds::for_test(16).for_unproven_clients(), None).await;
+    let mut known = Vec::new();
+    for _ in 0..16 {
+        known.push(known_client(&tested).await);
+    }
+    // Two places of 16 are left; the two connections that were idle longest are closed.
+    for _ in 0..2 {
+        assert_eq!(all_of(known.remove(0)).await, "");
+    }
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(TcpStream::connect(tested.address).await.unwrap());
+        assert!(ask(tested.address, GET).await.ends_with("served"));
+    }
+    for mut known in known {
+        known.write_all(GET.as_bytes()).await.unwrap();
+        assert!(all_of(known).await.ends_with("served"));
+    }
+}
+
+#[tokio::test]
+async fn answers_must_be_taken_over_http2_too() {
+    let pace = Pace { window: SHORT, bytes: 1 << 20 };
+    let tested = port(Bounds { pace, ..Bounds::for_test(2) }, None).await;
+    for path in ["/", "/endless"] {
+        stalled_client(tested.address, path).await.1.await.unwrap();
     }
 }
 

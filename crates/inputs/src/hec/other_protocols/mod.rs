@@ -182,7 +182,7 @@ async fn receive_request(collector: Arc<Collector>, mut request: Request) -> Res
     if let Some(value) = token.and_then(|value| HeaderValue::from_str(&value).ok()) {
         request.headers_mut().insert(header::AUTHORIZATION, value);
     }
-    let token = collector.authorise(request.headers(), &Query::of(request.uri()))?;
+    let token = collector.authorise(&request, &Query::of(request.uri()))?;
     let (sender, headers) = (default_host(&request, &token), request.headers().clone());
     let kept = BudgetedBody::of(request, &collector.budget).await?;
     Ok(ReceivedRequest { collector, token, sender, kept, headers })

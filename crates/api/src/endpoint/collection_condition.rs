@@ -1,0 +1,289 @@
+//! Syntax of the `search` parameter of collections.
+//!
+//! It resembles the command `search`, but names of entities contain characters that have a meaning in SPL: `m(2)`,
+//! `Errors, [prod]`, `a|b`. Here, a word ends only at a blank or at a closing parenthesis that nothing in the word has
+//! opened. A parenthesis groups only at the beginning of a word and with its counterpart. Every text without too many
+//! conditions or levels is valid: what has no other meaning, such as an operator without an operand, is a word.
+//!
+//! Not here: comparing with entries ([`super::collection_filter`]).
+
+use std::collections::BTreeSet;
+
+use quarry_spl::ast::CompareOp;
+
+/// Maximum levels of parentheses.
+const LEVELS_MAX: usize = 64;
+/// Maximum words, comparisons and values of lists.
+const CONDITIONS_MAX: usize = 1_000;
+/// Comparison operators; those that begin with another one precede it.
+const OPERATORS: [(&str, CompareOp); 7] = [
+    ("!=", CompareOp::Ne),
+    ("<=", CompareOp::Le),
+    (">=", CompareOp::Ge),
+    ("==", CompareOp::Eq),
+    ("=", CompareOp::Eq),
+    ("<", CompareOp::Lt),
+    (">", CompareOp::Gt),
+];
+
+/// A condition on the entries of a collection.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Condition {
+    And(Vec<Condition>),
+    Or(Vec<Condition>),
+    Not(Box<Condition>),
+    /// The name or a member contains this pattern.
+    Contains(String),
+    /// A member compares in this way.
+    Compare(String, CompareOp, String),
+    /// A member equals one of these patterns.
+    In(String, Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Open,
+    Close,
+    And,
+    Or,
+    Not,
+    Operand(Condition),
+}
+
+impl Token {
+    fn begins_operand(&self) -> bool {
+        matches!(self, Token::Open | Token::Not | Token::Operand(_))
+    }
+
+    fn ends_operand(&self) -> bool {
+        matches!(self, Token::Close | Token::Operand(_))
+    }
+
+    /// The text of an operator.
+    fn operator(&self) -> Option<&'static str> {
+        match self {
+            Token::And => Some("AND"),
+            Token::Or => Some("OR"),
+            Token::Not => Some("NOT"),
+            Token::Open | Token::Close | Token::Operand(_) => None,
+        }
+    }
+
+    /// Replaces an operator by the word of its name.
+    fn become_word(&mut self) {
+        if let Some(name) = self.operator() {
+            *self = Token::Operand(Condition::Contains(name.to_owned()));
+        }
+    }
+}
+
+impl Condition {
+    /// The condition of a text; an error if it has too many levels or conditions.
+    pub(super) fn parse(text: &str) -> Result<Condition, String> {
+        let (tokens, unmatched) = tokens(text, &BTreeSet::new())?;
+        let mut tokens = if unmatched.is_empty() { tokens } else { self::tokens(text, &unmatched)?.0 };
+        replace_lone_operators(&mut tokens);
+        Parser(tokens.into_iter().peekable()).conjunction(0)
+    }
+}
+
+impl Token {
+    fn conditions(&self) -> usize {
+        match self {
+            Token::Operand(Condition::In(_, values)) => values.len().max(1),
+            Token::Operand(_) => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// Makes operators without their operands words.
+fn replace_lone_operators(tokens: &mut [Token]) {
+    let mut is_followed = false;
+    for token in tokens.iter_mut().rev() {
+        if !is_followed {
+            token.become_word();
+        }
+        is_followed = token.begins_operand();
+    }
+    let mut is_preceded = false;
+    for token in tokens {
+        if matches!(token, Token::And | Token::Or) && !is_preceded {
+            token.become_word();
+        }
+        is_preceded = token.ends_operand();
+    }
+}
+
+/// The tokens of a text, and the positions of opening parentheses without a counterpart. Those at the positions
+/// `in_words` are parts of words.
+fn tokens(text: &str, in_words: &BTreeSet<usize>) -> Result<(Vec<Token>, BTreeSet<usize>), String> {
+    let (mut tokens, mut open, mut conditions, mut rest) = (Vec::new(), Vec::new(), 0, text.trim());
+    let end = text.trim_end().len();
+    while !rest.is_empty() {
+        let at = end - rest.len();
+        rest = match rest.strip_prefix('(').filter(|inner| !inner.starts_with(')') && !in_words.contains(&at)) {
+            Some(inner) => {
+                open.push(at);
+                tokens.push(Token::Open);
+                inner
+            }
+            None if rest.starts_with(')') && open.pop().is_some() => {
+                tokens.push(Token::Close);
+                rest.strip_prefix(')').unwrap_or_default()
+            }
+            None => {
+                let (token, rest) = operand(rest, !open.is_empty());
+                conditions += token.conditions();
+                if conditions > CONDITIONS_MAX {
+                    return Err(format!("a condition has at most {CONDITIONS_MAX} words, comparisons and values"));
+                }
+                tokens.push(token);
+                rest
+            }
+        };
+        rest = rest.trim_start();
+    }
+    Ok((tokens, open.into_iter().collect()))
+}
+
+/// The word, comparison or operator at the beginning of a text, and the rest.
+fn operand(text: &str, is_in_group: bool) -> (Token, &str) {
+    let quoted = quoted(text);
+    let is_quoted = quoted.is_some();
+    let (name, rest) = quoted.unwrap_or_else(|| {
+        let (word, rest) = split_word(text, is_in_group, false);
+        let operator = OPERATORS.iter().filter_map(|(operator, _)| word.find(operator)).min();
+        // A word that begins with an operator is no comparison.
+        match operator.filter(|at| *at > 0) {
+            Some(at) => (word.split_at(at).0.to_owned(), text.split_at(at).1),
+            None => (word.to_owned(), rest),
+        }
+    });
+    let spaced = rest.trim_start();
+    let is_word = !is_quoted && OPERATORS.iter().all(|(operator, _)| !rest.starts_with(operator));
+    match name.as_str() {
+        "AND" if is_word => return (Token::And, rest),
+        "OR" if is_word => return (Token::Or, rest),
+        "NOT" if is_word => return (Token::Not, rest),
+        _ => {}
+    }
+    if let Some((op, rest)) = OPERATORS.iter().find_map(|(text, op)| Some((*op, spaced.strip_prefix(text)?))) {
+        let (value, rest) = compared_value(rest, is_in_group);
+        return (Token::Operand(Condition::Compare(name, op, value)), rest);
+    }
+    match list(spaced).filter(|_| spaced.len() < rest.len() || is_quoted) {
+        Some((values, rest)) => (Token::Operand(Condition::In(name, values)), rest),
+        None => (Token::Operand(Condition::Contains(name)), rest),
+    }
+}
+
+/// The value after a comparison operator, and the rest. It is empty if a logical operator follows.
+fn compared_value(text: &str, is_in_group: bool) -> (String, &str) {
+    let spaced = text.trim_start();
+    if let Some(found) = quoted(spaced) {
+        return found;
+    }
+    let (word, rest) = split_word(spaced, is_in_group, false);
+    match word {
+        "AND" | "OR" | "NOT" if spaced.len() < text.len() => (String::new(), text),
+        _ => (word.to_owned(), rest),
+    }
+}
+
+/// The values of `IN (VALUE, …)`, and the rest; `None` if the text does not begin with a complete list.
+fn list(text: &str) -> Option<(Vec<String>, &str)> {
+    let mut rest = text.strip_prefix("IN")?.trim_start().strip_prefix('(')?;
+    let mut values = Vec::new();
+    loop {
+        rest = rest.trim_start_matches(|char: char| char.is_whitespace() || char == ',');
+        if let Some(rest) = rest.strip_prefix(')') {
+            return Some((values, rest));
+        }
+        if values.len() > CONDITIONS_MAX {
+            return Some((values, rest));
+        }
+        let (value, left) = quoted(rest).unwrap_or_else(|| {
+            let (word, left) = split_word(rest, true, true);
+            (word.to_owned(), left)
+        });
+        if left.is_empty() {
+            return None;
+        }
+        values.push(value);
+        rest = left;
+    }
+}
+
+/// The word at the beginning of a text, and the rest. In a list, it also ends at a comma.
+fn split_word(text: &str, is_in_group: bool, is_in_list: bool) -> (&str, &str) {
+    let mut open = 0_usize;
+    let end = text.find(|char: char| {
+        match char {
+            '(' => open += 1,
+            ')' if open > 0 => open -= 1,
+            ')' => return is_in_group,
+            ',' if open == 0 => return is_in_list,
+            _ => return char.is_whitespace(),
+        }
+        false
+    });
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// The quoted text at the beginning of a text, without its quotes and backslashes, and the rest.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let inner = text.strip_prefix('"')?;
+    let (mut value, mut chars) = (String::new(), inner.chars());
+    loop {
+        match chars.next()? {
+            '"' => return Some((value, chars.as_str())),
+            '\\' if chars.as_str().starts_with(['"', '\\']) => value.extend(chars.next()),
+            char => value.push(char),
+        }
+    }
+}
+
+/// As in the command `search`, `OR` binds more tightly than `AND`.
+struct Parser(std::iter::Peekable<std::vec::IntoIter<Token>>);
+
+impl Parser {
+    fn conjunction(&mut self, level: usize) -> Result<Condition, String> {
+        if level > LEVELS_MAX {
+            return Err(format!("a condition has at most {LEVELS_MAX} levels of parentheses"));
+        }
+        let mut parts = Vec::new();
+        while self.0.peek().is_some_and(|token| *token != Token::Close) {
+            if self.0.next_if_eq(&Token::And).is_none() {
+                parts.push(self.disjunction(level)?);
+            }
+        }
+        Ok(Condition::And(parts))
+    }
+
+    fn disjunction(&mut self, level: usize) -> Result<Condition, String> {
+        let mut parts = vec![self.negation(level)?];
+        while self.0.next_if_eq(&Token::Or).is_some() {
+            parts.push(self.negation(level)?);
+        }
+        Ok(Condition::Or(parts))
+    }
+
+    fn negation(&mut self, level: usize) -> Result<Condition, String> {
+        let mut is_negated = false;
+        while self.0.next_if_eq(&Token::Not).is_some() {
+            is_negated = !is_negated;
+        }
+        let condition = match self.0.next() {
+            Some(Token::Operand(condition)) => condition,
+            Some(Token::Open) => {
+                let inner = self.conjunction(level + 1)?;
+                // Every open group is closed.
+                self.0.next_if_eq(&Token::Close);
+                inner
+            }
+            _ => Condition::And(Vec::new()),
+        };
+        Ok(if is_negated { Condition::Not(Box::new(condition)) } else { condition })
+    }
+}
