@@ -210,7 +210,7 @@ impl Entry {
     }
 }
 
-/// How the content of an entry is written.
+/// Written form of an entry's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ContentForm {
     Members,

@@ -590,15 +590,9 @@ impl Auth {
         state.sessions.end_user_sessions(name);
         state.verified.remove_user(name);
         state.refused.remove_user(name);
-        let event = AuditEvent {
-            user: by.user.clone(),
-            action: "edit_user",
-            info: "granted",
-            reason: None,
-            object: Some((change.operation(), name.to_owned())),
-            client: origin.address,
-        };
-        state.ledger.record(event, self.clock.now_ns());
+        let (user, object) = (by.user.clone(), Some((change.operation(), name.to_owned())));
+        let (action, info, reason, client) = ("edit_user", "granted", None, origin.address);
+        state.ledger.record(AuditEvent { user, action, info, reason, object, client }, self.clock.now_ns());
         Ok(())
     }
 

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use crate::compaction::ExtractionSlot;
 use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
 use crate::followers::Followers;
@@ -19,6 +18,7 @@ use crate::remote::queue::Uploads;
 use crate::report::Report;
 use crate::sealed_buckets::{Readers, SealedBucket};
 use crate::sent_requests::SentRequests;
+use crate::slab_extraction::ExtractionSlot;
 use crate::sync::lock;
 use crate::{Damage, StoreError, StoreOptions};
 use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};

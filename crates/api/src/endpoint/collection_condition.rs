@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 use quarry_spl::ast::CompareOp;
 
+use crate::message::ApiError;
+
 /// Maximum levels of parentheses.
 const LEVELS_MAX: usize = 64;
 /// Maximum words, comparisons and values of lists.
@@ -28,10 +30,10 @@ const OPERATORS: [(&str, CompareOp); 7] = [
 
 /// A condition on the entries of a collection.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Condition {
-    And(Vec<Condition>),
-    Or(Vec<Condition>),
-    Not(Box<Condition>),
+pub(super) enum EntryCondition {
+    And(Vec<EntryCondition>),
+    Or(Vec<EntryCondition>),
+    Not(Box<EntryCondition>),
     /// The name or a member contains this pattern.
     Contains(String),
     /// A member compares in this way.
@@ -41,45 +43,45 @@ pub(super) enum Condition {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+enum ConditionToken {
     Open,
     Close,
     And,
     Or,
     Not,
-    Operand(Condition),
+    Operand(EntryCondition),
 }
 
-impl Token {
+impl ConditionToken {
     fn begins_operand(&self) -> bool {
-        matches!(self, Token::Open | Token::Not | Token::Operand(_))
+        matches!(self, ConditionToken::Open | ConditionToken::Not | ConditionToken::Operand(_))
     }
 
     fn ends_operand(&self) -> bool {
-        matches!(self, Token::Close | Token::Operand(_))
+        matches!(self, ConditionToken::Close | ConditionToken::Operand(_))
     }
 
     /// The text of an operator.
     fn operator(&self) -> Option<&'static str> {
         match self {
-            Token::And => Some("AND"),
-            Token::Or => Some("OR"),
-            Token::Not => Some("NOT"),
-            Token::Open | Token::Close | Token::Operand(_) => None,
+            ConditionToken::And => Some("AND"),
+            ConditionToken::Or => Some("OR"),
+            ConditionToken::Not => Some("NOT"),
+            ConditionToken::Open | ConditionToken::Close | ConditionToken::Operand(_) => None,
         }
     }
 
     /// Replaces an operator by the word of its name.
     fn become_word(&mut self) {
         if let Some(name) = self.operator() {
-            *self = Token::Operand(Condition::Contains(name.to_owned()));
+            *self = ConditionToken::Operand(EntryCondition::Contains(name.to_owned()));
         }
     }
 }
 
-impl Condition {
+impl EntryCondition {
     /// The condition of a text; an error if it has too many levels or conditions.
-    pub(super) fn parse(text: &str) -> Result<Condition, String> {
+    pub(super) fn parse(text: &str) -> Result<EntryCondition, ApiError> {
         let (tokens, unmatched) = tokens(text, &BTreeSet::new())?;
         let mut tokens = if unmatched.is_empty() { tokens } else { self::tokens(text, &unmatched)?.0 };
         replace_lone_operators(&mut tokens);
@@ -87,18 +89,23 @@ impl Condition {
     }
 }
 
-impl Token {
+impl ConditionToken {
     fn conditions(&self) -> usize {
         match self {
-            Token::Operand(Condition::In(_, values)) => values.len().max(1),
-            Token::Operand(_) => 1,
+            ConditionToken::Operand(EntryCondition::In(_, values)) => values.len().max(1),
+            ConditionToken::Operand(_) => 1,
             _ => 0,
         }
     }
 }
 
+/// Refusal of a condition with more than `most`.
+fn too_large(most: impl std::fmt::Display) -> ApiError {
+    ApiError::bad_request(format!("search: a condition has at most {most}"))
+}
+
 /// Makes operators without their operands words.
-fn replace_lone_operators(tokens: &mut [Token]) {
+fn replace_lone_operators(tokens: &mut [ConditionToken]) {
     let mut is_followed = false;
     for token in tokens.iter_mut().rev() {
         if !is_followed {
@@ -108,7 +115,7 @@ fn replace_lone_operators(tokens: &mut [Token]) {
     }
     let mut is_preceded = false;
     for token in tokens {
-        if matches!(token, Token::And | Token::Or) && !is_preceded {
+        if matches!(token, ConditionToken::And | ConditionToken::Or) && !is_preceded {
             token.become_word();
         }
         is_preceded = token.ends_operand();
@@ -117,7 +124,7 @@ fn replace_lone_operators(tokens: &mut [Token]) {
 
 /// The tokens of a text, and the positions of opening parentheses without a counterpart. Those at the positions
 /// `in_words` are parts of words.
-fn tokens(text: &str, in_words: &BTreeSet<usize>) -> Result<(Vec<Token>, BTreeSet<usize>), String> {
+fn tokens(text: &str, in_words: &BTreeSet<usize>) -> Result<(Vec<ConditionToken>, BTreeSet<usize>), ApiError> {
     let (mut tokens, mut open, mut conditions, mut rest) = (Vec::new(), Vec::new(), 0, text.trim());
     let end = text.trim_end().len();
     while !rest.is_empty() {
@@ -125,18 +132,18 @@ fn tokens(text: &str, in_words: &BTreeSet<usize>) -> Result<(Vec<Token>, BTreeSe
         rest = match rest.strip_prefix('(').filter(|inner| !inner.starts_with(')') && !in_words.contains(&at)) {
             Some(inner) => {
                 open.push(at);
-                tokens.push(Token::Open);
+                tokens.push(ConditionToken::Open);
                 inner
             }
             None if rest.starts_with(')') && open.pop().is_some() => {
-                tokens.push(Token::Close);
+                tokens.push(ConditionToken::Close);
                 rest.strip_prefix(')').unwrap_or_default()
             }
             None => {
                 let (token, rest) = operand(rest, !open.is_empty());
                 conditions += token.conditions();
                 if conditions > CONDITIONS_MAX {
-                    return Err(format!("a condition has at most {CONDITIONS_MAX} words, comparisons and values"));
+                    return Err(too_large(format!("{CONDITIONS_MAX} words, comparisons and values")));
                 }
                 tokens.push(token);
                 rest
@@ -148,7 +155,7 @@ fn tokens(text: &str, in_words: &BTreeSet<usize>) -> Result<(Vec<Token>, BTreeSe
 }
 
 /// The word, comparison or operator at the beginning of a text, and the rest.
-fn operand(text: &str, is_in_group: bool) -> (Token, &str) {
+fn operand(text: &str, is_in_group: bool) -> (ConditionToken, &str) {
     let quoted = quoted(text);
     let is_quoted = quoted.is_some();
     let (name, rest) = quoted.unwrap_or_else(|| {
@@ -163,18 +170,18 @@ fn operand(text: &str, is_in_group: bool) -> (Token, &str) {
     let spaced = rest.trim_start();
     let is_word = !is_quoted && OPERATORS.iter().all(|(operator, _)| !rest.starts_with(operator));
     match name.as_str() {
-        "AND" if is_word => return (Token::And, rest),
-        "OR" if is_word => return (Token::Or, rest),
-        "NOT" if is_word => return (Token::Not, rest),
+        "AND" if is_word => return (ConditionToken::And, rest),
+        "OR" if is_word => return (ConditionToken::Or, rest),
+        "NOT" if is_word => return (ConditionToken::Not, rest),
         _ => {}
     }
     if let Some((op, rest)) = OPERATORS.iter().find_map(|(text, op)| Some((*op, spaced.strip_prefix(text)?))) {
         let (value, rest) = compared_value(rest, is_in_group);
-        return (Token::Operand(Condition::Compare(name, op, value)), rest);
+        return (ConditionToken::Operand(EntryCondition::Compare(name, op, value)), rest);
     }
     match list(spaced).filter(|_| spaced.len() < rest.len() || is_quoted) {
-        Some((values, rest)) => (Token::Operand(Condition::In(name, values)), rest),
-        None => (Token::Operand(Condition::Contains(name)), rest),
+        Some((values, rest)) => (ConditionToken::Operand(EntryCondition::In(name, values)), rest),
+        None => (ConditionToken::Operand(EntryCondition::Contains(name)), rest),
     }
 }
 
@@ -245,45 +252,45 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// As in the command `search`, `OR` binds more tightly than `AND`.
-struct Parser(std::iter::Peekable<std::vec::IntoIter<Token>>);
+struct Parser(std::iter::Peekable<std::vec::IntoIter<ConditionToken>>);
 
 impl Parser {
-    fn conjunction(&mut self, level: usize) -> Result<Condition, String> {
+    fn conjunction(&mut self, level: usize) -> Result<EntryCondition, ApiError> {
         if level > LEVELS_MAX {
-            return Err(format!("a condition has at most {LEVELS_MAX} levels of parentheses"));
+            return Err(too_large(format!("{LEVELS_MAX} levels of parentheses")));
         }
         let mut parts = Vec::new();
-        while self.0.peek().is_some_and(|token| *token != Token::Close) {
-            if self.0.next_if_eq(&Token::And).is_none() {
+        while self.0.peek().is_some_and(|token| *token != ConditionToken::Close) {
+            if self.0.next_if_eq(&ConditionToken::And).is_none() {
                 parts.push(self.disjunction(level)?);
             }
         }
-        Ok(Condition::And(parts))
+        Ok(EntryCondition::And(parts))
     }
 
-    fn disjunction(&mut self, level: usize) -> Result<Condition, String> {
+    fn disjunction(&mut self, level: usize) -> Result<EntryCondition, ApiError> {
         let mut parts = vec![self.negation(level)?];
-        while self.0.next_if_eq(&Token::Or).is_some() {
+        while self.0.next_if_eq(&ConditionToken::Or).is_some() {
             parts.push(self.negation(level)?);
         }
-        Ok(Condition::Or(parts))
+        Ok(EntryCondition::Or(parts))
     }
 
-    fn negation(&mut self, level: usize) -> Result<Condition, String> {
+    fn negation(&mut self, level: usize) -> Result<EntryCondition, ApiError> {
         let mut is_negated = false;
-        while self.0.next_if_eq(&Token::Not).is_some() {
+        while self.0.next_if_eq(&ConditionToken::Not).is_some() {
             is_negated = !is_negated;
         }
         let condition = match self.0.next() {
-            Some(Token::Operand(condition)) => condition,
-            Some(Token::Open) => {
+            Some(ConditionToken::Operand(condition)) => condition,
+            Some(ConditionToken::Open) => {
                 let inner = self.conjunction(level + 1)?;
                 // Every open group is closed.
-                self.0.next_if_eq(&Token::Close);
+                self.0.next_if_eq(&ConditionToken::Close);
                 inner
             }
-            _ => Condition::And(Vec::new()),
+            _ => EntryCondition::And(Vec::new()),
         };
-        Ok(if is_negated { Condition::Not(Box::new(condition)) } else { condition })
+        Ok(if is_negated { EntryCondition::Not(Box::new(condition)) } else { condition })
     }
 }

@@ -11,18 +11,18 @@ use std::borrow::Cow;
 use quarry_spl::ast::CompareOp;
 use serde_json::Value;
 
-use super::collection_condition::Condition;
+use super::collection_condition::EntryCondition;
 use super::listing::matches;
 use crate::atom::Entry;
 use crate::message::ApiError;
 
 /// A condition on the entries of a collection.
-pub(super) struct CollectionFilter(Condition);
+pub(super) struct CollectionFilter(EntryCondition);
 
 impl CollectionFilter {
     /// The condition of a text.
     pub(super) fn of(text: &str) -> Result<CollectionFilter, ApiError> {
-        let condition = Condition::parse(text).map_err(|reason| ApiError::bad_request(format!("search: {reason}")))?;
+        let condition = EntryCondition::parse(text)?;
         Ok(CollectionFilter(condition))
     }
 
@@ -32,18 +32,18 @@ impl CollectionFilter {
     }
 }
 
-fn holds(condition: &Condition, entry: &Entry) -> bool {
+fn holds(condition: &EntryCondition, entry: &Entry) -> bool {
     match condition {
-        Condition::And(parts) => parts.iter().all(|part| holds(part, entry)),
-        Condition::Or(parts) => parts.iter().any(|part| holds(part, entry)),
-        Condition::Not(inner) => !holds(inner, entry),
-        Condition::Contains(word) => {
+        EntryCondition::And(parts) => parts.iter().all(|part| holds(part, entry)),
+        EntryCondition::Or(parts) => parts.iter().any(|part| holds(part, entry)),
+        EntryCondition::Not(inner) => !holds(inner, entry),
+        EntryCondition::Contains(word) => {
             let pattern = format!("*{word}*");
             matches(&pattern, &entry.name)
                 || entry.content.values().flat_map(texts).any(|text| matches(&pattern, &text))
         }
-        Condition::Compare(name, op, value) => compare(&member(entry, name), *op, value),
-        Condition::In(name, values) => {
+        EntryCondition::Compare(name, op, value) => compare(&member(entry, name), *op, value),
+        EntryCondition::In(name, values) => {
             let texts = member(entry, name);
             values.iter().any(|value| compare(&texts, CompareOp::Eq, value))
         }

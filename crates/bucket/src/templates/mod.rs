@@ -4,7 +4,7 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
 //! a text. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
-//! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields, `extracted` those
+//! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields, `extraction_columns` those
 //! of search-time fields that compaction stores. A single text that fits no template is stored as a plain text, so that
 //! every text can be stored.
 //!
@@ -15,7 +15,7 @@ pub mod bench;
 mod builder;
 mod classes;
 mod dictionary;
-mod extracted;
+mod extraction_columns;
 mod index_time;
 mod objects;
 mod outline;

@@ -146,7 +146,7 @@ struct State {
     untaken_since: BTreeMap<u64, u64>,
 }
 
-/// What a connection that may be closed waits for.
+/// State of a connection that may be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Waiting,
@@ -154,7 +154,7 @@ enum Standing {
     Idle,
 }
 
-/// How a connection must close when it is requested to.
+/// Manner in which a connection must close when it is requested to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
     /// At once.
@@ -219,7 +219,7 @@ impl ConnectionState {
         self.close.notified().await;
     }
 
-    /// How the connection must close after such a request.
+    /// Manner in which the connection must close after such a request.
     pub(super) fn closing(&self) -> Closing {
         let state = self.locked();
         let is_removed = state.place.is_some_and(|(standing, age)| !self.list(standing).contains(age));

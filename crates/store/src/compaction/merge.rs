@@ -14,7 +14,7 @@ use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, E
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
 use quarry_event::{PageColumns, TimeNs};
 
-use crate::compaction::extraction::FieldStorage;
+use crate::compaction::field_storage::FieldStorage;
 use crate::compaction::pace::{Pace, Stopped};
 use crate::compaction::regroup::{Regroup, SlabLimits};
 use crate::compaction::report::Merge;
@@ -126,7 +126,7 @@ fn fields_to_store(
     inputs: &[Arc<SealedBucket>],
     pace: &mut Pace<'_>,
 ) -> Result<FieldStorage, Failure> {
-    let mut storage = shared.extraction.current();
+    let mut storage = FieldStorage::new(shared.extraction.current());
     let readers = Arc::new(shared.readers.without_caches());
     for bucket in inputs {
         match run_uninterruptible(shared, || storage.add_fields_of(&readers, bucket)) {

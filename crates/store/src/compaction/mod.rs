@@ -3,12 +3,12 @@
 //! `policy` chooses the buckets, and `merge` contains the steps of one merge. The compaction thread works alongside
 //! ingest, at a rate that `pace` limits. It begins a merge when no slab waits to be sealed and none was sealed
 //! recently. [`Store::compact_all`] merges at once. Merges leave out deleted events, and buckets with many deleted
-//! events are rewritten. Merged buckets store the search-time fields that `extraction` yields, and buckets for which
+//! events are rewritten. Merged buckets store the search-time fields that `field_storage` extracts, and buckets for which
 //! there are such fields are rewritten if there is nothing to merge.
 //!
 //! Not here: deletion of the inputs' objects (`retire`).
 
-mod extraction;
+mod field_storage;
 mod merge;
 mod pace;
 pub(crate) mod policy;
@@ -22,12 +22,11 @@ use std::time::Duration;
 use quarry_bucket::BucketEncoder;
 
 use crate::sealed_buckets::SealedBucket;
+use crate::slab_extraction::CurrentExtraction;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
 use crate::{Damage, Store, StoreError};
 
-pub(crate) use self::extraction::ExtractionSlot;
-pub use self::extraction::{CurrentExtraction, SlabExtraction};
 use self::merge::Purpose;
 pub(crate) use self::merge::{AddSlab, Failure};
 use self::pace::Pace;
@@ -188,6 +187,15 @@ impl Shared {
 }
 
 impl Store {
+    /// Lets merged buckets store search-time fields, extracted by what `current` returns at the time of a merge. Only the
+    /// first call has an effect.
+    pub fn store_extractions(&self, current: Box<CurrentExtraction>) {
+        self.shared.extraction.set(current);
+        // Buckets that were not merged yet may have to be rewritten.
+        let _state = self.shared.state();
+        self.shared.seal_done.notify_all();
+    }
+
     /// Merges neighbouring sealed buckets as far as their limits allow, regardless of minimum counts; returns when
     /// done.
     pub fn compact_all(&self) -> Result<CompactionReport, StoreError> {

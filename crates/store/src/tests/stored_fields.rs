@@ -15,7 +15,7 @@ use crate::{SlabExtraction, Snapshot, Store, StoreOptions};
 /// Digest of the rules of the fields.
 const RULES: u128 = 1 << 100 | 5;
 
-/// What an extraction does.
+/// Behaviour of an extraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
     Right,

@@ -258,28 +258,26 @@ impl PatternTree {
         let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
         let Some(template) = node.template(template_set) else { return 0 };
         let parts = template.parts().len();
-        self.plan_template(at, template, work, template_set);
-        parts
-    }
-
-    fn plan_template(
-        &mut self,
-        at: usize,
-        template: FlatTemplate,
-        work: &mut Evaluation<'_>,
-        template_set: &TemplateSet,
-    ) {
         let (lists, segment) = (&mut self.lists, &self.segment);
         let dictionary = |column| segment.dictionary(column).ok();
         let mut values = |column: u32| lists.of_column(template_set, column, &dictionary);
-        let windows = match work.planner.plan_with_values(&template, &mut values) {
-            MatchPlan::Never => {
-                self.nodes[at] = TemplateNode::Never;
-                return;
-            }
-            MatchPlan::Unknown => return,
-            MatchPlan::Windows(windows) => windows,
-        };
+        match work.planner.plan_with_values(&template, &mut values) {
+            MatchPlan::Never => self.nodes[at] = TemplateNode::Never,
+            MatchPlan::Unknown => {}
+            MatchPlan::Windows(windows) => self.plan_windows(at, template, windows, work, template_set),
+        }
+        parts
+    }
+
+    /// Plans the evaluation of windows.
+    fn plan_windows(
+        &mut self,
+        at: usize,
+        template: FlatTemplate,
+        windows: Vec<Window>,
+        work: &mut Evaluation<'_>,
+        template_set: &TemplateSet,
+    ) {
         let Some(origin) = windows.iter().map(|window| window.context).min() else { return };
         let Some(reach) = windows.iter().map(Window::last_position).max() else { return };
         // If the pattern does not look around a match, the parts that contain the windows are sufficient. These parts

@@ -1,0 +1,66 @@
+//! Search-time fields that merged buckets store.
+//!
+//! Most fields are located by the templates of a slab and need no storage of their own. Fields that the templates do not
+//! locate, because a pattern spans free text or a transform cuts pairs, are extracted from the texts when buckets are
+//! merged, and stored in columns. Searches whose rules for the field are the same read the column; all others extract
+//! the field as before.
+//!
+//! Not here: rules and extraction (`quarry_scan`), the columns (`quarry_bucket`).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use quarry_event::EventBatch;
+use quarry_event::template::ExtractedField;
+use quarry_stdx::Fault;
+
+use crate::sealed_buckets::{Readers, SealedBucket, SealedSegment};
+use crate::segment::Segment;
+use crate::slab_extraction::SlabExtraction;
+
+/// The fields that a merge stores, and the extraction of their values.
+pub(crate) struct FieldStorage {
+    extraction: Option<Arc<dyn SlabExtraction>>,
+    names: Vec<String>,
+}
+
+impl FieldStorage {
+    /// Extracts with `extraction`; stores no fields yet.
+    pub(crate) fn new(extraction: Option<Arc<dyn SlabExtraction>>) -> FieldStorage {
+        FieldStorage { extraction, names: Vec::new() }
+    }
+
+    /// Stores no fields.
+    pub(crate) const NONE: FieldStorage = FieldStorage { extraction: None, names: Vec::new() };
+
+    /// Whether no field is stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Adds the fields that are to be stored for the events of a bucket.
+    pub(crate) fn add_fields_of(&mut self, readers: &Arc<Readers>, bucket: &Arc<SealedBucket>) -> Result<(), Fault> {
+        let Some(extraction) = &self.extraction else { return Ok(()) };
+        let open = readers.open_uncached(bucket).map_err(|error| Fault::corrupt(error.to_string()))?;
+        for segment in SealedSegment::whole_slabs(bucket, Arc::new(open), readers) {
+            let segment: Arc<dyn Segment> = Arc::new(segment);
+            self.names.extend(guarded(|| extraction.fields_to_store(&segment))?);
+        }
+        self.names.sort_unstable();
+        self.names.dedup();
+        Ok(())
+    }
+
+    /// The values of the fields in the events of a slab.
+    pub(crate) fn extract(&self, events: &EventBatch) -> Result<Vec<ExtractedField>, Fault> {
+        match &self.extraction {
+            Some(extraction) if !self.is_empty() => guarded(|| extraction.extract(events, &self.names)),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Runs an extraction, whose panic must not prevent a merge.
+fn guarded<T>(extract: impl FnOnce() -> T) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(extract)).map_err(|_| Fault::bug("the extraction of search-time fields panicked"))
+}

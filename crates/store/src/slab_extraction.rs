@@ -1,0 +1,52 @@
+//! Extraction of the search-time fields that merged buckets store, as compaction needs it.
+//!
+//! Not here: rules and extraction (`quarry_scan`), merges ([`crate::compaction`]).
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use quarry_event::EventBatch;
+use quarry_event::template::ExtractedField;
+
+use crate::segment::Segment;
+
+/// Returns the extraction by the rules of the moment; a merge uses one from its beginning to its end. `None` if the rules
+/// cannot be read.
+pub type CurrentExtraction = dyn Fn() -> Option<Arc<dyn SlabExtraction>> + Send + Sync;
+
+/// Extraction of the fields that merged buckets store.
+pub trait SlabExtraction: Send + Sync {
+    /// Names of the fields that are to be stored for events like those of this slab, an input of a merge.
+    fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<String>;
+
+    /// The values of these fields in the events of a slab. Fields that cannot be stored, for example because an event
+    /// has several values, are left out. The same events and rules yield the same values.
+    fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField>;
+}
+
+/// Returns the extraction of a store; set once.
+#[derive(Default)]
+pub(crate) struct ExtractionSlot(OnceLock<Box<CurrentExtraction>>);
+
+impl fmt::Debug for ExtractionSlot {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("ExtractionSlot").field(&self.is_set()).finish()
+    }
+}
+
+impl ExtractionSlot {
+    /// Whether search-time fields may be stored.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Sets the function that returns the extraction. Only the first call has an effect.
+    pub(crate) fn set(&self, current: Box<CurrentExtraction>) {
+        self.0.get_or_init(|| current);
+    }
+
+    /// The extraction by the rules of the moment, if there is one.
+    pub(crate) fn current(&self) -> Option<Arc<dyn SlabExtraction>> {
+        self.0.get().and_then(|current| current())
+    }
+}
