@@ -61,7 +61,7 @@ pub(super) struct Kind {
     /// Checks that run a program, after all others; the settings are those that the entity would have.
     pub(super) check_by_program: Option<ProgramCheck>,
     /// Validates new settings of an entity against its name.
-    pub(super) validate_edit: fn(&str, &[(String, String)]) -> Result<(), ApiError>,
+    pub(super) validate_edit: ValidateEdit,
     /// Called after an entity has been moved or removed, so that data outside its stanza follows.
     pub(super) move_data: MoveData,
 }
@@ -107,6 +107,8 @@ pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
 /// Rereads changed files; an action of the collection.
 pub(super) const RELOAD: &str = "_reload";
 
+/// Validates new settings of an entity against its name.
+pub(super) type ValidateEdit = fn(&str, &[(String, String)]) -> Result<(), ApiError>;
 /// Validates settings, and the names of new entities.
 pub(super) type ValidateSettings = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
 
