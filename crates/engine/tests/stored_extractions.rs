@@ -26,6 +26,7 @@ REPORT-leef = leef_head, leef_pairs
 [mixed]
 KV_MODE = auto
 EXTRACT-level = (?<level>WARN|INFO) .*? (?<word>\w+)$
+EXTRACT-user = ^(?<user>w\d) in word
 "#;
 
 const TRANSFORMS: &str = r#"
@@ -232,6 +233,7 @@ fn stored_fields_are_what_the_rules_extract() {
     append(&store, "proxy", "h2", EVENTS, proxy, &[]);
     store.seal_all().unwrap();
     let (own, other) = (answers(&store, PROPS), answers(&store, OTHER_PROPS));
+    assert_same_precedence(&store);
     let found = own.iter().filter(|(_, lines)| !lines.is_empty()).count();
     let empty: Vec<&String> = own.iter().filter(|(_, lines)| lines.is_empty()).map(|(text, _)| text).collect();
     assert!(found * 10 > own.len() * 9, "most searches find something, but not {empty:#?}");
@@ -243,11 +245,25 @@ fn stored_fields_are_what_the_rules_extract() {
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
     assert_equal(&answers(&store, PROPS), &own, "compacted");
     assert_equal(&answers(&store, OTHER_PROPS), &other, "compacted, other rules");
+    assert_same_precedence(&store);
     let deletion = quarry_testworld::deletion_of_every(&store, "main", 3);
     store.delete(&deletion).unwrap();
     let remaining = answers(&store, PROPS);
     store.compact_all().unwrap();
     assert_equal(&answers(&store, PROPS), &remaining, "compacted after a deletion");
+}
+
+/// A pattern that reads a field comes after automatic extraction, whether templates, texts or stored columns are read.
+fn assert_same_precedence(store: &Arc<Store>) {
+    let engine = engine_of(PROPS);
+    let source: Arc<dyn SnapshotSource> = Arc::clone(store) as _;
+    let rows = |text: &str| lines(&rows_of(&mut engine.start(request(text), Arc::clone(&source)).unwrap()).unwrap());
+    let named = rows("search index=main sourcetype=mixed | stats count by user");
+    assert!(named.iter().any(|line| line.contains("u7")), "{named:?}");
+    assert!(!named.iter().any(|line| line.contains("w3")), "all events have the field as a pair: {named:?}");
+    for other in ["| table * |", "| table u* |"] {
+        assert_eq!(rows(&format!("search index=main sourcetype=mixed {other} stats count by user")), named, "{other}");
+    }
 }
 
 #[test]

@@ -155,6 +155,8 @@ pub(crate) struct FieldRules {
     reads_indexed_text: bool,
     /// Fields that search-time rules may produce; computed on the first request.
     derived_names: OnceLock<Arc<RuleFieldNames>>,
+    /// Sourcetypes that are renamed, and their new names.
+    renamed: OnceLock<BTreeSet<String>>,
     /// See [`FieldRules::fields_read`].
     fields_read: OnceLock<FieldNames>,
     cache: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
@@ -293,6 +295,8 @@ impl ExtractionClass {
 /// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
+    /// For each of `extracts`, whether a transform reads a field that it produces from another one.
+    feeds_reports: Vec<bool>,
     reports: Vec<Arc<Report>>,
     kv_mode: KvMode,
     auto_json: bool,
@@ -318,6 +322,7 @@ impl FieldRules {
             index_time_only,
             reads_indexed_text,
             derived_names: OnceLock::new(),
+            renamed: OnceLock::new(),
             fields_read: OnceLock::new(),
             cache: Mutex::default(),
             extracts: Mutex::default(),
@@ -426,7 +431,8 @@ impl FieldRules {
         let are_distinct = of_text.iter().chain(&of_fields).all(|rule| rule.has_distinct_groups());
         // A transform that appends values changes what other rules find.
         let are_independent = reports.iter().all(|report| !report.appends_values());
-        let by_pattern = !are_distinct || !are_independent || !of_fields.iter().enumerate().all(is_simple);
+        let are_simple = of_fields.iter().enumerate().all(is_simple) && !of_fields.iter().any(|rule| rules.feeds(rule));
+        let by_pattern = !are_distinct || !are_independent || !are_simple;
         let cutting = AutoExtraction { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
         ExtractionClass { cutting, text_patterns: of_text, field_patterns: of_fields, reports }
     }
@@ -463,6 +469,7 @@ impl FieldRules {
         if self.index_time_only {
             let rules = Arc::new(SourceRules {
                 extracts: Vec::new(),
+                feeds_reports: Vec::new(),
                 reports: Vec::new(),
                 kv_mode: if settings.indexed_json { KvMode::Json } else { KvMode::None },
                 auto_json: false,
@@ -485,13 +492,15 @@ impl FieldRules {
                 None
             }
         });
-        let rules = SourceRules {
+        let mut rules = SourceRules {
             extracts: extracts.collect(),
+            feeds_reports: Vec::new(),
             reports: reports.collect(),
             kv_mode: settings.kv_mode,
             auto_json: settings.auto_kv_json,
             table: settings.search_time.table.as_deref().and_then(|table| table_rule(table, messages)),
         };
+        rules.feeds_reports = rules.find_feeds();
         let rules = Arc::new(rules);
         known.insert(meta.clone(), Arc::clone(&rules));
         rules
@@ -528,7 +537,14 @@ pub(crate) fn extract_fields(
         metas.map(|(meta, used)| used.then(|| rules.of(meta, messages))).collect()
     };
     let mut found = FieldExtractor::new(projection, events);
-    rules.iter().flatten().for_each(|rules| found.add_source_fields(rules));
+    let mut last: Option<&Arc<SourceRules>> = None;
+    for rules in rules.iter().flatten() {
+        // Most sources of a page have the same rules.
+        if !last.is_some_and(|last| last.has_same_rules(rules)) {
+            found.add_source_fields(rules);
+        }
+        last = Some(rules);
+    }
     let mut patterns: Vec<Vec<RequestedPattern>> = (rules.iter())
         .map(|rules| {
             rules.iter().flat_map(|rules| &rules.extracts).map(|extract| found.requested_pattern(extract)).collect()
@@ -657,12 +673,16 @@ impl<'a> FieldExtractor<'a> {
     }
 
     fn extract_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, patterns: &mut [RequestedPattern]) {
-        for (extract, pattern) in rules.extracts.iter().zip(patterns.iter_mut()) {
+        for ((extract, is_early), pattern) in rules.extracts.iter().zip(&rules.feeds_reports).zip(patterns.iter_mut()) {
             let regex = &extract.regex;
             match pattern.is_requested() {
-                true if !extract.reads_text() => self.extract_from_field(text, meta, extract, pattern),
+                true if !extract.reads_text() => {
+                    if *is_early {
+                        self.extract_from_field(text, meta, extract, pattern);
+                    }
+                }
                 true if regex.captures_into(text, &mut pattern.captures) => {
-                    self.add_groups(regex, pattern, text, false)
+                    self.add_groups(regex, pattern, text, false);
                 }
                 _ => {}
             }
@@ -698,7 +718,7 @@ impl<'a> FieldExtractor<'a> {
                 }
             }
         }
-        // Fields that transforms and automatic extraction produce are known only now.
+        // Patterns may read fields that transforms and automatic extraction produce, and come after these.
         for (extract, pattern) in rules.extracts.iter().zip(patterns) {
             if !extract.reads_text() && pattern.is_requested() && pattern.applied_to != Some(self.row) {
                 self.extract_from_field(text, meta, extract, pattern);

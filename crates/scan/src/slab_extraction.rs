@@ -54,11 +54,14 @@ impl SlabExtraction for RuleExtraction {
             return Vec::new();
         }
         let produced = rules.produced_fields(&metas, &messages);
-        let mut names = produced.names;
-        if produced.is_open {
-            names.extend(names_of_first_page(slab, rules, &messages));
+        // Names of rules precede those that only the texts know.
+        let of_texts = if produced.is_open { names_of_first_page(slab, rules, &messages) } else { Vec::new() };
+        let mut names = BTreeSet::new();
+        for name in produced.names.into_iter().chain(of_texts) {
+            if names.len() < FIELDS_MAX {
+                names.insert(name);
+            }
         }
-        let names: BTreeSet<String> = names.into_iter().take(FIELDS_MAX).collect();
         match names.is_empty() {
             true => Vec::new(),
             false => template_pages::fields_to_store(slab, rules, &names, &messages),

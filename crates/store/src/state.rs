@@ -294,6 +294,8 @@ impl State {
 
     /// Allows all merges to be tried again, including those of buckets that could not be compacted.
     pub(crate) fn compact_again(&mut self) {
+        // The rules may have changed.
+        self.nothing_to_store.clear();
         for number in std::mem::take(&mut self.not_compacted) {
             if let Some(bucket) = self.sealed.get(number).cloned() {
                 self.sealed.examine(&bucket);

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use quarry_conf::KvMode;
 use quarry_eval::messages::Messages;
@@ -14,7 +15,7 @@ use quarry_eval::rows::is_hidden;
 use quarry_event::Metadata;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{FieldRules, SourceRules};
+use super::{Extract, FieldRules, SourceRules};
 use crate::event_fields::is_intrinsic_field;
 
 /// Names of the fields that rules of a source produce.
@@ -47,17 +48,22 @@ impl FieldRules {
 
     /// Digest of everything that decides which value a field has in events of these sources, apart from the events
     /// themselves; the order of the sources does not matter. `None` if the values of the field cannot be stored, because
-    /// the texts of a source are tables.
+    /// the texts of a source are tables, or because the rules of its sourcetype depend on `rename`, of which searches see
+    /// only the result.
     pub(crate) fn digest_of<'a>(
         &self,
         metas: impl Iterator<Item = &'a Metadata>,
         name: &str,
         messages: &Messages,
     ) -> Option<u128> {
+        let renamed = self.renamed.get_or_init(|| {
+            let names = self.props.renamed_sourcetypes();
+            names.into_iter().flat_map(|(name, shown)| [name.to_owned(), shown.to_owned()]).collect()
+        });
         let mut sum: u128 = 0;
         for meta in metas {
             let rules = self.of(meta, messages);
-            if rules.kv_mode == KvMode::Multi {
+            if rules.kv_mode == KvMode::Multi || renamed.contains(&*meta.sourcetype) {
                 return None;
             }
             let of_source = (&*meta.index, &*meta.source, &*meta.host, &*meta.sourcetype, rules.digest_of(name));
@@ -86,6 +92,31 @@ impl SourceRules {
     pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
         let of_extracts = self.extracts.iter().map(|extract| extract.field.as_str());
         of_extracts.chain(self.reports.iter().map(|report| report.source())).filter(|source| *source != "_raw")
+    }
+
+    /// Whether both are the same rules in the same order.
+    pub(super) fn has_same_rules(&self, other: &SourceRules) -> bool {
+        fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+        }
+        are_same(&self.extracts, &other.extracts) && are_same(&self.reports, &other.reports)
+    }
+
+    /// For each pattern, whether it reads a field and a transform reads what it produces, directly or through other
+    /// fields. Such a pattern comes before the transforms, as all `EXTRACT` rules do in Splunk; the others come last, so
+    /// that they can read what transforms and automatic extraction produce.
+    pub(super) fn find_feeds(&self) -> Vec<bool> {
+        let read = self.reports.iter().map(|report| report.source()).filter(|source| *source != "_raw");
+        let read: BTreeSet<String> = read.flat_map(|source| self.fields_behind(source)).collect();
+        let feeds =
+            |extract: &Arc<Extract>| !extract.reads_text() && read.iter().any(|field| extract.group(field).is_some());
+        self.extracts.iter().map(feeds).collect()
+    }
+
+    /// Whether a transform reads a field that this pattern produces from another one.
+    pub(super) fn feeds(&self, extract: &Arc<Extract>) -> bool {
+        let mut known = self.extracts.iter().zip(&self.feeds_reports);
+        known.any(|(known, feeds)| *feeds && Arc::ptr_eq(known, extract))
     }
 
     /// Whether a rule reads a field.

@@ -207,7 +207,7 @@ fn single_buckets_are_rewritten_in_the_background_if_no_merge_is_due() {
     assert!(!is_due(&store), "too few");
     let extraction = Numbers::new(Behaviour::Right);
     store.store_extractions(extraction.clone());
-    while levels(&store).iter().filter(|level| **level == 1).count() < 4 {
+    while stored_numbers(&of_index(&store, "main")).is_none() {
         std::thread::yield_now();
         assert_eq!(store.messages(), []);
     }
@@ -215,7 +215,7 @@ fn single_buckets_are_rewritten_in_the_background_if_no_merge_is_due() {
     assert_eq!(extraction.asked(), 4, "the other index is not merged in the background");
     assert_eq!(stored_numbers(&of_index(&store, "main")), Some(numbers(80)));
     store.compact_all().unwrap();
-    assert_eq!((levels(&store), store.messages()), (vec![2, 1], vec![]));
+    assert_eq!((levels(&store), store.messages()), (vec![1, 1], vec![]));
 }
 
 #[test]
