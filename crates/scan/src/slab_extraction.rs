@@ -146,14 +146,14 @@ fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) ->
         let rows: Vec<u32> = (0..u32_of(page.len())).collect();
         let found = extract_fields(&page, &rows, &projection, rules, &ShownFields::default(), &messages);
         let Ok(found) = found else { return Vec::new() };
+        if messages.push_count() != before {
+            return Vec::new();
+        }
         for (name, values) in found {
             if let Some(known) = collected.iter_mut().find(|known| *known.field.name == *name) {
                 known.add(start, values.as_ref(), bytes_max);
             }
         }
-    }
-    if messages.push_count() != before {
-        return Vec::new();
     }
     collected.into_iter().filter(|known| known.is_storable).map(|known| known.field).collect()
 }

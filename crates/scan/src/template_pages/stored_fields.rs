@@ -74,11 +74,12 @@ pub(crate) fn fields_to_store(
     names.iter().filter(is_worth).cloned().collect()
 }
 
-/// The number of events of the first page by key of the slab.
+/// The number of events of a page by key of the slab; of the first page without deleted events, or none.
 fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize, usize>> {
-    let mut page = segment.template_page(0).ok()??;
+    let number = (0..segment.pages().len()).find(|page| segment.has_templates(*page))?;
+    let mut page = segment.template_page(number).ok()??;
     let templates = page.column(TEXT_COLUMN).ok()?;
-    let metas = segment.page_metas(0).ok()?;
+    let metas = segment.page_metas(number).ok()?;
     let ColumnValues::Codes(templates) = &templates.values else { return None };
     let mut rows = HashMap::new();
     for (template, meta) in templates.iter().zip(metas) {
