@@ -674,17 +674,16 @@ impl<'a> FieldExtractor<'a> {
 
     fn extract_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, patterns: &mut [RequestedPattern]) {
         for ((extract, is_early), pattern) in rules.extracts.iter().zip(&rules.feeds_reports).zip(patterns.iter_mut()) {
+            if !pattern.is_requested() {
+                continue;
+            }
             let regex = &extract.regex;
-            match pattern.is_requested() {
-                true if !extract.reads_text() => {
-                    if *is_early {
-                        self.extract_from_field(text, meta, extract, pattern);
-                    }
+            if !extract.reads_text() {
+                if *is_early {
+                    self.extract_from_field(text, meta, extract, pattern);
                 }
-                true if regex.captures_into(text, &mut pattern.captures) => {
-                    self.add_groups(regex, pattern, text, false);
-                }
-                _ => {}
+            } else if regex.captures_into(text, &mut pattern.captures) {
+                self.add_groups(regex, pattern, text, false);
             }
         }
         if !rules.reports.is_empty() {

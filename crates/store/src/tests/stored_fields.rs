@@ -91,6 +91,11 @@ impl SlabExtraction for Numbers {
     }
 }
 
+fn store_fields(store: &Store, extraction: &Arc<Numbers>) {
+    let extraction = Arc::clone(extraction);
+    store.store_extractions(Box::new(move || Some(Arc::clone(&extraction) as Arc<dyn SlabExtraction>)));
+}
+
 /// The numbers that the snapshot's slabs store, after checking that these are right; `None` if a slab stores none.
 fn stored_numbers(snapshot: &Snapshot) -> Option<Vec<u64>> {
     let mut numbers = Vec::new();
@@ -138,8 +143,8 @@ fn merged_buckets_store_fields() {
     let store = open(&small(dir.path()));
     seal(&store, &["main"], 5, 20);
     let extraction = Numbers::new(Behaviour::Right);
-    store.store_extractions(extraction.clone());
-    store.store_extractions(Numbers::new(Behaviour::AsksForNothing));
+    store_fields(&store, &extraction);
+    store_fields(&store, &Numbers::new(Behaviour::AsksForNothing));
     assert_eq!(stored_numbers(&all(&store)), None);
     assert_eq!(store.compact_all().unwrap().merges.len(), 1);
     assert_eq!(extraction.asked(), 5, "once for each slab of the inputs");
@@ -162,7 +167,7 @@ fn a_single_bucket_is_rewritten_once() {
     seal(&store, &["main", "other"], 2, 20);
     assert_eq!((store.compact_all().unwrap().merges.len(), levels(&store)), (0, vec![0, 0]));
     let extraction = Numbers::new(Behaviour::Right);
-    store.store_extractions(extraction.clone());
+    store_fields(&store, &extraction);
     let report = store.compact_all().unwrap();
     assert_eq!((report.merges.len(), report.merges[0].inputs.as_slice()), (1, ["main~1".to_owned()].as_slice()));
     assert_eq!((extraction.asked(), report.skipped), (2, vec![]));
@@ -181,7 +186,7 @@ fn a_single_bucket_is_rewritten_once() {
     drop(store);
     let store = open(&options);
     let extraction = Numbers::new(Behaviour::Right);
-    store.store_extractions(extraction.clone());
+    store_fields(&store, &extraction);
     assert_eq!(store.compact_all().unwrap().merges, []);
     assert_eq!(extraction.asked(), 1, "only the bucket that was never merged");
     assert_eq!(stored_numbers(&of_index(&store, "main")), Some(numbers(20)));
@@ -206,7 +211,7 @@ fn single_buckets_are_rewritten_in_the_background_if_no_merge_is_due() {
     let store = open(&options);
     assert!(!is_due(&store), "too few");
     let extraction = Numbers::new(Behaviour::Right);
-    store.store_extractions(extraction.clone());
+    store_fields(&store, &extraction);
     while stored_numbers(&of_index(&store, "main")).is_none() {
         std::thread::yield_now();
         assert_eq!(store.messages(), []);
@@ -224,7 +229,7 @@ fn many_buckets_without_fields_are_asked_once() {
     let options = StoreOptions { slab_events: 1, ..small(dir.path()) };
     let store = open(&options);
     let extraction = Numbers::new(Behaviour::AsksForNothing);
-    store.store_extractions(extraction.clone());
+    store_fields(&store, &extraction);
     let indexes: Vec<String> = (0..30).map(|at| format!("index{at}")).collect();
     for index in &indexes {
         append(&store, index, 0, 5);
@@ -259,7 +264,7 @@ fn no_extraction_prevents_a_merge() {
         seal(&store, &["main"], 3, 20);
         append(&store, "third", 0, 20);
         store.seal_all().unwrap();
-        store.store_extractions(Numbers::new(behaviour));
+        store_fields(&store, &Numbers::new(behaviour));
         let report = store.compact_all().unwrap();
         assert_eq!(report.skipped, [], "{behaviour:?}");
         // A bucket that would be rewritten alone stays unless fields were asked for.
@@ -287,7 +292,7 @@ fn an_encoder_that_fails_with_fields_is_used_without() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     seal(&store, &["main"], 3, 20);
-    store.store_extractions(Numbers::new(Behaviour::Right));
+    store_fields(&store, &Numbers::new(Behaviour::Right));
     assert_eq!(store.compact_with(panic_with_fields).unwrap().merges.len(), 1);
     assert_eq!((texts(&all(&store)), stored_numbers(&all(&store))), (expected("main", 0..60), None));
     let messages = store.messages();
