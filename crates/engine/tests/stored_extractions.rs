@@ -69,17 +69,17 @@ fn proxy(row: u64) -> String {
     let client = if at % 5 == 1 { format!("fe80::{:x}", at % 90) } else { format!("10.0.{}.{}", at % 4, at % 250) };
     let took = if at % 7 == 2 { "-".to_owned() } else { (at % 120).to_string() };
     let agent = ["curl/8.1", "Mozilla/5.0 (X11; é)", "", "bot x"][(at >> 3) as usize % 4];
-    let captured = if at % 3 == 0 { format!("{{{}|{}}} ", at % 9, free_text(at >> 2)) } else { String::new() };
-    let verb = if at % 4 == 0 { "" } else { ["GET ", "POST "][at as usize % 2] };
-    let domain = if at % 6 == 0 { String::new() } else { format!(".d{}", (at >> 5) % 40) };
-    let tail = if at % 8 == 0 { String::new() } else { format!(" {}", free_text(at >> 7)) };
+    let captured = if at.is_multiple_of(3) { format!("{{{}|{}}} ", at % 9, free_text(at >> 2)) } else { String::new() };
+    let verb = if at.is_multiple_of(4) { "" } else { ["GET ", "POST "][at as usize % 2] };
+    let domain = if at.is_multiple_of(6) { String::new() } else { format!(".d{}", (at >> 5) % 40) };
+    let tail = if at.is_multiple_of(8) { String::new() } else { format!(" {}", free_text(at >> 7)) };
     format!("t{row} {client} {took} \"{agent}\" {captured}{} - {verb}area{}{domain}{tail}", free_text(at >> 1), at % 5)
 }
 
 fn leef(row: u64) -> String {
     let at = mixed(row);
     let mut pairs = vec![format!("src=10.1.{}.{}", at % 9, at % 200)];
-    if at % 3 != 0 {
+    if !at.is_multiple_of(3) {
         pairs.push(format!("usr=user{}", at % 30));
     }
     if at % 50 == 7 {

@@ -91,7 +91,7 @@ pub(super) static COLLECTOR: LazyLock<Kind> = LazyLock::new(|| {
         verbs: &["disable", "enable"],
         validate: super::inputs::validate_settings,
         fill: fill_global,
-        expand: stored_values,
+        expand: |_, settings| clear_default_index(settings),
         ..kind("data/inputs/http", TITLE, "inputs", fields)
     }
 });
@@ -112,7 +112,7 @@ fn as_number(value: &str) -> String {
 }
 
 /// Clients send back the index that is shown if none is set.
-fn stored_values(_: &str, settings: &mut Vec<(String, String)>) {
+fn clear_default_index(settings: &mut [(String, String)]) {
     settings.iter_mut().filter(|(key, value)| key == "index" && value == INDEX_DEFAULT).for_each(|(_, value)| {
         value.clear();
     });
