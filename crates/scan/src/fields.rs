@@ -7,6 +7,7 @@
 pub(crate) mod cells;
 mod dependencies;
 pub(crate) mod reports;
+mod table_rules;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
 use arrow::buffer::Buffer;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_conf::{KvMode, PropsResolver, ReportRule, TableStanza};
+use quarry_conf::{KvMode, PropsResolver, ReportRule};
 use quarry_eval::EngineError;
 use quarry_eval::extract::multikv::rules::TableRule;
 use quarry_eval::extract::multikv::table_cells;
@@ -34,6 +35,7 @@ use quarry_stdx::number::u32_of;
 
 use self::dependencies::digest_of_rule;
 use self::reports::{Report, RequestedReport};
+use self::table_rules::table_rule;
 use super::derive::{RuleFieldNames, Scope};
 use super::event_fields::{is_intrinsic_field, metadata_text};
 
@@ -505,20 +507,6 @@ impl FieldRules {
         known.insert(meta.clone(), Arc::clone(&rules));
         rules
     }
-}
-
-/// Table rules of a multikv.conf stanza; if they cannot be read, the user gets a message.
-fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
-    let Some(settings) = &stanza.settings else {
-        messages.push(format!(
-            "KV_MODE = multi:{0}: multikv.conf has no stanza {0}; tables are read without it",
-            stanza.name
-        ));
-        return None;
-    };
-    let told =
-        |fault: Fault| messages.push(format!("multikv.conf [{}]: {fault}; tables are read without it", stanza.name));
-    TableRule::new(settings).map_err(told).ok()
 }
 
 /// Extracts the requested fields of the selected rows as columns.
