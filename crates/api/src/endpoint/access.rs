@@ -186,6 +186,9 @@ mod tests {
             ("server/control/restart", "restart"),
             // Always refused, and therefore never audited.
             ("server/control/restart_webui", "edit"),
+            ("data/inputs/http/http", "edit"),
+            ("data/inputs/http/http/enable", "edit"),
+            ("data/inputs/http/http/disable", "edit"),
         ];
         assert_eq!(single.collect::<Vec<_>>(), expected);
         let of = |method: &str, path: &str| {
