@@ -1,8 +1,10 @@
 //! Search-time field extraction: fields of the event text as columns that point into the page.
 //!
 //! Fields come, in this order, from index-time fields, `EXTRACT` patterns, `REPORT` transforms ([`reports`]) and
-//! automatic `key=value` or JSON extraction; an earlier source wins. Values are views into the page's text; only values
-//! with escapes are copied. Source of the order: Splunk's documentation of search-time operations.
+//! automatic `key=value` or JSON extraction; an earlier source wins. A pattern that reads a field instead of the text
+//! comes last, so that it can read all of these, or before the transforms if one of them reads what it produces. Values
+//! are views into the page's text; only values with escapes are copied. Source of the order: Splunk's documentation of
+//! search-time operations, where all patterns come first.
 
 pub(crate) mod cells;
 mod dependencies;

@@ -27,7 +27,7 @@ pub(crate) struct ProducedFields {
     pub is_open: bool,
 }
 
-/// Digests of rules, by which stored values of a field are recognised as those that the rules extract.
+/// Fields that rules produce and read, and digests of rules.
 impl FieldRules {
     /// The fields that `EXTRACT` and `REPORT` rules produce in events of these sources.
     pub(crate) fn produced_fields(&self, metas: &[Metadata], messages: &Messages) -> ProducedFields {
