@@ -294,7 +294,7 @@ impl State {
 
     /// Allows all merges to be tried again, including those of buckets that could not be compacted.
     pub(crate) fn compact_again(&mut self) {
-        // The rules may have changed.
+        // The rules may have changed since the last request.
         self.nothing_to_store.clear();
         for number in std::mem::take(&mut self.not_compacted) {
             if let Some(bucket) = self.sealed.get(number).cloned() {

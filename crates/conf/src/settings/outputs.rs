@@ -54,7 +54,7 @@ pub static OUTPUTS: ConfTable = ConfTable {
     unused: &[
         "autoLB",
         "forceTimebasedAutoLB",
-        "maxQueueSize",
+        "[tcpout:*] maxQueueSize",
         "heartbeatFrequency",
         "maxConnectionsPerIndexer",
         "channelReapInterval",

@@ -14,7 +14,6 @@ use quarry_event::EventBatch;
 use quarry_event::template::ExtractedField;
 use quarry_stdx::Fault;
 
-use crate::error::StoreError;
 use crate::sealed_buckets::{Readers, SealedBucket, SealedSegment};
 use crate::segment::Segment;
 use crate::slab_extraction::SlabExtraction;
@@ -39,26 +38,13 @@ impl FieldStorage {
         self.names.is_empty()
     }
 
-    /// Adds the fields that are to be stored for the events of a bucket; with `only_first`, none if it stores some.
-    pub(crate) fn add_fields_of(
-        &mut self,
-        readers: &Arc<Readers>,
-        bucket: &Arc<SealedBucket>,
-        only_first: bool,
-    ) -> Result<(), Fault> {
+    /// Adds the fields that are to be stored for the events of a bucket.
+    pub(crate) fn add_fields_of(&mut self, readers: &Arc<Readers>, bucket: &Arc<SealedBucket>) -> Result<(), Fault> {
         let Some(extraction) = &self.extraction else { return Ok(()) };
-        let faulty = |error: StoreError| Fault::corrupt(error.to_string());
         let open = readers.open_uncached(bucket).map_err(|error| Fault::corrupt(error.to_string()))?;
-        let slabs =
-            SealedSegment::whole_slabs(bucket, Arc::new(open), readers).map(|slab| Arc::new(slab) as Arc<dyn Segment>);
-        let slabs: Vec<Arc<dyn Segment>> = slabs.collect();
-        for slab in slabs.iter().filter(|_| only_first) {
-            if slab.template_set().map_err(faulty)?.is_some_and(|set| !set.extractions.is_empty()) {
-                return Ok(());
-            }
-        }
-        for slab in &slabs {
-            self.names.extend(guarded(|| extraction.fields_to_store(slab))?);
+        for segment in SealedSegment::whole_slabs(bucket, Arc::new(open), readers) {
+            let segment: Arc<dyn Segment> = Arc::new(segment);
+            self.names.extend(guarded(|| extraction.fields_to_store(&segment))?);
         }
         self.names.sort_unstable();
         self.names.dedup();

@@ -76,7 +76,7 @@ pub(crate) fn merge(
     add: AddSlab,
 ) -> Result<Merge, Failure> {
     check_free_space(shared, inputs)?;
-    let storage = fields_to_store(shared, inputs, purpose, pace)?;
+    let storage = fields_to_store(shared, inputs, pace)?;
     if purpose == Purpose::StoredFields && storage.is_empty() {
         return Err(Failure::NothingToStore);
     }
@@ -84,7 +84,7 @@ pub(crate) fn merge(
     let left: u64 = inputs.iter().map(|bucket| bucket.row.events - bucket.deleted_events()).sum();
     assert_eq!(content.events, left, "a merged bucket has each event of its inputs that is not deleted");
     pace.step(0)?;
-    let mut row = row_of(shared, inputs, purpose, &content)?;
+    let mut row = row_of(shared, inputs, &content)?;
     choose_names(shared, &mut row)?;
     shared.catalog.begin_seal(&row)?;
     let stored = put(shared, &mut row, encoded, pace);
@@ -93,9 +93,6 @@ pub(crate) fn merge(
     }
     stored?;
     commit(shared, &row, inputs)?;
-    if purpose == Purpose::StoredFields {
-        shared.state().note_nothing_to_store(row.number);
-    }
     Ok(Merge {
         bucket: SealedBucket::new(row.clone()).id().to_owned(),
         inputs: inputs.iter().map(|bucket| bucket.id().to_owned()).collect(),
@@ -127,14 +124,12 @@ fn check_free_space(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(),
 fn fields_to_store(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
-    purpose: Purpose,
     pace: &mut Pace<'_>,
 ) -> Result<FieldStorage, Failure> {
     let mut storage = FieldStorage::new(shared.extraction.current());
     let readers = Arc::new(shared.readers.without_caches());
     for bucket in inputs {
-        match run_uninterruptible(shared, || storage.add_fields_of(&readers, bucket, purpose == Purpose::StoredFields))
-        {
+        match run_uninterruptible(shared, || storage.add_fields_of(&readers, bucket)) {
             Ok(()) => {}
             Err(Failure::Permanent(reason)) => {
                 let id = bucket.id();
@@ -292,12 +287,7 @@ fn run_uninterruptible<T, E: Display>(shared: &Shared, work: impl FnOnce() -> Re
     done.map_err(|error| Failure::Permanent(error.to_string()))
 }
 
-fn row_of(
-    shared: &Shared,
-    inputs: &[Arc<SealedBucket>],
-    purpose: Purpose,
-    content: &Content,
-) -> Result<BucketRow, Failure> {
+fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> Result<BucketRow, Failure> {
     let rows = || inputs.iter().map(|bucket| &bucket.row);
     let (Some(first), Some((time_min, time_max))) = (rows().next(), content.times) else {
         return Err(Failure::Permanent("nothing to merge".to_owned()));
@@ -320,12 +310,7 @@ fn row_of(
         filter_bytes: 0,
         created: 0,
         // A bucket that is merely rewritten has not grown.
-        level: match (purpose, inputs.len()) {
-            // The bucket can still be merged with its neighbours.
-            (Purpose::StoredFields, _) => level,
-            (Purpose::FewerBuckets, 1) => level.max(1),
-            (Purpose::FewerBuckets, _) => level + 1,
-        },
+        level: if inputs.len() == 1 { level.max(1) } else { level + 1 },
         thawed: false,
         remote: None,
         other: None,

@@ -3,8 +3,8 @@
 //! `policy` chooses the buckets, and `merge` contains the steps of one merge. The compaction thread works alongside
 //! ingest, at a rate that `pace` limits. It begins a merge when no slab waits to be sealed and none was sealed
 //! recently. [`Store::compact_all`] merges at once. Merges leave out deleted events, and buckets with many deleted
-//! events are rewritten. Merged buckets store the search-time fields that `field_storage` extracts, and buckets for which
-//! there are such fields are rewritten if there is nothing to merge.
+//! events are rewritten. Merged buckets store the search-time fields that `field_storage` extracts; on request, buckets
+//! for which there are such fields are rewritten if they cannot be merged.
 //!
 //! Not here: deletion of the inputs' objects (`retire`).
 
@@ -94,7 +94,13 @@ pub(crate) fn is_due(shared: &Shared, state: &mut State) -> bool {
 
 /// Whether buckets are left to be examined.
 fn has_unexamined(shared: &Shared, state: &State, request: Request) -> bool {
-    policy::has_unexamined(state, request) || (shared.extraction.is_set() && policy::has_unasked(state, request))
+    policy::has_unexamined(state, request) || (stores_alone(shared, request) && policy::has_unasked(state))
+}
+
+/// Whether buckets may be rewritten alone to store search-time fields. In the background they are not, because a
+/// rewritten bucket has another level than its neighbours and would not be merged with them.
+fn stores_alone(shared: &Shared, request: Request) -> bool {
+    request == Request::Explicit && shared.extraction.is_set()
 }
 
 fn is_sealing(state: &State) -> bool {
@@ -120,8 +126,8 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> (Vec<Arc<Seal
     };
     let options = &shared.options.compaction;
     let mut chosen = (policy::choose(state, &is_whole, options, request), Purpose::FewerBuckets);
-    if chosen.0.is_empty() && shared.extraction.is_set() && !policy::has_unexamined(state, request) {
-        let alone = policy::choose_to_store(state, &is_whole, options, request);
+    if chosen.0.is_empty() && stores_alone(shared, request) && !policy::has_unexamined(state, request) {
+        let alone = policy::choose_to_store(state, &is_whole);
         chosen = (alone.into_iter().collect(), Purpose::StoredFields);
     }
     state.not_compacted = not_compacted;
@@ -191,9 +197,6 @@ impl Store {
     /// first call has an effect.
     pub fn store_extractions(&self, current: Box<CurrentExtraction>) {
         self.shared.extraction.set(current);
-        // Buckets that were not merged yet may have to be rewritten.
-        let _state = self.shared.state();
-        self.shared.seal_done.notify_all();
     }
 
     /// Merges neighbouring sealed buckets as far as their limits allow, regardless of minimum counts; returns when

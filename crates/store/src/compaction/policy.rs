@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
-use crate::live_buckets::UnaskedBuckets;
 use crate::merge_places::{Examined, IndexPlaces, MergePlaces};
 use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
@@ -194,54 +193,38 @@ fn choose_rewrite(
     state.sealed.with_deletions().find(|bucket| rewritable(bucket)).cloned()
 }
 
-/// The next bucket that was never merged or rewritten, and that may have to be rewritten to store search-time fields. It
-/// is found again until it is rewritten or noted in [`State::nothing_to_store`]. Examines at most `EXAMINED_MAX`
+/// The next bucket that was never merged or rewritten, and that a request may have to rewrite to store search-time fields.
+/// It is found again until it is rewritten or noted in [`State::nothing_to_store`]. Examines at most `EXAMINED_MAX`
 /// buckets; [`has_unasked`] shows whether there are more.
 pub(crate) fn choose_to_store(
     state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
-    options: &CompactionOptions,
-    request: Request,
 ) -> Option<Arc<SealedBucket>> {
-    let from = *unasked_from(&mut state.sealed.unasked, request);
     let is_candidate = |bucket: &SealedBucket| {
         let row = &bucket.row;
         row.level == 0
             && !row.thawed
             && !state.nothing_to_store.contains(&row.number)
             && bucket.deleted_events() < row.events
-            && (request == Request::Explicit || options.merge_options(&row.index).background)
             && is_whole(bucket)
     };
     let mut found = None;
-    let mut examined_before = u64::MAX;
-    for (at, bucket) in state.sealed.numbered_from(from).enumerate() {
+    let mut unasked = u64::MAX;
+    for (at, bucket) in state.sealed.numbered_from(state.sealed.unasked).enumerate() {
         let is_found = is_candidate(bucket);
         if is_found || at == EXAMINED_MAX {
-            examined_before = bucket.row.number;
+            unasked = bucket.row.number;
             found = is_found.then(|| Arc::clone(bucket));
             break;
         }
     }
-    *unasked_from(&mut state.sealed.unasked, request) = examined_before;
+    state.sealed.unasked = unasked;
     found
 }
 
 /// Whether buckets are left for [`choose_to_store`].
-pub(crate) fn has_unasked(state: &State, request: Request) -> bool {
-    let unasked = &state.sealed.unasked;
-    let from = match request {
-        Request::Background => unasked.background,
-        Request::Explicit => unasked.requested,
-    };
-    from < u64::MAX
-}
-
-fn unasked_from(unasked: &mut UnaskedBuckets, request: Request) -> &mut u64 {
-    match request {
-        Request::Background => &mut unasked.background,
-        Request::Explicit => &mut unasked.requested,
-    }
+pub(crate) fn has_unasked(state: &State) -> bool {
+    state.sealed.unasked < u64::MAX
 }
 
 /// Buckets to be merged into one.

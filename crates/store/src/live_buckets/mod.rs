@@ -77,26 +77,8 @@ pub(crate) struct LiveBuckets {
     pub(crate) unexamined: MergePlaces,
     /// Places no request has examined for merges.
     pub(crate) unrequested: MergePlaces,
-    /// Buckets that may have to be rewritten to store search-time fields.
-    pub(crate) unasked: UnaskedBuckets,
-}
-
-/// The numbers from which on buckets have not been examined for search-time fields to be stored; most were examined in
-/// the order of their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct UnaskedBuckets {
-    /// By the background thread.
-    pub(crate) background: u64,
-    /// By a request.
-    pub(crate) requested: u64,
-}
-
-impl UnaskedBuckets {
-    /// Notes that a bucket, or one with a larger number, has not been examined.
-    fn add(&mut self, number: u64) {
-        self.background = self.background.min(number);
-        self.requested = self.requested.min(number);
-    }
+    /// The number from which on a request has not examined buckets for search-time fields to be stored.
+    pub(crate) unasked: u64,
 }
 
 /// Buckets with remote copies.
@@ -346,7 +328,7 @@ impl LiveBuckets {
         self.buckets.insert(number, Arc::clone(&bucket));
         self.recount(&bucket);
         self.examine(&bucket);
-        self.unasked.add(number);
+        self.unasked = self.unasked.min(number);
         bucket
     }
 
@@ -407,7 +389,7 @@ impl LiveBuckets {
 
     /// Records that a request wants all possible merges.
     pub(crate) fn request_all(&mut self) {
-        self.unasked.requested = 0;
+        self.unasked = 0;
         self.indexes.keys().for_each(|index| self.unrequested.add_all(index));
     }
 
