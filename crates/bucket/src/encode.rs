@@ -202,8 +202,8 @@ impl BucketEncoder {
             split.into_iter().for_each(|split| split.append_to(template_slab));
             // Searches for stored search-time fields look for the words of the text.
             template_slab.add_extractions(slab.extractions, slab.events.len());
-            let (times, shared) = (&slab.events.time, (slab_number, &mut self.shared));
-            let written = write_columns(template_slab, times, &mut self.blocks, self.options.zstd_level, shared)?;
+            let shared = (slab_number, &mut self.shared);
+            let written = write_columns(template_slab, slab, &mut self.blocks, self.options.zstd_level, shared)?;
             self.extraction_bytes += written.extraction_bytes;
             let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
             self.directories.extend(written.layout.map(block));

@@ -6,13 +6,19 @@
 //! The latter tokens are computed again from the columns and looked up. Search-time fields that are stored must have the
 //! values given; the encoder may have left out some.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::template::{ColumnValues, ExtractedField, StoredExtraction, Texts};
+use foldhash::fast::FixedState;
+use quarry_event::template::{
+    ColumnValues, ExtractedField, PageColumn, StoredExtraction, StoredValues, TemplatePart, TextParts, Texts,
+};
 use quarry_event::{EventBatch, IndexedField, Page, PageColumns};
+use quarry_stdx::number::u32_of;
 
-use crate::columns::TextBuffer;
+use crate::columns::{TemplatePage, TextBuffer};
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::TermFilter;
@@ -167,13 +173,17 @@ fn verify_extractions(reader: &BucketReader, number: usize, slab: &SlabSource<'_
         let place = BlockPosition::outside_slabs("page", 0).in_slab(number).in_page(at);
         let Some(mut page) = reader.template_page(number, at)? else { return Err(mismatch(place, "the columns")) };
         for stored in stored {
-            let is_same = match (find_given(stored), stored.column) {
+            let is_same = match (find_given(stored), &stored.values) {
                 (None, _) => false,
-                (Some(given), None) => given.rows.is_empty(),
-                (Some(given), Some(column)) => {
-                    let (rows, texts) = (page.column(column)?.rows.clone(), page.all_texts(column)?);
+                (Some(given), StoredValues::Absent) => given.rows.is_empty(),
+                (Some(given), StoredValues::Column(column)) => {
+                    let (rows, texts) = (page.column(*column)?.rows.clone(), page.all_texts(*column)?);
                     are_values_equal((rows.as_deref(), &texts), given, start..start + info.events)
                 }
+                (Some(given), StoredValues::Parts(parts)) => match composed_values(&mut page, parts)? {
+                    Some((rows, texts)) => are_values_equal((Some(&rows), &texts), given, start..start + info.events),
+                    None => false,
+                },
             };
             if !is_same {
                 return Err(mismatch(place, format!("the search-time field {:?}", stored.name)));
@@ -182,6 +192,36 @@ fn verify_extractions(reader: &BucketReader, number: usize, slab: &SlabSource<'_
         start += info.events;
     }
     Ok(())
+}
+
+/// The rows of a page with values that are parts of the texts, and the values; `None` if a part has no value.
+fn composed_values(page: &mut TemplatePage, of_codes: &TextParts) -> Result<Option<(Vec<u32>, Texts)>, BucketError> {
+    let codes = page.column(of_codes.codes)?;
+    let ColumnValues::Codes(codes) = &codes.values else { return Ok(None) };
+    let mut columns: HashMap<u32, (Arc<PageColumn>, Texts), FixedState> = HashMap::default();
+    let (mut rows, mut bytes, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for (row, code) in (0u32..).zip(codes) {
+        let Some(parts) = of_codes.parts.get(*code as usize) else { return Ok(None) };
+        let Some(parts) = parts else { continue };
+        for part in parts.iter() {
+            let column = match part {
+                TemplatePart::Literal(literal) => {
+                    bytes.extend_from_slice(literal);
+                    continue;
+                }
+                TemplatePart::Variable(column) => *column,
+            };
+            let known = match columns.entry(column) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert((page.column(column)?, page.all_texts(column)?)),
+            };
+            let Some(at) = known.0.value_index(row).filter(|at| *at < known.1.ends.len()) else { return Ok(None) };
+            bytes.extend_from_slice(known.1.get(at));
+        }
+        rows.push(row);
+        ends.push(u32_of(bytes.len()));
+    }
+    Ok(Some((rows, Texts { bytes: bytes.into(), ends })))
 }
 
 /// Whether the values read, and their rows in a page with these rows of the slab, are those given.

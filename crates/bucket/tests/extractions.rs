@@ -10,7 +10,7 @@ use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, Locators, MAX_PAGE_EVENTS, MemoryObject, SlabSource,
     encode, encode_slabs, verify_slabs,
 };
-use quarry_event::template::{ColumnKind, ExtractedField, TemplateSet};
+use quarry_event::template::{ColumnKind, ColumnValues, ExtractedField, StoredValues, TemplatePart, TemplateSet};
 use quarry_event::{AnyColumn, EventBatch, FieldNames, IndexedField, Metadata, PageColumns, TermQuery};
 use support::{any_batch, numbered_batch, open};
 
@@ -47,7 +47,7 @@ fn names(encoded: &EncodedBucket) -> Vec<String> {
 fn read_values(encoded: &EncodedBucket, name: &str) -> Vec<(u32, String)> {
     let reader = open(encoded);
     let set = reader.template_set(0).unwrap().unwrap();
-    let Some(column) = set.extraction(name, 7).unwrap() else { return Vec::new() };
+    let Some(column) = set.extraction(name, 7).unwrap().own_column() else { return Vec::new() };
     assert!(set.is_extraction_column(column) && !set.is_field_column(column));
     let mut found = Vec::new();
     let mut start = 0;
@@ -110,16 +110,16 @@ fn fields_of_every_kind_round_trip() {
             assert_eq!(read_values(&encoded, &field.name), values, "{}", field.name);
             assert_eq!(set.extraction(&field.name, 8), None, "other rules");
         }
-        assert_eq!(set.extraction("none", 7), Some(None));
+        assert_eq!(set.extraction("none", 7), Some(&StoredValues::Absent));
         assert_eq!(set.extraction("other", 7), None);
-        let kind = |name: &str| &set.columns[set.extraction(name, 7).unwrap().unwrap() as usize].kind;
+        let kind = |name: &str| &set.columns[set.extraction(name, 7).unwrap().own_column().unwrap() as usize].kind;
         assert!(matches!(kind("word"), ColumnKind::Dictionary { len: 3 }), "{:?}", kind("word"));
         assert!(matches!(kind("number"), ColumnKind::Numbers { .. }), "{:?}", kind("number"));
         assert!(matches!(kind("text"), ColumnKind::Texts), "{:?}", kind("text"));
-        let word = set.extraction("word", 7).unwrap().unwrap();
+        let word = set.extraction("word", 7).unwrap().own_column().unwrap();
         assert_eq!(set.counts[&word].page_counts(2).iter().map(|count| u32::from(*count)).sum::<u32>(), 300);
         assert!(!set.is_partial_field_column(word));
-        assert!(set.is_partial_field_column(set.extraction("late", 7).unwrap().unwrap()));
+        assert!(set.is_partial_field_column(set.extraction("late", 7).unwrap().own_column().unwrap()));
         assert!(set.columns[set.text_columns().len()..].iter().any(|column| column.parent.is_none()));
     }
 }
@@ -149,7 +149,7 @@ fn stored_fields_are_neither_searched_for_words_nor_index_time_fields() {
         assert_eq!(page.fields, open(&without).read_page(0, 0, PageColumns::ALL).unwrap().fields);
         let set = template_set(&encoded);
         assert_eq!(set.field_column("word").is_some(), fields);
-        assert_ne!(set.field_column("word"), set.extraction("word", 7).unwrap());
+        assert_ne!(set.field_column("word"), set.extraction("word", 7).unwrap().own_column());
         assert_eq!(set.text_columns(), template_set(&without).text_columns());
     }
 }
@@ -195,6 +195,69 @@ fn the_largest_fields_are_left_out() {
             .collect();
         let (kept, (_, bytes), _) = sizes(&many);
         assert!((3..39).contains(&kept.len()) && bytes <= texts / 2, "{} {bytes} {texts}", kept.len());
+    }
+}
+
+/// Rows and values of a field that consists of parts of the texts, read as a search reads them.
+fn read_parts(encoded: &EncodedBucket, name: &str) -> Vec<(u32, String)> {
+    let reader = open(encoded);
+    let set = reader.template_set(0).unwrap().unwrap();
+    let StoredValues::Parts(parts) = set.extraction(name, 7).unwrap() else { panic!("{name} is not stored as parts") };
+    let mut found = Vec::new();
+    let mut start = 0;
+    for (at, info) in reader.slabs()[0].pages.iter().enumerate() {
+        let mut page = reader.template_page(0, at).unwrap().unwrap();
+        let codes = page.column(parts.codes).unwrap();
+        let ColumnValues::Codes(codes) = &codes.values else { panic!("the column has codes") };
+        for (row, code) in (0..info.events).zip(codes) {
+            let Some(parts) = &parts.parts[*code as usize] else { continue };
+            let mut text = Vec::new();
+            for part in parts.iter() {
+                match part {
+                    TemplatePart::Literal(literal) => text.extend_from_slice(literal),
+                    TemplatePart::Variable(column) => {
+                        text.extend_from_slice(page.texts(*column, &[row]).unwrap().get(0))
+                    }
+                }
+            }
+            found.push((start + row, String::from_utf8(text).unwrap()));
+        }
+        start += info.events;
+    }
+    found
+}
+
+#[test]
+fn large_fields_that_are_parts_of_the_texts_take_little_space() {
+    let (batch, events) = (long_batch(9_000), 9_000);
+    // The variable alone would be an equal column, which is stored once.
+    let id = |row: u32| format!("T {:016x}{:016x}", mixed(row), mixed(row + 1_000_000));
+    let own = |row: u32| if row % 50 == 3 { format!("é{:x}", mixed(row)) } else { id(row) };
+    let given = [
+        field("id", (0..events).map(|row| (row, id(row)))),
+        field("some", (0..events).filter(|row| row % 3 > 0).map(|row| (row, id(row)))),
+        field("longer", (0..events).map(|row| (row, format!("GE{} took", id(row))))),
+        field("mixed", (0..events).filter(|row| row % 7 != 4).map(|row| (row, own(row)))),
+        field("empty", (0..events).map(|row| (row, if row % 2 == 0 { id(row) } else { String::new() }))),
+        field("foreign", (0..events).map(|row| (row, format!("{}{:x}", id(row + 7), mixed(row))))),
+        field("inside", (0..events).map(|row| (row, id(row)[5..].to_owned()))),
+        field("small", (0..events).map(|row| (row, (row % 3).to_string()))),
+    ];
+    for zstd_level in [1, 3] {
+        let encoded = encode_with(&batch, &given, zstd_level);
+        assert_eq!(names(&encoded), ["small", "id", "some", "longer", "mixed", "empty"]);
+        for field in &given[..5] {
+            let text = |at: usize| {
+                let start = if at == 0 { 0 } else { field.ends[at - 1] };
+                String::from_utf8(field.bytes[start as usize..field.ends[at] as usize].to_vec()).unwrap()
+            };
+            let values: Vec<(u32, String)> = field.rows.iter().enumerate().map(|(at, row)| (*row, text(at))).collect();
+            assert_eq!(read_parts(&encoded, &field.name), values, "{}", field.name);
+        }
+        let (texts, added) = column_bytes(&encoded);
+        assert!(added * 10 < texts, "{added} beside {texts}");
+        // The same bytes as if the others had not been there.
+        assert_eq!(encoded.object, encode_with(&batch, &[&given[..5], &given[7..]].concat(), zstd_level).object);
     }
 }
 
@@ -324,7 +387,7 @@ fn flipped_bytes_are_detected() {
         assert!(reader.check().is_err(), "byte {at} of {}", object.len());
         let Ok(Some(set)) = reader.template_set(0) else { continue };
         let Ok(Some(mut page)) = reader.template_page(0, 0) else { continue };
-        for column in set.extractions.iter().filter_map(|stored| stored.column) {
+        for column in set.extractions.iter().filter_map(|stored| stored.values.own_column()) {
             drop(page.column(column));
             drop(page.texts(column, &[0, 9]));
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
+use quarry_event::template::{StoredExtraction, StoredValues, TemplateSet};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
@@ -20,9 +21,15 @@ EXTRACT-all = ^\S+ (?<client>\S+) (?<took>\d+|-) "(?<agent>[^"]*)" (?:\{(?<captu
 EXTRACT-city = at (?<city>\w+) in note
 FIELDALIAS-src = client AS src
 EVAL-slow = if(took > 80, "yes", "no")
+[trace]
+KV_MODE = none
+EXTRACT-trace = ^(?<op>\w+) (?<words>.*?) ?id=(?<id>\S+) (?<span>[0-9a-f]+-[0-9a-f]+)(?: <(?<mail>[^>]*)>)?(?: in (?<ms>\d+))?(?: (?<rest>.*))?$
+EXTRACT-number = ^0x(?<number>\w+) in id
 [leef]
 KV_MODE = none
 REPORT-leef = leef_head, leef_pairs
+FIELDALIAS-person = person AS who
+EVAL-kind = coalesce(kind_name, "none")
 [mixed]
 KV_MODE = auto
 EXTRACT-level = (?<level>WARN|INFO) .*? (?<word>\w+)$
@@ -74,6 +81,26 @@ fn proxy(row: u64) -> String {
     let domain = if at.is_multiple_of(6) { String::new() } else { format!(".d{}", (at >> 5) % 40) };
     let tail = if at.is_multiple_of(8) { String::new() } else { format!(" {}", free_text(at >> 7)) };
     format!("t{row} {client} {took} \"{agent}\" {captured}{} - {verb}area{}{domain}{tail}", free_text(at >> 1), at % 5)
+}
+
+/// Ids that are nearly unique, beside free text, so that their columns would take more than half of the text's bytes.
+fn trace(row: u64) -> String {
+    let at = mixed(row);
+    let id = match at % 9 {
+        0 => "-".to_owned(),
+        1 => format!("é{at:x}"),
+        2 => format!("{}", at % 10_000),
+        _ => format!("0x{:016x}", at.wrapping_mul(0x9e37_79b9)),
+    };
+    let span = format!("{:x}-{:x}", mixed(at), mixed(at + 1) % 900_000);
+    let mail = match at % 4 {
+        0 => String::new(),
+        1 => " <>".to_owned(),
+        _ => format!(" <u{}@host{}.example>", mixed(at + 2) % 500_000, at % 3),
+    };
+    let ms = if at.is_multiple_of(3) { String::new() } else { format!(" in {}", mixed(at + 3) % 700_000) };
+    let rest = if at.is_multiple_of(5) { String::new() } else { format!(" {}", free_text(at >> 9)) };
+    format!("op{} {} id={id} {span}{mail}{ms}{rest}", at % 6, free_text(at >> 3))
 }
 
 fn leef(row: u64) -> String {
@@ -149,6 +176,36 @@ const SEARCHES: &[&str] = &[
     "| stats count by tail | sort - count tail | head 20",
     "| stats count(eval(took > 50)) as slow by domain",
     "d*=d7 | stats count",
+    "| stats count by kind",
+    "| stats count(who) count(person) by vendor",
+    "| stats dc(id) dc(span) dc(mail) count(id) count(mail) by op",
+    "| stats count by id | sort - count id | head 20",
+    "| stats min(ms) max(ms) avg(ms) sum(ms) by op",
+    "| stats min(id) max(id) max(span) by sourcetype",
+    "| stats count by mail | sort - count mail | head 20",
+    "| stats dc(number) max(number)",
+    "id=0x* | stats count by op",
+    "id=4711 | stats count",
+    "id=\"-\" | stats count by op",
+    "id!=0x* | stats dc(id)",
+    "NOT id=* | stats count by sourcetype",
+    "id=é* | stats count",
+    "ms>600000 | stats count by op",
+    "mail=\"\" | stats count by op",
+    "mail=u4*@host1.example | stats count",
+    "span=*-1* | stats count by op",
+    "| sort 0 - ms | head 20 | table ms id span mail",
+    "| sort 0 span | head 20 | table span id",
+    "sourcetype=trace | dedup mail | stats count",
+    "sourcetype=trace | head 5 | table *",
+    "| where ms > 650000 | stats count by id | sort id",
+    "| eval k=id.\"/\".span | stats dc(k)",
+    "| rex field=span \"-(?<low>\\w+)\" | stats dc(low)",
+    "| rex field=mail \"@(?<at>.*)\" | stats count by at",
+    "| spath input=id | stats count",
+    "| timechart span=10m dc(id) max(ms)",
+    "| eval l=len(id) | stats count by l",
+    "| stats count by rest words | sort - count rest words | head 20",
     "domain::d7 | stats count",
 ];
 
@@ -217,6 +274,17 @@ fn stored_names(store: &Store) -> Vec<BTreeSet<String>> {
     sets.map(|set| set.extractions.iter().map(|stored| stored.name.to_string()).collect()).collect()
 }
 
+/// Names of the stored fields whose values are parts of the texts.
+fn stored_as_parts(store: &Store) -> BTreeSet<String> {
+    let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
+    let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap());
+    let is_parts = |stored: &&StoredExtraction| matches!(stored.values, StoredValues::Parts(_));
+    let names = |set: Arc<TemplateSet>| -> Vec<String> {
+        set.extractions.iter().filter(is_parts).map(|stored| stored.name.to_string()).collect()
+    };
+    sets.flat_map(names).collect()
+}
+
 fn store_fields(store: &Store, props: &str) {
     let extraction = engine_of(props).slab_extraction();
     store.store_extractions(Box::new(move || Some(Arc::clone(&extraction))));
@@ -229,6 +297,7 @@ fn stored_fields_are_what_the_rules_extract() {
     let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
     append(&store, "proxy", "h", 0, proxy, &[]);
     append(&store, "leef", "h", 0, leef, &[]);
+    append(&store, "trace", "h", 0, trace, &[]);
     append(&store, "mixed", "h", 0, unruly, &[]);
     append(&store, "proxy", "h2", EVENTS, proxy, &[]);
     store.seal_all().unwrap();
@@ -241,8 +310,10 @@ fn stored_fields_are_what_the_rules_extract() {
     store_fields(&store, PROPS);
     store.compact_all().unwrap();
     let names: BTreeSet<String> = stored_names(&store).into_iter().flatten().collect();
-    let expected = ["domain", "verb", "took", "usr", "src"];
+    // The last two are fields that rules read and no event has, although a transform might produce them.
+    let expected = ["domain", "verb", "took", "usr", "src", "kind_name", "who"];
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
+    assert!(stored_as_parts(&store).contains("id"), "{:?}", stored_as_parts(&store));
     assert_equal(&answers(&store, PROPS), &own, "compacted");
     assert_equal(&answers(&store, OTHER_PROPS), &other, "compacted, other rules");
     assert_same_precedence(&store);

@@ -29,8 +29,11 @@ pub const MAX_TEMPLATES: usize = 4_096;
 /// Maximum number of columns of a slab.
 pub const MAX_COLUMNS: usize = 4_096;
 /// Maximum number of search-time fields whose values a slab stores; further ones are left out. Each has at most two
-/// columns and two templates, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
+/// columns and two templates, or a template per code, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
 pub const MAX_STORED_EXTRACTIONS: usize = 256;
+/// Maximum number of codes, over all stored search-time fields of a slab, for values that are parts of the texts
+/// ([`TextParts`]).
+pub const MAX_PART_CODES: usize = 8_192;
 /// Maximum nesting depth of template columns, including the text column.
 pub const MAX_TEMPLATE_DEPTH: usize = 4;
 
@@ -65,9 +68,52 @@ pub struct StoredExtraction {
     pub name: Arc<str>,
     /// Digest of the rules by which the sources of the slab extract the field ([`ExtractedField::rules`]).
     pub rules: u128,
-    /// The column: a dictionary, numbers or texts. It has a value in each event that has the field; `None` if no event
-    /// has it.
-    pub column: Option<u32>,
+    /// Where the values are.
+    pub values: StoredValues,
+}
+
+/// Where the values of a stored search-time field are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredValues {
+    /// No event has the field.
+    Absent,
+    /// In this column: a dictionary, numbers or texts. It has a value in each event that has the field.
+    Column(u32),
+    /// Most values are parts of the text, and stored there only.
+    Parts(TextParts),
+}
+
+/// Values of which most are parts of the texts: a code for each event tells of which parts its value consists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextParts {
+    /// The column of codes, which has a code in each event: a template column without a parent. Its templates only
+    /// number the codes; they are not the values.
+    pub codes: u32,
+    /// The column of the values that are not parts of the text, below `codes`; `None` if there are none.
+    pub own: Option<u32>,
+    /// For each code the literals and variables of which the value consists, or `None` if events with this code lack the
+    /// field. A variable is a column of the texts, or `own`.
+    pub parts: Arc<[Option<Box<[TemplatePart]>>]>,
+}
+
+impl StoredValues {
+    /// The column with values that need not be in the text, if there is one.
+    pub fn own_column(&self) -> Option<u32> {
+        match self {
+            StoredValues::Absent => None,
+            StoredValues::Column(column) => Some(*column),
+            StoredValues::Parts(parts) => parts.own,
+        }
+    }
+
+    /// The first of the columns that belong to the field alone, apart from one that tells the events with a value.
+    pub fn first_column(&self) -> Option<u32> {
+        match self {
+            StoredValues::Absent => None,
+            StoredValues::Column(column) => Some(*column),
+            StoredValues::Parts(parts) => Some(parts.codes),
+        }
+    }
 }
 
 /// The values of a search-time field in the events of a slab, at most one per event.
@@ -109,18 +155,17 @@ impl TemplateSet {
         self.fields.iter().any(|field| field.column == column)
     }
 
-    /// The stored values of a search-time field that these rules extract ([`ExtractedField::rules`]): the outer `None`
-    /// if they are not stored, the inner one if no event has the field. Otherwise each event that has no value in the
-    /// column lacks the field.
-    pub fn extraction(&self, name: &str, rules: u128) -> Option<Option<u32>> {
+    /// The stored values of a search-time field that these rules extract ([`ExtractedField::rules`]); `None` if they are
+    /// not stored.
+    pub fn extraction(&self, name: &str, rules: u128) -> Option<&StoredValues> {
         let stored = self.extractions.iter().find(|stored| stored.rules == rules && *stored.name == *name);
-        stored.map(|stored| stored.column)
+        stored.map(|stored| &stored.values)
     }
 
     /// Whether a column contains the values of a stored search-time field. The text of an event need not contain them,
     /// and its terms are those of the text only.
     pub fn is_extraction_column(&self, column: u32) -> bool {
-        self.extractions.iter().any(|stored| stored.column == Some(column))
+        self.extractions.iter().any(|stored| stored.values.own_column() == Some(column))
     }
 }
 

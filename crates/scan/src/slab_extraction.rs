@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, StringViewArray};
 use bytes::Bytes;
+use quarry_conf::PropsResolver;
 use quarry_eval::messages::{Messages, enter_scope};
 use quarry_event::template::ExtractedField;
 use quarry_event::{EventBatch, Metadata, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, SlabExtraction};
 
+use crate::derive::named_fields;
 use crate::environment::ScanRules;
 use crate::event_fields::is_intrinsic_field;
 use crate::fields::{FieldRules, Projection, ShownFields, extract_fields};
@@ -37,25 +39,41 @@ const CHUNK_EVENTS: usize = 4_096;
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
 /// Extraction for compaction by certain rules.
-pub struct RuleExtraction(Arc<FieldRules>);
+pub struct RuleExtraction {
+    rules: Arc<FieldRules>,
+    props: Arc<PropsResolver>,
+}
 
 impl RuleExtraction {
     /// Extracts by these rules.
     pub fn new(rules: &ScanRules) -> RuleExtraction {
-        RuleExtraction(Arc::clone(rules.of_searches()))
+        RuleExtraction { rules: Arc::clone(rules.of_searches()), props: Arc::clone(rules.props()) }
+    }
+
+    /// Fields that aliases, calculations and lookups of these sources name. If a rule takes names from the texts, it might
+    /// produce any of them, so that each search would look for them in every event; that an event lacks them is stored.
+    fn named_fields(&self, metas: &[Metadata]) -> BTreeSet<String> {
+        let rules_of = |meta: &Metadata| self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time;
+        let mut names: BTreeSet<String> = metas.iter().flat_map(|meta| named_fields(&rules_of(meta))).collect();
+        names.retain(|name| !is_intrinsic_field(name));
+        names
     }
 }
 
 impl SlabExtraction for RuleExtraction {
     fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<String> {
-        let (rules, messages) = (&*self.0, Messages::default());
+        let (rules, messages) = (&*self.rules, Messages::default());
         let metas = slab.metas();
         if metas.len() > SOURCES_MAX {
             return Vec::new();
         }
         let produced = rules.produced_fields(&metas, &messages);
         // Names of rules precede those that only the texts know.
-        let of_texts = if produced.is_open { names_of_first_page(slab, rules, &messages) } else { Vec::new() };
+        let mut of_texts = Vec::new();
+        if produced.is_open {
+            of_texts.extend(self.named_fields(&metas));
+            of_texts.extend(names_of_first_page(slab, rules, &messages));
+        }
         let mut names = BTreeSet::new();
         for name in produced.names.into_iter().chain(of_texts) {
             if names.len() < FIELDS_MAX {
@@ -69,7 +87,7 @@ impl SlabExtraction for RuleExtraction {
     }
 
     fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField> {
-        extract_columns(events, names, &self.0)
+        extract_columns(events, names, &self.rules)
     }
 }
 

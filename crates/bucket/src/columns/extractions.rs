@@ -1,7 +1,8 @@
 //! Stored search-time fields: their list at the end of the column layout block, and the choice of those that fit.
 //!
 //! The values of a field are a column without a parent, or one below a column that tells the events with the field, like
-//! those of index-time fields (`super::fields`). Blocks of older versions end before the list, as do those of slabs
+//! those of index-time fields (`super::fields`). If most are parts of the texts, they are a template column of codes, whose
+//! parts are listed here. Blocks of older versions end before the list, as do those of slabs
 //! without such fields.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
@@ -9,12 +10,13 @@
 use std::collections::BTreeSet;
 
 use quarry_event::template::{
-    ColumnKind, MAX_STORED_EXTRACTIONS, StoredExtraction, Template, TemplatePart, TemplateSet,
+    ColumnKind, MAX_PART_CODES, MAX_STORED_EXTRACTIONS, StoredExtraction, StoredValues, Template, TemplatePart,
+    TemplateSet, TextParts,
 };
 use quarry_stdx::number::u32_of;
 
-use crate::columns::layout::StoredColumn;
-use crate::limits::MAX_EXTRACTION_NAME_BYTES;
+use crate::columns::layout::{StoredColumn, put_parts, read_parts};
+use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_VALUE_PARTS};
 use crate::templates::TemplateSlab;
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
@@ -31,11 +33,22 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
         return;
     }
     put_varint(out, extractions.len() as u64);
-    for StoredExtraction { name, rules, column } in extractions {
+    for StoredExtraction { name, rules, values } in extractions {
         assert!(name.len() <= MAX_EXTRACTION_NAME_BYTES, "a longer name would be rejected when it is read");
         put_bytes(out, name.as_bytes());
         out.extend(rules.to_le_bytes());
-        put_varint(out, column.map_or(NO_COLUMN, u64::from));
+        match values {
+            StoredValues::Absent => put_varint(out, NO_COLUMN),
+            StoredValues::Column(column) => put_varint(out, u64::from(*column)),
+            StoredValues::Parts(parts) => {
+                put_varint(out, u64::from(parts.codes));
+                for parts in parts.parts.iter() {
+                    // One more than the number of parts, so that 0 stands for no value.
+                    put_varint(out, parts.as_ref().map_or(0, |parts| parts.len() as u64 + 1));
+                    put_parts(parts.as_deref().unwrap_or_default(), out);
+                }
+            }
+        }
     }
 }
 
@@ -53,20 +66,81 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         let rules = u128::from_le_bytes(rules);
         let most = template_set.columns.len().saturating_sub(1);
         let column = cursor.count("column of a search-time field", most)?;
-        let column = (column as u64 != NO_COLUMN).then(|| u32_of(column));
         if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
             return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
         }
-        if let Some(column) = column {
-            let is_taken =
-                template_set.is_field_column(column) || extractions.iter().any(|stored| stored.column == Some(column));
-            if (column as usize) < first || is_taken || !may_hold_a_field(template_set, column) {
+        let values = match u32_of(column) {
+            0 => StoredValues::Absent,
+            codes if is_code_column(template_set, codes) => {
+                StoredValues::Parts(read_text_parts(cursor, template_set, codes)?)
+            }
+            column => StoredValues::Column(column),
+        };
+        let is_taken = |column: u32| {
+            let mut known = extractions.iter().map(|stored| &stored.values);
+            template_set.is_field_column(column)
+                || known.any(|known| [known.first_column(), known.own_column()].contains(&Some(column)))
+        };
+        let is_possible = matches!(values, StoredValues::Parts(_)) || may_hold_a_field(template_set, u32_of(column));
+        for column in [values.first_column(), values.own_column()].into_iter().flatten() {
+            if (column as usize) < first || is_taken(column) || !is_possible {
                 return Err(Malformed(format!("column {column} cannot contain a search-time field")));
             }
         }
-        extractions.push(StoredExtraction { name: name.into(), rules, column });
+        extractions.push(StoredExtraction { name: name.into(), rules, values });
     }
-    Ok(extractions)
+    let codes = extractions.iter().map(|stored| match &stored.values {
+        StoredValues::Parts(parts) => parts.parts.len(),
+        _ => 0,
+    });
+    match codes.sum::<usize>() <= MAX_PART_CODES {
+        true => Ok(extractions),
+        false => Err(Malformed::new("search-time fields have too many codes")),
+    }
+}
+
+/// Whether a column can be one of codes, which has templates and no parent.
+fn is_code_column(template_set: &TemplateSet, column: u32) -> bool {
+    let column = template_set.columns.get(column as usize);
+    column.is_some_and(|column| column.parent.is_none() && matches!(column.kind, ColumnKind::Templates(_)))
+}
+
+/// Reads the parts of each code of a column.
+fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u32) -> Result<TextParts, Malformed> {
+    let ColumnKind::Templates(templates) = &template_set.columns[codes as usize].kind else {
+        return Err(Malformed::new("a column of codes has no templates"));
+    };
+    let own = templates.iter().flat_map(Template::variables).next();
+    let texts = template_set.text_columns().len();
+    let is_known = |part: &TemplatePart| match part {
+        TemplatePart::Literal(_) => true,
+        TemplatePart::Variable(column) => (*column as usize) < texts || Some(*column) == own,
+    };
+    let mut parts = Vec::with_capacity(templates.len());
+    for template in templates.iter() {
+        let Some(count) = cursor.count("parts of a value", MAX_VALUE_PARTS + 1)?.checked_sub(1) else {
+            parts.push(None);
+            continue;
+        };
+        let found = read_parts(cursor, count, template_set.columns.len() - 1)?;
+        let mut variables: Vec<u32> = Template { parts: found.clone() }.variables().collect();
+        variables.sort_unstable();
+        if !variables.is_sorted_by(|one, next| one < next) {
+            return Err(Malformed::new("a value of a search-time field has a column twice"));
+        }
+        // The column of values that are not in the texts has one for this code only.
+        let is_own =
+            |part: &TemplatePart| matches!((part, own), (TemplatePart::Variable(column), Some(own)) if *column == own);
+        let is_right = match template.variables().next() {
+            Some(_) => found.iter().all(is_own) && found.len() == 1,
+            None => found.iter().all(is_known) && !found.iter().any(is_own),
+        };
+        if !is_right {
+            return Err(Malformed::new("a value of a search-time field cannot consist of these parts"));
+        }
+        parts.push(Some(found.into_boxed_slice()));
+    }
+    Ok(TextParts { codes, own, parts: parts.into() })
 }
 
 /// Whether a column has values without templates, and has no parent or one that only tells the events with a value.
@@ -97,8 +171,7 @@ pub(super) fn choose_within(
         (place as usize >= first).then(|| (place, stored[place as usize].stored_bytes(&mut |_| true)))
     };
     let parts_of = |field: &StoredExtraction| -> Vec<(u32, u64)> {
-        let above = field.column.and_then(|column| template_slab.columns[column as usize].parent);
-        field.column.into_iter().chain(above).filter_map(place_and_bytes).collect()
+        template_slab.columns_of(field).map(u32_of).filter_map(place_and_bytes).collect()
     };
     let parts: Vec<Vec<(u32, u64)>> = template_slab.extractions.iter().map(parts_of).collect();
     let mut order: Vec<usize> = (0..parts.len()).collect();

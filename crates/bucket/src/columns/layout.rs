@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quarry_event::template::{
-    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_STORED_EXTRACTIONS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat,
-    Template, TemplatePart, TemplateSet, TimeLayout, ValueTraits,
+    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_PART_CODES, MAX_STORED_EXTRACTIONS, MAX_TEMPLATE_DEPTH,
+    MAX_TEMPLATES, NumberFormat, Template, TemplatePart, TemplateSet, TimeLayout, ValueTraits,
 };
 use quarry_stdx::number::u32_of;
 
@@ -20,7 +20,7 @@ use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
 /// Maximum number of columns and templates, including those of stored search-time fields.
 const ALL_COLUMNS_MAX: usize = MAX_COLUMNS + 2 * MAX_STORED_EXTRACTIONS;
-const ALL_TEMPLATES_MAX: usize = MAX_TEMPLATES + 2 * MAX_STORED_EXTRACTIONS;
+const ALL_TEMPLATES_MAX: usize = MAX_TEMPLATES + 2 * MAX_STORED_EXTRACTIONS + MAX_PART_CODES;
 
 const TEMPLATES: u8 = 0;
 const DICTIONARY: u8 = 1;
@@ -235,7 +235,8 @@ impl Layout {
             if let ColumnKind::Templates(list) = &column.kind {
                 templates += list.len();
                 parts += count_parts(list);
-                if templates > ALL_TEMPLATES_MAX || parts > MAX_TEMPLATE_PARTS + MAX_STORED_EXTRACTIONS {
+                if templates > ALL_TEMPLATES_MAX || parts > MAX_TEMPLATE_PARTS + MAX_STORED_EXTRACTIONS + MAX_PART_CODES
+                {
                     return Err(Malformed(format!("there are {templates} templates of {parts} parts")));
                 }
             }
@@ -522,19 +523,7 @@ fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
             put_varint(out, templates.len() as u64);
             for template in templates.iter() {
                 put_varint(out, template.parts.len() as u64);
-                for part in &template.parts {
-                    match part {
-                        // No variable refers to the text column, so the number of this column marks a literal.
-                        TemplatePart::Literal(bytes) => {
-                            out.push(0);
-                            put_bytes(out, bytes);
-                        }
-                        TemplatePart::Variable(column) => {
-                            assert!(*column > 0, "the text column is not a variable");
-                            put_varint(out, u64::from(*column));
-                        }
-                    }
-                }
+                put_parts(&template.parts, out);
             }
         }
         ColumnKind::Dictionary { len } => {
@@ -572,6 +561,32 @@ fn read_kind(cursor: &mut Cursor<'_>, columns: usize) -> Result<ColumnKind, Malf
 fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Malformed> {
     // A literal part takes at least three bytes, a variable one.
     let count = cursor.count("parts of a template", cursor.remaining().min(2 * MAX_COLUMNS + 1))?;
+    Ok(Template { parts: read_parts(cursor, count, columns)? })
+}
+
+/// Appends literals and variables.
+pub(super) fn put_parts(parts: &[TemplatePart], out: &mut Vec<u8>) {
+    for part in parts {
+        match part {
+            // No variable refers to the text column, so the number of this column marks a literal.
+            TemplatePart::Literal(bytes) => {
+                out.push(0);
+                put_bytes(out, bytes);
+            }
+            TemplatePart::Variable(column) => {
+                assert!(*column > 0, "the text column is not a variable");
+                put_varint(out, u64::from(*column));
+            }
+        }
+    }
+}
+
+/// Reads this many literals and variables, whose columns have at most the number `columns`.
+pub(super) fn read_parts(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    columns: usize,
+) -> Result<Vec<TemplatePart>, Malformed> {
     let mut parts = Vec::with_capacity(count);
     for _ in 0..count {
         parts.push(match cursor.count("column of a variable", columns)? {
@@ -582,7 +597,7 @@ fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Ma
             column => TemplatePart::Variable(u32_of(column)),
         });
     }
-    Ok(Template { parts })
+    Ok(parts)
 }
 
 fn put_traits(traits: &ValueTraits, out: &mut Vec<u8>) {

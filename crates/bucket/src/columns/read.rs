@@ -233,7 +233,7 @@ impl SlabColumns {
             (u64::from(count) * u64::from(longest)).min(MAX_FIELD_COLUMN_BYTES as u64)
         };
         let at_index_time = set.fields.iter().map(|field| field.column);
-        let extracted = set.extractions.iter().filter_map(|stored| stored.column);
+        let extracted = set.extractions.iter().filter_map(|stored| stored.values.own_column());
         at_index_time.chain(extracted).map(of_column).max().unwrap_or(0)
     }
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_event::template::{
-    ColumnKind, ColumnValues, ExtractedField, FieldColumn, NumberFormat, PageColumn, Template, TemplatePart,
-    TemplateSet, ValueTraits,
+    ColumnKind, ColumnValues, ExtractedField, FieldColumn, NumberFormat, PageColumn, StoredValues, Template,
+    TemplatePart, TemplateSet, TextParts, ValueTraits,
 };
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
@@ -452,13 +452,22 @@ fn numbers_of_rows(name: &str, step: usize) -> ExtractedField {
 fn encoded_with_extractions() -> EncodedBucket {
     let events = lines(4_200);
     let none = ExtractedField { rows: Vec::new(), ends: Vec::new(), bytes: Vec::new(), ..numbers_of_rows("none", 1) };
-    let extractions = [numbers_of_rows("all", 1), numbers_of_rows("some", 3), none];
+    let mut whole = ExtractedField { name: "whole".into(), ..none.clone() };
+    for row in (0..4_200u32).filter(|row| row % 31 != 4) {
+        whole.rows.push(row);
+        whole.bytes.extend_from_slice(if row % 19 == 5 { "ü".as_bytes() } else { events.raw(row as usize) });
+        whole.ends.push(whole.bytes.len() as u32);
+    }
+    let extractions = [numbers_of_rows("all", 1), numbers_of_rows("some", 3), none, whole];
     SPLITTER.set(Some(split_by_words));
     let slab = SlabSource { extractions: &extractions, ..SlabSource::of(&events) };
     let encoded = encode_slabs(&[slab], &EncodeOptions::default()).unwrap();
     SPLITTER.set(None);
     verify_slabs(&encoded, &[slab]).unwrap();
-    assert_eq!(open(&encoded).template_set(0).unwrap().unwrap().extractions.len(), 3);
+    let set = open(&encoded).template_set(0).unwrap().unwrap();
+    assert_eq!(set.extractions.len(), 4);
+    let StoredValues::Parts(parts) = set.extraction("whole", 1).unwrap() else { panic!("not stored as parts") };
+    assert!(parts.own.is_some() && parts.parts.contains(&None));
     encoded
 }
 
@@ -474,7 +483,7 @@ fn stored_fields_have_columns_of_their_own() {
     let layout = &reader.columns(0).unwrap().unwrap().layout;
     let events: Vec<u32> = reader.slabs()[0].pages.iter().map(|page| page.events).collect();
     let set = &layout.template_set;
-    let [all, some] = ["all", "some"].map(|name| set.extraction(name, 1).unwrap().unwrap());
+    let [all, some] = ["all", "some"].map(|name| set.extraction(name, 1).unwrap().own_column().unwrap());
     let above = set.columns[some as usize].parent.unwrap();
     let a_text =
         set.columns.iter().position(|column| matches!(column.kind, ColumnKind::Numbers { .. })).unwrap() as u32;
@@ -487,11 +496,30 @@ fn stored_fields_have_columns_of_their_own() {
     };
     assert_eq!(read_with(&|_| {}).unwrap(), set.extractions);
     for column in [some, above, a_text] {
-        assert!(read_with(&|set| set.extractions[0].column = Some(column)).is_err(), "column {column}");
+        assert!(read_with(&|set| set.extractions[0].values = StoredValues::Column(column)).is_err(), "column {column}");
     }
     assert!(read_with(&|set| set.extractions[2].name = "all".into()).is_err(), "twice");
     assert!(read_with(&|set| set.fields.push(FieldColumn { name: "all".into(), column: all })).is_err());
     assert!(read_with(&|set| (set.extractions[2].name, set.extractions[2].rules) = ("all".into(), 2)).is_ok());
+    let with_parts = |change: &dyn Fn(&mut TextParts)| {
+        read_with(&|set| {
+            let StoredValues::Parts(parts) = &mut set.extractions[3].values else { panic!("not stored as parts") };
+            change(parts);
+        })
+    };
+    let StoredValues::Parts(whole) = &set.extractions[3].values else { panic!("not stored as parts") };
+    let own = whole.own.unwrap();
+    let set_last = |parts: &mut TextParts, value: &[TemplatePart]| {
+        let last = parts.parts.len() - 1;
+        Arc::make_mut(&mut parts.parts)[last] = Some(value.into());
+    };
+    let variable = TemplatePart::Variable;
+    assert!(with_parts(&|parts| set_last(parts, &[TemplatePart::Literal(b"a"[..].into()), variable(a_text)])).is_ok());
+    assert!(with_parts(&|parts| set_last(parts, &[variable(a_text), variable(a_text)])).is_err(), "a column twice");
+    assert!(with_parts(&|parts| set_last(parts, &[variable(own)])).is_err(), "no value for this code");
+    assert!(with_parts(&|parts| set_last(parts, &[variable(all)])).is_err(), "a column of another field");
+    assert!(with_parts(&|parts| parts.codes = above).is_err(), "the column of another field");
+    assert!(with_parts(&|parts| parts.codes = 0).is_err(), "the texts");
 }
 
 proptest! {

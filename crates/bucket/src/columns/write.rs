@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::template::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, TemplateSet};
+use quarry_event::template::{
+    Column, ColumnKind, ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, TemplateSet,
+};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef, BlockWriter};
@@ -19,6 +21,7 @@ use crate::columns::{
 use crate::error::BucketError;
 use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, TEXT_BYTES_PER_EXTRACTION_BYTE};
+use crate::slab_source::CheckedSlab;
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
 /// Result of writing the columns of a slab.
@@ -29,12 +32,12 @@ pub(crate) struct WrittenSlab {
     pub(crate) extraction_bytes: u64,
 }
 
-/// Writes the columns of a slab; `times` holds the `_time` of each event. Stored search-time fields that would take too
-/// much space are removed from the slab. The column layout block is deferred from [`FULL_EFFORT_LEVEL_MIN`] on if there
+/// Writes the columns of a slab of these events. Stored search-time fields that would take too much space are removed from
+/// the slab, unless their values are parts of the texts. The column layout block is deferred from [`FULL_EFFORT_LEVEL_MIN`] on if there
 /// are columns that may share a bucket-wide dictionary: these are written after the last slab.
 pub(crate) fn write_columns(
     template_slab: &mut TemplateSlab,
-    times: &[i64],
+    source: &CheckedSlab<'_>,
     blocks: &mut BlockWriter,
     zstd_level: i32,
     (slab, shared): (usize, &mut SharedColumns),
@@ -45,6 +48,7 @@ pub(crate) fn write_columns(
     columns.find_equal(template_slab, 0..first_extraction);
     let mut units = if effort { shared.candidate_units(template_slab) } else { Vec::new() };
     units.retain(|unit| unit.columns.iter().all(|column| columns.equal[*column as usize].is_none()));
+    let times = &source.events.time;
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
     writer.write_range(template_slab, 0..first_extraction, &units, &mut columns)?;
     let mut ordinary_bytes = vec![0; units.len()];
@@ -57,8 +61,8 @@ pub(crate) fn write_columns(
             text_bytes += if (*column as usize) < texts { measured as u64 } else { 0 };
         }
     }
-    let extraction_bytes =
-        writer.write_extractions(template_slab, &mut columns, text_bytes / TEXT_BYTES_PER_EXTRACTION_BYTE)?;
+    let bytes_max = text_bytes / TEXT_BYTES_PER_EXTRACTION_BYTE;
+    let extraction_bytes = writer.write_extractions(template_slab, source, &mut columns, bytes_max)?;
     writer.close_pool()?;
     let WrittenColumns { mut template_set, stored, equal } = columns;
     template_set.fields.clone_from(&template_slab.fields);
@@ -221,31 +225,41 @@ impl ColumnWriter<'_> {
     }
 
     /// Writes the columns of stored search-time fields. If they take more than `bytes_max`, the largest are removed from
-    /// the slab, and the others are written again in their place. Returns the bytes of those that are stored.
+    /// the slab or represented as parts of the texts, and the others are written again in their place. Returns the bytes of
+    /// those that are stored.
     fn write_extractions(
         &mut self,
         template_slab: &mut TemplateSlab,
+        source: &CheckedSlab<'_>,
         written: &mut WrittenColumns,
         bytes_max: u64,
     ) -> Result<u64, BucketError> {
         let first = template_slab.first_extraction_column();
         let (start, pool, pools) = (self.blocks.object.len(), self.pool.clone(), self.pools.len());
-        let write_all = |writer: &mut Self, template_slab: &TemplateSlab, written: &mut WrittenColumns| {
+        let mut may_be_parts = true;
+        loop {
             let range = first..template_slab.columns.len();
             written.find_equal(template_slab, range.clone());
-            writer.write_range(template_slab, range, &[], written)
-        };
-        write_all(self, template_slab, written)?;
-        let (keeps, bytes) = choose_within(template_slab, &written.stored, &written.equal, bytes_max);
-        if keeps.contains(&false) {
+            self.write_range(template_slab, range, &[], written)?;
+            let (keeps, bytes) = choose_within(template_slab, &written.stored, &written.equal, bytes_max);
+            if !keeps.contains(&false) {
+                return Ok(bytes);
+            }
             self.blocks.object.truncate(start);
-            self.pool = pool;
+            self.pool.clone_from(&pool);
             self.pools.truncate(pools);
             written.truncate(first);
+            let is_left_out = |field: &&ExtractedField| {
+                let mut known = template_slab.extractions.iter().zip(&keeps);
+                known.any(|(stored, keeps)| !keeps && (&stored.name, stored.rules) == (&field.name, field.rules))
+            };
+            let left_out: Vec<&ExtractedField> = source.extractions.iter().filter(is_left_out).collect();
             template_slab.retain_extractions(&keeps);
-            write_all(self, template_slab, written)?;
+            // Those that still take too much space then are left out for good, so that the loop ends.
+            if std::mem::take(&mut may_be_parts) {
+                template_slab.add_parts(&left_out, source.events.len());
+            }
         }
-        Ok(bytes)
     }
 
     fn write_column(&mut self, column: &SlabColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {

@@ -2,12 +2,14 @@
 //!
 //! Their values have no terms: searches look for the words of the text, as for other search-time fields.
 //!
-//! Not here: extraction of the values; which fields are too large to be stored (`crate::columns`).
+//! Not here: extraction of the values; which fields are too large to be stored (`crate::columns`); values that are parts
+//! of the texts (`super::part_columns`).
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::template::{ExtractedField, MAX_STORED_EXTRACTIONS, StoredExtraction, TemplatePart};
+use quarry_event::template::{ExtractedField, MAX_STORED_EXTRACTIONS, StoredExtraction, StoredValues, TemplatePart};
 use quarry_stdx::number::u32_of;
 
 use super::builder::SlabBuilder;
@@ -19,8 +21,20 @@ use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_
 impl TemplateSlab {
     /// Number of the first column of a stored search-time field; the number of columns if there is none.
     pub(crate) fn first_extraction_column(&self) -> usize {
-        let first = self.extractions.iter().find_map(|stored| stored.column);
-        first.map_or(self.columns.len(), |column| self.columns[column as usize].parent.unwrap_or(column) as usize)
+        let first = self.extractions.iter().map(|stored| self.columns_of(stored)).find(|columns| !columns.is_empty());
+        first.map_or(self.columns.len(), |columns| columns.start)
+    }
+
+    /// Numbers of the columns that belong to a stored search-time field alone.
+    pub(crate) fn columns_of(&self, stored: &StoredExtraction) -> Range<usize> {
+        match &stored.values {
+            StoredValues::Absent => 0..0,
+            StoredValues::Column(column) => {
+                let first = self.columns[*column as usize].parent.unwrap_or(*column);
+                first as usize..*column as usize + 1
+            }
+            StoredValues::Parts(parts) => parts.codes as usize..parts.own.unwrap_or(parts.codes) as usize + 1,
+        }
     }
 
     /// Adds the columns of search-time fields to a slab of this many events, as far as the limits allow.
@@ -35,55 +49,77 @@ impl TemplateSlab {
             }
             let (name, rules) = (Arc::clone(&field.name), field.rules);
             if field.rows.is_empty() {
-                self.extractions.push(StoredExtraction { name, rules, column: None });
+                self.extractions.push(StoredExtraction { name, rules, values: StoredValues::Absent });
                 continue;
             }
-            let values = value_column(field, events);
-            let above = (field.rows.len() < events).then(|| {
+            let mut values = value_column(field, events);
+            if field.rows.len() < events {
                 let mut present = vec![false; events];
                 field.rows.iter().for_each(|row| present[*row as usize] = true);
-                presence_column(&present, u32_of(self.columns.len() + 1), &values)
-            });
-            self.push_extraction((name, rules), above, values);
-        }
-    }
-
-    fn push_extraction(&mut self, (name, rules): (Arc<str>, u128), above: Option<SlabColumn>, mut values: SlabColumn) {
-        values.parent = None;
-        if let Some(mut above) = above {
-            let parent = u32_of(self.columns.len());
-            if let SlabValues::Templates { templates, .. } = &mut above.values {
-                let parts = templates.iter_mut().flat_map(|template| &mut template.parts);
-                parts.for_each(|part| *part = TemplatePart::Variable(parent + 1));
+                let parent = u32_of(self.columns.len());
+                self.columns.push(presence_column(&present, parent + 1, &values));
+                values.parent = Some(parent);
             }
-            self.columns.push(above);
-            values.parent = Some(parent);
+            let column = u32_of(self.columns.len());
+            self.columns.push(values);
+            self.extractions.push(StoredExtraction { name, rules, values: StoredValues::Column(column) });
         }
-        self.extractions.push(StoredExtraction { name, rules, column: Some(u32_of(self.columns.len())) });
-        self.columns.push(values);
     }
 
     /// Removes the search-time fields for which `keeps` is false, with their columns.
     pub(crate) fn retain_extractions(&mut self, keeps: &[bool]) {
         assert_eq!(keeps.len(), self.extractions.len(), "each field is kept or not");
+        let ranges: Vec<Range<usize>> = self.extractions.iter().map(|stored| self.columns_of(stored)).collect();
         let mut columns = self.columns.split_off(self.first_extraction_column()).into_iter();
-        for (stored, keeps) in std::mem::take(&mut self.extractions).into_iter().zip(keeps) {
-            let mut above = None;
-            let mut values = stored.column.and_then(|_| columns.next());
-            if values.as_ref().is_some_and(|column| matches!(column.values, SlabValues::Templates { .. })) {
-                above = std::mem::replace(&mut values, columns.next());
+        let fields = std::mem::take(&mut self.extractions).into_iter().zip(ranges);
+        for ((mut stored, range), keeps) in fields.zip(keeps) {
+            let mut own: Vec<SlabColumn> = columns.by_ref().take(range.len()).collect();
+            assert_eq!(own.len(), range.len(), "the columns of the fields are in their order");
+            if !*keeps {
+                continue;
             }
-            match values {
-                _ if !keeps => {}
-                Some(values) => self.push_extraction((stored.name, stored.rules), above, values),
-                None => self.extractions.push(stored),
+            let (start, new) = (u32_of(range.start), u32_of(self.columns.len()));
+            // The columns of the texts, of which values may consist, come before those of all fields.
+            let renumber = |column: &mut u32| *column = if *column < start { *column } else { *column - start + new };
+            own.iter_mut().for_each(|column| renumber_column(column, &renumber));
+            renumber_values(&mut stored.values, &renumber);
+            self.columns.extend(own);
+            self.extractions.push(stored);
+        }
+    }
+}
+
+fn renumber_column(column: &mut SlabColumn, renumber: &impl Fn(&mut u32)) {
+    column.parent.as_mut().into_iter().for_each(renumber);
+    if let SlabValues::Templates { templates, .. } = &mut column.values {
+        templates.iter_mut().for_each(|template| renumber_parts(&mut template.parts, renumber));
+    }
+}
+
+fn renumber_parts(parts: &mut [TemplatePart], renumber: &impl Fn(&mut u32)) {
+    for part in parts {
+        if let TemplatePart::Variable(column) = part {
+            renumber(column);
+        }
+    }
+}
+
+fn renumber_values(values: &mut StoredValues, renumber: &impl Fn(&mut u32)) {
+    match values {
+        StoredValues::Absent => {}
+        StoredValues::Column(column) => renumber(column),
+        StoredValues::Parts(parts) => {
+            renumber(&mut parts.codes);
+            parts.own.as_mut().into_iter().for_each(renumber);
+            for parts in Arc::make_mut(&mut parts.parts).iter_mut().flatten() {
+                renumber_parts(parts, renumber);
             }
         }
     }
 }
 
 /// The values of a field as a column without a parent.
-fn value_column(field: &ExtractedField, events: usize) -> SlabColumn {
+pub(super) fn value_column(field: &ExtractedField, events: usize) -> SlabColumn {
     let mut builder = SlabBuilder::default();
     // An index-time field of this name has another path. Such values are not split into columns of their own.
     builder.add_column(None, !path_of(&field.name), u8::MAX, vec![0]);

@@ -5,7 +5,8 @@
 //! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
 //! a text. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
 //! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields, `extraction_columns` those
-//! of search-time fields that compaction stores. A single text that fits no template is stored as a plain text, so that
+//! of search-time fields that compaction stores, and `part_columns` of those among them whose values are parts of the texts
+//! (`text_parts`). A single text that fits no template is stored as a plain text, so that
 //! every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
@@ -19,14 +20,15 @@ mod extraction_columns;
 mod index_time;
 mod objects;
 mod outline;
+mod part_columns;
 mod sourcetype_splitters;
 mod splitter;
+mod text_parts;
 mod traits;
 mod trial;
 mod trie;
 mod variables;
 
-mod rebuilt_texts;
 #[cfg(test)]
 mod tests;
 
@@ -180,7 +182,7 @@ fn split_texts(
         return None;
     }
     let slab = into_template_slab(builder);
-    debug_assert!(rebuilt_texts::restores_texts(&slab, events), "columns do not give the texts back");
+    debug_assert!(text_parts::restores_texts(&slab, events), "columns do not give the texts back");
     Some(slab)
 }
 

@@ -9,7 +9,7 @@ use quarry_event::template::{
 };
 use quarry_event::{EventBatch, Metadata};
 
-use super::rebuilt_texts::ColumnFiller;
+use super::text_parts::PartReader;
 use super::*;
 
 fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
@@ -41,13 +41,9 @@ fn outlined(events: &EventBatch) -> TemplateSlab {
 
 /// Text of one row, from the columns alone.
 fn rebuild(slab: &TemplateSlab, row: usize) -> Vec<u8> {
-    let mut filler = ColumnFiller::new(slab);
-    let mut text = Vec::new();
-    for _ in 0..=row {
-        text.clear();
-        filler.append_next(0, &mut text);
-    }
-    text
+    let mut reader = PartReader::new(slab);
+    (0..row).for_each(|_| drop(reader.read_next()));
+    reader.read_next().to_vec()
 }
 
 fn len(values: &SlabValues) -> usize {
@@ -59,11 +55,9 @@ fn len(values: &SlabValues) -> usize {
 }
 
 fn check(slab: &TemplateSlab, events: &EventBatch) {
-    let mut filler = ColumnFiller::new(slab);
-    let mut text = Vec::new();
+    let mut reader = PartReader::new(slab);
     for row in 0..events.len() {
-        text.clear();
-        filler.append_next(0, &mut text);
+        let text = reader.read_next();
         assert_eq!(text.escape_ascii().to_string(), events.raw(row).escape_ascii().to_string(), "row {row}");
     }
     assert!(slab.columns.len() <= MAX_COLUMNS);
@@ -146,14 +140,12 @@ fn check_leaf(values: &SlabValues) {
 
 fn check_traits(slab: &TemplateSlab) {
     for column in 0..slab.columns.len() {
-        let mut filler = ColumnFiller::new(slab);
+        let mut reader = PartReader::new(slab);
         let mut found = ValueTraits::default();
-        let mut text = Vec::new();
         let mut distinct = BTreeSet::new();
         let values = len(&slab.columns[column].values);
         for at in 0..values {
-            text.clear();
-            filler.append_next(column, &mut text);
+            let text = reader.read_next_of(column).to_vec();
             distinct.insert(text.clone());
             found.add(&text, at == 0);
             let said = &slab.columns[column].traits;

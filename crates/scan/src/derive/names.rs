@@ -3,15 +3,16 @@
 //! an exception, because their values consist of whole tokens of the text, and so are those that copy groups of a
 //! pattern, which are analysed like `EXTRACT` rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quarry_conf::{PropsResolver, ReportRule, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
+use quarry_spl::analyse::expr_fields;
 
 use super::defaults::is_default_field;
 use super::requested_fields::RequestedFields;
-use super::tables::Tables;
+use super::tables::{Tables, command_of};
 use crate::fields::reports::{copies_groups, output_names, splits_at_breakers};
 
 /// Set of events for which a rule may produce a field.
@@ -204,4 +205,21 @@ fn rule_output_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bo
     names.extend(rules.aliases.iter().map(|alias| alias.target.clone()));
     names.extend(rules.evals.iter().map(|(field, _)| field.clone()));
     Some(names)
+}
+
+/// Fields that aliases, calculations and lookups name, as inputs or as outputs. Rules that cannot be read are skipped.
+pub(crate) fn named_fields(rules: &SearchTimeRules) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for alias in &rules.aliases {
+        names.extend([alias.source.clone(), alias.target.clone()]);
+    }
+    for (field, text) in &rules.evals {
+        names.insert(field.clone());
+        names.extend(quarry_spl::parse_expression(text).iter().flat_map(expr_fields));
+    }
+    for (_, text) in &rules.lookups {
+        let Ok(command) = command_of(text) else { continue };
+        names.extend(command.inputs.into_iter().chain(command.outputs).map(|(_, field)| field));
+    }
+    names
 }

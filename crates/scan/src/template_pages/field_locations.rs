@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quarry_event::ValueColumns;
-use quarry_event::template::{TEXT_COLUMN, Template, TemplateSet};
+use quarry_event::template::{StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 
 use super::derived_fields::DerivedField;
 use super::key_end::KeyEnd;
@@ -103,10 +103,19 @@ impl FieldLocations {
         }
     }
 
-    /// The locations of a search-time field whose values are stored in a column, or that no event has. Words of a value
-    /// are looked up in the texts, because the terms of a slab do not cover this column.
-    pub(super) fn of_stored(column: Option<u32>, keys: usize, name: &str) -> FieldLocations {
-        FieldLocations { columns: None, ..FieldLocations::of_index_time(column, keys, name) }
+    /// The locations of a search-time field whose values are stored. Words of a value are looked up in the texts, because
+    /// the terms of a slab do not cover its columns.
+    pub(super) fn of_stored(values: &StoredValues, keys: usize, name: &str) -> FieldLocations {
+        let own = FieldLocations { columns: None, ..FieldLocations::of_index_time(values.own_column(), keys, name) };
+        let StoredValues::Parts(parts) = values else { return own };
+        let location = |parts: &Option<Box<[TemplatePart]>>| match parts {
+            None => ValueLocation::Absent,
+            Some(parts) => ValueLocation::of_parts(parts),
+        };
+        let locations: Vec<ValueLocation> = parts.parts.iter().map(location).collect();
+        assert!(!locations.contains(&ValueLocation::Text), "no column occurs twice in a value, and literals are UTF-8");
+        let split = Arc::new(KeySplit::by_code(parts.codes, locations.len()));
+        FieldLocations { locations, split: Some(split), column: None, ..own }
     }
 
     /// The locations of a field that has the index-time values in `column`, which precede all others; `is_total` if all

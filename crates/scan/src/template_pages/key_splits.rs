@@ -18,8 +18,10 @@ pub(super) const NO_KEY: u32 = u32::MAX;
 /// Divided keys of a slab. The key of a row is found by following the nodes that its codes select.
 #[derive(Debug)]
 pub(super) struct KeySplit {
-    /// The first nodes are those of the undivided keys.
+    /// The first nodes are those of the undivided keys, or the first one is that of all keys.
     nodes: Vec<KeyNode>,
+    /// Whether all undivided keys have one node.
+    is_common: bool,
     /// The undivided key of each divided one.
     undivided: Vec<u32>,
     /// Columns of each divided key that are variables of its texts.
@@ -78,7 +80,12 @@ impl KeySplit {
     /// Numbers the parts of these keys, and returns their results in the order of the numbers.
     pub(super) fn of<T>(divisions: Vec<Division<T>>) -> (KeySplit, Vec<T>) {
         let keys = divisions.len();
-        let mut split = KeySplit { nodes: Vec::with_capacity(keys), undivided: Vec::new(), variables: Vec::new() };
+        let mut split = KeySplit {
+            nodes: Vec::with_capacity(keys),
+            is_common: false,
+            undivided: Vec::new(),
+            variables: Vec::new(),
+        };
         split.nodes.resize_with(keys, || KeyNode::Key(NO_KEY));
         let mut results = Vec::new();
         for (at, division) in divisions.into_iter().enumerate() {
@@ -86,6 +93,19 @@ impl KeySplit {
         }
         assert_eq!(split.undivided.len(), results.len(), "each divided key has a result");
         (split, results)
+    }
+
+    /// Keys that are the codes of one column, whatever the template of a row.
+    pub(super) fn by_code(column: u32, codes: usize) -> KeySplit {
+        let next = (1..=u32_of(codes)).collect();
+        let root = KeyNode::Codes { columns: [(column, 1)].into(), next };
+        let keys = (0..u32_of(codes)).map(KeyNode::Key);
+        KeySplit {
+            nodes: std::iter::once(root).chain(keys).collect(),
+            is_common: true,
+            undivided: vec![0; codes],
+            variables: vec![Arc::default(); codes],
+        }
     }
 
     /// The recursion is as deep as columns are nested.
@@ -121,7 +141,7 @@ impl KeySplit {
         self.undivided.len()
     }
 
-    /// The key of which this one is a part.
+    /// The key of which this one is a part, or one of these keys.
     #[inline]
     pub(super) fn undivided(&self, key: usize) -> usize {
         self.undivided.get(key).map_or(usize::MAX, |known| *known as usize)
@@ -129,7 +149,7 @@ impl KeySplit {
 
     /// Whether rows of a key may have values in this column.
     pub(super) fn has_values_of(&self, key: usize, column: u32, template_set: &TemplateSet) -> bool {
-        self.variables.get(key).is_some_and(|variables| has_values(variables, column, template_set))
+        self.is_common || self.variables.get(key).is_some_and(|variables| has_values(variables, column, template_set))
     }
 
     /// Approximate bytes held.
@@ -155,7 +175,7 @@ impl KeySplit {
         mut code: impl FnMut(u32) -> Result<Option<u32>, EngineError>,
     ) -> Result<u32, EngineError> {
         let missing = || EngineError::invalid("a value of a bucket is missing; rebuild the bucket");
-        let mut node = self.nodes.get(undivided as usize);
+        let mut node = self.nodes.get(if self.is_common { 0 } else { undivided as usize });
         loop {
             match node.ok_or_else(missing)? {
                 KeyNode::Key(key) => return Ok(*key),

@@ -221,8 +221,8 @@ impl Slab {
         assert_complete(&places, names.len(), keys);
         let mut fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let doubting_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
-        for (name, column) in stored {
-            let located = FieldLocations::of_stored(column, keys, &name);
+        for (name, values) in stored {
+            let located = FieldLocations::of_stored(&values, keys, &name);
             fields.insert(name, Arc::new(located));
         }
         let aliases = asked.computed.map(|computed| locate_aliases(computed, &fields)).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use quarry_eval::messages::Messages;
 use quarry_event::Metadata;
-use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN, TemplateSet};
+use quarry_event::template::{ColumnKind, ColumnValues, StoredValues, TEXT_COLUMN, TemplateSet};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
@@ -26,15 +26,14 @@ const TEXT_ROWS_PER_PAGE: usize = 64;
 /// the first search takes longer than reading them.
 const PLANNED_TEMPLATES_MAX: usize = 256;
 
-/// The fields among `names` whose stored values are those that `rules` extract, each with its column, or `None` if no
-/// event has the field.
+/// The fields among `names` whose stored values are those that `rules` extract, each with its values.
 pub(super) fn find_stored(
     set: &TemplateSet,
     metas: &[Metadata],
     names: &[String],
     rules: &FieldRules,
     messages: &Messages,
-) -> Vec<(String, Option<u32>)> {
+) -> Vec<(String, StoredValues)> {
     if set.extractions.is_empty() || rules.is_index_time_only() {
         return Vec::new();
     }
@@ -43,7 +42,7 @@ pub(super) fn find_stored(
         known.peek()?;
         let rules = rules.digest_of(metas.iter(), name, messages)?;
         let stored = known.find(|stored| stored.rules == rules)?;
-        Some((name.clone(), stored.column))
+        Some((name.clone(), stored.values.clone()))
     };
     names.iter().filter_map(find).collect()
 }

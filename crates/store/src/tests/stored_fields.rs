@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_bucket::{BucketEncoder, BucketError, SlabSource};
-use quarry_event::template::ExtractedField;
+use quarry_event::template::{ExtractedField, StoredValues};
 use quarry_event::{EventBatch, PageColumns};
 use tempfile::tempdir;
 
@@ -105,8 +105,8 @@ fn stored_numbers(snapshot: &Snapshot) -> Option<Vec<u64>> {
         if set.extractions.is_empty() {
             return None;
         }
-        assert_eq!(set.extraction("absent", RULES), Some(None));
-        let column = set.extraction("number", RULES).unwrap().unwrap();
+        assert_eq!(set.extraction("absent", RULES), Some(&StoredValues::Absent));
+        let column = set.extraction("number", RULES).unwrap().own_column().unwrap();
         for (at, info) in segment.pages().iter().enumerate() {
             let read = segment.read_page(at, PageColumns::ALL).unwrap();
             if !segment.has_templates(at) {

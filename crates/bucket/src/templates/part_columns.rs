@@ -1,0 +1,210 @@
+//! Columns of search-time fields whose values are parts of the texts: a code for each event tells of which parts.
+//!
+//! Nearly unique values, such as ids, would take as much space again as in the texts. Most begin and end where a literal
+//! or a variable does, or within a literal, so that few codes are enough. Values that do not are stored in a column of
+//! their own.
+//!
+//! Not here: when fields are stored like this (`crate::columns`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use memchr::memmem;
+use quarry_event::template::{
+    ByteSet, ExtractedField, MAX_PART_CODES, StoredExtraction, StoredValues, Template, TemplatePart, TextParts,
+    ValueTraits,
+};
+use quarry_stdx::number::u32_of;
+
+use super::extraction_columns::value_column;
+use super::index_time::path_of;
+use super::text_parts::PartReader;
+use super::{SlabColumn, SlabValues, TemplateSlab};
+use crate::limits::{MAX_PAGE_EVENTS, MAX_VALUE_PARTS};
+
+/// Code of events without the field, while values are located.
+const ABSENT: u32 = 0;
+/// Code of values that are not parts of the text.
+const OWN: u32 = 1;
+/// The first code of a sequence of parts.
+const FIRST: u32 = 2;
+/// Maximum number of different sequences of parts of a field; values of further ones are not parts of the text.
+const SEQUENCES_MAX: usize = 512;
+/// Number of sequences that are tried for each template, those found last first.
+const TRIED_MAX: usize = 8;
+/// Maximum number of occurrences of a value in a text that are regarded.
+const OCCURRENCES_MAX: usize = 16;
+/// The field is not stored like this if more than one in this many values is not a part of the text.
+const OWN_VALUES_DIVISOR: usize = 4;
+/// The values of the field, whose bytes are not known, are not those of the column of codes.
+const EVERY_BYTE: ByteSet = ByteSet::from_words([u64::MAX; 4]);
+/// Upper bound for the length of the number of a code, which stands for its template.
+const NUMBER_BYTES_MAX: u32 = 8;
+
+/// A field of which the values are located, event by event.
+struct Locator<'f> {
+    field: &'f ExtractedField,
+    /// Number of values located.
+    next: usize,
+    /// Code of each event.
+    codes: Vec<u32>,
+    sequences: Vec<Vec<TemplatePart>>,
+    known: HashMap<Vec<TemplatePart>, u32, FixedState>,
+    /// Codes found for each template, the last first.
+    recent: HashMap<u32, Vec<u32>, FixedState>,
+}
+
+impl<'f> Locator<'f> {
+    fn new(field: &'f ExtractedField) -> Locator<'f> {
+        Locator {
+            field,
+            next: 0,
+            codes: Vec::new(),
+            sequences: Vec::new(),
+            known: HashMap::default(),
+            recent: HashMap::default(),
+        }
+    }
+
+    /// Locates the value of the event that was read last.
+    fn add_event(&mut self, reader: &PartReader<'_>) {
+        let field = self.field;
+        let code = match field.rows.get(self.next) {
+            Some(row) if *row as usize == self.codes.len() => {
+                let start = if self.next == 0 { 0 } else { field.ends[self.next - 1] as usize };
+                let value = &field.bytes[start..field.ends[self.next] as usize];
+                self.next += 1;
+                self.code_of(value, reader)
+            }
+            _ => ABSENT,
+        };
+        self.codes.push(code);
+    }
+
+    fn code_of(&mut self, value: &[u8], reader: &PartReader<'_>) -> u32 {
+        let recent = self.recent.entry(reader.template()).or_default();
+        let is_found = |code: &u32| reader.is_composed_of(&self.sequences[(*code - FIRST) as usize], value);
+        if let Some(at) = recent.iter().position(is_found) {
+            recent[..=at].rotate_right(1);
+            return recent[0];
+        }
+        let Some(parts) = parts_of(value, reader) else { return OWN };
+        let code = match self.known.get(&parts) {
+            Some(code) => *code,
+            None if self.sequences.len() == SEQUENCES_MAX => return OWN,
+            None => {
+                let code = FIRST + u32_of(self.sequences.len());
+                self.sequences.push(parts.clone());
+                self.known.insert(parts, code);
+                code
+            }
+        };
+        recent.truncate(TRIED_MAX - 1);
+        recent.insert(0, code);
+        code
+    }
+
+    /// The values that are not parts of the text.
+    fn own_values(&self) -> ExtractedField {
+        let (name, rules) = (Arc::clone(&self.field.name), self.field.rules);
+        let mut own = ExtractedField { name, rules, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new() };
+        let mut start = 0;
+        for (row, end) in self.field.rows.iter().zip(&self.field.ends) {
+            if self.codes[*row as usize] == OWN {
+                own.rows.push(*row);
+                own.bytes.extend_from_slice(&self.field.bytes[start as usize..*end as usize]);
+                own.ends.push(u32_of(own.bytes.len()));
+            }
+            start = *end;
+        }
+        own
+    }
+}
+
+/// The parts of the text that have this value, preferably with variables, which other events have as well.
+fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<Vec<TemplatePart>> {
+    if value.is_empty() {
+        return Some(Vec::new());
+    }
+    let occurrences = memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX);
+    let mut located = occurrences.filter_map(|start| reader.locate(start..start + value.len()));
+    let first = located.next()?;
+    let is_variable = |parts: &Vec<TemplatePart>| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_)));
+    let found = if is_variable(&first) { first } else { located.find(is_variable).unwrap_or(first) };
+    (found.len() <= MAX_VALUE_PARTS).then_some(found)
+}
+
+impl TemplateSlab {
+    /// Adds fields whose values are mostly parts of the texts to a slab of this many events.
+    pub(crate) fn add_parts(&mut self, fields: &[&ExtractedField], events: usize) {
+        let mut located: Vec<Locator<'_>> = fields.iter().map(|field| Locator::new(field)).collect();
+        let mut reader = PartReader::new(self);
+        for _ in 0..events {
+            reader.read_next();
+            located.iter_mut().for_each(|field| field.add_event(&reader));
+        }
+        located.iter().for_each(|field| self.add_located(field, events));
+    }
+
+    fn add_located(&mut self, located: &Locator<'_>, events: usize) {
+        let own = located.own_values();
+        if own.rows.len() * OWN_VALUES_DIVISOR > located.field.rows.len() {
+            return;
+        }
+        // Only codes that occur are numbered.
+        let mut number_of = vec![u32::MAX; located.sequences.len() + FIRST as usize];
+        located.codes.iter().for_each(|code| number_of[*code as usize] = 0);
+        let (codes_column, own_column) = (u32_of(self.columns.len()), u32_of(self.columns.len() + 1));
+        let (mut templates, mut parts) = (Vec::new(), Vec::new());
+        for (code, number) in (0u32..).zip(&mut number_of).filter(|(_, number)| **number == 0) {
+            *number = u32_of(templates.len());
+            let (template, value) = match code {
+                ABSENT => (Vec::new(), None),
+                OWN => (vec![TemplatePart::Variable(own_column)], Some(vec![TemplatePart::Variable(own_column)])),
+                code => {
+                    let literal = number.to_string().into_bytes().into();
+                    (vec![TemplatePart::Literal(literal)], Some(located.sequences[(code - FIRST) as usize].clone()))
+                }
+            };
+            templates.push(Template { parts: template });
+            parts.push(value.map(Vec::into_boxed_slice));
+        }
+        if self.part_codes() + parts.len() > MAX_PART_CODES {
+            return;
+        }
+        let codes = located.codes.iter().map(|code| number_of[*code as usize]).collect();
+        let mut own = (!own.rows.is_empty()).then(|| value_column(&own, events));
+        let starts = (0..events).step_by(MAX_PAGE_EVENTS).chain([events]);
+        self.columns.push(SlabColumn {
+            parent: None,
+            path: !path_of(&located.field.name),
+            page_starts: starts.map(u32_of).collect(),
+            values: SlabValues::Templates { templates, codes },
+            traits: ValueTraits {
+                bytes: EVERY_BYTE,
+                firsts: EVERY_BYTE,
+                lasts: EVERY_BYTE,
+                max_len: own.as_ref().map_or(0, |own| own.traits.max_len).max(NUMBER_BYTES_MAX),
+                ..ValueTraits::default()
+            },
+        });
+        if let Some(mut own) = own.take() {
+            own.parent = Some(codes_column);
+            self.columns.push(own);
+        }
+        let own = (self.columns.len() > own_column as usize).then_some(own_column);
+        let values = StoredValues::Parts(TextParts { codes: codes_column, own, parts: parts.into() });
+        let (name, rules) = (Arc::clone(&located.field.name), located.field.rules);
+        self.extractions.push(StoredExtraction { name, rules, values });
+    }
+
+    /// Number of codes of all fields whose values are parts of the texts.
+    fn part_codes(&self) -> usize {
+        let codes = |stored: &StoredExtraction| match &stored.values {
+            StoredValues::Parts(parts) => parts.parts.len(),
+            _ => 0,
+        };
+        self.extractions.iter().map(codes).sum()
+    }
+}

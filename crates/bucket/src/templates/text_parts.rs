@@ -1,0 +1,174 @@
+//! The parts of an event's text, in columns that are still in memory: literals and variables, each with its bytes.
+//!
+//! A variable whose column has templates is followed by the parts of its own text. [`PartReader::locate`] finds the parts
+//! of which a piece of the text consists, and [`PartReader::is_composed_of`] tells whether given parts have a value.
+//!
+//! Not here: which values are looked for (`super::part_columns`), reading stored columns (`crate::columns`).
+
+use std::ops::Range;
+
+use quarry_event::EventBatch;
+use quarry_event::template::{TEXT_COLUMN, TemplatePart};
+
+use super::{SlabValues, TemplateSlab};
+
+/// Stands for the column of a literal. The text column is not a variable.
+const LITERAL: u32 = TEXT_COLUMN;
+
+/// Reads all columns of a slab in order of events.
+pub(super) struct PartReader<'s> {
+    slab: &'s TemplateSlab,
+    /// Number of values read of each column.
+    read: Vec<usize>,
+    /// The text of the current event.
+    text: Vec<u8>,
+    /// Its parts: each variable is followed by the parts of its text.
+    parts: Vec<Part>,
+    /// By column: the number of the event that had a value last, and the bytes of the value in its text.
+    last: Vec<(usize, Range<usize>)>,
+    /// Number of events read.
+    events: usize,
+}
+
+/// A part of a text.
+struct Part {
+    /// The column of a variable, or [`LITERAL`].
+    column: u32,
+    /// Bytes in the text of the event.
+    bytes: Range<usize>,
+    /// Index of the first part after this one and the parts of its text.
+    next: usize,
+}
+
+impl<'s> PartReader<'s> {
+    pub(super) fn new(slab: &'s TemplateSlab) -> PartReader<'s> {
+        PartReader {
+            slab,
+            read: vec![0; slab.columns.len()],
+            text: Vec::new(),
+            parts: Vec::new(),
+            last: vec![(0, 0..0); slab.columns.len()],
+            events: 0,
+        }
+    }
+
+    /// Reads the text of the next event.
+    pub(super) fn read_next(&mut self) -> &[u8] {
+        self.read_next_of(TEXT_COLUMN as usize)
+    }
+
+    /// Reads the next value of a column alone.
+    pub(super) fn read_next_of(&mut self, column: usize) -> &[u8] {
+        self.text.clear();
+        self.parts.clear();
+        self.events += 1;
+        self.append_next(column);
+        &self.text
+    }
+
+    /// The text of the current event.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Appends the next value of a column to the text. The recursion is as deep as templates are nested.
+    fn append_next(&mut self, column: usize) {
+        let slab = self.slab;
+        let at = self.read[column];
+        self.read[column] += 1;
+        let text = |bytes: &[u8], ends: &[u32], at: usize, out: &mut Vec<u8>| {
+            let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+            out.extend_from_slice(&bytes[start..ends[at] as usize]);
+        };
+        match &slab.columns[column].values {
+            SlabValues::Templates { templates, codes } => {
+                templates[codes[at] as usize].parts.iter().for_each(|part| self.append_part(part));
+            }
+            SlabValues::Dictionary { bytes, ends, codes } => text(bytes, ends, codes[at] as usize, &mut self.text),
+            SlabValues::Numbers { format, numbers } => format.write(numbers[at], &mut self.text),
+            SlabValues::Texts { bytes, ends } => text(bytes, ends, at, &mut self.text),
+        }
+    }
+
+    fn append_part(&mut self, part: &TemplatePart) {
+        let (place, start) = (self.parts.len(), self.text.len());
+        let column = match part {
+            TemplatePart::Literal(_) => LITERAL,
+            TemplatePart::Variable(column) => *column,
+        };
+        self.parts.push(Part { column, bytes: start..start, next: place + 1 });
+        match part {
+            TemplatePart::Literal(literal) => self.text.extend_from_slice(literal),
+            TemplatePart::Variable(column) => self.append_next(*column as usize),
+        }
+        let (bytes, next) = (start..self.text.len(), self.parts.len());
+        if column != LITERAL {
+            self.last[column as usize] = (self.events, bytes.clone());
+        }
+        (self.parts[place].bytes, self.parts[place].next) = (bytes, next);
+    }
+
+    /// The template of the current event.
+    pub(super) fn template(&self) -> u32 {
+        match &self.slab.columns[TEXT_COLUMN as usize].values {
+            SlabValues::Templates { codes, .. } => codes[self.events - 1],
+            _ => 0,
+        }
+    }
+
+    /// The parts of which these bytes of the text consist, with as few variables as possible; `None` if they begin or
+    /// end inside the value of a column.
+    pub(super) fn locate(&self, bytes: Range<usize>) -> Option<Vec<TemplatePart>> {
+        let mut found = Vec::new();
+        self.locate_within(0..self.parts.len(), &bytes, &mut found).then_some(found)
+    }
+
+    /// Appends those of the `parts` that lie in these bytes; the recursion is as deep as templates are nested.
+    fn locate_within(&self, parts: Range<usize>, bytes: &Range<usize>, found: &mut Vec<TemplatePart>) -> bool {
+        let mut at = parts.start;
+        while at < parts.end {
+            let Part { column, bytes: own, next } = &self.parts[at];
+            let is_outside = own.end <= bytes.start || own.start >= bytes.end;
+            let is_whole = bytes.start <= own.start && own.end <= bytes.end;
+            match *column {
+                _ if is_outside => {}
+                LITERAL => {
+                    let piece = &self.text[own.start.max(bytes.start)..own.end.min(bytes.end)];
+                    match found.last_mut() {
+                        Some(TemplatePart::Literal(before)) => *before = [before, piece].concat().into(),
+                        _ => found.push(TemplatePart::Literal(piece.into())),
+                    }
+                }
+                column if is_whole => found.push(TemplatePart::Variable(column)),
+                _ if *next == at + 1 => return false,
+                _ if !self.locate_within(at + 1..*next, bytes, found) => return false,
+                _ => {}
+            }
+            at = *next;
+        }
+        true
+    }
+
+    /// Whether these parts of the current event have this value.
+    pub(super) fn is_composed_of(&self, parts: &[TemplatePart], value: &[u8]) -> bool {
+        let mut left = value;
+        for part in parts {
+            let text = match part {
+                TemplatePart::Literal(literal) => &**literal,
+                TemplatePart::Variable(column) => match &self.last[*column as usize] {
+                    (event, bytes) if *event == self.events => &self.text[bytes.clone()],
+                    _ => return false,
+                },
+            };
+            let Some(rest) = left.strip_prefix(text) else { return false };
+            left = rest;
+        }
+        left.is_empty()
+    }
+}
+
+/// Whether the columns restore every text.
+pub(super) fn restores_texts(slab: &TemplateSlab, events: &EventBatch) -> bool {
+    let mut reader = PartReader::new(slab);
+    (0..events.len()).all(|row| reader.read_next() == events.raw(row))
+}
