@@ -5,7 +5,7 @@
 //! dictionaries. The blocks after the last slab, mainly directories, are written by [`crate::tail`].
 
 use bytes::Bytes;
-use quarry_event::template::ExtractedField;
+use quarry_event::template::{ExtractedField, ExtractedNames};
 use quarry_event::{EventBatch, IndexedField, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -85,12 +85,14 @@ pub struct SlabSource<'a> {
     /// Search-time fields to be stored in columns. Those that take much space are left out, and all of them if the texts
     /// do not split into columns.
     pub extractions: &'a [ExtractedField],
+    /// The names of all its search-time fields that rules take from the texts, to be stored as well.
+    pub extracted_names: Option<&'a ExtractedNames>,
 }
 
 impl<'a> SlabSource<'a> {
     /// A slab of a batch whose events all have the same `_indextime`, without stored search-time fields.
     pub fn of(events: &'a EventBatch) -> SlabSource<'a> {
-        SlabSource { events, index_times: None, extractions: &[] }
+        SlabSource { events, index_times: None, extractions: &[], extracted_names: None }
     }
 }
 
@@ -202,6 +204,7 @@ impl BucketEncoder {
             split.into_iter().for_each(|split| split.append_to(template_slab));
             // Searches for stored search-time fields look for the words of the text.
             template_slab.add_extractions(slab.extractions, slab.events.len());
+            template_slab.extracted_names = slab.extracted_names.cloned();
             let shared = (slab_number, &mut self.shared);
             let written = write_columns(template_slab, slab, &mut self.blocks, self.options.zstd_level, shared)?;
             self.extraction_bytes += written.extraction_bytes;

@@ -1,14 +1,17 @@
 //! Checks an event batch against its rules before any of it is written.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use quarry_event::template::ExtractedField;
+use quarry_event::template::{ExtractedField, ExtractedNames, MAX_EXTRACTED_NAMES};
 use quarry_event::{BatchFault, EventBatch, Metadata, TimeNs};
 use quarry_stdx::number::u32_of;
 
 use crate::encode::SlabSource;
 use crate::error::BucketError;
-use crate::limits::{MAX_FIELD_BYTES, MAX_METADATA_BYTES, MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
+use crate::limits::{
+    MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_BYTES, MAX_METADATA_BYTES, MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES,
+};
 
 /// Input of a slab that satisfies every rule of `EventBatch` and every limit.
 pub(crate) struct CheckedSlab<'a> {
@@ -16,6 +19,7 @@ pub(crate) struct CheckedSlab<'a> {
     index_times: Vec<TimeNs>,
     event_index_times: Option<&'a [TimeNs]>,
     pub(crate) extractions: &'a [ExtractedField],
+    pub(crate) extracted_names: Option<&'a ExtractedNames>,
 }
 
 impl<'a> CheckedSlab<'a> {
@@ -26,12 +30,16 @@ impl<'a> CheckedSlab<'a> {
             let reason = format!("the values of the extracted field {:?} do not belong to its events", wrong.name);
             return Err(BucketError::InvalidBatch { slab: number, reason });
         }
+        if source.extracted_names.is_some_and(|known| !are_names_consistent(&known.names)) {
+            let reason = "the names of its extracted fields are too many or not in order".to_owned();
+            return Err(BucketError::InvalidBatch { slab: number, reason });
+        }
         let index_times = match source.index_times {
             Some(_) => Vec::new(),
             None => vec![source.events.index_time; source.events.len()],
         };
-        let SlabSource { events, index_times: event_index_times, extractions } = *source;
-        Ok(CheckedSlab { events, index_times, event_index_times, extractions })
+        let SlabSource { events, index_times: event_index_times, extractions, extracted_names } = *source;
+        Ok(CheckedSlab { events, index_times, event_index_times, extractions, extracted_names })
     }
 
     /// `_indextime` of some rows.
@@ -64,6 +72,13 @@ fn check_rules(source: &SlabSource<'_>) -> Result<(), BatchFault> {
         return Err(BatchFault::Length { column: "index times", len, events });
     }
     source.events.check()
+}
+
+/// Whether these names can be stored.
+fn are_names_consistent(names: &[Arc<str>]) -> bool {
+    names.len() <= MAX_EXTRACTED_NAMES
+        && names.is_sorted_by(|name, next| name < next)
+        && names.iter().all(|name| name.len() <= MAX_EXTRACTION_NAME_BYTES)
 }
 
 /// Whether a field has at most one value in each event, and each value is UTF-8.

@@ -161,7 +161,12 @@ fn verify_slab(
 /// Compares the search-time fields that a slab stores with those given.
 fn verify_extractions(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let Some(columns) = reader.columns(number)? else { return Ok(()) };
-    let stored = &columns.layout.template_set.extractions;
+    let set = &columns.layout.template_set;
+    if set.extracted_names.as_ref() != slab.extracted_names {
+        let place = BlockPosition::outside_slabs("column layout", 0).in_slab(number);
+        return Err(mismatch(place, "the names of search-time fields"));
+    }
+    let stored = &set.extractions;
     if stored.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,9 @@ use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, Locators, MAX_PAGE_EVENTS, MemoryObject, SlabSource,
     encode, encode_slabs, verify_slabs,
 };
-use quarry_event::template::{ColumnKind, ColumnValues, ExtractedField, StoredValues, TemplatePart, TemplateSet};
+use quarry_event::template::{
+    ColumnKind, ColumnValues, ExtractedField, ExtractedNames, StoredValues, TemplatePart, TemplateSet,
+};
 use quarry_event::{AnyColumn, EventBatch, FieldNames, IndexedField, Metadata, PageColumns, TermQuery};
 use support::{any_batch, numbered_batch, open};
 
@@ -332,6 +334,33 @@ fn inconsistent_fields_are_rejected() {
         let mut changed = given();
         change(&mut changed);
         let slabs = [SlabSource { extractions: &[changed], ..SlabSource::of(&batch) }];
+        let outcome = encode_slabs(&slabs, &EncodeOptions::default());
+        assert!(matches!(outcome, Err(BucketError::InvalidBatch { slab: 0, .. })), "{outcome:?}");
+    }
+}
+
+#[test]
+fn names_are_stored_and_verified() {
+    let batch = long_batch(500);
+    let known = |names: &[&str]| ExtractedNames { rules: 11, names: names.iter().map(|name| (*name).into()).collect() };
+    let word = [field("word", (0..500).map(|row| (row, "a")))];
+    for extractions in [&word[..], &[]] {
+        for names in [&["", "a", "word", "é"][..], &[]] {
+            let given = known(names);
+            let source = |names| SlabSource { extractions, extracted_names: names, ..SlabSource::of(&batch) };
+            let encoded = encode_slabs(&[source(Some(&given))], &EncodeOptions::default()).unwrap();
+            verify_slabs(&encoded, &[source(Some(&given))]).unwrap();
+            assert_eq!(template_set(&encoded).extracted_names.as_ref(), Some(&given));
+            for other in [Some(&known(&["a"])), Some(&ExtractedNames { rules: 12, ..given.clone() }), None] {
+                let outcome = verify_slabs(&encoded, &[source(other)]);
+                assert!(matches!(outcome, Err(BucketError::Mismatch { .. })), "{outcome:?}");
+            }
+        }
+    }
+    let many: Vec<String> = (0..2_000).map(|at| format!("n{at:04}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for names in [&["b", "a"][..], &["a", "a"], &many, &[&"n".repeat(2_000)]] {
+        let slabs = [SlabSource { extracted_names: Some(&known(names)), ..SlabSource::of(&batch) }];
         let outcome = encode_slabs(&slabs, &EncodeOptions::default());
         assert!(matches!(outcome, Err(BucketError::InvalidBatch { slab: 0, .. })), "{outcome:?}");
     }

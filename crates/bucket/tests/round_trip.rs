@@ -116,7 +116,7 @@ fn huge_and_empty_events_round_trip() {
 fn index_times_may_differ_by_event() {
     let batch = numbered_batch(4_100);
     let times: Vec<i64> = (0..4_100).map(|row| i64::from(row) * 1_000_000_000).collect();
-    let slabs = [SlabSource { events: &batch, index_times: Some(&times), extractions: &[] }];
+    let slabs = [SlabSource { events: &batch, index_times: Some(&times), extractions: &[], extracted_names: None }];
     let encoded = encode_slabs(&slabs, &EncodeOptions::default()).unwrap();
     verify_slabs(&encoded, &slabs).unwrap();
     assert_eq!(encoded.summary.index_time_max, times[4_099]);

@@ -57,6 +57,9 @@ REPORT-leef = leef_head
 KV_MODE = auto
 ";
 
+/// A further rule for a field that the transforms, which take names from the texts, might produce.
+const MORE_PROPS: &str = "\n[leef]\nEXTRACT-new = \\|e(?<newfield>\\d+)\\|\n";
+
 const EVENTS: u64 = 1_500;
 
 fn mixed(row: u64) -> u64 {
@@ -177,6 +180,12 @@ const SEARCHES: &[&str] = &[
     "| stats count(eval(took > 50)) as slow by domain",
     "d*=d7 | stats count",
     "| stats count by kind",
+    "| stats count by newfield",
+    "newfield=7 | stats count",
+    "NOT newfield=* | stats count by sourcetype",
+    "| rex \"(?<newfield>v\\d)\" | stats count by newfield",
+    "sourcetype=leef | stats count by nothing vendor",
+    "sourcetype=leef | table * | stats count by event",
     "| stats count(who) count(person) by vendor",
     "| stats dc(id) dc(span) dc(mail) count(id) count(mail) by op",
     "| stats count by id | sort - count id | head 20",
@@ -274,6 +283,13 @@ fn stored_names(store: &Store) -> Vec<BTreeSet<String>> {
     sets.map(|set| set.extractions.iter().map(|stored| stored.name.to_string()).collect()).collect()
 }
 
+/// The names of fields that are known to be all that rules take from the texts.
+fn names_of_texts(store: &Store) -> BTreeSet<String> {
+    let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
+    let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap()?.extracted_names.clone());
+    sets.flat_map(|known| known.names.iter().map(|name| name.to_string()).collect::<Vec<_>>()).collect()
+}
+
 /// Names of the stored fields whose values are parts of the texts.
 fn stored_as_parts(store: &Store) -> BTreeSet<String> {
     let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
@@ -302,6 +318,8 @@ fn stored_fields_are_what_the_rules_extract() {
     append(&store, "proxy", "h2", EVENTS, proxy, &[]);
     store.seal_all().unwrap();
     let (own, other) = (answers(&store, PROPS), answers(&store, OTHER_PROPS));
+    let more = answers(&store, &[PROPS, MORE_PROPS].concat());
+    assert_ne!(own, more, "the further rule finds something");
     assert_same_precedence(&store);
     let found = own.iter().filter(|(_, lines)| !lines.is_empty()).count();
     let empty: Vec<&String> = own.iter().filter(|(_, lines)| lines.is_empty()).map(|(text, _)| text).collect();
@@ -316,6 +334,8 @@ fn stored_fields_are_what_the_rules_extract() {
     assert!(stored_as_parts(&store).contains("id"), "{:?}", stored_as_parts(&store));
     assert_equal(&answers(&store, PROPS), &own, "compacted");
     assert_equal(&answers(&store, OTHER_PROPS), &other, "compacted, other rules");
+    assert_equal(&answers(&store, &[PROPS, MORE_PROPS].concat()), &more, "compacted, a further rule");
+    assert!(names_of_texts(&store).contains("rare"), "{:?}", names_of_texts(&store));
     assert_same_precedence(&store);
     let deletion = quarry_testworld::deletion_of_every(&store, "main", 3);
     store.delete(&deletion).unwrap();

@@ -31,6 +31,8 @@ pub const MAX_COLUMNS: usize = 4_096;
 /// Maximum number of search-time fields whose values a slab stores; further ones are left out. Each has at most two
 /// columns and two templates, or a template per code, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
 pub const MAX_STORED_EXTRACTIONS: usize = 256;
+/// Maximum number of names of the search-time fields of a slab ([`ExtractedNames`]).
+pub const MAX_EXTRACTED_NAMES: usize = 1_024;
 /// Maximum number of codes, over all stored search-time fields of a slab, for values that are parts of the texts
 /// ([`TextParts`]).
 pub const MAX_PART_CODES: usize = 8_192;
@@ -49,6 +51,8 @@ pub struct TemplateSet {
     pub fields: Vec<FieldColumn>,
     /// Search-time fields whose values are stored.
     pub extractions: Vec<StoredExtraction>,
+    /// The names of all search-time fields that rules take from the texts, if known.
+    pub extracted_names: Option<ExtractedNames>,
 }
 
 /// An index-time field with a column of its own, which has a value in each event with exactly one value of the field.
@@ -114,6 +118,26 @@ impl StoredValues {
             StoredValues::Parts(parts) => Some(parts.codes),
         }
     }
+}
+
+/// The names of all search-time fields in the events of a slab, as far as rules take names from the texts: an event that
+/// has any other field has it by a rule that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtractedNames {
+    /// Digest of the rules that take names from the texts, as for a field that no other rule produces
+    /// ([`ExtractedField::rules`]).
+    pub rules: u128,
+    /// The names, ascending and distinct. Some may not occur.
+    pub names: Arc<[Arc<str>]>,
+}
+
+/// What rules extract from the events of a slab.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extraction {
+    /// Fields whose values can be stored.
+    pub fields: Vec<ExtractedField>,
+    /// The names of all fields; `None` if no rule takes names from the texts, or the names are too many.
+    pub names: Option<ExtractedNames>,
 }
 
 /// The values of a search-time field in the events of a slab, at most one per event.

@@ -18,7 +18,7 @@ use arrow::array::{Array, StringViewArray};
 use bytes::Bytes;
 use quarry_conf::PropsResolver;
 use quarry_eval::messages::{Messages, enter_scope};
-use quarry_event::template::ExtractedField;
+use quarry_event::template::{ExtractedField, ExtractedNames, Extraction, MAX_EXTRACTED_NAMES};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, SlabExtraction};
@@ -35,6 +35,8 @@ const SOURCES_MAX: usize = 256;
 const FIELDS_MAX: usize = 256;
 /// Number of events extracted at a time.
 const CHUNK_EVENTS: usize = 4_096;
+/// Maximum bytes of a name of a field.
+const NAME_BYTES_MAX: usize = 256;
 /// A field is not stored if its values take more than this share of the texts: one in so many bytes.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
@@ -50,8 +52,8 @@ impl RuleExtraction {
         RuleExtraction { rules: Arc::clone(rules.of_searches()), props: Arc::clone(rules.props()) }
     }
 
-    /// Fields that aliases, calculations and lookups of these sources name. If a rule takes names from the texts, it might
-    /// produce any of them, so that each search would look for them in every event; that an event lacks them is stored.
+    /// Fields that aliases, calculations and lookups of these sources name. If a rule takes names from the texts, it may
+    /// produce any of them, though not in the first page.
     fn named_fields(&self, metas: &[Metadata]) -> BTreeSet<String> {
         let rules_of = |meta: &Metadata| self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time;
         let mut names: BTreeSet<String> = metas.iter().flat_map(|meta| named_fields(&rules_of(meta))).collect();
@@ -86,7 +88,7 @@ impl SlabExtraction for RuleExtraction {
         }
     }
 
-    fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField> {
+    fn extract(&self, events: &EventBatch, names: &[String]) -> Extraction {
         extract_columns(events, names, &self.rules)
     }
 }
@@ -127,21 +129,90 @@ impl Collected {
     }
 }
 
-/// The values of the fields `names` that can be stored.
-fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) -> Vec<ExtractedField> {
+/// The names of all fields in the events of a slab, as they are collected.
+struct CollectedNames {
+    rules: u128,
+    names: BTreeSet<Arc<str>>,
+}
+
+impl CollectedNames {
+    /// `None` if no rule of these sources takes names from the texts. Index-time fields, which precede others, count as
+    /// fields of the events.
+    fn of(events: &EventBatch, metas: &[&Metadata], rules: &FieldRules, messages: &Messages) -> Option<CollectedNames> {
+        let digest = rules.digest_of_open_rules(metas, messages)?;
+        let names = events.fields.iter().map(|field| Arc::clone(&field.name)).collect();
+        Some(CollectedNames { rules: digest, names })
+    }
+
+    fn add(&mut self, name: &str) {
+        if !self.names.contains(name) {
+            self.names.insert(name.into());
+        }
+    }
+
+    /// Whether the names are few and short enough to be stored.
+    fn is_storable(&self) -> bool {
+        self.names.len() <= MAX_EXTRACTED_NAMES && self.names.iter().all(|name| name.len() <= NAME_BYTES_MAX)
+    }
+
+    fn finish(self) -> Option<ExtractedNames> {
+        let is_storable = self.is_storable();
+        is_storable.then(|| ExtractedNames { rules: self.rules, names: self.names.into_iter().collect() })
+    }
+}
+
+/// The values of the fields `names` that can be stored, and the names of all fields if rules take names from the texts.
+fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) -> Extraction {
     let messages = Arc::new(Messages::default());
     let mut used = vec![false; events.metas.len()];
     events.meta.iter().for_each(|meta| used[*meta as usize] = true);
     let metas: Vec<&Metadata> = events.metas.iter().zip(used).filter(|(_, used)| *used).map(|(meta, _)| meta).collect();
     if metas.len() > SOURCES_MAX {
-        return Vec::new();
+        return Extraction::default();
     }
+    let mut collected = fields_to_collect(events, names, &metas, rules, &messages);
+    let mut all_names = CollectedNames::of(events, &metas, rules, &messages);
+    let bytes_max = events.raw.len() / TEXT_BYTES_PER_BYTE;
+    // A text on which a pattern is abandoned counts as not matching, which searches report.
+    let _scope = enter_scope(Some(Arc::clone(&messages)));
+    let before = messages.push_count();
+    for start in (0..events.len()).step_by(CHUNK_EVENTS) {
+        collected.retain(|field| field.is_storable);
+        all_names = all_names.filter(CollectedNames::is_storable);
+        let names = collected.iter().map(|known| known.field.name.to_string()).collect();
+        let projection = Projection { names, all: all_names.is_some(), ..Projection::default() };
+        let page = page_of(events, start, events.len().min(start + CHUNK_EVENTS));
+        let rows: Vec<u32> = (0..u32_of(page.len())).collect();
+        let found = extract_fields(&page, &rows, &projection, rules, &ShownFields::default(), &messages);
+        let Ok(found) = found else { return Extraction::default() };
+        if messages.push_count() != before {
+            return Extraction::default();
+        }
+        for (name, values) in found {
+            all_names.iter_mut().for_each(|names| names.add(&name));
+            if let Some(known) = collected.iter_mut().find(|known| *known.field.name == *name) {
+                known.add(start, values.as_ref(), bytes_max);
+            }
+        }
+    }
+    let fields = collected.into_iter().filter(|known| known.is_storable).map(|known| known.field).collect();
+    Extraction { fields, names: all_names.and_then(CollectedNames::finish) }
+}
+
+/// The fields among `names` whose values depend only on the rules and the texts of these sources.
+fn fields_to_collect(
+    events: &EventBatch,
+    names: &[String],
+    metas: &[&Metadata],
+    rules: &FieldRules,
+    messages: &Messages,
+) -> Vec<Collected> {
     let index_time: BTreeSet<&str> = events.fields.iter().map(|field| &*field.name).collect();
     let start = |name: &String| {
-        let behind = rules.fields_behind(&metas, name, &messages);
+        let behind = rules.fields_behind(metas, name, messages);
         // Index-time values precede extracted ones, so they would have to be part of the digest.
         let is_free = !behind.iter().any(|name| index_time.contains(name.as_str()));
-        let digest = rules.digest_of(metas.iter().copied(), name, &messages)?;
+        let digest = rules.digest_of(metas.iter().copied(), name, messages)?;
         let field = ExtractedField {
             name: Arc::from(name.as_str()),
             rules: digest,
@@ -151,29 +222,7 @@ fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) ->
         };
         is_free.then_some(Collected { field, is_storable: true })
     };
-    let mut collected: Vec<Collected> = names.iter().filter_map(start).collect();
-    let bytes_max = events.raw.len() / TEXT_BYTES_PER_BYTE;
-    // A text on which a pattern is abandoned counts as not matching, which searches report.
-    let _scope = enter_scope(Some(Arc::clone(&messages)));
-    let before = messages.push_count();
-    for start in (0..events.len()).step_by(CHUNK_EVENTS) {
-        collected.retain(|field| field.is_storable);
-        let names = collected.iter().map(|known| known.field.name.to_string()).collect();
-        let projection = Projection { names, ..Projection::default() };
-        let page = page_of(events, start, events.len().min(start + CHUNK_EVENTS));
-        let rows: Vec<u32> = (0..u32_of(page.len())).collect();
-        let found = extract_fields(&page, &rows, &projection, rules, &ShownFields::default(), &messages);
-        let Ok(found) = found else { return Vec::new() };
-        if messages.push_count() != before {
-            return Vec::new();
-        }
-        for (name, values) in found {
-            if let Some(known) = collected.iter_mut().find(|known| *known.field.name == *name) {
-                known.add(start, values.as_ref(), bytes_max);
-            }
-        }
-    }
-    collected.into_iter().filter(|known| known.is_storable).map(|known| known.field).collect()
+    names.iter().filter_map(start).collect()
 }
 
 /// Events `start..end` of a slab as a page without index-time fields.

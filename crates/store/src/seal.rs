@@ -256,7 +256,12 @@ pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), S
 /// Encodes a slab and verifies that it decodes to the same events.
 fn encode_checked(segment: &HotSegment, zstd_level: i32) -> Result<(EncodedBucket, Option<BucketError>), BucketError> {
     let rows = segment.rows();
-    let sources = [SlabSource { events: &rows.events, index_times: Some(&rows.index_times), extractions: &[] }];
+    let sources = [SlabSource {
+        events: &rows.events,
+        index_times: Some(&rows.index_times),
+        extractions: &[],
+        extracted_names: None,
+    }];
     encode_verified(&sources, &EncodeOptions { zstd_level, ..EncodeOptions::default() })
 }
 

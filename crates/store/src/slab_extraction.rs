@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use quarry_event::EventBatch;
-use quarry_event::template::ExtractedField;
+use quarry_event::template::Extraction;
 
 use crate::segment::Segment;
 
@@ -19,9 +19,10 @@ pub trait SlabExtraction: Send + Sync {
     /// Names of the fields that are to be stored for events like those of this slab, an input of a merge.
     fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<String>;
 
-    /// The values of these fields in the events of a slab. Fields that cannot be stored, for example because an event
+    /// The values of these fields in the events of a slab, and the names of all its fields if rules take names from the
+    /// texts. Fields that cannot be stored, for example because an event
     /// has several values, are left out. The same events and rules yield the same values.
-    fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField>;
+    fn extract(&self, events: &EventBatch, names: &[String]) -> Extraction;
 }
 
 /// Returns the extraction of a store; set once.

@@ -1,4 +1,5 @@
-//! Stored search-time fields: their list at the end of the column layout block, and the choice of those that fit.
+//! Stored search-time fields: their list and their names at the end of the column layout block, and the choice of those
+//! that fit.
 //!
 //! The values of a field are a column without a parent, or one below a column that tells the events with the field, like
 //! those of index-time fields (`super::fields`). If most are parts of the texts, they are a template column of codes, whose
@@ -8,10 +9,11 @@
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use quarry_event::template::{
-    ColumnKind, MAX_PART_CODES, MAX_STORED_EXTRACTIONS, StoredExtraction, StoredValues, Template, TemplatePart,
-    TemplateSet, TextParts,
+    ColumnKind, ExtractedNames, MAX_EXTRACTED_NAMES, MAX_PART_CODES, MAX_STORED_EXTRACTIONS, StoredExtraction,
+    StoredValues, Template, TemplatePart, TemplateSet, TextParts,
 };
 use quarry_stdx::number::u32_of;
 
@@ -29,7 +31,7 @@ const NO_COLUMN: u64 = 0;
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let extractions = &template_set.extractions;
     assert!(extractions.len() <= MAX_STORED_EXTRACTIONS, "more fields would be rejected when they are read");
-    if extractions.is_empty() {
+    if !has_extractions(template_set) {
         return;
     }
     put_varint(out, extractions.len() as u64);
@@ -50,6 +52,47 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
             }
         }
     }
+    put_names(template_set.extracted_names.as_ref(), out);
+}
+
+/// Whether something is stored of the search-time fields of a slab.
+pub(super) fn has_extractions(template_set: &TemplateSet) -> bool {
+    !template_set.extractions.is_empty() || template_set.extracted_names.is_some()
+}
+
+/// Appends the names of all fields that rules take from the texts, if they are known.
+fn put_names(known: Option<&ExtractedNames>, out: &mut Vec<u8>) {
+    // One more than the number of names, so that 0 stands for unknown ones.
+    put_varint(out, known.map_or(0, |known| known.names.len() as u64 + 1));
+    let Some(known) = known else { return };
+    assert!(known.names.len() <= MAX_EXTRACTED_NAMES, "more names would be rejected when they are read");
+    out.extend(known.rules.to_le_bytes());
+    known.names.iter().for_each(|name| put_bytes(out, name.as_bytes()));
+}
+
+/// Reads the names of all fields that rules take from the texts, after the fields; `None` if they are not known. The block
+/// ends here if `is_last`, unless there is something to read.
+pub(super) fn read_names(cursor: &mut Cursor<'_>, is_last: bool) -> Result<Option<ExtractedNames>, Malformed> {
+    if is_last && cursor.remaining() == 0 {
+        return Ok(None);
+    }
+    let count = cursor.count("number of names of search-time fields", MAX_EXTRACTED_NAMES + 1)?;
+    let Some(count) = count.checked_sub(1) else { return Ok(None) };
+    let rules = read_rules(cursor)?;
+    let mut names: Vec<Arc<str>> = Vec::with_capacity(count);
+    for _ in 0..count {
+        names.push(cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?.into());
+    }
+    match names.is_sorted_by(|name, next| name < next) {
+        true => Ok(Some(ExtractedNames { rules, names: names.into() })),
+        false => Err(Malformed::new("the names of search-time fields do not ascend")),
+    }
+}
+
+fn read_rules(cursor: &mut Cursor<'_>) -> Result<u128, Malformed> {
+    let mut rules = [0; RULES_BYTES];
+    rules.copy_from_slice(cursor.take(RULES_BYTES, "rules of a search-time field")?);
+    Ok(u128::from_le_bytes(rules))
 }
 
 /// Reads the fields, after those at index time; none if the block ends here.
@@ -61,9 +104,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
     let mut extractions: Vec<StoredExtraction> = Vec::new();
     for _ in 0..cursor.count("number of stored search-time fields", MAX_STORED_EXTRACTIONS)? {
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
-        let mut rules = [0; RULES_BYTES];
-        rules.copy_from_slice(cursor.take(RULES_BYTES, "rules of a search-time field")?);
-        let rules = u128::from_le_bytes(rules);
+        let rules = read_rules(cursor)?;
         let most = template_set.columns.len().saturating_sub(1);
         let column = cursor.count("column of a search-time field", most)?;
         if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {

@@ -10,6 +10,7 @@
 use quarry_event::template::{ColumnKind, FieldColumn, TemplateSet};
 use quarry_stdx::number::u32_of;
 
+use crate::columns::extractions::has_extractions;
 use crate::limits::{MAX_FIELD_BYTES, MAX_FIELD_COLUMNS};
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
@@ -17,7 +18,7 @@ use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let fields = &template_set.fields;
     assert!(fields.len() <= MAX_FIELD_COLUMNS, "more columns would be rejected when they are read");
-    if fields.is_empty() && template_set.extractions.is_empty() {
+    if fields.is_empty() && !has_extractions(template_set) {
         return;
     }
     put_varint(out, fields.len() as u64);

@@ -246,6 +246,7 @@ impl Layout {
         template_set.counts = counts::read(&mut cursor, &template_set, &layout.stored)?;
         template_set.fields = fields::read(&mut cursor, &template_set)?;
         template_set.extractions = extractions::read(&mut cursor, &template_set)?;
+        template_set.extracted_names = extractions::read_names(&mut cursor, template_set.extractions.is_empty())?;
         cursor.finish("the column layout block")?;
         if columns == 0 {
             return Err(Malformed::new("there is no column"));

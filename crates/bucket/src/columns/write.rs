@@ -67,6 +67,7 @@ pub(crate) fn write_columns(
     let WrittenColumns { mut template_set, stored, equal } = columns;
     template_set.fields.clone_from(&template_slab.fields);
     template_set.extractions.clone_from(&template_slab.extractions);
+    template_set.extracted_names.clone_from(&template_slab.extracted_names);
     let copies = (0..).zip(equal).filter_map(|(column, equal)| Some((column, equal?))).collect();
     let mut layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools, copies };
     if units.is_empty() {

@@ -35,7 +35,7 @@ mod tests;
 use std::cell::Cell;
 
 use quarry_event::EventBatch;
-use quarry_event::template::{FieldColumn, NumberFormat, StoredExtraction, Template, ValueTraits};
+use quarry_event::template::{ExtractedNames, FieldColumn, NumberFormat, StoredExtraction, Template, ValueTraits};
 
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Representation, SlabBuilder};
@@ -66,6 +66,8 @@ pub(crate) struct TemplateSlab {
     pub(crate) fields: Vec<FieldColumn>,
     /// Search-time fields whose values are stored, in the order of their columns.
     pub(crate) extractions: Vec<StoredExtraction>,
+    /// The names of all search-time fields that rules take from the texts, if known.
+    pub(crate) extracted_names: Option<ExtractedNames>,
 }
 
 impl TemplateSlab {

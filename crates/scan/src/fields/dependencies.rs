@@ -72,6 +72,14 @@ impl FieldRules {
         Some(sum)
     }
 
+    /// Digest of a field in events of these sources that only rules which take names from the texts may produce; `None` if
+    /// there are no such rules, or [`FieldRules::digest_of`] has none.
+    pub(crate) fn digest_of_open_rules(&self, metas: &[&Metadata], messages: &Messages) -> Option<u128> {
+        let is_open = |meta: &&Metadata| self.of(meta, messages).reports.iter().any(|report| report.names().is_none());
+        let is_any_open = metas.iter().any(is_open);
+        if is_any_open { self.digest_of(metas.iter().copied(), UNNAMED_FIELD, messages) } else { None }
+    }
+
     /// The fields on whose values a field depends in events of these sources, and the field itself.
     pub(crate) fn fields_behind(&self, metas: &[&Metadata], name: &str, messages: &Messages) -> BTreeSet<String> {
         let of_source = |meta: &&Metadata| self.of(meta, messages).fields_behind(name);
@@ -79,6 +87,8 @@ impl FieldRules {
     }
 }
 
+/// A name that no rule has: hidden fields are not extracted.
+const UNNAMED_FIELD: &str = "_unnamed";
 /// Version of the extraction, part of each digest. It must change whenever the same rules extract other values.
 const EXTRACTION_VERSION: u32 = 1;
 

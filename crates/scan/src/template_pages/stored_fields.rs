@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use quarry_eval::messages::Messages;
 use quarry_event::Metadata;
-use quarry_event::template::{ColumnKind, ColumnValues, StoredValues, TEXT_COLUMN, TemplateSet};
+use quarry_event::template::{ColumnKind, ColumnValues, ExtractedNames, StoredValues, TEXT_COLUMN, TemplateSet};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
@@ -34,15 +34,23 @@ pub(super) fn find_stored(
     rules: &FieldRules,
     messages: &Messages,
 ) -> Vec<(String, StoredValues)> {
-    if set.extractions.is_empty() || rules.is_index_time_only() {
+    let has_stored = !set.extractions.is_empty() || set.extracted_names.is_some();
+    if !has_stored || rules.is_index_time_only() {
         return Vec::new();
     }
     let find = |name: &String| {
         let mut known = set.extractions.iter().filter(|stored| *stored.name == **name).peekable();
-        known.peek()?;
+        // All rules that may produce the field take names from the texts, and none of these is its name.
+        let is_unknown =
+            |all: &&ExtractedNames| all.names.binary_search_by(|known| (**known).cmp(name.as_str())).is_err();
+        let unknown_to = set.extracted_names.as_ref().filter(is_unknown);
+        if known.peek().is_none() && unknown_to.is_none() {
+            return None;
+        }
         let rules = rules.digest_of(metas.iter(), name, messages)?;
-        let stored = known.find(|stored| stored.rules == rules)?;
-        Some((name.clone(), stored.values.clone()))
+        let stored = known.find(|stored| stored.rules == rules).map(|stored| stored.values.clone());
+        let absent = || unknown_to.filter(|all| all.rules == rules).map(|_| StoredValues::Absent);
+        Some((name.clone(), stored.or_else(absent)?))
     };
     names.iter().filter_map(find).collect()
 }
@@ -60,7 +68,7 @@ pub(crate) fn fields_to_store(
     let request =
         SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };
     // Without the columns stored so far, on which the choice must not depend.
-    let plain = Arc::new(TemplateSet { extractions: Vec::new(), ..TemplateSet::clone(&set) });
+    let plain = Arc::new(TemplateSet { extractions: Vec::new(), extracted_names: None, ..TemplateSet::clone(&set) });
     let facts = TemplateFactsCache::default().of(&plain);
     let Some(slab) = Slab::new(segment, facts, plain, &request) else { return Vec::new() };
     let Some(rows) = rows_by_key(segment, &slab) else { return Vec::new() };

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use quarry_event::EventBatch;
-use quarry_event::template::ExtractedField;
+use quarry_event::template::Extraction;
 use quarry_stdx::Fault;
 
 use crate::sealed_buckets::{Readers, SealedBucket, SealedSegment};
@@ -51,11 +51,11 @@ impl FieldStorage {
         Ok(())
     }
 
-    /// The values of the fields in the events of a slab.
-    pub(crate) fn extract(&self, events: &EventBatch) -> Result<Vec<ExtractedField>, Fault> {
+    /// What is extracted from the events of a slab.
+    pub(crate) fn extract(&self, events: &EventBatch) -> Result<Extraction, Fault> {
         match &self.extraction {
             Some(extraction) if !self.is_empty() => guarded(|| extraction.extract(events, &self.names)),
-            _ => Ok(Vec::new()),
+            _ => Ok(Extraction::default()),
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, EncodedBucket, Locators, SlabSource};
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
+use quarry_event::template::Extraction;
 use quarry_event::{PageColumns, TimeNs};
 
 use crate::compaction::field_storage::FieldStorage;
@@ -231,6 +232,11 @@ fn for_each_slab(
     regroup.into_slabs().iter().try_for_each(|slab| visit(&slab.source()))
 }
 
+/// A slab with what is extracted from its events.
+fn with_extraction<'a>(slab: &SlabSource<'a>, extraction: &'a Extraction) -> SlabSource<'a> {
+    SlabSource { extractions: &extraction.fields, extracted_names: extraction.names.as_ref(), ..*slab }
+}
+
 /// Encodes the merged bucket and verifies that it decodes to the events of the inputs, which are read again. The bucket
 /// has no locators if they would make it larger than its inputs.
 fn encode_checked(
@@ -247,15 +253,14 @@ fn encode_checked(
         let mut content = Content::default();
         for_each_slab(shared, inputs, pace, &mut |slab| {
             content.add(slab);
-            let fields = run_uninterruptible(shared, || storage.extract(slab.events))?;
-            run_uninterruptible(shared, || add(&mut encoder, &SlabSource { extractions: &fields, ..*slab }))
+            let extraction = run_uninterruptible(shared, || storage.extract(slab.events))?;
+            run_uninterruptible(shared, || add(&mut encoder, &with_extraction(slab, &extraction)))
         })?;
         let encoded = run_uninterruptible(shared, || encoder.finish())?;
         let mut verifier = run_uninterruptible(shared, || BucketVerifier::new(&encoded))?;
         for_each_slab(shared, inputs, pace, &mut |slab| {
-            let fields = run_uninterruptible(shared, || storage.extract(slab.events))?;
-            let source = SlabSource { extractions: &fields, ..*slab };
-            run_uninterruptible(shared, || verifier.verify_next_slab(&source))
+            let extraction = run_uninterruptible(shared, || storage.extract(slab.events))?;
+            run_uninterruptible(shared, || verifier.verify_next_slab(&with_extraction(slab, &extraction)))
         })?;
         run_uninterruptible(shared, || verifier.finish())?;
         Ok((encoded, content))

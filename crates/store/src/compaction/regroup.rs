@@ -97,7 +97,12 @@ impl Regroup {
 impl Slab {
     /// The slab in the encoder's form.
     pub(crate) fn source(&self) -> SlabSource<'_> {
-        SlabSource { events: &self.events, index_times: Some(&self.index_times), extractions: &[] }
+        SlabSource {
+            events: &self.events,
+            index_times: Some(&self.index_times),
+            extractions: &[],
+            extracted_names: None,
+        }
     }
 
     /// Number of rows of a page, from `row` on, that still fit into the slab; at least one if the slab is empty.

@@ -182,7 +182,7 @@ fn encode_losing_an_event(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) ->
     }
     events.time.pop();
     let index_times = slab.index_times.map(|times| &times[1..]);
-    encoder.add_slab(&SlabSource { events: &events, index_times, extractions: &[] })
+    encoder.add_slab(&SlabSource { events: &events, index_times, extractions: &[], extracted_names: None })
 }
 
 fn panic_in_encoder(_: &mut BucketEncoder, _: &SlabSource<'_>) -> Result<(), BucketError> {

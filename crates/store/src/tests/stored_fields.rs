@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_bucket::{BucketEncoder, BucketError, SlabSource};
-use quarry_event::template::{ExtractedField, StoredValues};
+use quarry_event::template::{ExtractedField, Extraction, StoredValues};
 use quarry_event::{EventBatch, PageColumns};
 use tempfile::tempdir;
 
@@ -62,7 +62,7 @@ impl SlabExtraction for Numbers {
         vec!["number".to_owned(), "absent".to_owned()]
     }
 
-    fn extract(&self, events: &EventBatch, names: &[String]) -> Vec<ExtractedField> {
+    fn extract(&self, events: &EventBatch, names: &[String]) -> Extraction {
         let calls = self.extracted.fetch_add(1, Ordering::SeqCst);
         assert_ne!(self.behaviour, Behaviour::PanicsWhenExtracting, "on purpose");
         assert_eq!(names, ["absent", "number"]);
@@ -87,7 +87,7 @@ impl SlabExtraction for Numbers {
         if self.behaviour == Behaviour::WrongRows {
             number.rows[0] = 1 << 20;
         }
-        vec![none, number]
+        Extraction { fields: vec![none, number], names: None }
     }
 }
 

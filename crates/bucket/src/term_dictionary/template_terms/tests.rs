@@ -114,6 +114,7 @@ fn repeated_tokens_are_in_the_dictionary_and_rare_tokens_are_hashed() {
     let slab = TemplateSlab {
         fields: Vec::new(),
         extractions: Vec::new(),
+        extracted_names: None,
         columns: vec![
             templates(
                 None,
@@ -144,6 +145,7 @@ fn templates_with_clean_edges_are_not_filled() {
     let slab = TemplateSlab {
         fields: Vec::new(),
         extractions: Vec::new(),
+        extracted_names: None,
         columns: vec![
             templates(None, &[template(&[Ok("id="), Err(1), Ok(" 100% "), Err(2)])], &[0, 0], &[0, 1, 2]),
             numbers(0, NumberFormat::Hex { digits: 4 }, &[0xab, 0xcd], &[0, 1, 2]),
@@ -166,6 +168,7 @@ fn nested_templates_straddle_inside_and_at_their_ends() {
     let slab = TemplateSlab {
         fields: Vec::new(),
         extractions: Vec::new(),
+        extracted_names: None,
         columns: vec![
             templates(None, &[template(&[Ok("a"), Err(1), Ok(".b")]), template(&[Err(2)])], &[0, 1, 0], &[0, 2, 3]),
             templates(Some(0), &[template(&[Err(3), Ok("x "), Err(4)]), template(&[Ok("-y")])], &[0, 1], &[0, 1, 2]),
@@ -184,6 +187,7 @@ fn neighbours_of_empty_variables_may_form_tokens() {
     let slab = TemplateSlab {
         fields: Vec::new(),
         extractions: Vec::new(),
+        extracted_names: None,
         columns: vec![
             templates(None, &[template(&[Ok("left"), Err(1), Ok("right")])], &[0, 0], &[0, 1, 2]),
             dictionary(0, &["", "-"], &[0, 1], &[0, 1, 2]),
@@ -205,6 +209,7 @@ fn percent_encoded_breakers_straddle_edges() {
         let slab = TemplateSlab {
             fields: Vec::new(),
             extractions: Vec::new(),
+            extracted_names: None,
             columns: vec![
                 templates(None, &[template(&[Ok(literal), Err(1)])], &[0, 1, 0].map(|_| 0), &[0, 1, 3]),
                 dictionary(0, &texts, &[0, 1, 0], &[0, 1, 3]),
@@ -214,6 +219,7 @@ fn percent_encoded_breakers_straddle_edges() {
         let slab = TemplateSlab {
             fields: Vec::new(),
             extractions: Vec::new(),
+            extracted_names: None,
             columns: vec![
                 templates(None, &[template(&[Err(1), Ok("20c"), Err(2)])], &[0, 0], &[0, 1, 2]),
                 plain(0, &["k%", "l"], &[0, 1, 2]),
@@ -230,6 +236,7 @@ fn long_texts_stay_in_the_term_dictionary_page_by_page() {
     let slab = TemplateSlab {
         fields: Vec::new(),
         extractions: Vec::new(),
+        extracted_names: None,
         columns: vec![
             templates(None, &[template(&[Err(1)])], &[0, 0], &[0, 1, 2]),
             plain(0, &[long, "short fox"], &[0, 1, 2]),
