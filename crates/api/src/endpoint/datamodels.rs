@@ -95,7 +95,7 @@ fn model_kind() -> Kind {
 
 /// A model with its definition and the settings of its acceleration.
 struct Model {
-    /// The conf object that defines it; none if the model comes with the program or is not stored.
+    /// The conf object that defines it; none for a built-in model and for one that is only validated.
     object: Option<ConfObject>,
     name: String,
     text: String,
@@ -284,7 +284,7 @@ async fn put(request: &ObjectRequest, name: String, change: Change, is_new: bool
     let scope = request.scope.clone();
     let work = move |objects: &Objects, viewer: &Permissions| {
         if !is_new {
-            // An acceleration is stored for a model that exists, not for a later one of that name.
+            // The model must exist: otherwise a later model of this name would inherit the acceleration.
             model(objects, &name, &scope, viewer)?;
         }
         if let Some(text) = &change.text {

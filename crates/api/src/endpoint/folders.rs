@@ -24,7 +24,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// The folder of the kinds of inputs.
+/// Path of the folder that lists the kinds of inputs.
 const INPUTS: &str = "data/inputs";
 /// Name of the template of a new entity, below its collection.
 const TEMPLATE: &str = "_new";

@@ -56,7 +56,7 @@ pub struct OneshotOptions {
     pub zone: Option<TimeZone>,
     /// Current time.
     pub now: TimeNs,
-    /// Scope that separates files of equal content; default is the index.
+    /// Scope within which a file is added only once; default is the index.
     pub scope: Option<String>,
     /// Whether files in this file's folder are rotated.
     pub rotation: Rotation,
@@ -352,7 +352,7 @@ pub(crate) fn hint(
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 
-/// Skips `bytes` bytes and returns the last of them; the earlier ones are added to the hash `prefix`.
+/// Skips `bytes` bytes and returns the last [`TAIL_BYTES`] of them; the earlier ones are added to the hash `prefix`.
 fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     let mut before: Vec<u8> = Vec::new();
