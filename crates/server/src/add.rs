@@ -63,7 +63,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     if remote.is_none() && (arguments.node.auth.is_some() || arguments.node.token.is_some()) {
         let folder = data_dir.display();
         return Err(Failure::Usage(format!(
-            "--auth and --token are for a server, and none has {folder} open: leave them out, or name a node with --uri"
+            "--auth and --token are for a server, and no server has {folder} open: leave them out, or name a node with \
+             --uri"
         )));
     }
     let zone = zone::parse_option(arguments.zone.as_deref())?;

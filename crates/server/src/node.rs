@@ -229,7 +229,7 @@ impl Node for LocalNode {
     fn input_warning(&self, stanza: &str) -> Option<String> {
         match self.input_changes.effect(stanza) {
             Effect::Current => None,
-            Effect::Pending => Some("The change is saved and is still being carried out.".to_owned()),
+            Effect::Pending => Some("The change is saved and is still being applied.".to_owned()),
             Effect::AtStart => Some("The change is saved and takes effect at the next start of the node.".to_owned()),
             Effect::Fault(fault) => Some(format!("The change is saved without effect: {fault}")),
         }

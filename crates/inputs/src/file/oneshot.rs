@@ -180,7 +180,7 @@ fn add_opened(
         let thread = thread.map_err(|error| InputError::read(path, &error))?;
         let stored = store(received, &returned, keeper, stored_bytes_all, sink, progress);
         let read = thread.join().map_err(|_| {
-            InputError::read(path, &std::io::Error::other("reading ended early because of a fault of quarry"))
+            InputError::read(path, &std::io::Error::other("reading ended early because of a bug in quarry"))
         });
         Ok((stored, read))
     })?;

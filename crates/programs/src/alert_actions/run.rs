@@ -66,7 +66,7 @@ pub(super) fn run(
         }
         WaitOutcome::Ended => match status {
             Some(status) if status.success() => {}
-            Some(status) => messages.push(format!("its program failed ({status}); the rows are as they were")),
+            Some(status) => messages.push(format!("its program failed ({status}); the rows are unchanged")),
             None => messages.push("the exit status of its program is unknown".to_owned()),
         },
     }

@@ -213,7 +213,7 @@ impl Drop for RunningUnit {
         self.shared.stop.set();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                log::error("an input that runs a program ended by a fault of quarry");
+                log::error("an input that runs a program ended because of a bug in quarry");
             }
         }
     }
