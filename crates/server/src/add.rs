@@ -157,8 +157,8 @@ fn notes(index: &str, (before, after): &(IndexState, IndexState), now: i64, keep
     let ahead = ahead.map(|(newest, now)| newest.duration_since(now)).filter(|ahead| *ahead > FUTURE_TOLERANCE);
     let future = ahead.map(|ahead| {
         format!(
-            "note: the newest of these events is {:.1} h in the future: if the times in the text are of another zone, name it \
-             with --zone or TZ in props.conf; `quarry preview FILE` shows which one was used",
+            "note: the newest of these events is {:.1} h in the future: if the times in the text are in another \
+             zone, name it with --zone or TZ in props.conf; `quarry preview FILE` shows which one was used",
             ahead.as_secs_f64() / 3_600.0
         )
     });
@@ -168,8 +168,8 @@ fn notes(index: &str, (before, after): &(IndexState, IndexState), now: i64, keep
     let too_old = age.zip(keeps).filter(|(age, keeps)| age > keeps).map(|(age, keeps)| {
         format!(
             "note: the oldest of these events is {} days old, and index {index} keeps events for {}: a server removes \
-             buckets with nothing younger a day after they were added; `quarry edit index {index} --frozenTimePeriodInSecs N` \
-             keeps them longer",
+             buckets without newer events a day after they were added; `quarry edit index {index} \
+             --frozenTimePeriodInSecs N` keeps them longer",
             age.as_hours() / 24,
             duration_text(keeps)
         )

@@ -229,8 +229,8 @@ impl Searcher {
         if arguments.node.is_given() {
             let folder = cli.data_dir.display();
             return Err(Failure::Usage(format!(
-                "--auth and --token: no server has {folder} open, and who may read its files searches all of them: leave \
-                 them out, or name another node with --uri"
+                "--auth and --token: no server has {folder} open, and anyone who may read its files may search them: \
+                 leave them out, or name another node with --uri"
             )));
         }
         let settings = Settings::for_search(&cli.data_dir, namespace)?;

@@ -341,7 +341,7 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
     let work = move |objects: &Objects, viewer: &Permissions| {
         let found = model(objects, &name, &scope, viewer)?;
         if found.object.is_none() {
-            return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with the program")));
+            return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it is built in")));
         }
         objects.remove_text(MODELS, &name, &scope, viewer)?;
         // A later model of the same name must not inherit the acceleration.

@@ -38,7 +38,7 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
         let list = move |State(state): State<ApiState>, caller: Caller, parameters: Parameters| {
             list(state, caller, parameters, Arc::clone(&place), Arc::clone(&children))
         };
-        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below.", get(list))
+        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below this one.", get(list))
             .takes(LIST_PARAMETERS)
             .answers(AnswerShape::Entities(NO_CONTENT))
     };

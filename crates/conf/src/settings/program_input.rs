@@ -142,7 +142,7 @@ const CHANGE_ROWS: &[Row] = &[
         Kind::Integer { min: -1, max: 1 << 40 },
         "-1",
         "bytes",
-        "maximum size for that; -1: the maximum size of an event",
+        "maximum size of such a file; -1: the maximum size of an event",
     ),
     row(
         "filters",

@@ -52,7 +52,7 @@ pub struct OneshotOptions {
     pub sourcetype: Option<String>,
     /// Whether to add a file even if it was added before.
     pub ignore_positions: bool,
-    /// Time zone of times that name none, unless `TZ` is set for them; default is the node's.
+    /// Time zone of timestamps without one, unless `TZ` is set for them; default is the node's.
     pub zone: Option<TimeZone>,
     /// Current time.
     pub now: TimeNs,

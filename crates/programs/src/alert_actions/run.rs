@@ -62,7 +62,7 @@ pub(super) fn run(
     match waited {
         WaitOutcome::Cancelled => return Err(cancelled_fault()),
         WaitOutcome::TooLong => {
-            messages.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
+            messages.push(format!("its program was stopped after the limit of {seconds} seconds (maxtime)"))
         }
         WaitOutcome::Ended => match status {
             Some(status) if status.success() => {}

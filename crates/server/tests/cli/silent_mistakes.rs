@@ -228,7 +228,7 @@ fn unused_zones_of_hosts_named_by_the_text_are_reported() {
         "Nov 20 10:00:00 fw-tokyo-1 sshd[7]: Accepted\nNov 20 10:00:01 fw-tokyo-1 sshd[7]: Closed\n",
     );
     let plain = place.run(&["preview", &log, "--sourcetype", "syslog"]).expect_success();
-    assert!(plain.contains("zone of times that name none: UTC (the machine's)"), "{plain}");
+    assert!(plain.contains("time zone of timestamps without one: UTC (the machine's)"), "{plain}");
     assert!(
         plain.contains("note: TZ of [host::fw-tokyo-*] is not used") && plain.contains("--host fw-tokyo-1"),
         "{plain}"
