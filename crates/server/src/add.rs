@@ -562,7 +562,7 @@ impl Total {
             if self.truncated_lines == 1 { "line cut to TRUNCATE" } else { "lines cut to TRUNCATE" },
         );
         say(self.dropped_events, "events dropped by rules");
-        say(self.binary as u64, &format!("{} left out as binary", plural(self.binary)));
+        say(self.binary as u64, &format!("{} skipped as binary", plural(self.binary)));
         say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.list_names()));
         let skipped = self.skipped.count;
         let why = format!("skipped because added before (--again adds them again): {}", self.skipped.list_names());

@@ -38,7 +38,7 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (STORAGE, "a file, the store or the server failed"),
     (
         PARTIAL,
-        "done in part: the answer is incomplete, adding was interrupted, all files were left out as binary, or data is damaged (`bucket verify`, `bucket compact`)",
+        "done in part: the answer is incomplete, adding was interrupted, all files were skipped as binary, or data is damaged (`bucket verify`, `bucket compact`)",
     ),
     (
         INTERRUPTED,

@@ -176,7 +176,7 @@ impl LabelSource for Labels<'_> {
         let mut found = Vec::new();
         let mut keep = |fields: Vec<String>, name: &str, condition: Result<SearchExpr, EngineError>| match condition {
             Ok(condition) => found.push(LabelCondition { fields, name: name.to_owned(), condition }),
-            Err(error) => messages.push(format!("{name} is left out: {error}")),
+            Err(error) => messages.push(format!("{name} is ignored: {error}")),
         };
         for known in &self.types {
             keep(vec![EVENT_TYPE.to_owned()], &known.name, self.condition_of_type(known));

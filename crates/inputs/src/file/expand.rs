@@ -76,7 +76,7 @@ fn add_files_below(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Resul
         return Ok(());
     }
     if is_data_directory(path) {
-        log::note(format!("{}: is a data directory of quarry and is left out", path.display()));
+        log::note(format!("{}: is a data directory of quarry and is skipped", path.display()));
         return Ok(());
     }
     if depth >= FOLDER_DEPTH_MAX {

@@ -127,7 +127,7 @@ impl ProgramInputs {
             }
             if self.running.iter().map(|running| running.unit.len()).sum::<usize>() + unit.len() > INPUTS_MAX {
                 faults.push(format!(
-                    "inputs.conf {}: more than {INPUTS_MAX} inputs run programs; this is left out",
+                    "inputs.conf {}: more than {INPUTS_MAX} inputs run programs; this one is ignored",
                     unit.names()
                 ));
                 continue;
@@ -189,7 +189,7 @@ impl RunningUnit {
         match task {
             Ok(task) => self.spawn(move |shared| task.run(shared)),
             Err(fault) => {
-                self.faults.push(format!("inputs.conf {fault}; the input is left out"));
+                self.faults.push(format!("inputs.conf {fault}; the input is ignored"));
                 Ok(())
             }
         }
