@@ -42,7 +42,7 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     ),
     (
         INTERRUPTED,
-        "interrupted by Ctrl-C: twice, or once while rows were shown, before a server answered, or while files were sent to a server",
+        "interrupted by a second Ctrl-C, or by the first while rows were shown, before a server answered, or while files were sent to a server",
     ),
 ];
 
