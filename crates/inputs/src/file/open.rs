@@ -33,9 +33,9 @@ pub(crate) const STDIN: &str = "-";
 /// Minimum leading NUL bytes that count as a hole; fewer may be a character of UTF-16 or UTF-32.
 const HOLE_BYTES_MIN: usize = 4;
 
-/// Number of places at which a plain file is sampled to find the order of its dates.
+/// Number of offsets at which a plain file is sampled to find the order of its dates.
 const SAMPLES_MAX: u64 = 16;
-/// Bytes read at each of those places.
+/// Bytes read at each of those offsets.
 const BYTES_PER_SAMPLE: usize = 4096;
 
 /// A source of plain bytes.
