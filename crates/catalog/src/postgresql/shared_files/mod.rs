@@ -258,7 +258,7 @@ impl SharedFileTable {
                     })),
                 };
             }
-            _ => return Err(Failure::Damaged("its schema has tables of something else".to_owned())),
+            _ => return Err(Failure::Damaged("its schema has tables of another program".to_owned())),
         }
         in_transaction(session, "BEGIN", || {
             // A role without the right to create schemas can use an empty one that an administrator has created.
