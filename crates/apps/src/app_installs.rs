@@ -52,7 +52,7 @@ pub struct AppInstall {
 /// An app that was installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledApp {
-    /// The app.
+    /// The app as it is now, with the attributes of its app.conf.
     pub app: LocalApp,
     /// Whether no app of this name was installed before.
     pub is_new: bool,

@@ -452,7 +452,7 @@ pub(crate) struct RebuildCatalogArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArgs {
-    /// The index.
+    /// Index whose buckets are moved.
     #[arg(value_name = "INDEX")]
     pub(crate) index: String,
     /// Volume of indexes.conf, or `local` for the data directory.

@@ -144,8 +144,8 @@ fn warn_port_in_use(verb: ObjectVerb, kind: &ObjectKind, name: Option<&str>) {
     };
     if let Some(port) = port.filter(|port| is_taken(*port)) {
         log::note(format!(
-            "a program listens on port {port} already: end it before the server starts again, or remove this input with \
-             `quarry remove {} {name}`",
+            "a program listens on port {port} already: stop it before the server starts again, or remove this input \
+             with `quarry remove {} {name}`",
             kind.word
         ));
     }

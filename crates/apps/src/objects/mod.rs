@@ -167,9 +167,9 @@ pub struct ConfObject {
     pub place: Place,
     /// Its settings including inherited ones, by name.
     pub settings: BTreeMap<String, String>,
-    /// Owner.
+    /// User name of the owner, or `nobody`.
     pub owner: String,
-    /// Sharing.
+    /// The users and apps that can see the object.
     pub sharing: ObjectSharing,
     /// Roles that may read it.
     pub readers: Vec<String>,

@@ -29,7 +29,7 @@ const TAG_OF: &str = "tag::";
 /// A named search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventType {
-    /// Name.
+    /// Value of the field `eventtype` in its events.
     pub name: String,
     /// Its search, without commands.
     pub search: String,
@@ -40,7 +40,7 @@ pub struct EventType {
 pub struct Tag {
     /// The tag.
     pub name: String,
-    /// Field.
+    /// Field whose value has the tag.
     pub field: String,
     /// Value that the tag names.
     pub value: String,

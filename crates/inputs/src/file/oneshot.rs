@@ -60,7 +60,7 @@ pub struct OneshotOptions {
     pub scope: Option<String>,
     /// Whether files in this file's folder are rotated.
     pub rotation: Rotation,
-    /// Set when the caller has given up. A pipe may stay silent for ever, and a device may produce an endless line.
+    /// Set when the caller has given up. A pipe may stay silent forever, and a device may produce an endless line.
     pub ended: Arc<AtomicBool>,
 }
 

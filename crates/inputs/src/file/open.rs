@@ -123,7 +123,7 @@ impl Handle {
         if !metadata.is_file() {
             return Ok(None);
         }
-        // Files of the kernel such as /proc/kmsg look like regular ones, and reading them may wait for ever.
+        // Files of the kernel such as /proc/kmsg look like regular ones, and reading them may wait forever.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(path)?;
         Handle::of(Arc::new(file)).map(Some)

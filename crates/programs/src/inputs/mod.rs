@@ -69,7 +69,7 @@ pub struct ProgramInputs {
 /// The node's management port, for programs.
 #[derive(Clone)]
 pub struct ManagementPort {
-    /// Its address.
+    /// Address at which programs on this machine reach it.
     pub address: std::net::SocketAddr,
     /// Opens sessions.
     pub sessions: Arc<dyn ProgramSessions>,

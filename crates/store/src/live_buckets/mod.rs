@@ -59,7 +59,7 @@ impl Cells {
     }
 }
 
-/// The live buckets.
+/// The live buckets of all indexes, with the sums and sets that searches and background work need.
 #[derive(Debug, Default)]
 pub(crate) struct LiveBuckets {
     buckets: BTreeMap<u64, Arc<SealedBucket>>,
