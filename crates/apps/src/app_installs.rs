@@ -52,7 +52,7 @@ pub struct AppInstall {
 /// An app that was installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledApp {
-    /// The app as it is now, with the attributes of its app.conf.
+    /// The app as installed, with its attributes.
     pub app: LocalApp,
     /// Whether no app of this name was installed before.
     pub is_new: bool,

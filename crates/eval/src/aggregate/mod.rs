@@ -57,7 +57,7 @@ use crate::rows::{ColumnReader, batch_of};
 /// A compiled aggregate.
 #[derive(Clone)]
 pub struct AggregateColumn {
-    /// Function as named in the search.
+    /// Function that is computed.
     pub function: StatsFunction,
     /// Implementation of the function.
     pub body: FunctionBody,

@@ -227,7 +227,7 @@ pub fn is_removed(name: &str, before: &[Stage]) -> bool {
 /// A field that a command reads by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadField {
-    /// Name as written, without quotes.
+    /// Name of the field.
     pub name: String,
     /// Position of the command.
     pub stage: Span,
