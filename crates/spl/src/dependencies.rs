@@ -17,7 +17,7 @@ pub struct Dependencies {
     pub objects: BTreeSet<String>,
     /// Machine learning models that it applies or describes.
     pub models: BTreeSet<String>,
-    /// Saved searches it runs or loads the results of.
+    /// Saved searches it runs.
     pub saved_searches: BTreeSet<String>,
     /// Searches that `map` runs; their macros are expanded when they run.
     pub map_texts: BTreeSet<String>,
