@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub struct InProcessAnswer {
     /// HTTP status.
     pub status: u16,
-    /// Body.
+    /// Body as text, at most 64 MiB.
     pub body: String,
 }
 

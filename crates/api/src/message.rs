@@ -210,7 +210,7 @@ fn unknown_command(diagnostic: &Diagnostic) -> Option<(&str, &str)> {
     diagnostic.message.strip_prefix("unknown command `")?.split_once('`')
 }
 
-/// A diagnostic as plain text: the problem, its place, and a correction. Clients recognise an unknown command by
+/// A diagnostic as plain text: the problem, its location, and a correction. Clients recognise an unknown command by
 /// Splunk's words.
 fn message_of(search: &TypedSearch, diagnostic: &Diagnostic) -> Message {
     let typed = |at: usize| at.saturating_sub(search.prefix);

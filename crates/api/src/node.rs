@@ -177,11 +177,11 @@ pub struct DiskActivity {
     pub mount_point: String,
     /// Seconds since the machine started.
     pub seconds: f64,
-    /// Reads.
+    /// Number of completed reads.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes.
+    /// Number of completed writes.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,

@@ -133,8 +133,8 @@ pub(crate) fn value_error(name: &str, value: &str) -> Option<String> {
     let shown: String = value.chars().take(SHOWN_CHARS_MAX).flat_map(char::escape_debug).collect();
     Some(match kind {
         Flag => format!("{name}={shown}: give 1 or 0"),
-        Count => format!("{name}={shown}: give a whole number from 0"),
-        Limit => format!("{name}={shown}: give a whole number from 0, or {UNLIMITED} for all"),
+        Count => format!("{name}={shown}: give a whole number, 0 or more"),
+        Limit => format!("{name}={shown}: give a whole number, 0 or more, or {UNLIMITED} for all"),
         Number => format!("{name}={shown}: give a number from 0"),
         Time | SearchTime => {
             format!(

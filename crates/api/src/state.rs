@@ -30,7 +30,7 @@ const DOCUMENT_BODIES: usize = 8;
 pub struct ApiState {
     /// Logins and sessions.
     pub auth: Arc<Auth>,
-    /// Jobs.
+    /// Search jobs of all users.
     pub jobs: Arc<Jobs>,
     /// The node: searches, adding files, buckets.
     pub node: Arc<dyn Node>,

@@ -1,8 +1,8 @@
 //! Installs apps from archives: `.spl`, `.tgz` and `.tar`, compressed by gzip or not, with one folder that is the app.
 //!
-//! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and gets its
-//! place by one rename. A node that is killed meanwhile has the app as it was before. An update replaces the whole app
-//! except `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
+//! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and moved
+//! into place by one rename. A node that is killed meanwhile has the app as it was before. An update replaces the whole
+//! app except `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
 //!
 //! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
 
@@ -52,7 +52,7 @@ pub struct AppInstall {
 /// An app that was installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledApp {
-    /// The app.
+    /// The app as installed, with its attributes.
     pub app: LocalApp,
     /// Whether no app of this name was installed before.
     pub is_new: bool,
@@ -69,7 +69,7 @@ impl Objects {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Ok(installing) => installing,
         };
-        // Everything that can be refused is refused before the app gets its place.
+        // Everything that can be refused is refused before the app is moved into place.
         let settings = member_settings(&install.members)?;
         let unfinished = Unfinished::new(&self.apps_folder())?;
         let named = unpack(&install.archive, &unfinished.app)?;
@@ -99,8 +99,8 @@ impl Objects {
     }
 }
 
-/// Writes settings into `local/app.conf` of an app that has no place yet. The file is replaced, because it may be the
-/// one of the app's old version.
+/// Writes settings into `local/app.conf` of an app that is not in place yet. The file is replaced, because it may be
+/// the one of the app's old version.
 fn write_settings(app: &Path, settings: &[MemberSetting]) -> Result<(), ObjectError> {
     if settings.is_empty() {
         return Ok(());

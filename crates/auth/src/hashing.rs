@@ -18,7 +18,7 @@ const HASH_WAIT: Duration = Duration::from_secs(10);
 /// `Retry-After` sent to a refused client.
 const RETRY_AFTER_S: u64 = 2;
 
-/// The hashing slots.
+/// Semaphore of concurrent password hashes, each with memory that is reused.
 pub(crate) struct HashingSlots {
     state: Mutex<State>,
     freed: Condvar,

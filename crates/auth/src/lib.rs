@@ -148,7 +148,7 @@ struct State {
 /// A token to be created.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// Its user.
+    /// Login name of the user whose permissions it grants.
     pub user: String,
     /// Audience: free text for the purpose.
     pub audience: String,

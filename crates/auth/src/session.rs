@@ -37,7 +37,7 @@ impl Default for Sessions {
 pub struct ShownSession {
     /// Hash of the session's key.
     pub id: String,
-    /// Its user.
+    /// Login name of its user.
     pub user: String,
     /// Time of its last request.
     pub last_use_ns: i64,

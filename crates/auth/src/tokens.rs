@@ -36,7 +36,7 @@ const ALGORITHM: &str = "HS256";
 pub struct TokenRecord {
     /// Id: a random number in hexadecimal.
     pub id: String,
-    /// User.
+    /// Login name of the user whose permissions it grants.
     pub user: String,
     /// Audience: free text for the purpose.
     pub audience: String,

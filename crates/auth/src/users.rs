@@ -25,7 +25,7 @@ pub struct UserRecord {
     pub name: String,
     /// argon2id hash in PHC form.
     pub password_hash: String,
-    /// Roles.
+    /// Names of the roles, at least one.
     pub roles: Vec<String>,
 }
 

@@ -51,7 +51,7 @@ impl UsersFile {
         match std::fs::read_to_string(&self.path) {
             Ok(text) => {
                 let (users, bad_lines) = parse_users(&text);
-                bad_lines.iter().for_each(|line| log::warning(format!("{file}:{line}: not name:roles:hash, left out")));
+                bad_lines.iter().for_each(|line| log::warning(format!("{file}:{line}: not name:roles:hash, ignored")));
                 users.iter().for_each(|user| log_unknown_roles(&file.to_string(), user, known));
                 Ok(Some(users))
             }

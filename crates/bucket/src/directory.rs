@@ -54,7 +54,7 @@ pub(crate) fn read_trailer(bytes: &[u8], place: BlockPosition) -> Result<(u64, u
     };
     let (offset, len, version, magic, checksum) = place.map_malformed(fields())?;
     if magic != MAGIC {
-        return Err(place.corrupt("the object does not end as a bucket does: it is cut off or something else"));
+        return Err(place.corrupt("the object does not end like a bucket: it is truncated or not a bucket"));
     }
     let found = xxh3_64(&bytes[..TRAILER_BYTES - 8]);
     if found != checksum && enforces_checksums() {

@@ -49,7 +49,7 @@ impl BucketSummary {
 /// One value of a metadata field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSummary {
-    /// The value.
+    /// A host, source or sourcetype.
     pub value: Arc<str>,
     /// Number of events with this value.
     pub events: u64,

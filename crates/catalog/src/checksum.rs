@@ -84,7 +84,7 @@ impl RowChecksum {
 pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>, sum: i64) -> StepResult<()> {
     match found {
         Some(found) if found != sum => {
-            Err(Failure::Damaged(format!("row {key} of table {} does not fit its checksum", table.name())))
+            Err(Failure::Damaged(format!("row {key} of table {} does not match its checksum", table.name())))
         }
         _ => Ok(()),
     }

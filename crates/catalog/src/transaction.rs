@@ -26,7 +26,7 @@ pub(crate) trait Transaction {
 /// Reason why a transaction failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A row or a table does not fit its checksum or its type.
+    /// A row or a table does not match its checksum or its type.
     Damaged(String),
     /// SQLite failed.
     Sqlite(rusqlite::Error),

@@ -69,7 +69,7 @@ pub enum Removed<'r> {
     Matching(&'r dyn Fn(&Object) -> bool),
 }
 
-/// A collection.
+/// One collection of documents, stored in a file of its own.
 #[derive(Debug)]
 pub struct Collection {
     name: String,

@@ -71,7 +71,7 @@ pub struct MergedStanza {
 /// A setting's winning value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedSetting {
-    /// Value.
+    /// Text after the equals sign, without surrounding blanks.
     pub value: String,
     /// Label of the file it comes from.
     pub file: Arc<str>,
@@ -90,7 +90,7 @@ pub struct BtoolRow<'a> {
     pub stanza: &'a str,
     /// Setting.
     pub key: &'a str,
-    /// Value.
+    /// Value in force.
     pub value: &'a str,
 }
 

@@ -60,7 +60,7 @@ impl Namespace {
         Ok(Some(Namespace { app: app.to_owned(), user: Some(user.to_owned()).filter(|user| user != NOBODY) }))
     }
 
-    /// The app.
+    /// Folder name of the app.
     pub fn app(&self) -> &str {
         &self.app
     }

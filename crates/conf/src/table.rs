@@ -182,7 +182,7 @@ impl Kind {
         match self {
             Kind::Text => "any text".to_owned(),
             Kind::Bool => "true or false".to_owned(),
-            Kind::Integer { min, max: COUNT_MAX } => format!("a whole number from {min} on"),
+            Kind::Integer { min, max: COUNT_MAX } => format!("a whole number, {min} or more"),
             Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Choice(words) => words.join(", "),
             Kind::Regex { groups_min: 0 } => "a regular expression with balanced brackets".to_owned(),

@@ -26,8 +26,8 @@ pub const CONFS_WITHOUT_TABLE: &[(&str, &str)] = &[
     ("macros", "macros with their arguments and validation"),
     ("multikv", "how `multikv` finds tables"),
     ("savedsearches", "saved searches with their text and time range; schedules have no effect"),
-    ("tags", "tags of values of fields"),
-    ("transactiontypes", "the options of a kind of transaction"),
+    ("tags", "tags of field values"),
+    ("transactiontypes", "transaction types, as named options of `transaction`"),
 ];
 
 impl ConfTable {

@@ -39,7 +39,7 @@ impl HasKind for ConfWarning {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
     /// A line that is neither `key = value`, a stanza nor a comment.
-    #[error("\"{line}\" is neither key = value, [stanza] nor # comment; the line is left out")]
+    #[error("\"{line}\" is neither key = value, [stanza] nor # comment; the line is ignored")]
     Line {
         /// The line, truncated.
         line: String,

@@ -1,7 +1,7 @@
-//! Columns that a command adds to its rows: they become a batch once, when the command is done with them.
+//! Columns that a command adds to its rows, collected and added to the batch all at once.
 //!
-//! A batch is immutable: to add a column to it costs as much as the batch has columns, so a command that adds columns one
-//! by one needs quadratic time. Here, a column is found through a hash table.
+//! A batch is immutable: adding a column copies the list of its columns, so a command that adds columns one by one
+//! takes quadratic time. Here, a column is found through a hash table.
 //!
 //! Not here: columns of rows that are read only ([`quarry_eval::rows`]).
 

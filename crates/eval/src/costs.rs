@@ -1,4 +1,4 @@
-//! The cost of each part of a search: time, calls, rows in and out, and the data ruled out before reading.
+//! The cost of each part of a search: time, calls, rows in and out, and the data pruned before reading.
 //!
 //! Nothing is measured until [`Costs::measure`] provides a clock: only jobs report costs. A part's time excludes that
 //! of the parts that produce its input, and is the sum over all workers, so it may exceed the run time of the search.

@@ -49,7 +49,7 @@ pub trait LookupSource: Send + Sync {
         Ok(())
     }
     /// Replaces the table of a stanza or a CSV file; if `fill` fails, nothing changes. A new file is created in the
-    /// place that `context` selects; by default in the app of the search or, if the user may not write to the app,
+    /// location that `context` selects; by default in the app of the search or, if the user may not write to the app,
     /// among the user's own files.
     fn write(&self, name: &str, _context: Option<TableContext>, _fill: FillTable<'_>) -> Result<(), Fault> {
         Err(Fault::invalid(format!("lookup {name}: no lookup tables can be written here")))

@@ -332,7 +332,7 @@ impl ActiveConnection<'_> {
             let (number, packed) = (taken.number, taken.packed);
             if let Err(error) = self.sender.write(number, packed, &mut self.pending) {
                 if self.reader.count_unsent(number) {
-                    log::error(format!("record {number} of the queue is left out: {error}"));
+                    log::error(format!("record {number} of the queue is skipped: {error}"));
                 }
                 continue;
             }

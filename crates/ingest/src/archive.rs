@@ -111,7 +111,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let in_time = group.has_ended();
     let status = group.kill();
     if !in_time {
-        return Err(Fault::unavailable(format!("{executable} was ended after {SCRIPT_SECS_MAX} seconds")));
+        return Err(Fault::unavailable(format!("{executable} was stopped after {SCRIPT_SECS_MAX} seconds")));
     }
     if status.is_some_and(|status| status.success()) {
         return Ok(());

@@ -63,12 +63,12 @@ impl Watching {
         stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
             Ok(()) => true,
             Err(text) => {
-                faults.push(format!("inputs.conf [monitor://{}] is left out: {text}", stanza.path));
+                faults.push(format!("inputs.conf [monitor://{}] is ignored: {text}", stanza.path));
                 false
             }
         });
         let (monitor, wrong) = Monitor::new(stanzas.clone(), options(settings));
-        faults.extend(wrong.iter().map(|error| format!("{error}; the stanza is left out")));
+        faults.extend(wrong.iter().map(|error| format!("{error}; the stanza is ignored")));
         if stanzas == self.stanzas {
             return Ok(faults);
         }

@@ -1,8 +1,8 @@
-//! Reporting that the client of a request is known.
+//! Reports to the port that the client of a request has been authenticated.
 //!
-//! A port closes connections of unknown clients first. Only the handler of a request knows whether its password, session
-//! or token is valid, and it knows so before it reads the body. The means to report it is therefore an extension of the
-//! request.
+//! A port closes connections of clients that are not authenticated first. Only the handler of a request knows whether
+//! its password, session or token is valid, and it knows this before it reads the body. It reports this through an
+//! extension of the request.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ impl ClientProof {
         ClientProof(Arc::new(confirm))
     }
 
-    /// Reports that the client is known.
+    /// Reports that the client is authenticated.
     pub fn confirm(&self) {
         (self.0)();
     }
 
-    /// Reports that the client of a request with these extensions is known.
+    /// Reports that the client of a request with these extensions is authenticated.
     pub fn confirm_in(extensions: &Extensions) {
         if let Some(proof) = extensions.get::<ClientProof>() {
             proof.confirm();

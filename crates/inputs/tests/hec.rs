@@ -676,7 +676,7 @@ fn unusable_settings_are_reported_without_refusing_events() {
     }
 }
 
-/// Code, HTTP status and, if the answer names an event, its number. Senders repeat requests answered with 5xx for ever,
+/// Code, HTTP status and, if the answer names an event, its number. Senders repeat requests answered with 5xx forever,
 /// so errors caused by an event must never be 5xx.
 #[test]
 fn malformed_envelopes_are_refused_permanently() {

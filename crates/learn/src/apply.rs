@@ -118,7 +118,7 @@ fn prepare_densities(densities: &Densities, options: &Options) -> Result<Prepare
 }
 
 impl Predictor {
-    /// The model.
+    /// The model that makes the predictions.
     pub fn model(&self) -> &Model {
         &self.model
     }

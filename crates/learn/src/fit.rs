@@ -20,7 +20,7 @@ pub struct FitRequest<'a> {
     pub algorithm: &'a str,
     /// The target field.
     pub target: Option<Column<'a>>,
-    /// The features.
+    /// Columns from which the model predicts.
     pub features: Vec<Column<'a>>,
     /// Fields that define groups.
     pub by: Vec<Column<'a>>,
@@ -35,7 +35,7 @@ pub struct FitRequest<'a> {
 /// Result of a fit.
 #[derive(Debug)]
 pub struct FitResult {
-    /// The model.
+    /// The fitted model, ready to be stored or applied.
     pub model: Model,
     /// Labels of the fitted rows, for algorithms that cannot be applied to other rows.
     pub labels: Option<(String, Vec<OutputValue>)>,

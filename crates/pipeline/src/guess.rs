@@ -117,7 +117,7 @@ const LATEST_TIME_NS: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
 /// A guessed sourcetype and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guess {
-    /// The sourcetype.
+    /// Name of the sourcetype, built in or derived from the file name.
     pub sourcetype: String,
     /// The evidence, in words.
     pub reason: &'static str,

@@ -1,4 +1,4 @@
-//! Bytes as event text.
+//! Converts bytes to event text.
 //!
 //! Event text is valid UTF-8. Valid bytes are unchanged, including control characters. Each invalid byte becomes
 //! `\xHH`, so that nothing is lost and an event is always a valid text. Not here: other character sets.

@@ -182,12 +182,12 @@ impl TimeReason {
     /// Description for users.
     pub fn text(self) -> String {
         match self {
-            TimeReason::Arrival => "moment of arrival, as DATETIME_CONFIG says".to_owned(),
-            TimeReason::FileTime => "last change of the file, as DATETIME_CONFIG says".to_owned(),
+            TimeReason::Arrival => "time of arrival, as DATETIME_CONFIG says".to_owned(),
+            TimeReason::FileTime => "modification time of the file, as DATETIME_CONFIG says".to_owned(),
             TimeReason::Text(form) => format!("read from the text: {form}"),
-            TimeReason::Previous(why) => format!("that of the event before: {}", why.text()),
-            TimeReason::Modified(why) => format!("last change of the file: {}", why.text()),
-            TimeReason::Now(why) => format!("moment of arrival: {}", why.text()),
+            TimeReason::Previous(why) => format!("time of the previous event: {}", why.text()),
+            TimeReason::Modified(why) => format!("modification time of the file: {}", why.text()),
+            TimeReason::Now(why) => format!("time of arrival: {}", why.text()),
         }
     }
 

@@ -37,7 +37,7 @@ const POSITION_COLUMN: &str = "__position";
 
 /// Rows of a page and their positions in the page, in order of arrival.
 pub(crate) struct PositionedRows {
-    /// The rows.
+    /// Requested columns of the rows.
     pub rows: RecordBatch,
     /// A position per row; none if a row represents several events.
     pub positions: Vec<u32>,

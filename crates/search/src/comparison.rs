@@ -29,9 +29,9 @@ const UNIVERSAL_FIELD: &str = "index";
 /// A field value that is more frequent in one of the two ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// The value.
+    /// Value as text.
     pub value: String,
     /// Number of events with this value in the selection.
     pub selected: u64,

@@ -167,7 +167,7 @@ pub struct SearchService(SearchServiceParts);
 /// The summaries of a data model that are requested.
 #[derive(Clone, Debug, Default)]
 pub struct ModelSummaryRequest {
-    /// The model.
+    /// Name of the data model.
     pub model: String,
     /// Time from which buckets are summarised.
     pub earliest: Option<TimeNs>,

@@ -217,7 +217,7 @@ pub fn remove_orphaned_spills(data_dir: &Path) {
         && error.kind() != std::io::ErrorKind::NotFound
     {
         let folder = folder.display();
-        log::note(format!("{folder}: files of searches that were ended cannot be removed: {error}"));
+        log::note(format!("{folder}: files of searches that were stopped cannot be removed: {error}"));
     }
 }
 

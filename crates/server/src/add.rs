@@ -63,7 +63,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     if remote.is_none() && (arguments.node.auth.is_some() || arguments.node.token.is_some()) {
         let folder = data_dir.display();
         return Err(Failure::Usage(format!(
-            "--auth and --token are for a server, and none has {folder} open: leave them out, or name a node with --uri"
+            "--auth and --token are for a server, and no server has {folder} open: leave them out, or name a node with \
+             --uri"
         )));
     }
     let zone = zone::parse_option(arguments.zone.as_deref())?;
@@ -156,8 +157,8 @@ fn notes(index: &str, (before, after): &(IndexState, IndexState), now: i64, keep
     let ahead = ahead.map(|(newest, now)| newest.duration_since(now)).filter(|ahead| *ahead > FUTURE_TOLERANCE);
     let future = ahead.map(|ahead| {
         format!(
-            "note: the newest of these events is {:.1} h in the future: if the times in the text are of another zone, name it \
-             with --zone or TZ in props.conf; `quarry preview FILE` shows which one was used",
+            "note: the newest of these events is {:.1} h in the future: if the times in the text are in another \
+             zone, name it with --zone or TZ in props.conf; `quarry preview FILE` shows which one was used",
             ahead.as_secs_f64() / 3_600.0
         )
     });
@@ -167,8 +168,8 @@ fn notes(index: &str, (before, after): &(IndexState, IndexState), now: i64, keep
     let too_old = age.zip(keeps).filter(|(age, keeps)| age > keeps).map(|(age, keeps)| {
         format!(
             "note: the oldest of these events is {} days old, and index {index} keeps events for {}: a server removes \
-             buckets with nothing younger a day after they were added; `quarry edit index {index} --frozenTimePeriodInSecs N` \
-             keeps them longer",
+             buckets without newer events a day after they were added; `quarry edit index {index} \
+             --frozenTimePeriodInSecs N` keeps them longer",
             age.as_hours() / 24,
             duration_text(keeps)
         )
@@ -561,7 +562,7 @@ impl Total {
             if self.truncated_lines == 1 { "line cut to TRUNCATE" } else { "lines cut to TRUNCATE" },
         );
         say(self.dropped_events, "events dropped by rules");
-        say(self.binary as u64, &format!("{} left out as binary", plural(self.binary)));
+        say(self.binary as u64, &format!("{} skipped as binary", plural(self.binary)));
         say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.list_names()));
         let skipped = self.skipped.count;
         let why = format!("skipped because added before (--again adds them again): {}", self.skipped.list_names());

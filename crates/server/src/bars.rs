@@ -1,4 +1,4 @@
-//! Progress lines at the end of a terminal: one for each pipeline set that reads files, or one for a search
+//! Progress lines at the bottom of a terminal: one for each pipeline set that reads files, or one for a search
 //! ([`crate::search_progress`]). Nothing is shown if standard error is not a terminal. Messages on standard error are
 //! written above them.
 

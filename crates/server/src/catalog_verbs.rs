@@ -1,6 +1,6 @@
 //! `quarry catalog migrate`: moves the catalog of a data directory to PostgreSQL, or back to a file.
 //!
-//! Users and knowledge objects that nodes share are updated in both places.
+//! Users and knowledge objects that nodes share are updated in both locations.
 //!
 //! The verb runs in this process, and needs the server to be stopped, because a running server has the catalog open.
 
@@ -14,7 +14,7 @@ use crate::cli::CatalogTo;
 use crate::data_directory::{self, Settings, environment_variables};
 use crate::failure::Failure;
 
-/// Copies the catalog, and prints its new place and the place of the former catalog.
+/// Copies the catalog, and prints its new location and the location of the former catalog.
 pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
     let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
     let to = match to {

@@ -117,8 +117,8 @@ pub(crate) enum Verb {
     },
 }
 
-/// Index files once: names, globs or directories; .gz and .zst are decompressed; `-` is standard input. With --uri they
-/// are sent to another node.
+/// Index files once: names, globs or directories; compressed ones are decompressed; `-` is standard input. With --uri
+/// they are sent to another node.
 #[derive(Args, Debug)]
 pub(crate) struct OneshotArgs {
     /// Files, globs, directories, or `-`.
@@ -152,7 +152,7 @@ pub(crate) struct SearchArgs {
     /// The search, e.g. 'error | stats count by host'.
     #[arg(value_name = "SPL")]
     pub(crate) text: String,
-    /// Search these files directly; .gz and .zst are decompressed; `-` is standard input.
+    /// Search these files directly; compressed ones are decompressed; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<String>,
     /// Start of the time range, inclusive: -24h@h, 2026-11-20T00:00:00Z, epoch seconds.
@@ -368,7 +368,7 @@ pub(crate) enum BucketVerb {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexVerb {
-    /// Move the buckets of an index to the place that indexes.conf now names: to a remote volume, or back from one.
+    /// Move the buckets of an index to the location that indexes.conf now names: to a remote volume, or back from one.
     Migrate(MigrateArgs),
 }
 
@@ -377,7 +377,7 @@ pub(crate) enum CatalogVerb {
     /// Copy the catalog to the database of `[catalog] url` in server.conf, or from there to a file, and use it there.
     /// Stop the server first; the previous catalog is kept.
     Migrate {
-        /// New place of the catalog.
+        /// New location of the catalog.
         #[arg(value_name = "PLACE")]
         to: CatalogTo,
     },
@@ -452,7 +452,7 @@ pub(crate) struct RebuildCatalogArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArgs {
-    /// The index.
+    /// Index whose buckets are moved.
     #[arg(value_name = "INDEX")]
     pub(crate) index: String,
     /// Volume of indexes.conf, or `local` for the data directory.
@@ -575,7 +575,7 @@ pub(crate) struct SplCheckArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct PreviewArgs {
-    /// The file; .gz and .zst are decompressed, `-` is standard input.
+    /// The file, which may be compressed; `-` is standard input.
     pub(crate) file: PathBuf,
     /// Sourcetype; detected by default.
     #[arg(long)]

@@ -27,8 +27,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
         let folder = cli.data_dir.display();
         return Err(Failure::Usage(format!(
-            "jobs need a server, and none has {folder} open: start `quarry serve`, name another node with --uri, or run the \
-             search without a job with `quarry search`"
+            "jobs need a server, and no server has {folder} open: start `quarry serve`, name another node with \
+             --uri, or run the search without a job with `quarry search`"
         )));
     };
     // The search is checked only for this data directory, because another node may have other apps and commands.

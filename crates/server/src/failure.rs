@@ -38,11 +38,11 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (STORAGE, "a file, the store or the server failed"),
     (
         PARTIAL,
-        "done in part: the answer is incomplete, adding was interrupted, all files were left out as binary, or data is damaged (`bucket verify`, `bucket compact`)",
+        "done in part: the answer is incomplete, adding was interrupted, all files were skipped as binary, or data is damaged (`bucket verify`, `bucket compact`)",
     ),
     (
         INTERRUPTED,
-        "interrupted by Ctrl-C: twice, or once while rows were shown, before a server answered, or while files were sent to a server",
+        "interrupted by a second Ctrl-C, or by the first while rows were shown, before a server answered, or while files were sent to a server",
     ),
 ];
 

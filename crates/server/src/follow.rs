@@ -28,7 +28,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
         let folder = cli.data_dir.display();
         return Err(Failure::Usage(format!(
-            "-f shows what a server receives, and none has {folder} open: start `quarry serve`, or name another node with --uri"
+            "-f shows what a server receives, and no server has {folder} open: start `quarry serve`, or name another \
+             node with --uri"
         )));
     };
     let remote = remote.in_namespace(namespace.as_ref());

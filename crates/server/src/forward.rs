@@ -72,7 +72,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     drop(reading);
     runtime.shutdown_timeout(STOP_TIMEOUT);
     if thread.join().is_err() {
-        log::error("the queue ended by a fault of quarry; data that was not durable is read or sent again");
+        log::error("the queue ended because of a bug in quarry; data that was not durable is read or sent again");
     }
     log::info("quarry stopped");
     served.map(|()| 0)

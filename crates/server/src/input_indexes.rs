@@ -10,7 +10,7 @@ use crate::add::new_index_note;
 /// Settings that name one index, or several separated by commas.
 const SETTINGS: [&str; 2] = ["index", "indexes"];
 /// End of the note on a missing index that an input names.
-const CREATED_BY_FIRST_EVENT: &str = "is made when the first event comes";
+const CREATED_BY_FIRST_EVENT: &str = "is created when the first event arrives";
 
 /// Notes on the inputs of a node, one for each missing index.
 pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
@@ -56,8 +56,8 @@ mod tests {
         let layers = Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() }]);
         let known = ["main", "shop"].map(str::to_owned);
         let expected = [
-            "inputs.conf [http://shop]: there is no index `shpo`: it is made when the first event comes; did you mean `shop`?",
-            "inputs.conf [http://shop]: there is no index `audit`: it is made when the first event comes",
+            "inputs.conf [http://shop]: there is no index `shpo`: it is created when the first event arrives; did you mean `shop`?",
+            "inputs.conf [http://shop]: there is no index `audit`: it is created when the first event arrives",
         ];
         assert_eq!(missing_index_notes(&layers, &known), expected);
     }

@@ -168,7 +168,10 @@ impl LiveInputs {
         (state.is_live, state.is_over) = (false, true);
         drop(state);
         self.changes.turned.notify_all();
-        self.thread.join().inspect_err(|_| log::error("following changes of inputs ended by a fault of quarry")).ok()
+        self.thread
+            .join()
+            .inspect_err(|_| log::error("following changes of inputs ended because of a bug in quarry"))
+            .ok()
     }
 }
 

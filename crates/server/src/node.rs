@@ -229,7 +229,7 @@ impl Node for LocalNode {
     fn input_warning(&self, stanza: &str) -> Option<String> {
         match self.input_changes.effect(stanza) {
             Effect::Current => None,
-            Effect::Pending => Some("The change is saved and is still being carried out.".to_owned()),
+            Effect::Pending => Some("The change is saved and is still being applied.".to_owned()),
             Effect::AtStart => Some("The change is saved and takes effect at the next start of the node.".to_owned()),
             Effect::Fault(fault) => Some(format!("The change is saved without effect: {fault}")),
         }
@@ -332,7 +332,7 @@ impl Node for LocalNode {
         if !path.is_absolute() {
             return Err(not_absolute(&request.path));
         }
-        // A pipe is refused, because it may stay silent for ever and reading it consumes the data.
+        // A pipe is refused, because it may stay silent forever and reading it consumes the data.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             let what = "is a pipe or a device; save its output to a file and preview that";
             return Err(Fault::invalid(what).with_context(&request.path));

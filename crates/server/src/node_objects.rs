@@ -126,8 +126,8 @@ fn warn_index_changed(request: &ObjectRequest) {
     let is_moved = request.verb == ObjectVerb::Edit && request.kind.word == "monitor";
     if let Some((_, index)) = request.settings.iter().find(|(key, _)| is_moved && key == INDEX) {
         log::note(format!(
-            "how far a file was read is known for each index: files that were read into another are read again into {index}, \
-             from their beginning, when the server starts again"
+            "read positions are stored for each index: at the next start of the server, files that were read into \
+             another index are read again into {index}, from their beginning"
         ));
     }
 }
@@ -144,8 +144,8 @@ fn warn_port_in_use(verb: ObjectVerb, kind: &ObjectKind, name: Option<&str>) {
     };
     if let Some(port) = port.filter(|port| is_taken(*port)) {
         log::note(format!(
-            "a program listens on port {port} already: end it before the server starts again, or remove this input with \
-             `quarry remove {} {name}`",
+            "a program listens on port {port} already: stop it before the server starts again, or remove this input \
+             with `quarry remove {} {name}`",
             kind.word
         ));
     }

@@ -42,7 +42,7 @@ pub(crate) struct PreviewRequest<'a> {
     pub(crate) sourcetype: Option<String>,
     /// Host of the input; this machine if absent.
     pub(crate) host: Option<String>,
-    /// Time zone of times that name none, if the user sets it.
+    /// Time zone of timestamps without one, if the user sets it.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) events: usize,
 }
@@ -59,7 +59,7 @@ pub(crate) struct FilePreview {
     preview: Preview,
     /// Bytes of content examined.
     bytes: usize,
-    /// Time zone of times that name none, and the origin of this zone.
+    /// Time zone of timestamps without one, and the origin of this zone.
     zone: String,
     zone_reason: String,
     /// Notes and warnings: the zone, faults of the sourcetype, ambiguous dates, a partial read.
@@ -146,7 +146,7 @@ fn preview_head(
     Ok(FilePreview { preview, bytes, zone, zone_reason, notes })
 }
 
-/// Time zone of times that name none, and the origin of this zone.
+/// Time zone of timestamps without one, and the origin of this zone.
 fn zone_of(
     request: &PreviewRequest<'_>,
     settings: &Settings,
@@ -269,7 +269,7 @@ fn write_text(
     };
     let count = preview.events_seen;
     writeln!(out, "{bytes} bytes: {count} event{}, {own}", if count == 1 { "" } else { "s" })?;
-    writeln!(out, "{}\n", told(format!("zone of times that name none: {} ({})", made.zone, made.zone_reason)))?;
+    writeln!(out, "{}\n", told(format!("time zone of timestamps without one: {} ({})", made.zone, made.zone_reason)))?;
     for note in &made.notes {
         writeln!(out, "{}\n", told(note.clone()))?;
     }

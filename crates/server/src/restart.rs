@@ -46,7 +46,7 @@ impl RestartSignal {
         let program = self.program.clone()?;
         check_runs(&program, TRIAL_ROUNDS_MAX).map_err(|reason| {
             let program = program.display();
-            Fault::unavailable(format!("{program} {reason}, so the server would not start again: put it back"))
+            Fault::unavailable(format!("{program} {reason}, so the server would not start again: restore the program"))
         })?;
         self.requested.notify_one();
         Ok(())
@@ -145,7 +145,10 @@ impl Restart {
             command.arg0(name);
         }
         let error = command.args(with_addresses(arguments, &self.bound)).exec();
-        Failure::Storage(format!("{} cannot be executed again: {error}; start the server", self.program.display()))
+        Failure::Storage(format!(
+            "{} cannot be executed again: {error}; start the server yourself",
+            self.program.display()
+        ))
     }
 }
 

@@ -229,8 +229,8 @@ impl Searcher {
         if arguments.node.is_given() {
             let folder = cli.data_dir.display();
             return Err(Failure::Usage(format!(
-                "--auth and --token: no server has {folder} open, and who may read its files searches all of them: leave \
-                 them out, or name another node with --uri"
+                "--auth and --token: no server has {folder} open, and anyone who may read its files may search them: \
+                 leave them out, or name another node with --uri"
             )));
         }
         let settings = Settings::for_search(&cli.data_dir, namespace)?;
@@ -628,7 +628,7 @@ fn explain_expanded_star(text: &str, files: &[String]) -> Option<String> {
         format!(
             "`{text}` is a file, and so {}: where a `*` stands without quotes, the shell puts names of files in its \
              place. Put the search in quotes, as in quarry search '*' {}",
-            if files.len() == 1 { "is the word behind it" } else { "are the words behind it" },
+            if files.len() == 1 { "is the word after it" } else { "are the words after it" },
             files.last().map_or("FILE", String::as_str)
         )
     })
@@ -678,7 +678,7 @@ pub(crate) fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(),
             let given = |text: &Option<String>| text.clone().unwrap_or_default();
             let (earliest, latest) = (given(&arguments.earliest), given(&arguments.latest));
             Err(Failure::Usage(format!(
-                "--earliest {earliest} is after --latest {latest}: no time lies between them; exchange the two"
+                "--earliest {earliest} is after --latest {latest}: no time lies between them; swap them"
             )))
         }
         _ => Ok(()),

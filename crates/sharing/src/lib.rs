@@ -147,7 +147,7 @@ impl SharedFolder {
     /// Replaces the file here by the database's version. A file that was edited here is kept beside it.
     fn apply(&self, path: &str, since: Option<i64>) -> Result<(), Fault> {
         if !scope::is_shared(path) {
-            log::warning(format!("the database has a shared file {path}, which nodes do not share: it is left out"));
+            log::warning(format!("the database has a shared file {path}, which nodes do not share: it is ignored"));
             return Ok(());
         }
         let Some(file) = self.table.file(path, since).map_err(to_fault)? else { return Ok(()) };

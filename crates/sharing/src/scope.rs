@@ -20,7 +20,7 @@ const EXCLUDED_EXTENSIONS: [&str; 2] = ["new", REPLACED];
 const PATH_BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 12;
 
-/// Folders that contain shared files, and the number of folder levels between each and the places with such files.
+/// Folders that contain shared files, and the number of folder levels between each and the locations with such files.
 pub(crate) const ROOTS: [(&str, usize); 3] = [("etc/system", 0), ("etc/apps", 1), ("etc/users", 2)];
 
 /// Paths of single shared files, which need no folder scan.
@@ -28,7 +28,7 @@ pub(crate) fn single_files() -> impl Iterator<Item = &'static str> {
     USER_FILES.into_iter()
 }
 
-/// Folders of a place that contain shared files.
+/// Folders of a location that contain shared files.
 pub(crate) fn place_folders() -> [&'static str; 3] {
     [LOCAL_FOLDER, PERMISSIONS_FILE[0], LOOKUPS]
 }

@@ -11,13 +11,13 @@ pub struct Dependencies {
     pub lookups: BTreeSet<String>,
     /// Columns of these tables that it names.
     pub columns: BTreeMap<String, BTreeSet<String>>,
-    /// Data models.
+    /// Data models it reads.
     pub data_models: BTreeSet<String>,
     /// Objects of data models that it names.
     pub objects: BTreeSet<String>,
     /// Machine learning models that it applies or describes.
     pub models: BTreeSet<String>,
-    /// Saved searches.
+    /// Saved searches it runs.
     pub saved_searches: BTreeSet<String>,
     /// Searches that `map` runs; their macros are expanded when they run.
     pub map_texts: BTreeSet<String>,

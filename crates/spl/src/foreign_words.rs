@@ -10,8 +10,8 @@ type ForeignWord = (&'static str, &'static str);
 /// Words used in place of a command.
 const COMMANDS: &[ForeignWord] = &[
     ("aggregate", "write `stats count by FIELD`"),
-    ("awk", "write `rex \"(?<field>...)\"` to cut a field out, `table FIELD...` to show some"),
-    ("cut", "write `rex \"(?<field>...)\"` to cut a field out, `table FIELD...` to show some"),
+    ("awk", "write `rex \"(?<field>...)\"` to extract a field, `table FIELD...` to show some"),
+    ("cut", "write `rex \"(?<field>...)\"` to extract a field, `table FIELD...` to show some"),
     ("distinct", "write `dedup FIELD`, or `stats count by FIELD`"),
     ("drop", "write `fields - FIELD`"),
     ("extend", "write `eval FIELD=EXPRESSION`"),

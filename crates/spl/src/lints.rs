@@ -83,7 +83,7 @@ pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) 
         SearchExpr::Not(part) => find_in_condition(part, found),
         SearchExpr::Keyword(word) if !word.quoted && word.text == "&&" => {
             let remark = Diagnostic::warning("`&&` is searched for as a word", word.span);
-            found.push(remark.with_hint("write AND, or leave it out: words side by side must all be there"));
+            found.push(remark.with_hint("write AND, or leave it out: a search requires all of its words anyway"));
         }
         SearchExpr::Keyword(word) if !word.quoted && is_in_single_quotes(&word.text) => {
             let inner = word.text.trim_matches('\'');
@@ -250,7 +250,7 @@ fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> 
             Some("write NOT FIELD=* for events without the field, FIELD=* for those that have it")
         }
         "between" if !begins && is_number_range(&lower) => {
-            Some("write FIELD>=100 FIELD<=200 for the numbers between two others, these included")
+            Some("write FIELD>=100 FIELD<=200 for an inclusive range of numbers")
         }
         "group" | "order" if !begins && lower.trim_start().starts_with("by ") => {
             Some("write `| stats count by FIELD` to group, `| sort FIELD` to order")

@@ -64,7 +64,7 @@ pub trait MacroSource {
 /// A text with its macros expanded.
 #[derive(Clone, Debug, Default)]
 pub struct Expansion {
-    /// The text.
+    /// Text after expansion, ready to be parsed.
     pub text: String,
     /// Maps positions in the expanded text to the text as written.
     pub spans: SpanMap,

@@ -1,6 +1,6 @@
 //! The kind of an error: its meaning for the caller, common to all crates.
 //!
-//! Each crate has its own error enums, whose texts state the problem, its place, and the remedy. Exit codes and HTTP
+//! Each crate has its own error enums, whose texts state the problem, its location, and the remedy. Exit codes and HTTP
 //! statuses are derived from `kind()`.
 
 /// Meaning of an error for the caller.

@@ -14,7 +14,7 @@ pub trait HasKind: Display {
     fn kind(&self) -> ErrorKind;
 }
 
-/// Error with a kind and a text that states the problem, its place, and the remedy.
+/// Error with a kind and a text that states the problem, its location, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Fault {

@@ -89,7 +89,8 @@ pub(crate) fn describe_missing(path: &Path, from: u64, through: Option<u64>) -> 
 
 /// Damage report about the mark, without which it is unknown which records were durable.
 pub(crate) fn describe_mark(folder: &Path, fault: &str) -> Damage {
-    let reason = format!("{fault}: it cannot be determined this time whether the newest records of the log are there");
+    let reason =
+        format!("{fault}: it cannot be determined this time whether the newest records of the log are missing");
     Damage { bucket: segment_name(&mark_path(folder)), reason }
 }
 

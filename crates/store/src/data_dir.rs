@@ -121,7 +121,7 @@ pub(crate) fn open_catalog_read_only(options: &StoreOptions, clock: &SharedClock
 }
 
 /// The configured database and the schema of the directory's catalog; `None` if the catalog is a file. Refuses a
-/// directory whose catalog is not in the configured place.
+/// directory whose catalog is not in the configured location.
 fn database_settings(options: &StoreOptions) -> Result<Option<(&PostgreSqlSettings, Option<String>)>, StoreError> {
     let path = catalog(&options.dir);
     match (&options.catalog, schema(&options.dir)?) {

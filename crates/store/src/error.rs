@@ -87,7 +87,7 @@ pub enum StoreError {
     /// The settings of the catalog's database are invalid.
     #[error("server.conf: [catalog] {0}")]
     CatalogSettings(Fault),
-    /// The destination of a copy of the catalog is its current place.
+    /// The destination of a copy of the catalog is its current location.
     #[error("the catalog is in {place} already")]
     CatalogAlreadyThere {
         /// Current location of the catalog.
@@ -108,7 +108,7 @@ pub enum StoreError {
     /// The operation needs a remote volume, but none is configured.
     #[error("indexes.conf has no remote volume; put its stanza [volume:NAME] and the remotePath of indexes there")]
     NoVolumes,
-    /// The destination of a migration is not the configured place of the index.
+    /// The destination of a migration is not the configured location of the index.
     #[error(
         "index {index} is configured to keep its buckets {}, not {}: set remotePath = {} in its stanza of indexes.conf, \
          restart, and migrate then",

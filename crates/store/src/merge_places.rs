@@ -1,8 +1,8 @@
-//! Places where a merge of buckets may have become due, because the merge policy has not examined them yet.
+//! Positions where a merge of buckets may have become due, because the merge policy has not examined them yet.
 //!
 //! A merge needs neighbours in the order of arrival, so a bucket that is added, removed or changed affects only
-//! merges with its neighbours. Without a record of these places, every seal would have to examine all buckets again.
-//! The place of a bucket is the number of the sealed bucket from which its first event came.
+//! merges with its neighbours. Without a record of these positions, every seal would have to examine all buckets again.
+//! The position of a bucket is the number of the sealed bucket from which its first event came.
 //!
 //! Not here: which buckets are merged (`compaction::policy`).
 
@@ -11,19 +11,19 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Maximum places noted for an index; if there are more, everything from the first of them on counts as unexamined.
+/// Maximum positions noted for an index; if there are more, everything from the first of them on counts as unexamined.
 const PLACES_MAX: usize = 16_384;
 
-/// Unexamined places by index, without empty entries.
+/// Unexamined positions by index, without empty entries.
 #[derive(Debug, Default)]
 pub(crate) struct MergePlaces(BTreeMap<Arc<str>, IndexPlaces>);
 
-/// The unexamined places of one index.
+/// The unexamined positions of one index.
 #[derive(Debug, Default)]
 pub(crate) struct IndexPlaces {
-    /// Everything from this place on.
+    /// Everything from this position on.
     from: Option<u64>,
-    /// Single places before it.
+    /// Single positions before it.
     changed: BTreeSet<u64>,
     /// Beginning of the last merge that was found.
     due: Option<u64>,
@@ -34,14 +34,14 @@ pub(crate) struct IndexPlaces {
 pub(crate) enum Examined<T> {
     /// A merge.
     Found(T),
-    /// No merge at any place.
+    /// No merge at any position.
     Nothing,
-    /// No merge so far; some places are left for later.
+    /// No merge so far; some positions are left for later.
     Paused,
 }
 
 impl MergePlaces {
-    /// Notes a change at a place.
+    /// Notes a change at a position.
     pub(crate) fn add(&mut self, index: &Arc<str>, place: u64) {
         match self.0.get_mut(index) {
             Some(places) => places.add(place),
@@ -49,7 +49,7 @@ impl MergePlaces {
         }
     }
 
-    /// Makes all places of an index unexamined.
+    /// Makes all positions of an index unexamined.
     pub(crate) fn add_all(&mut self, index: &Arc<str>) {
         self.0.insert(Arc::clone(index), IndexPlaces { from: Some(0), ..IndexPlaces::default() });
     }
@@ -67,13 +67,13 @@ impl MergePlaces {
         None
     }
 
-    /// Whether an index has unexamined places in this range.
+    /// Whether an index has unexamined positions in this range.
     pub(crate) fn has_between(&self, index: &str, range: &RangeInclusive<u64>) -> bool {
         let next = self.0.get(index).and_then(|places| places.next(*range.start()));
         next.is_some_and(|(place, _)| place <= *range.end())
     }
 
-    /// Whether no index has unexamined places.
+    /// Whether no index has unexamined positions.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -91,7 +91,7 @@ impl IndexPlaces {
         }
     }
 
-    /// The first unexamined place from `place` on, and the last one that is unexamined together with it.
+    /// The first unexamined position from `place` on, and the last one that is unexamined together with it.
     pub(crate) fn next(&self, place: u64) -> Option<(u64, u64)> {
         let changed = self.changed.range(place..).next().map(|changed| (*changed, *changed));
         let open = self.from.map(|from| (from.max(place), u64::MAX));
@@ -103,13 +103,13 @@ impl IndexPlaces {
         self.due.take()
     }
 
-    /// Records that a merge beginning at `place` is due, and that no earlier place is unexamined.
+    /// Records that a merge beginning at `place` is due, and that no earlier position is unexamined.
     pub(crate) fn set_due(&mut self, place: u64) {
         self.due = Some(place);
         self.mark_examined_before(place);
     }
 
-    /// Records that no place before `place` is unexamined; `place` itself is.
+    /// Records that no position before `place` is unexamined; `place` itself is.
     pub(crate) fn mark_examined_before(&mut self, place: u64) {
         self.changed = self.changed.split_off(&place);
         self.from = self.from.map(|from| from.max(place));

@@ -51,7 +51,7 @@ impl IndexSelector {
 pub(crate) fn wildcard_match(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut from) = (0, 0);
-    // Positions at which to continue if the match of the last `*` must be extended by one byte.
+    // Backtracking point of the last `*`: where the pattern continues after it, and the end of its match in the text.
     let mut retry: Option<(usize, usize)> = None;
     while from < text.len() {
         if pattern.get(at) == Some(&b'*') {

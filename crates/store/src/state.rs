@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     pub(crate) commit: Mutex<()>,
 }
 
-/// State found when a store is opened.
+/// State that recovery rebuilds when a store is opened.
 #[derive(Debug)]
 pub(crate) struct RecoveredStore {
     pub(crate) state: State,
@@ -112,12 +112,12 @@ pub(crate) struct State {
     pub(crate) sealed_at: Option<i64>,
     /// Buckets that could not be compacted, by number; they are skipped.
     pub(crate) not_compacted: BTreeSet<u64>,
-    /// Buckets for whose events no search-time field is to be stored, by number; not all of them if there are many.
+    /// Numbers of buckets whose events have no search-time fields worth storing; incomplete if there are many.
     pub(crate) nothing_to_store: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, the
-    /// compaction changes nothing afterwards.
+    /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, it does not
+    /// wait, and the result is discarded.
     pub(crate) compaction_encodes: bool,
     /// Error of the newest seal; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,
@@ -280,11 +280,11 @@ impl State {
         self.next_bucket - 1
     }
 
-    /// Notes that no search-time field is to be stored for the events of this bucket.
+    /// Notes that the events of this bucket have no search-time fields worth storing.
     pub(crate) fn note_nothing_to_store(&mut self, number: u64) {
         self.nothing_to_store.insert(number);
         if self.nothing_to_store.len() > NOTHING_TO_STORE_MAX {
-            // This bucket itself must be noted, so that the next one is examined.
+            // This bucket must stay in the set: otherwise it would be examined again instead of the next one.
             match self.nothing_to_store.first() == Some(&number) {
                 true => self.nothing_to_store.pop_last(),
                 false => self.nothing_to_store.pop_first(),

@@ -95,7 +95,7 @@ fn model_kind() -> Kind {
 
 /// A model with its definition and the settings of its acceleration.
 struct Model {
-    /// The conf object that defines it; none if the model comes with the program or is not stored.
+    /// The conf object that defines it; none for a built-in model and for one that is only validated.
     object: Option<ConfObject>,
     name: String,
     text: String,
@@ -284,7 +284,7 @@ async fn put(request: &ObjectRequest, name: String, change: Change, is_new: bool
     let scope = request.scope.clone();
     let work = move |objects: &Objects, viewer: &Permissions| {
         if !is_new {
-            // An acceleration is stored for a model that exists, not for a later one of that name.
+            // The model must exist: otherwise a later model of this name would inherit the acceleration.
             model(objects, &name, &scope, viewer)?;
         }
         if let Some(text) = &change.text {
@@ -341,7 +341,7 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
     let work = move |objects: &Objects, viewer: &Permissions| {
         let found = model(objects, &name, &scope, viewer)?;
         if found.object.is_none() {
-            return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with the program")));
+            return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it is built in")));
         }
         objects.remove_text(MODELS, &name, &scope, viewer)?;
         // A later model of the same name must not inherit the acceleration.

@@ -24,7 +24,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// The folder of the kinds of inputs.
+/// Path of the folder that lists the kinds of inputs.
 const INPUTS: &str = "data/inputs";
 /// Name of the template of a new entity, below its collection.
 const TEMPLATE: &str = "_new";
@@ -38,7 +38,7 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
         let list = move |State(state): State<ApiState>, caller: Caller, parameters: Parameters| {
             list(state, caller, parameters, Arc::clone(&place), Arc::clone(&children))
         };
-        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below.", get(list))
+        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below this one.", get(list))
             .takes(LIST_PARAMETERS)
             .answers(AnswerShape::Entities(NO_CONTENT))
     };

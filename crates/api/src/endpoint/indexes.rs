@@ -305,7 +305,7 @@ fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
         form.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key)).collect();
     for (key, value) in settings.iter().filter(|(key, _)| NUMBERS.contains(&key.as_str())) {
         if value.trim().parse::<u64>().is_err() {
-            return Err(ApiError::bad_request(format!("{key}={value}: give a whole number from 0")));
+            return Err(ApiError::bad_request(format!("{key}={value}: give a whole number, 0 or more")));
         }
     }
     let is_known = |key: &str| FIELDS.optional.contains(&key) || key.starts_with("remote.");

@@ -82,7 +82,7 @@ const REPORTED_MAX: usize = 20;
 /// Maximum characters of a reported name.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Reads the arguments that shape the search, and its mode.
+/// Reads the arguments that select events and fields, and the search mode.
 pub(super) fn parse_shape(parameters: &Parameters) -> Result<(SearchShape, SearchLevel), ApiError> {
     let level = match parameters.get("adhoc_search_level").map(str::trim) {
         Some("fast") => SearchLevel::Fast,
@@ -104,11 +104,12 @@ pub(super) fn parse_shape(parameters: &Parameters) -> Result<(SearchShape, Searc
     Ok((shape, level))
 }
 
-/// Parses a ratio: one in N events.
+/// Parses a sampling ratio: N if one in N events is searched.
 pub(super) fn parse_sample_ratio(name: &str, text: &str) -> Result<u32, ApiError> {
     let ratio = text.trim().parse::<u32>().ok().filter(|ratio| *ratio > 0);
-    ratio
-        .ok_or_else(|| ApiError::bad_request(format!("{name}={text}: give a whole number from 1, as in 100 for 1:100")))
+    ratio.ok_or_else(|| {
+        ApiError::bad_request(format!("{name}={text}: give a whole number, 1 or more, such as 100 for 1:100"))
+    })
 }
 
 /// Messages about arguments that are unknown, or that would change the answer in Splunk but do not here.

@@ -24,7 +24,7 @@ use crate::message::ApiError;
 
 const METRICS: &str = "catalog/metricstore/metrics";
 const DIMENSIONS: &str = "catalog/metricstore/dimensions";
-/// Field with a listed name.
+/// Column of the search result that contains the names to list.
 const NAME: &str = "name";
 /// The search shown in messages.
 const SHOWN_SEARCH: &str = "| mcatalog";

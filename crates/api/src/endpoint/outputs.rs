@@ -445,7 +445,7 @@ fn check_address(name: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Writes settings to an existing stanza in its place, or creates the stanza in the scope's place.
+/// Writes settings to an existing stanza in its location, or creates the stanza in the scope's location.
 fn write(
     objects: &Objects,
     viewer: &Permissions,

@@ -1,4 +1,4 @@
-//! Variable segments of a path by name, such as `user`, `app` and `name`.
+//! Path parameters by name, such as `user`, `app` and `name`.
 //!
 //! The user of a namespace is replaced by the name as stored, because the case of user names does not matter, neither
 //! here nor at a login. Not here: access to another user's namespace (each endpoint).
@@ -15,7 +15,7 @@ use quarry_auth::Auth;
 /// The segment with the user of a namespace.
 const USER: &str = "user";
 
-/// Variable segments of a path by name.
+/// Path parameters by name.
 #[derive(Clone, Debug)]
 pub(super) struct PathParts(pub(super) BTreeMap<String, String>);
 

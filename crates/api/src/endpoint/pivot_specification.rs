@@ -336,7 +336,7 @@ impl Filter {
 
     fn limit(json: &Value, field: &Field, object: &str) -> Result<Filter, ApiError> {
         let amount = number(&json["limitAmount"]).filter(|amount| amount.fract() == 0.0 && (1.0..1e9).contains(amount));
-        let amount = amount.ok_or_else(|| invalid_specification("limitAmount: give a whole number from 1"))?;
+        let amount = amount.ok_or_else(|| invalid_specification("limitAmount: give a whole number, 1 or more"))?;
         let attribute = Field::named(text(json, "attributeName"), text(json, "attributeOwner"))?;
         let value = serde_json::json!({
             "fieldName": attribute.name, "value": text(json, "statsFn").unwrap_or("count"),

@@ -52,7 +52,7 @@ impl Attribute {
         self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
     }
 
-    /// Required parameters of a new setting, without those that determine its place: the parameters of a change.
+    /// Required parameters of a new setting, without those that determine its location: the parameters of a change.
     fn value_parameters(&self) -> &'static [&'static str] {
         let required = self.fields.required;
         let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();

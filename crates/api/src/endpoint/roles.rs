@@ -295,7 +295,7 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
     for (name, least) in NUMBERS {
         let Some(text) = form.get(name) else { continue };
         if text.trim().parse::<i64>().ok().is_none_or(|number| number < least) {
-            return Err(ApiError::bad_request(format!("{name}={text}: give a whole number from {least}")));
+            return Err(ApiError::bad_request(format!("{name}={text}: give a whole number, {least} or more")));
         }
         settings.push((name.to_owned(), text.trim().to_owned()));
     }

@@ -14,16 +14,16 @@ use super::setting_types::expected_instead;
 use crate::ApiState;
 use crate::message::ApiError;
 
-/// Prefix of the settings of actions; the one without a further dot switches the action.
+/// Prefix of the settings of actions: `action.NAME` switches an action on, `action.NAME.KEY` is one of its settings.
 const ACTION: &str = "action.";
 /// The list of actions.
 const ACTIONS: &str = "actions";
 /// Actions that every saved search names.
 const KNOWN_ACTIONS: [&str; 5] = ["email", "populate_lookup", "rss", "script", "summary_index"];
-/// The search as it runs.
+/// The search with the leading command `search`, which its text may omit.
 const QUALIFIED: &str = "qualifiedSearch";
 
-/// Settings and their values in a stanza that does not set them.
+/// Default values of settings.
 const DEFAULTS: &[(&str, &str)] = &[
     ("alert.digest_mode", "1"),
     ("alert.expires", "24h"),
@@ -106,8 +106,8 @@ pub(super) fn fill(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, Str
     settings.entry(QUALIFIED.to_owned()).or_insert(qualified);
 }
 
-/// Replaces `actions` by the switches that it stands for: those it names are on, other known ones off. A switch in the
-/// same request wins.
+/// Replaces `actions` by a setting `action.NAME` for each action: on for the listed actions, off for the other known
+/// ones. An `action.NAME` in the same request takes precedence.
 pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
     let Some(at) = settings.iter().position(|(key, _)| key == ACTIONS) else { return };
     let (_, list) = settings.remove(at);
@@ -128,7 +128,7 @@ const ALERT_TYPES: [&str; 5] = ["always", "custom", "number of events", "number 
 /// Severities of alerts.
 const SEVERITIES: std::ops::RangeInclusive<i64> = 1..=6;
 
-/// Refuses values of another type than their settings have.
+/// Rejects values that do not have the type of their setting.
 pub(super) fn validate(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
     settings
         .iter()
@@ -136,7 +136,7 @@ pub(super) fn validate(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(Str
         .map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
 }
 
-/// The fault of a value, if it has one.
+/// The error message for an invalid value; `None` if the value is valid.
 fn fault_of(key: &str, value: &str) -> Option<String> {
     let refused = |wanted: &str| Some(format!("Invalid value for argument {key}=\"{value}\": give {wanted}"));
     if let Some(wanted) = expected_instead(key, value) {

@@ -131,7 +131,7 @@ async fn dispatch(
     let option =
         |name: &str| form.get(name).or_else(|| object.get(name)).map(str::trim).filter(|text| !text.is_empty());
     let number = |name: &str| -> Result<Option<usize>, ApiError> {
-        let wrong = |text: &str| ApiError::bad_request(format!("{name}={text}: give a whole number from 0"));
+        let wrong = |text: &str| ApiError::bad_request(format!("{name}={text}: give a whole number, 0 or more"));
         option(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     };
     let most = number("dispatch.max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
@@ -216,7 +216,7 @@ async fn suppress(
     let object = saved(&state, &caller, &parts).await?;
     let (text, name) = (parameters.required("expiration")?, &object.name);
     let seconds = text.trim().parse::<i64>().ok().filter(|seconds| *seconds >= 0);
-    let wrong = || ApiError::bad_request(format!("expiration={text}: give a whole number from 0"));
+    let wrong = || ApiError::bad_request(format!("expiration={text}: give a whole number, 0 or more"));
     if !object.can_write {
         return Err(ApiError::forbidden(format!("user {} may not change {name}", caller.identity.user)));
     }
@@ -226,7 +226,7 @@ async fn suppress(
     Ok(suppression_response(&state, &object, &parameters))
 }
 
-/// Moves the suppression of a saved search to its new place, or ends it if the search is removed.
+/// Moves the suppression of a saved search to its new location, or ends it if the search is removed.
 pub(super) fn move_suppression(
     state: &ApiState,
     before: &ConfObject,

@@ -442,7 +442,7 @@ impl TimeBound {
     pub(super) fn timeout_message(&self) -> Option<String> {
         let seconds = self.seconds;
         let is_over = self.has_come.load(Ordering::Relaxed);
-        is_over.then(|| format!("the search was ended after {seconds} s, its time limit (srchMaxTime)"))
+        is_over.then(|| format!("the search was stopped after {seconds} s, its time limit (srchMaxTime)"))
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Shape {
     Any,
     Text,
     Flag,
-    /// A whole number from 0.
+    /// A whole number, 0 or more.
     Count,
     Integer,
     Number,

@@ -172,7 +172,7 @@ async fn show_tokens(parameters: Parameters) -> Result<Response, ApiError> {
     Ok(answer(json!({ "tokens": shown }).to_string()))
 }
 
-/// Converts ascending offsets without counting from the start each time.
+/// Converts ascending byte offsets to positions, each counted from the previous one instead of from the start.
 struct OffsetConverter<'t> {
     text: &'t str,
     positions: PositionUnit,

@@ -40,7 +40,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::DELETE, one, write, "Deletes a view.", delete(remove)),
     ];
     let others = vec![
-        Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below.", get(kinds)).takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below this one.", get(kinds)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::GET, ACL, read, "Shows the permissions of a view.", get(show_acl)),
         Endpoint::new(Method::POST, ACL, write, "Changes the permissions of a view.", post(set_acl)).takes(&[
             "owner",

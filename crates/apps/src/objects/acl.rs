@@ -59,7 +59,7 @@ pub(crate) struct ObjectAcl {
     pub(crate) writers: Vec<String>,
 }
 
-/// Permissions of a place's objects.
+/// Permissions of a location's objects.
 pub(super) struct PlaceAcl {
     place: Place,
     access: ObjectAccess,
@@ -73,7 +73,7 @@ impl PlaceAcl {
         PlaceAcl { place: place.clone(), access, sharing }
     }
 
-    /// Permissions of all objects of the place that have none of their own.
+    /// Permissions of all objects of the location that have none of their own.
     pub(super) fn of_all(&self) -> ObjectAcl {
         // No object has this kind and name, so only the stanza for everything applies.
         let (kind, name) = ("", "");
@@ -84,7 +84,7 @@ impl PlaceAcl {
         }
     }
 
-    /// An object of the place with its permissions, without settings.
+    /// An object of the location with its permissions, without settings.
     pub(super) fn object(&self, kind: &str, name: &str, is_local: bool, viewer: &Permissions) -> ConfObject {
         ConfObject {
             conf: kind.to_owned(),

@@ -1,4 +1,4 @@
-//! The conf files of places: listing, reading and rewriting them.
+//! The conf files of locations: listing, reading and rewriting them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) const LOCAL_META: &str = "metadata/local.meta";
 /// Folder with changes of conf files.
 pub(super) const LOCAL: &str = "local";
 
-/// The content of one conf in a place.
+/// The content of one conf in a location.
 pub(super) struct PlaceConf {
     pub(super) place: Place,
     pub(super) acl: PlaceAcl,
@@ -33,7 +33,7 @@ fn parse_conf(file: &str, text: &str) -> Conf {
 }
 
 impl Objects {
-    /// The places a scope covers, highest precedence first.
+    /// The locations a scope covers, highest precedence first.
     pub(super) fn places(&self, scope: &Scope) -> Vec<Place> {
         let users: Vec<String> = match &scope.users {
             Users::None => Vec::new(),
@@ -62,7 +62,7 @@ impl Objects {
         places
     }
 
-    /// The content of a conf in a place.
+    /// The content of a conf in a location.
     pub(super) fn place_conf(&self, place: &Place, conf: &str) -> PlaceConf {
         let folder = place.folder(self.data_dir());
         let file = format!("{conf}.conf");
@@ -83,7 +83,7 @@ impl Objects {
         }
     }
 
-    /// Permissions of a place's objects.
+    /// Permissions of a location's objects.
     pub(super) fn place_acl(&self, place: &Place) -> PlaceAcl {
         let folder = place.folder(self.data_dir());
         let text = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
@@ -121,7 +121,7 @@ impl Objects {
         }
     }
 
-    /// Rewrites a file of a place with `change` applied to its text; an empty result leaves an empty file.
+    /// Rewrites a file of a location with `change` applied to its text; an empty result leaves an empty file.
     pub(super) fn rewrite(
         &self,
         place: &Place,

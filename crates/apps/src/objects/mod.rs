@@ -3,10 +3,10 @@
 //! An object is in a [`Place`]: the bundled defaults and `etc/system`, an app, or a user's private files in an app. A
 //! [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the caller's
 //! private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown, with
-//! settings inherited from places of lower precedence. If all users or all apps are in scope, each object is shown
+//! settings inherited from locations of lower precedence. If all users or all apps are in scope, each object is shown
 //! separately. A change rewrites each file atomically, keeps its comments, and is on disk when it is answered.
 //!
-//! The rules of places and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
+//! The rules of locations and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
 //! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).
 
 mod acl;
@@ -72,7 +72,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The app of the place; `system` for [`Place::System`].
+    /// The app of the location; `system` for [`Place::System`].
     pub fn app(&self) -> &str {
         match self {
             Place::System => APP_SYSTEM,
@@ -80,7 +80,7 @@ impl Place {
         }
     }
 
-    /// The user of a private place.
+    /// The user of a private location.
     pub fn user(&self) -> Option<&str> {
         match self {
             Place::User { user, .. } => Some(user),
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    /// The folder of the place, which may not exist.
+    /// The folder of the location, which may not exist.
     fn folder(&self, data_dir: &Path) -> PathBuf {
         match self {
             Place::System => data_dir.join("etc/system"),
@@ -144,7 +144,8 @@ impl Scope {
         !self.is_merged && (self.app.is_none() || self.users == Users::All)
     }
 
-    /// The place of a new object: private if `is_own` is set and the namespace has a user, else the app or the system.
+    /// The location of a new object: private if `is_own` is set and the namespace has a user, else the app or the
+    /// system.
     fn target(&self, is_own: bool) -> Place {
         let app = self.app.clone().unwrap_or_else(|| APP_DEFAULT.to_owned());
         match (&self.users, app.as_str()) {
@@ -162,13 +163,13 @@ pub struct ConfObject {
     pub conf: String,
     /// Name of the stanza.
     pub name: String,
-    /// Place in which the object is defined.
+    /// Location in which the object is defined.
     pub place: Place,
     /// Its settings including inherited ones, by name.
     pub settings: BTreeMap<String, String>,
-    /// Owner.
+    /// User name of the owner, or `nobody`.
     pub owner: String,
-    /// Sharing.
+    /// The users and apps that can see the object.
     pub sharing: ObjectSharing,
     /// Roles that may read it.
     pub readers: Vec<String>,

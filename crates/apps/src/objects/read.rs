@@ -20,7 +20,7 @@ impl Objects {
         Ok(objects.collect())
     }
 
-    /// One stanza. `default` exists even if no visible place defines it; it then has no settings.
+    /// One stanza. `default` exists even if no visible location defines it; it then has no settings.
     pub fn get(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
         let places = self.visible_places(conf, scope, viewer)?;
         let found = visible_objects(conf, name, &places, scope, viewer).into_iter().next();
@@ -44,7 +44,7 @@ fn stanzas(place: &PlaceConf) -> impl Iterator<Item = &Stanza> {
     place.local.stanzas.iter().chain(&place.default.stanzas)
 }
 
-/// Whether an object of a place is visible in a scope.
+/// Whether an object of a location is visible in a scope.
 fn is_visible(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Permissions) -> bool {
     let is_near = match (&place.place, &scope.app) {
         (Place::App(app), Some(own)) if app != own => place.acl.sharing(conf, name) == super::ObjectSharing::Global,
@@ -67,8 +67,8 @@ fn visible_objects(
     let mut objects = Vec::new();
     for (at, place) in seen.iter().enumerate().filter(|(_, place)| has(place)) {
         let mut shown = object(conf, name, place, viewer);
-        // In ascending order of precedence, so that later places overwrite earlier ones; `[default]` of every place
-        // comes before the stanza of any place.
+        // In ascending order of precedence, so that later locations overwrite earlier ones; `[default]` of every
+        // location comes before the stanza of any location.
         let behind: Vec<&PlaceConf> = match scope.is_merged {
             true => seen[at..].iter().rev().copied().collect(),
             false => places.last().into_iter().filter(|last| last.place != place.place).chain([*place]).collect(),
@@ -96,7 +96,7 @@ fn settings_of(kind: &str, name: &str, places: &[&PlaceConf], viewer: &Permissio
     settings
 }
 
-/// An object of a place; its settings are left empty.
+/// An object of a location; its settings are left empty.
 fn object(conf: &str, name: &str, place: &PlaceConf, viewer: &Permissions) -> ConfObject {
     let is_local = place.default.stanza(name).is_none() && place.local.stanza(name).is_some();
     place.acl.object(conf, name, is_local, viewer)

@@ -1,8 +1,8 @@
-//! Lookup files as objects: `lookups/NAME.csv` of a place.
+//! Lookup files as objects: `lookups/NAME.csv` of a location.
 //!
-//! Places, sharing and permissions are those of stanzas, under `lookups` in metadata. Content is sent as text or staged
-//! in a folder of the node, as in Splunk; it is validated and written atomically. Searches see the new content at once.
-//! Not here: how searches read and write the files ([`crate::LookupFiles`]).
+//! Locations, sharing and permissions are those of stanzas, under `lookups` in metadata. Content is sent as text or
+//! staged in a folder of the node, as in Splunk; it is validated and written atomically. Searches see the new content
+//! at once. Not here: how searches read and write the files ([`crate::LookupFiles`]).
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
@@ -70,7 +70,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    /// Creates a lookup file, or replaces its content in its place.
+    /// Creates a lookup file, or replaces its content in place.
     pub fn put_table(
         &self,
         name: &str,
@@ -164,7 +164,7 @@ impl Objects {
         place.folder(self.data_dir()).join(KIND).join(name)
     }
 
-    /// Names of a place's lookup files.
+    /// Names of a location's lookup files.
     fn table_names(&self, place: &Place) -> Vec<String> {
         let entries = std::fs::read_dir(place.folder(self.data_dir()).join(KIND)).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.path().is_file());

@@ -34,7 +34,7 @@ impl World {
         fs::read_to_string(self.folder.path().join("etc").join(path)).unwrap_or_default()
     }
 
-    /// Names, places and one setting of the objects that a scope shows.
+    /// Names, locations and one setting of the objects that a scope shows.
     fn shown(&self, scope: &Scope, viewer: &Permissions) -> Vec<String> {
         let objects = self.objects.list("macros", scope, viewer).unwrap();
         let reported = |object: &ConfObject| {

@@ -1,8 +1,8 @@
-//! Objects that are files: views, navigation, panels and time ranges, as `data/ui/KIND/NAME.xml` of a place, and data
-//! models, as `data/models/NAME.json`.
+//! Objects that are files: views, navigation, panels and time ranges, as `data/ui/KIND/NAME.xml` of a location, and
+//! data models, as `data/models/NAME.json`.
 //!
-//! Places, sharing and permissions work as for stanzas; metadata lists the objects under the kind's name. The content
-//! is not interpreted.
+//! Locations, sharing and permissions work as for stanzas; metadata lists the objects under the kind's name. The
+//! content is not interpreted.
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
@@ -63,7 +63,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    /// Creates an object, or changes it in its place.
+    /// Creates an object, or changes it in place.
     pub fn put_text(
         &self,
         kind: &str,
@@ -158,7 +158,7 @@ impl Objects {
         place.folder(self.data_dir()).join(layer).join(folder_of(kind)).join(format!("{name}{}", suffix_of(kind)))
     }
 
-    /// Names of a place's objects, and whether each exists only in `local`.
+    /// Names of a location's objects, and whether each exists only in `local`.
     fn names_of(&self, place: &Place, kind: &str) -> BTreeMap<String, bool> {
         let mut names = BTreeMap::new();
         for layer in [LOCAL, "default"] {

@@ -50,7 +50,7 @@ impl Objects {
         self.get(conf, name, scope, viewer)
     }
 
-    /// Changes settings of a stanza in the place the scope writes to, creating it if missing.
+    /// Changes settings of a stanza in the location the scope writes to, creating it if missing.
     pub fn put(
         &self,
         conf: &str,
@@ -94,8 +94,8 @@ impl Objects {
         self.rewrite(&place, &local_path(conf), str::to_owned)
     }
 
-    /// Changes settings of a stanza in its place; one of [`Place::System`] is overridden by a stanza in the scope's
-    /// place. `default` is left unchanged, as in Splunk, because it affects all others.
+    /// Changes settings of a stanza in its location; one of [`Place::System`] is overridden by a stanza in the scope's
+    /// location. `default` is left unchanged, as in Splunk, because it affects all others.
     pub fn edit(
         &self,
         conf: &str,
@@ -252,7 +252,7 @@ impl Objects {
         self.rewrite(&Place::App(app.to_owned()), LOCAL_META, |text| with_settings(text, ALL_OBJECTS, &settings))
     }
 
-    /// Moves an object's local settings to another place; writes them there before it removes them from the old one.
+    /// Moves an object's local settings to another location; writes them there before it removes them from the old one.
     fn move_to(&self, found: &ConfObject, place: &Place, viewer: &Permissions) -> Result<(), ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         if !found.is_local {
@@ -274,7 +274,7 @@ impl Objects {
         self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))
     }
 
-    /// The place of a new stanza, if the user may write there.
+    /// The location of a new stanza, if the user may write there.
     fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
         let place = scope.target(can_be_private(conf));
         self.check_app(place.app(), conf)?;

@@ -68,7 +68,7 @@ pub struct CacheStats {
     pub bytes_fetched: u64,
     /// Runs of blocks fetched.
     pub fetches: u64,
-    /// Bytes evicted.
+    /// Bytes removed to stay within the limits.
     pub bytes_evicted: u64,
     /// Damaged blocks that were fetched again.
     pub damaged_blocks: u64,

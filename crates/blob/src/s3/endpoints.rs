@@ -1,8 +1,9 @@
 //! Load balancing and failover between servers that hold the same objects.
 //!
-//! A request goes to the healthy server with the fewest requests in flight, ties round-robin. After a failed connection
-//! or several failed requests in a row, a server *rests*: it gets requests only if all servers rest. When the rest is
-//! over, a single probe request tests it. Rests double from [`BACKOFF_FIRST`] to [`BACKOFF_MAX`].
+//! A request goes to the healthy server with the fewest requests in flight, ties round-robin. Each server has a circuit
+//! breaker: after a failed connection or several failed requests in a row, the server backs off, that is, it gets
+//! requests only if all servers do. After the backoff, a single probe request tests it. Backoffs double from
+//! [`BACKOFF_FIRST`] to [`BACKOFF_MAX`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,9 +12,9 @@ use std::time::Duration;
 use quarry_stdx::SharedClock;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(500);
-/// Longest rest.
+/// Longest backoff.
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
-/// Consecutive failures after which a server rests; an unreachable server rests at once.
+/// Consecutive failures after which a server backs off; an unreachable server backs off at once.
 const FAILURES_MAX: u32 = 3;
 
 /// The servers and their health.
@@ -96,8 +97,8 @@ impl Health {
         }
     }
 
-    /// Whether the server may be used. When its rest is over, one probe is admitted; until the probe is answered, but
-    /// at most for [`BACKOFF_MAX`], the server still rests for all other requests.
+    /// Whether the server may be used. After its backoff, one probe is admitted; until the probe is answered, but at
+    /// most for [`BACKOFF_MAX`], the server backs off from all other requests.
     fn admits(&mut self, now_ns: i64) -> bool {
         match self.backoff_until_ns {
             None => true,

@@ -23,7 +23,7 @@ pub struct S3Settings {
     pub region: String,
     /// Whether URLs are `ENDPOINT/CONTAINER/KEY` instead of `CONTAINER.ENDPOINT/KEY`.
     pub path_style: bool,
-    /// Credentials.
+    /// Source of the key with which requests are signed.
     pub credentials: S3Credentials,
     /// PEM certificates of authorities trusted in addition to the system's.
     pub authorities: Vec<u8>,

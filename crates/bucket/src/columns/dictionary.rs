@@ -1,4 +1,4 @@
-//! Dictionary encoding: texts in ascending order, each without the prefix it shares with the previous one.
+//! Front coding of dictionaries: texts in ascending order, each without the prefix it shares with the previous one.
 //!
 //! The encoding starts with the total bytes of all texts. The lengths of the shared prefixes and of the suffixes follow
 //! as integers, then the concatenated suffixes. The caller may compress the result.
@@ -10,7 +10,7 @@ use crate::integers::{encode_integers, read_integers};
 use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Appends the texts with these ends.
+/// Appends the encoded texts. `bytes` has the texts one after the other, and `ends` the end of each.
 pub(crate) fn encode_dictionary(bytes: &[u8], ends: &[u32], out: &mut Vec<u8>) {
     assert!(ends.is_sorted(), "texts follow each other");
     assert_eq!(ends.last().map_or(0, |end| *end as usize), bytes.len(), "the last text ends with the bytes");
@@ -44,7 +44,7 @@ pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictiona
         let rest = cursor.take(usize::try_from(rest).unwrap_or(usize::MAX), "rest of a text")?;
         let start = bytes.len();
         let Some(common) = usize::try_from(shared).ok().filter(|shared| *shared <= last.len()) else {
-            return Err(Malformed(format!("a text shares {shared} bytes with one of {}", last.len())));
+            return Err(Malformed(format!("a text shares {shared} bytes with the previous one of {}", last.len())));
         };
         if common + rest.len() > total - start {
             return Err(Malformed(format!("the texts exceed their {total} bytes")));
@@ -57,7 +57,7 @@ pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictiona
             (_, None) => ends.is_empty(),
         };
         if !ascends {
-            return Err(Malformed(format!("text {} does not follow the one before", ends.len())));
+            return Err(Malformed(format!("text {} is not greater than the previous one", ends.len())));
         }
         bytes.extend_from_within(last.start..last.start + common);
         bytes.extend_from_slice(rest);
@@ -67,7 +67,7 @@ pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictiona
     cursor.finish("the dictionary")?;
     let text = std::str::from_utf8(&bytes).map_err(|_| Malformed::new("the dictionary is not UTF-8"))?;
     if bytes.len() != total || !ends.iter().all(|end| text.is_char_boundary(*end as usize)) {
-        return Err(Malformed(format!("its texts end inside a character or are not {total} bytes")));
+        return Err(Malformed(format!("the texts do not have {total} bytes, or one ends inside a character")));
     }
     Ok(Dictionary { bytes: bytes.into(), ends })
 }

@@ -146,7 +146,7 @@ impl TemplatePage {
                 let mut named = named.enumerate();
                 let mut of_parent = Vec::with_capacity(places.len());
                 for place in places {
-                    // Places ascend.
+                    // Positions ascend.
                     match named.find(|(at, _)| *at == place) {
                         Some((_, found)) => of_parent.push(found),
                         None => return Err(self.position().corrupt(format!("column {column} has no value {place}"))),

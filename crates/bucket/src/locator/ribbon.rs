@@ -1,10 +1,11 @@
 //! A retrieval table (ribbon): returns the number stored with a key, and an arbitrary number for any other key.
 //!
-//! Keys are not stored. Each row of the table is a number of a few bits. A key stands for an equation: the XOR of
-//! certain rows is the key's number. Coefficients, derived from the key, select these rows among the [`EQUATION_ROWS`]
-//! rows from the key's start. Because the rows of an equation are this close together, all equations are solved row by
-//! row in one pass, and the table needs hardly more rows than keys, as in ribbon filters. The bits of all rows are
-//! stored plane by plane, so that a lookup reads one window of each plane.
+//! Keys are not stored. Each row of the table is a number of a few bits, and each key is a linear equation over GF(2):
+//! the XOR of certain rows is the key's number. The key determines these rows: a start, and coefficients that select
+//! some of the [`EQUATION_ROWS`] rows from there. The equations therefore form a band matrix, which is solved by
+//! Gaussian elimination in one pass, and the table needs hardly more rows than keys (Dillinger, Walzer: "Ribbon filter:
+//! practically smaller than Bloom and Xor", 2021). The bits of all rows are stored as bit planes, so that a lookup
+//! reads one window of each plane.
 //!
 //! Not here: which keys and numbers are stored, and the layout of tables in blocks (`super`).
 
@@ -12,8 +13,8 @@ use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Number of rows that an equation spans.
 const EQUATION_ROWS: u32 = u128::BITS;
-/// Number of keys per spare row. Spare rows are added to one row per key and [`EQUATION_ROWS`] rows for the last
-/// equations.
+/// Number of keys per spare row. A table has one row per key, the spare rows, and [`EQUATION_ROWS`] rows for the
+/// equations that start last.
 const KEYS_PER_SPARE_ROW: usize = 80;
 /// Number of seeds tried before the number of rows is increased.
 const SEEDS_PER_SIZE: u8 = 4;
@@ -23,8 +24,9 @@ const SEEDS_MAX: u8 = 64;
 pub(super) const MAX_ROWS: usize = 1 << 20;
 /// Maximum bits of a stored number.
 pub(super) const MAX_VALUE_BITS: u32 = 7;
-/// Step between seeds, and between the halves of a key's coefficients.
+/// Difference between the hash inputs of consecutive seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Difference between the hash inputs of the two halves of a key's coefficients and of its start.
 const HALF_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// The 64-bit finaliser of MurmurHash3.
@@ -65,8 +67,8 @@ pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> 
     false
 }
 
-/// The equations, transformed so that each starts at a different row, and indexed by this row; zeroes for a row where
-/// none starts. `None` if two equations contradict each other.
+/// Gaussian elimination: transforms the equations so that each starts at a different row, and returns them by this row,
+/// with zeroes for a row where none starts. `None` if two equations contradict each other.
 fn eliminate(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
     let mut equations = vec![(0u128, 0u8); rows];
     for (key, value) in pairs {

@@ -119,8 +119,8 @@ pub(super) fn word_run_end(text: &[u8], from: usize) -> usize {
 }
 
 /// End of the run of visible ASCII characters from `from`, excluding quotes and `other`. Bytes are tested eight at a
-/// time. Each test flags the first matching byte and possibly wrong bytes after it, so the first flag of all tests is
-/// correct.
+/// time. Each test flags its first matching byte and may flag bytes after it by mistake, so only the first flag of all
+/// tests is used.
 #[inline(always)]
 pub(super) fn graphic_run_end(text: &[u8], from: usize, other: u8) -> usize {
     let mut at = from;

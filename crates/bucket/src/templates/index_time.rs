@@ -63,7 +63,7 @@ impl<'e> NumberedFields<'e> {
         let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
         // Events of one source have mostly the same names in the same order.
         let mut last_event: Vec<u32> = Vec::new();
-        // By name: place of the field seen last.
+        // By name: position of the field seen last.
         let mut last_place: Vec<usize> = Vec::new();
         let mut start = 0;
         for event in fields.chunk_by(|one, next| one.row == next.row) {

@@ -1,9 +1,9 @@
-//! Column search: finds the pages with a token that only the term filter knows, in columns of numbers and short
-//! texts.
+//! Column search: finds the pages with a rare token, which the term dictionary omits, by searching columns of numbers
+//! and short texts.
 //!
 //! For each column, the query is converted into a test of the column's values. A token of digits becomes a number to
-//! compare with, so that nothing is formatted, and most columns drop out because none of their values can contain it. A
-//! test may have false positives, but no false negatives.
+//! compare with, so that no value is formatted. Most columns are excluded at once, because none of their values can
+//! contain the token. A test may have false positives, but no false negatives.
 //!
 //! Not here: reading columns (`crate::columns`), the term dictionary.
 
@@ -45,7 +45,7 @@ impl<'a> TokenPattern<'a> {
     }
 }
 
-/// Test of whether a value of a column may contain the wanted token or prefix.
+/// A test whether a value of a column may contain the wanted token or prefix.
 #[derive(Debug)]
 pub(crate) enum RareTest<'a> {
     /// No value of the column can match, or the term dictionary covers the column.
@@ -97,8 +97,9 @@ impl<'a> RareTest<'a> {
 
 const NON_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
-/// Whether values may spell the wanted token with other bytes, ASCII capitals aside. Only two characters outside ASCII
-/// have ASCII letters in lower case: `\u{130}` (`i` and a combining dot) and the Kelvin sign (`k`).
+/// Whether a value may contain the wanted token in other bytes, apart from ASCII capitals: tokens are compared in lower
+/// case, and the token may have letters outside ASCII. Only two characters outside ASCII have ASCII letters in their
+/// lower case: `\u{130}` (`i` and a combining dot) and the Kelvin sign (`k`).
 fn may_have_other_bytes(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
     traits.bytes.intersects(NON_ASCII) && wanted.bytes().iter().any(|byte| matches!(byte, b'i' | b'k' | 0x80..))
 }
@@ -152,7 +153,7 @@ impl NumberTest {
     pub(crate) fn any_passes(&self, numbers: &[i64]) -> bool {
         let within = |ranges: &[RangeInclusive<u64>], number: u64| ranges.iter().any(|range| range.contains(&number));
         match self {
-            // Without an early exit within a chunk, several numbers are compared at once.
+            // A chunk is compared without an early exit, so that the compiler vectorises the loop.
             NumberTest::Either(one, other) => numbers
                 .chunks(256)
                 .any(|chunk| chunk.iter().fold(false, |found, number| found | (number == one) | (number == other))),
@@ -225,7 +226,7 @@ fn magnitude_test(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareT
     }
 }
 
-/// The value of a text of decimal digits only.
+/// The number that a text of decimal digits represents; `None` for another text and beyond 64 bits.
 fn parse_digits(text: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse().ok()
@@ -309,7 +310,7 @@ fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> 
     };
     let is_fraction = |bytes: &&[u8]| digits > 0 && bytes.len() == usize::from(digits);
     let number = fraction.filter(is_fraction).and_then(parse_digits);
-    // Without a `z`, a fraction of two or four digits looks like any other part.
+    // Without a `z`, a fraction of two or four digits cannot be told from a year or another part of the time.
     if let Some(number) = number.filter(|_| zulu || !matches!(digits, 2 | 4)) {
         let unit = 10u64.pow(9 - u32::from(digits.min(9)));
         return RareTest::Numbers(NumberTest::Fraction(number * unit..=number * unit + (unit - 1)));
@@ -342,7 +343,7 @@ fn may_be_time_token(layout: TimeLayout, wanted: TokenPattern<'_>) -> bool {
 #[derive(Debug)]
 pub(crate) struct TextTest<'a> {
     wanted: TokenPattern<'a>,
-    /// Finds the wanted bytes; `None` if texts may spell the token with other bytes: then they are tokenised.
+    /// Finds the wanted bytes; `None` if texts may contain the token in other bytes, so that they must be tokenised.
     finder: Option<memmem::Finder<'a>>,
     /// Whether the texts contain capital letters.
     folds: bool,

@@ -60,7 +60,8 @@ impl fmt::Display for PostgreSqlPlace {
 }
 
 impl PostgreSqlPlace {
-    /// The place given by `settings` and a schema, whose name consists of lower-case letters, digits and underscores.
+    /// The location given by `settings` and a schema, whose name consists of lower-case letters, digits and
+    /// underscores.
     pub fn new(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlPlace, Fault> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if schema.is_empty() || schema.len() > SCHEMA_BYTES_MAX || !schema.bytes().all(is_name) {

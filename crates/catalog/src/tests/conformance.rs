@@ -394,5 +394,5 @@ fn live_buckets_of_an_index_are_read_in_pages(place: &Place) {
     assert_eq!(catalog.read_live("other", 0..=u64::MAX).next_page().unwrap(), None);
     catalog.database.run_script("UPDATE origin SET number = 3 WHERE bucket = 40");
     let error = catalog.read_live("main", 0..=u64::MAX).next_page().unwrap_err().to_string();
-    assert!(error.contains("row 40 of table bucket does not fit its checksum"), "{error}");
+    assert!(error.contains("row 40 of table bucket does not match its checksum"), "{error}");
 }

@@ -50,7 +50,13 @@ pub static PROPS: ConfTable = ConfTable {
 const PROTOCOL: Kind = Kind::Choice(&[STATSD, "COLLECTD_HTTP"]);
 
 const ROWS: &[Row] = &[
-    row("ADD_EXTRA_TIME_FIELDS", EXTRA_TIMES, "true", "", "date_ fields; subseconds: none; none: whole seconds only"),
+    row(
+        "ADD_EXTRA_TIME_FIELDS",
+        EXTRA_TIMES,
+        "true",
+        "",
+        "date_* fields; subseconds: without them; none: also without fractions",
+    ),
     row("ANNOTATE_PUNCT", Kind::Bool, "true", "", "whether events have the field punct"),
     row("AUTO_KV_JSON", Kind::Bool, "true", "", "whether KV_MODE = auto also reads events that are JSON"),
     row("BREAK_ONLY_BEFORE", REGEX, "", "", "when lines are merged: a line that matches starts an event"),
@@ -109,7 +115,13 @@ const ROWS: &[Row] = &[
         "",
         "name of the array in a JSON object whose elements are events: {\"Records\":[…]}; replaces LINE_BREAKER",
     ),
-    row("LINE_BREAKER", Kind::Regex { groups_min: 1 }, r"([\r\n]+)", "", "what parts lines; group 1 is dropped"),
+    row(
+        "LINE_BREAKER",
+        Kind::Regex { groups_min: 1 },
+        r"([\r\n]+)",
+        "",
+        "separator of lines; the text of group 1 is dropped",
+    ),
     row("LOOKUP-", Kind::Text, "", "", "search time: lookup to run: `table in AS field OUTPUT out AS field`"),
     row("MAX_DAYS_AGO", DAYS, "10951", "days", "older timestamps are ignored"),
     row("MAX_DAYS_HENCE", DAYS, "2", "days", "timestamps further in the future are ignored"),
@@ -127,7 +139,7 @@ const ROWS: &[Row] = &[
     row("PREAMBLE_REGEX", REGEX, "", "", "lines before the header that match are skipped"),
     row("REPORT-", Kind::Text, "", "", "search time: transforms.conf stanzas that extract fields, in order"),
     row("ROUTE_EVENTS_OLDER_THAN", Kind::Age, "", "", "older events are dropped: N with s, m, h or d"),
-    row("RULESET-", Kind::Text, "", "", "as TRANSFORMS-, after all of them"),
+    row("RULESET-", Kind::Text, "", "", "like TRANSFORMS-, and applied after these"),
     row("SEDCMD-", Kind::Text, "", "", "sed commands on the event's text: `s/pattern/text/flags`, `y/abc/xyz/`"),
     row("SHOULD_LINEMERGE", Kind::Bool, "true", "", "whether lines are merged into events"),
     row(

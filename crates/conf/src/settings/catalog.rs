@@ -9,7 +9,7 @@ use crate::table::{Kind, Row, row};
 use crate::values::Values;
 
 pub(super) const CATALOG: &str = "catalog";
-/// Longest wait for a lost connection: a day.
+/// Maximum of `waitSeconds`: a day.
 const WAIT_MAX: i64 = 86_400;
 
 pub(super) const CATALOG_ROWS: &[Row] = &[
@@ -18,7 +18,7 @@ pub(super) const CATALOG_ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "postgresql://USER@HOST:PORT/DATABASE; empty: the file catalog.sqlite of the data folder",
+        "postgresql://USER@HOST:PORT/DATABASE; empty: the file catalog.sqlite of the data directory",
     ),
     row(
         "password",
@@ -71,7 +71,7 @@ impl fmt::Debug for CatalogSettings {
 }
 
 impl CatalogSettings {
-    /// Reads server.conf; `None` if the catalog is in the data folder.
+    /// Reads server.conf; `None` if the catalog is in the data directory.
     pub fn new(layers: &Layers) -> Option<CatalogSettings> {
         let values = Values::for_stanza(CATALOG_ROWS, layers.conf("server"), CATALOG);
         Some(CatalogSettings {

@@ -45,7 +45,7 @@ pub static INPUTS: ConfTable = ConfTable {
         "crossOriginSharingHeaders",
         "crossOriginSharingPolicy",
         "dedicatedIoThreads",
-        "description",
+        "[http] description",
         "evt_resolve_ad_obj",
         "forceHttp10",
         "listenOnIPv6",

@@ -465,9 +465,9 @@ mod tests {
         let defaults = merge("[web]\n").0;
         for (setting, allowed) in [
             ("bucketMerging = 2", "true or false"),
-            ("bucketMerge.minMergeSizeMB = -1", "a whole number from 0 on"),
-            ("bucketMerge.maxMergeSizeMB = 0", "a whole number from 1 on"),
-            ("bucketMerge.maxMergeTimeSpanSecs = 90d", "a whole number from 0 on"),
+            ("bucketMerge.minMergeSizeMB = -1", "a whole number, 0 or more"),
+            ("bucketMerge.maxMergeSizeMB = 0", "a whole number, 1 or more"),
+            ("bucketMerge.maxMergeTimeSpanSecs = 90d", "a whole number, 0 or more"),
             ("bucketMerge.minMergeCount = 1", "a whole number from 2 to 1024"),
             ("bucketMerge.maxMergeCount = 1025", "a whole number from 2 to 1024"),
         ] {

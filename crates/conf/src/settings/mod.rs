@@ -1,4 +1,4 @@
-//! Typed views of the confs other than props.conf: missing and invalid settings have their defaults.
+//! Typed views of the conf files other than props.conf. Missing and invalid settings get their default values.
 
 pub mod authorize;
 pub mod catalog;

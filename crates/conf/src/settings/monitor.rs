@@ -130,7 +130,7 @@ impl MonitorSettings {
                 continue;
             }
             if is_batch && !values.text("move_policy").eq_ignore_ascii_case(SINKHOLE) {
-                let text = "removes its files, so it must say move_policy = sinkhole; it is left out";
+                let text = "removes its files, so it must say move_policy = sinkhole; it is ignored";
                 wrong.push(format!("inputs.conf [{}]: {text}", stanza.name));
                 continue;
             }

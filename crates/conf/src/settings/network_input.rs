@@ -38,7 +38,7 @@ const RAW_ROWS: &[Row] = &[
     row("sourcetype", Kind::Text, "", "", "sourcetype of the events; default: tcp-raw or udp:PORT"),
     row("connection_host", HOST_FROM, "", "", "source of host: the sender's address, its name, or the setting host"),
     row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
-    row("restrictToHost", Kind::Text, "", "", "the only host that may send, as in the name HOST:PORT"),
+    row("restrictToHost", Kind::Text, "", "", "the only host that may send, like HOST in a stanza named HOST:PORT"),
     row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
     row("queueSize", Kind::Text, "500KB", "", "bytes read from one sender before the next sender's turn"),
     row(
@@ -56,7 +56,7 @@ const RAW_ROWS: &[Row] = &[
         "",
         "whether datagrams are kept as they are, without prepending time and host",
     ),
-    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends to, separated by commas"),
     row("_rcvbuf", COUNT, "16777216", "bytes", "receive buffer requested from the system"),
 ];
 
@@ -68,11 +68,11 @@ const FORWARDER_ROWS: &[Row] = &[
     row("sourcetype", Kind::Text, "", "", "default sourcetype of events"),
     row("connection_host", HOST_FROM, "", "", "source of host for events that name none"),
     row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
-    row("restrictToHost", Kind::Text, "", "", "the only host that may send, as in the name HOST:PORT"),
+    row("restrictToHost", Kind::Text, "", "", "the only host that may send, like HOST in a stanza named HOST:PORT"),
     row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
     row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether connections of silent forwarders are closed"),
     row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "idle time after which a forwarder's connection is closed"),
-    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends to, separated by commas"),
     row(
         "acceptInternalIndexes",
         Kind::Bool,

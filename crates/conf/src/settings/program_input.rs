@@ -142,7 +142,7 @@ const CHANGE_ROWS: &[Row] = &[
         Kind::Integer { min: -1, max: 1 << 40 },
         "-1",
         "bytes",
-        "maximum size for that; -1: the maximum size of an event",
+        "maximum size of such a file; -1: the maximum size of an event",
     ),
     row(
         "filters",
@@ -253,7 +253,7 @@ impl ProgramInputs {
         let mut all = ProgramInputs::default();
         for stanza in conf.stanzas() {
             if let Some(fault) = name_fault(&stanza.name) {
-                all.faults.push(format!("inputs.conf [{}]: {fault}; the stanza is left out", stanza.name));
+                all.faults.push(format!("inputs.conf [{}]: {fault}; the stanza is ignored", stanza.name));
                 continue;
             }
             let name = stanza.name.as_str();
@@ -363,7 +363,7 @@ fn change(conf: &MergedConf, stanza: &MergedStanza, path: &str, faults: &mut Vec
                 let [(first, _), (second, _)] = FILTER_KINDS;
                 tell(&format!(
                     "filters = {name}: neither [{FILTER_PREFIX}{first}:{name}] nor [{FILTER_PREFIX}{second}:{name}] has \
-                     a {FILTER_PATTERN}1; the stanza is left out"
+                     a {FILTER_PATTERN}1; the stanza is ignored"
                 ));
                 return None;
             }

@@ -32,7 +32,7 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     row("path", Kind::Text, "", "", "s3://CONTAINER/PREFIX, or file:///FOLDER, of a remote volume"),
     row("remote.s3.endpoint", Kind::Text, "", "", "URLs of its servers, separated by commas; empty: those of AWS"),
     row("remote.s3.auth_region", Kind::Text, "us-east-1", "", "region for which requests are signed"),
-    row("remote.s3.access_key", Kind::Text, "", "", "id of the access key; empty: found as by the AWS tools"),
+    row("remote.s3.access_key", Kind::Text, "", "", "id of the access key; empty: searched for like the AWS tools do"),
     row("remote.s3.secret_key", Kind::Text, "", "", "secret of the access key"),
     row(
         "remote.s3.url_version",
@@ -72,7 +72,13 @@ pub(super) const CACHE_ROWS: &[Row] = &[
         "MB",
         "free space beyond minFreeSpace below which local copies and cached blocks are removed",
     ),
-    row("hotlist_recency_secs", COUNT, "86400", "seconds", "for which copies of recent events go after all others"),
+    row(
+        "hotlist_recency_secs",
+        COUNT,
+        "86400",
+        "seconds",
+        "age of events up to which their local copies are evicted last",
+    ),
     row("max_concurrent_uploads", at_least(1), "8", "buckets", "that are uploaded at once"),
     row(
         "orphan_grace_secs",

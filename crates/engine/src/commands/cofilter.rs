@@ -1,4 +1,4 @@
-//! `cofilter`: for every two items, the number of users that have both.
+//! `cofilter`: for each pair of items, the number of users that have both.
 
 use std::collections::{BTreeMap, BTreeSet};
 

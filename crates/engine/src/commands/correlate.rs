@@ -1,4 +1,4 @@
-//! `correlate`: how often every two fields occur in the same rows.
+//! `correlate`: how often each pair of fields occurs in the same rows.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

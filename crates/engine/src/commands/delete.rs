@@ -1,5 +1,5 @@
-//! `delete` in a place where it is not allowed. Where it is allowed, it is part of the plan
-//! ([`crate::plan::Source::Delete`]).
+//! `delete` where it is not allowed, which is an error. An allowed `delete` is the source of a plan
+//! ([`crate::plan::Source::Delete`]) and has no steps.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::DeleteCommand;

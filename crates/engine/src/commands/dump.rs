@@ -74,7 +74,7 @@ impl Blocking for Dump {
             .messages
             .push(format!("dump wrote rows: {rows_written}, files: {files}, below dispatch/{}/dump", context.id));
         if without_text > 0 {
-            context.messages.push(format!("dump left out rows without _raw: {without_text}; use another format="));
+            context.messages.push(format!("dump skipped rows without _raw: {without_text}; use another format="));
         }
         Ok(all.into_rows())
     }

@@ -67,7 +67,7 @@ impl Blocking for Sort {
         let limit = self.0.limit;
         let report = std::iter::once_with(move || {
             messages.push(format!(
-                "sort returns the first {limit} rows by default and left out others: `sort 0 ...` returns all"
+                "sort returns the first {limit} rows by default and dropped the others: `sort 0 ...` returns all"
             ));
             None
         });

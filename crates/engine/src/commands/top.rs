@@ -254,8 +254,8 @@ impl Top {
     }
 }
 
-/// The number at place `nth`, counted from 1, in ascending order. Only a few numbers are held, because a copy of all of
-/// them may be large.
+/// The number at position `nth`, counted from 1, in ascending order. Only a few numbers are held, because a copy of all
+/// of them may be large.
 fn nth_smallest(numbers: impl Iterator<Item = i64>, nth: usize) -> Option<i64> {
     let last = nth.checked_sub(1)?;
     let (mut smallest, mut bound) = (Vec::new(), None);

@@ -500,7 +500,7 @@ impl<'c> TransactionGroups<'c> {
             self.emit(open, end, is_limited)?;
         }
         if self.names.is_cut {
-            context.messages.push("transaction: there are too many fields; those beyond the first 1000 are left out");
+            context.messages.push("transaction: there are too many fields; those beyond the first 1000 are omitted");
         }
         self.done.finish(self.command, &self.names, context)
     }

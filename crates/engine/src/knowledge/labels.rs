@@ -29,7 +29,7 @@ const TAG_OF: &str = "tag::";
 /// A named search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventType {
-    /// Name.
+    /// Value of the field `eventtype` in its events.
     pub name: String,
     /// Its search, without commands.
     pub search: String,
@@ -40,7 +40,7 @@ pub struct EventType {
 pub struct Tag {
     /// The tag.
     pub name: String,
-    /// Field.
+    /// Field whose value has the tag.
     pub field: String,
     /// Value that the tag names.
     pub value: String,
@@ -176,7 +176,7 @@ impl LabelSource for Labels<'_> {
         let mut found = Vec::new();
         let mut keep = |fields: Vec<String>, name: &str, condition: Result<SearchExpr, EngineError>| match condition {
             Ok(condition) => found.push(LabelCondition { fields, name: name.to_owned(), condition }),
-            Err(error) => messages.push(format!("{name} is left out: {error}")),
+            Err(error) => messages.push(format!("{name} is ignored: {error}")),
         };
         for known in &self.types {
             keep(vec![EVENT_TYPE.to_owned()], &known.name, self.condition_of_type(known));

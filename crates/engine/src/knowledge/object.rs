@@ -89,8 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root object, or the only root object with whose name one
-    /// of the `mentioned` names begins.
+    /// The object `name` of a model. Without a name, it is the only root object or, if there are several, the only one
+    /// that is the first part of a field name in `mentioned`.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,

@@ -1,5 +1,5 @@
-//! The plan of a search that deletes events: `delete` in a search as written, after commands on events, and nowhere
-//! else.
+//! The plan of a search that deletes events. `delete` is allowed only in the search that the user wrote, and only after
+//! commands that process events.
 
 use quarry_eval::EngineError;
 use quarry_scan::plan::Scan;

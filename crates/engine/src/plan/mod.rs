@@ -1,10 +1,10 @@
 //! The plan of a search: what is read, what runs in every worker, and what runs once.
 //!
 //! Plain data between the syntax tree and execution. [`Planner`] turns a pipeline into a plan in passes. Subsearches in
-//! the condition are replaced by their results, labels by their conditions, and time modifiers by tests and a time
-//! range. Commands are split by [`Kind`](quarry_spl::commands::Kind). Extractions, top-k thresholds and counts are
-//! pushed down into the scan ([`pushdown`]). [`crate::run`] executes a plan, [`crate::explain`] shows it, and partial
-//! states are cached under its [name](name::partial_name).
+//! the condition are replaced by their results, event types and tags by their conditions, and time modifiers by tests
+//! and a time range. Commands are split by [`Kind`](quarry_spl::commands::Kind). Extractions, top-k thresholds and
+//! counts are pushed down into the scan ([`pushdown`]). [`crate::run`] executes a plan, [`crate::explain`] shows it,
+//! and partial states are cached under its [name](name::partial_name).
 //!
 //! Map passes an [`Exchange`] to reduce: partial states of groups if there is a fold, otherwise events, newest first.
 //! If the fold depends on the times of all rows, an earlier round exchanges these times.

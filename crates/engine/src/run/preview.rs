@@ -47,12 +47,12 @@ const READ_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of these rows.
 const READ_BYTES_MAX: usize = 32 << 20;
 
-/// A preview.
+/// The rows of a running search at one moment.
 #[derive(Clone, Debug)]
 pub struct Preview {
     /// Number of this preview, from 1.
     pub number: u64,
-    /// Its rows.
+    /// Result rows computed from the events read so far.
     pub rows: Vec<RecordBatch>,
 }
 

@@ -2,7 +2,7 @@
 //! templates have the same results as searches of texts.
 //!
 //! The lines consist of random sequences of such values. Each rule is a random expression for all or some of them, in
-//! which parts are optional, divided at other places than the values, or missing.
+//! which parts are optional, divided at other positions than the values, or missing.
 
 use quarry_conf::{ConfSource, Layer};
 use quarry_engine::Slicing;

@@ -1,4 +1,4 @@
-//! Fields whose values are mostly numbers, with exceptions, at different places in different events: all functions,
+//! Fields whose values are mostly numbers, with exceptions, at different positions in different events: all functions,
 //! comparisons and orders have the same results on columns as on texts.
 
 use std::fmt::Write;

@@ -57,7 +57,7 @@ use crate::rows::{ColumnReader, batch_of};
 /// A compiled aggregate.
 #[derive(Clone)]
 pub struct AggregateColumn {
-    /// Function.
+    /// Function that is computed.
     pub function: StatsFunction,
     /// Implementation of the function.
     pub body: FunctionBody,
@@ -118,7 +118,7 @@ pub struct AggregatePlan {
 /// A field that splits a table into series.
 #[derive(Clone)]
 pub struct Series {
-    /// The field.
+    /// Name of the field whose values name the series.
     pub field: String,
     /// Substitute for a missing value.
     pub null: &'static str,

@@ -11,7 +11,7 @@ const PREFIX_CHARS_MAX: usize = 30;
 /// A text with a marked value; the positions are byte offsets on character boundaries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The text.
+    /// Text that contains the value.
     pub text: String,
     /// Start of the value.
     pub start: usize,

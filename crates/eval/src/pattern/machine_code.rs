@@ -1,5 +1,5 @@
-//! Groups of expressions that are not one-pass, such as the `EXTRACT-` of an access log, found by machine code that
-//! PCRE2 generates.
+//! Groups of expressions that are not one-pass, such as the `EXTRACT-` of an access log, found by PCRE2's just-in-time
+//! compiled machine code.
 //!
 //! For such an expression, the linear engine tracks all ways of matching at once, which takes about ten nanoseconds per
 //! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth of
@@ -26,10 +26,10 @@ use super::prefix_search::{CANDIDATES_MAX, prefix_literals};
 const STEPS_MAX: u32 = 2_000;
 /// Number of texts searched by the linear engine before machine code is generated, which takes as long as these.
 pub(super) const TEXTS_BEFORE: u32 = 64;
-/// Maximum length of a text in which machine code finds matches after the first one, in bytes. Each of these searches
-/// looks at the whole text.
+/// Maximum length of a text in which machine code finds matches after the first one, in bytes. The limit exists because
+/// each of these searches examines the whole text.
 const REPEATED_TEXT_BYTES_MAX: usize = 4_096;
-/// Credit of a search at its start, and the most it can have.
+/// Initial and maximum credit of a search.
 const CREDIT_MAX: u32 = 64;
 /// Credit that an aborted match costs; a finished match earns 1.
 const ABORT_COST: u32 = 16;

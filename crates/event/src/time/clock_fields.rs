@@ -7,7 +7,7 @@ use super::names::{MONTHS, WEEKDAYS};
 /// Clock and calendar fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockFields {
-    /// Year.
+    /// Year in the Gregorian calendar.
     pub year: i64,
     /// 1 to 12.
     pub month: u8,

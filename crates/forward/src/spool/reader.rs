@@ -35,7 +35,7 @@ pub struct SpoolReader {
     body: Vec<u8>,
 }
 
-/// Place of a record: file, offset, and number.
+/// Position of a record: file, offset, and number.
 #[derive(Clone, Debug)]
 struct Location {
     segment: Segment,
@@ -52,7 +52,7 @@ pub struct QueueRecord<'a> {
     pub packed: &'a [u8],
 }
 
-/// Content of a place.
+/// Content of a position.
 enum Content {
     /// A record that was passed before.
     Passed,
@@ -134,7 +134,7 @@ impl SpoolReader {
         }
     }
 
-    /// Reads the record of a place; also returns the end of the record.
+    /// Reads the record of a position; also returns the end of the record.
     fn read(&mut self, location: &Location) -> Result<(Content, u64), Unreadable> {
         let Location { segment, at, number } = location;
         let mut head = [0; HEAD_BYTES];
@@ -209,7 +209,7 @@ impl SpoolReader {
         is_new
     }
 
-    /// Place of the next record.
+    /// Position of the next record.
     fn find(&mut self) -> Option<Location> {
         let state = self.spool.lock();
         let cursor = state.groups.get(self.group)?.cursor;

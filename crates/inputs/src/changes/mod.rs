@@ -78,7 +78,7 @@ pub enum Action {
 pub struct Change<'a> {
     /// Kind of change.
     pub action: Action,
-    /// Path.
+    /// Path of the file or folder, as scanned.
     pub path: &'a Path,
     /// Current state, or the last state before the removal.
     pub entry: &'a Entry,

@@ -116,7 +116,7 @@ impl Scanner<'_> {
             if self.room == 0 {
                 let most = self.rules.entries_max;
                 return self.report_problem(format!(
-                    "{}: more than {most} files; the others are left out",
+                    "{}: more than {most} files; the others are ignored",
                     self.rules.path.display()
                 ));
             }

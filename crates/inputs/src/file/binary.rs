@@ -30,7 +30,7 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SkipReason::Binary => out.write_str(
-                "this is binary data and is left out; NO_BINARY_CHECK = true in its stanza of props.conf reads it anyway",
+                "this is binary data and is skipped; NO_BINARY_CHECK = true in its stanza of props.conf reads it anyway",
             ),
             SkipReason::Archive(archive) => archive.fmt(out),
         }

@@ -1,5 +1,5 @@
-//! Expands user input to a list of files: names, globs, folders recursively, `-`. The data directories of Quarry that it
-//! meets on the way are left out.
+//! Expands user input to a list of files: names, globs, folders recursively, `-`. Data directories of Quarry inside
+//! these folders are skipped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn add_matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError
     let bad = |reason: String| InputError::Pattern { pattern: pattern.to_owned(), reason };
     let paths = glob::glob(pattern).map_err(|error| bad(error.to_string()))?;
     let mut any = false;
-    // The folders that the pattern names itself are wanted.
+    // A data directory that the pattern names without wildcards is intended.
     let named = literal.components().take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']));
     let named = named.count();
     for path in paths {
@@ -76,7 +76,7 @@ fn add_files_below(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Resul
         return Ok(());
     }
     if is_data_directory(path) {
-        log::note(format!("{}: is a data directory of quarry and is left out", path.display()));
+        log::note(format!("{}: is a data directory of quarry and is skipped", path.display()));
         return Ok(());
     }
     if depth >= FOLDER_DEPTH_MAX {
@@ -128,6 +128,6 @@ mod tests {
             );
             assert!(found.contains(&"other/etc/b.log".to_owned()), "{pattern}: {found:?}");
         }
-        assert_eq!(found("node/etc/*"), ["node/etc/passwd"], "a file that is asked for by its folder");
+        assert_eq!(found("node/etc/*"), ["node/etc/passwd"], "the pattern names the data directory");
     }
 }

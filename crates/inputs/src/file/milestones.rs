@@ -1,12 +1,12 @@
 //! Milestones: hashes of a file's content at doubling lengths, stored with its position.
 //!
-//! When a log is copied and truncated, the copy often ends before the position up to which the log was read, because
-//! the log grew during the copy. Once the log is truncated, the copy cannot be compared with it any more, and the bytes
-//! before the position prove nothing, because the copy ends before that position. Therefore 32-bit hashes of the 256
-//! bytes before each of the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that reaches at least
-//! four milestones and matches all it reaches is a copy.
+//! When a log is copied and truncated, the copy often ends before the stored read position of the log, because the log
+//! grew during the copy. The copy then cannot be recognised by the bytes before that position, which it lacks, nor by
+//! comparison with the log, which has been truncated. Therefore, 32-bit hashes of the 256 bytes before each of the
+//! lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that reaches at least four milestones and
+//! matches all that it reaches is a copy.
 //!
-//! Not here: consequences of being a copy ([`super::identity`]).
+//! Not here: what is done with a copy ([`super::identity`]).
 
 use std::io;
 
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::fingerprint::TAIL_BYTES;
 use super::open::Handle;
 
-/// Length at the first milestone; shorter files are mostly covered by their identity.
+/// Length at the first milestone. The first 256 bytes of a file need none: they are part of its identity.
 const FIRST_MILESTONE_BYTES: u64 = 512;
 /// Minimum milestones that a copy must reach: files below 4 KiB may begin alike by chance, for example with a common
 /// header.

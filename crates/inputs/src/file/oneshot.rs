@@ -52,15 +52,15 @@ pub struct OneshotOptions {
     pub sourcetype: Option<String>,
     /// Whether to add a file even if it was added before.
     pub ignore_positions: bool,
-    /// Time zone of times that name none, unless `TZ` is set for them; default is the node's.
+    /// Time zone of timestamps without one, unless `TZ` is set for them; default is the node's.
     pub zone: Option<TimeZone>,
     /// Current time.
     pub now: TimeNs,
-    /// Scope that separates files of equal content; default is the index.
+    /// Scope within which a file is added only once; default is the index.
     pub scope: Option<String>,
     /// Whether files in this file's folder are rotated.
     pub rotation: Rotation,
-    /// Set when the caller has given up. A pipe may stay silent for ever, and a device may produce an endless line.
+    /// Set when the caller has given up. A pipe may stay silent forever, and a device may produce an endless line.
     pub ended: Arc<AtomicBool>,
 }
 
@@ -180,7 +180,7 @@ fn add_opened(
         let thread = thread.map_err(|error| InputError::read(path, &error))?;
         let stored = store(received, &returned, keeper, stored_bytes_all, sink, progress);
         let read = thread.join().map_err(|_| {
-            InputError::read(path, &std::io::Error::other("reading ended early because of a fault of quarry"))
+            InputError::read(path, &std::io::Error::other("reading ended early because of a bug in quarry"))
         });
         Ok((stored, read))
     })?;
@@ -352,7 +352,7 @@ pub(crate) fn hint(
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 
-/// Skips `bytes` bytes and returns the last of them; the earlier ones are added to the hash `prefix`.
+/// Skips `bytes` bytes and returns the last [`TAIL_BYTES`] of them; the earlier ones are added to the hash `prefix`.
 fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     let mut before: Vec<u8> = Vec::new();

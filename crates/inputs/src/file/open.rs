@@ -33,9 +33,9 @@ pub(crate) const STDIN: &str = "-";
 /// Minimum leading NUL bytes that count as a hole; fewer may be a character of UTF-16 or UTF-32.
 const HOLE_BYTES_MIN: usize = 4;
 
-/// Number of places at which a plain file is sampled to find the order of its dates.
+/// Number of offsets at which a plain file is sampled to find the order of its dates.
 const SAMPLES_MAX: u64 = 16;
-/// Bytes read at each of those places.
+/// Bytes read at each of those offsets.
 const BYTES_PER_SAMPLE: usize = 4096;
 
 /// A source of plain bytes.
@@ -123,7 +123,7 @@ impl Handle {
         if !metadata.is_file() {
             return Ok(None);
         }
-        // Files of the kernel such as /proc/kmsg look like regular ones, and reading them may wait for ever.
+        // Files of the kernel such as /proc/kmsg look like regular ones, and reading them may wait forever.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(path)?;
         Handle::of(Arc::new(file)).map(Some)

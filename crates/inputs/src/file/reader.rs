@@ -115,7 +115,7 @@ impl FileReader<'_> {
         };
         let position = hash.filter(|_| offset > self.base || fault.is_none()).map(|hash| (offset, hash));
         if self.file.has_garbage() {
-            self.warnings.push("bytes after the compressed content are not gzip and are left out".to_owned());
+            self.warnings.push("bytes after the compressed content are not gzip and are ignored".to_owned());
         }
         self.warnings.extend(self.pipeline.refused_index().map(str::to_owned));
         self.warnings.extend(self.pipeline.counters().date_remark().map(str::to_owned));

@@ -1,6 +1,6 @@
 //! A pipe or device: read when data is available, abandoned when its reader has given up.
 //!
-//! A pipe may stay silent for ever, even before its first writer opens it. It is therefore opened and read without
+//! A pipe may stay silent forever, even before its first writer opens it. It is therefore opened and read without
 //! blocking, and the reader checks between polls whether to continue.
 
 use std::fs::{File, OpenOptions};

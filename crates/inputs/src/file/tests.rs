@@ -235,7 +235,7 @@ fn unsupported_archives_state_the_remedy() {
     for (bytes, said) in [
         (zip_of(&[("a", b"x\n"), ("b", b"y\n")], 0, stored), "contains 2 files: unpack it first"),
         (zip_of(&[], 0, stored), "contains no file"),
-        (zip_of(&[("a", b"x\n")], 9, stored), "packed by method 9: unpack it first"),
+        (zip_of(&[("a", b"x\n")], 9, stored), "compressed with method 9: unpack it first"),
         (encrypted, "is encrypted: unpack it first"),
         (tar, "a tar archive, which is not read: unpack it first"),
         (tar_gz.finish().unwrap(), "a tar archive, which is not read: unpack it first"),

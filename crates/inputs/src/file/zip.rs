@@ -193,7 +193,7 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
         93 => Compression::Zstd.decompress(packed, &garbage)?,
         95 => Compression::Xz.decompress(packed, &garbage)?,
         method => {
-            let text = format!("{} in the zip archive is packed by method {method}: unpack it first", entry.name);
+            let text = format!("{} in the zip archive is compressed with method {method}: unpack it first", entry.name);
             return Err(unsupported_error(text));
         }
     };

@@ -23,7 +23,7 @@ const PRIORITY_DIGITS_MAX: usize = 3;
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// A datagram.
+/// The content of one UDP datagram, with its sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     /// `host` of the datagram's events.
@@ -48,7 +48,7 @@ pub struct Datagrams {
 #[derive(Debug)]
 struct Sender {
     pipeline: Box<Pipeline>,
-    /// Time zone of times that name none; also used to write the prefix.
+    /// Time zone of timestamps without one; also used to write the prefix.
     zone: TimeZone,
     /// Arrival time of the sender's last datagram.
     last: TimeNs,

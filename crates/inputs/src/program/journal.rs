@@ -68,7 +68,7 @@ impl JournalReader {
         }
         let Ok(Value::Object(entry)) = serde_json::from_slice::<Value>(line) else {
             let start: String = String::from_utf8_lossy(line).chars().take(80).collect();
-            self.faults.insert(format!("journalctl wrote {start:?}, which is not a journal entry; it is left out"));
+            self.faults.insert(format!("journalctl wrote {start:?}, which is not a journal entry; it is ignored"));
             return;
         };
         let first = |name: &str| entry.get(name).and_then(|value| texts(value).into_iter().next());

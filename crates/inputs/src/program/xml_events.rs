@@ -126,7 +126,7 @@ impl XmlReader {
             _ if text.trim().is_empty() => {}
             _ => {
                 let start: String = text.trim().chars().take(60).collect();
-                self.add_warning(format!("its program wrote {start:?} between events; it is left out"));
+                self.add_warning(format!("its program wrote {start:?} between events; it is ignored"));
             }
         }
     }
@@ -165,7 +165,7 @@ impl XmlReader {
                     self.add_warning(fault.to_string());
                 }
             }
-            Err(fault) => self.add_warning(format!("an event of its program is left out: {fault}")),
+            Err(fault) => self.add_warning(format!("an event of its program is dropped: {fault}")),
         }
     }
 
@@ -338,7 +338,7 @@ impl OutputReader for XmlReader {
             finish_piece(*pipeline, time, now, out);
         }
         if self.event.take().is_some() || self.tokens.held_bytes() > 0 {
-            self.add_warning("its program ended in the middle of an event, which is left out".to_owned());
+            self.add_warning("its program ended in the middle of an event, which is dropped".to_owned());
         }
         (self.tokens, self.element) = (XmlTokens::default(), None);
     }

@@ -2,7 +2,7 @@
 //!
 //! On a port where clients must prove who they are, those that have not done so have a limit of their own, whatever they
 //! or the server are doing: beyond it, the one that has waited longest for its client is closed, or else the oldest.
-//! A proven client is closed for another proven client only, or when every place is held by proven clients. Some places
+//! A proven client is closed for another proven client only, or when every slot is held by proven clients. Some slots
 //! are left to clients that have yet to log in.
 
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Admission {
         self.close_unproven() || (self.are_all_proven() && self.close_idle())
     }
 
-    /// Whether proven clients hold every place.
+    /// Whether proven clients hold every slot.
     fn are_all_proven(&self) -> bool {
         self.bounds.unproven.is_none() || self.clients.proven_len() >= self.bounds.connections
     }
@@ -118,7 +118,7 @@ impl Admission {
         let mut last_waits = 0;
         while last_waits < LAST_WAITS_MAX {
             if !self.close_oldest() {
-                // If places are held by neither listed nor proven clients, connections are about to close.
+                // If slots are held by neither listed nor proven clients, connections are about to close.
                 if self.are_all_proven() {
                     return None;
                 }

@@ -17,7 +17,7 @@ const PROOF_TIMEOUT: Duration = Duration::from_secs(20);
 /// The port's connections divided by this are the limit of handshakes and connections of unproven clients; beyond it,
 /// one of them is closed.
 const UNPROVEN_DIVISOR: usize = 2;
-/// The port's connections divided by this, but at most [`RESERVED_MAX`], are places that proven clients leave to others.
+/// The port's connections divided by this, but at most [`RESERVED_MAX`], are slots that proven clients leave to others.
 const RESERVED_DIVISOR: usize = 8;
 const RESERVED_MAX: usize = 128;
 /// Timeout of a TLS handshake.

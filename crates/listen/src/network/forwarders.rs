@@ -390,7 +390,7 @@ impl Session<'_> {
     /// because it would resend them without end and never send the events after them.
     fn leave_out(&self, events: u64, reason: &SinkError) {
         self.port.shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
-        self.port.store.warn(&format!("{events} events of a forwarder are left out: {reason}"));
+        self.port.store.warn(&format!("{events} events of a forwarder are dropped: {reason}"));
     }
 
     /// Stores a batch; waits while the store is busy, unless the server stops.
@@ -441,7 +441,7 @@ fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
         return Ok(());
     }
     let reason = format!(
-        "[{}]: forwarders may not write into {index}: their events for it are left out; set acceptInternalIndexes = true, or give them a token, to keep them",
+        "[{}]: forwarders may not write into {index}: their events for it are dropped; set acceptInternalIndexes = true, or give them a token, to keep them",
         port.input.stanza
     );
     port.store.warn(&reason);

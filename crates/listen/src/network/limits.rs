@@ -118,7 +118,7 @@ impl Limits {
             (&self.dropped, "datagrams were lost: they arrived faster than they were stored (see _rcvbuf)"),
             (
                 &self.without_index,
-                "events of forwarders were left out: their index does not exist (such as _internal), or the store refuses them for good",
+                "events of forwarders were dropped: their index does not exist (such as _internal), or the store refuses them for good",
             ),
             (
                 &self.repeated,

@@ -239,8 +239,8 @@ impl Listeners {
             stanza_error(
                 &stanza,
                 format!(
-                    "cannot listen on {address}: {error}; end the process that listens there, or change or disable the \
-                 stanza in inputs.conf"
+                    "cannot listen on {address}: {error}; stop the process that listens there, or change or \
+                 disable the stanza in inputs.conf"
                 ),
             )
         })?;

@@ -1,4 +1,4 @@
-//! Line formats for guessing.
+//! The line formats from which the sourcetype of a source is guessed.
 
 use std::sync::LazyLock;
 

@@ -62,11 +62,11 @@ pub(super) fn run(
     match waited {
         WaitOutcome::Cancelled => return Err(cancelled_fault()),
         WaitOutcome::TooLong => {
-            messages.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
+            messages.push(format!("its program was stopped after the limit of {seconds} seconds (maxtime)"))
         }
         WaitOutcome::Ended => match status {
             Some(status) if status.success() => {}
-            Some(status) => messages.push(format!("its program failed ({status}); the rows are as they were")),
+            Some(status) => messages.push(format!("its program failed ({status}); the rows are unchanged")),
             None => messages.push("the exit status of its program is unknown".to_owned()),
         },
     }

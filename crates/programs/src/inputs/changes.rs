@@ -71,7 +71,7 @@ impl Watch {
     pub(crate) fn run(&self, shared: &Shared) {
         let mut known = match self.load_scan() {
             Ok(known) => known,
-            Err(fault) => return self.report_fault(&format!("{fault}; the input is left out")),
+            Err(fault) => return self.report_fault(&format!("{fault}; the input is ignored")),
         };
         let mut reported = Vec::new();
         loop {

@@ -88,7 +88,7 @@ impl StopSignal {
 pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), Fault> {
     store.check_index(&input.index).map_err(|fault| fault.with_context(format_args!("[{}]", input.stanza)))?;
     for setting in &input.left_out {
-        log::warning(format!("inputs.conf [{}]: {setting} is not carried out", input.stanza));
+        log::warning(format!("inputs.conf [{}]: {setting} is not supported", input.stanza));
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ pub struct ProgramInputs {
 /// The node's management port, for programs.
 #[derive(Clone)]
 pub struct ManagementPort {
-    /// Its address.
+    /// Address at which programs on this machine reach it.
     pub address: std::net::SocketAddr,
     /// Opens sessions.
     pub sessions: Arc<dyn ProgramSessions>,
@@ -127,7 +127,7 @@ impl ProgramInputs {
             }
             if self.running.iter().map(|running| running.unit.len()).sum::<usize>() + unit.len() > INPUTS_MAX {
                 faults.push(format!(
-                    "inputs.conf {}: more than {INPUTS_MAX} inputs run programs; this is left out",
+                    "inputs.conf {}: more than {INPUTS_MAX} inputs run programs; this one is ignored",
                     unit.names()
                 ));
                 continue;
@@ -189,7 +189,7 @@ impl RunningUnit {
         match task {
             Ok(task) => self.spawn(move |shared| task.run(shared)),
             Err(fault) => {
-                self.faults.push(format!("inputs.conf {fault}; the input is left out"));
+                self.faults.push(format!("inputs.conf {fault}; the input is ignored"));
                 Ok(())
             }
         }
@@ -213,7 +213,7 @@ impl Drop for RunningUnit {
         self.shared.stop.set();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                log::error("an input that runs a program ended by a fault of quarry");
+                log::error("an input that runs a program ended because of a bug in quarry");
             }
         }
     }

@@ -58,7 +58,7 @@ pub(crate) fn programs(
             Err(fault) => Err(fault.clone().with_context(format_args!("[{stanza}]"))),
         };
         if let Err(fault) = taken {
-            faults.push(format!("inputs.conf {fault}; the input is left out"));
+            faults.push(format!("inputs.conf {fault}; the input is ignored"));
         }
     }
     found.into_values().flatten().filter(|program| !program.inputs.is_empty()).collect()
@@ -75,7 +75,7 @@ pub(super) fn unknown_kinds(inputs: &[ProgramInput], home: &Path) -> Vec<String>
         let hint = suggest_input(stanza).map_or_else(String::new, |meant| format!("; did you mean [{meant}]?"));
         format!(
             "inputs.conf [{stanza}]: no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it; the \
-             input is left out{hint}"
+             input is ignored{hint}"
         )
     };
     unknown.map(message).collect()
@@ -132,11 +132,11 @@ impl ModularProgram {
                 tell(&format!("{fault}; it is run as one that writes text, since {SPEC} knows it"));
                 Scheme::default()
             }
-            Err(fault) => return tell(&format!("{fault}; its inputs are left out")),
+            Err(fault) => return tell(&format!("{fault}; its inputs are ignored")),
         };
         let checkpoints = shared.home.join(CHECKPOINTS).join(&self.scheme);
         if let Err(error) = std::fs::create_dir_all(&checkpoints) {
-            return tell(&format!("{}: {error}; its inputs are left out", checkpoints.display()));
+            return tell(&format!("{}: {error}; its inputs are ignored", checkpoints.display()));
         }
         self.inputs.iter().for_each(|(input, _)| self.report_missing_settings(input, &scheme));
         let all: Vec<&(ProgramInput, Arc<dyn EventStore>)> = self.inputs.iter().collect();
@@ -147,7 +147,7 @@ impl ModularProgram {
                 match self.task(&group, &scheme, &checkpoints, shared) {
                     Ok(Some(task)) => drop(scope.spawn(move || task.run(shared))),
                     Ok(None) => {}
-                    Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
+                    Err(fault) => log::warning(format!("inputs.conf {fault}; the input is ignored")),
                 }
             }
         });

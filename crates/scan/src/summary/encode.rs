@@ -49,7 +49,7 @@ pub(super) mod kind {
 pub struct SummaryHead {
     /// Digest of everything on which the summary's rows depend.
     pub digest: [u8; 32],
-    /// The slab.
+    /// Slab whose events are summarised.
     pub slab: StoredSlab,
     /// Pages of the slab.
     pub pages: Vec<SummaryPage>,

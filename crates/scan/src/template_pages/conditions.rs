@@ -1,4 +1,4 @@
-//! The search condition evaluated on codes: for each event of a page yes, no or maybe.
+//! The search condition evaluated on codes, in three-valued logic: yes, no or maybe for each event of a page.
 //!
 //! A [`Conditions`] is the tree of a condition; its leaves are words ([`super::words`]), field tests ([`field_test`])
 //! and metadata tests. If only the text can decide, the words that a matching text must contain are searched for first
@@ -38,6 +38,7 @@ pub(crate) struct Conditions {
 }
 
 enum Condition {
+    /// The same answer for every event.
     Same(u8),
     And(Vec<Condition>),
     Or(Vec<Condition>),
@@ -50,7 +51,7 @@ enum Condition {
 }
 
 impl Conditions {
-    /// Compiles a condition. `written` returns the required words of a test.
+    /// Compiles a condition. `written` returns the words that a text must contain to match a test.
     pub(crate) fn new(
         expr: &SearchExpr,
         context: &ExprContext,
@@ -219,7 +220,7 @@ impl Conditions {
         })
     }
 
-    /// Answers a condition for those rows that the other parts of a conjunction do not reject.
+    /// Evaluates a part of a conjunction for the rows that the parts before it do not reject.
     fn evaluate_where_possible(
         &self,
         rest: &Outcome,

@@ -1,11 +1,11 @@
 //! Locations of fields of `EXTRACT-` rules in the texts of a template.
 //!
-//! If a rule's group lies at the same place of a template for all values of its variables
+//! If a rule's group lies at the same location of a template for all values of its variables
 //! ([`quarry_eval::pattern::template_match`]), the field becomes a part of the template, as with automatic extraction,
 //! and the pattern need not run again. Rules are tried in order, because the first that finds the field wins.
 //!
-//! The place may depend on codes: on the template of an inner value (`10.0.0.1:443`, `10.0.0.1`), or on the values of
-//! small dictionaries. A rule is then planned for each template of the inner value, or its pattern runs for each
+//! The location may depend on codes: on the template of an inner value (`10.0.0.1:443`, `10.0.0.1`), or on the values
+//! of small dictionaries. A rule is then planned for each template of the inner value, or its pattern runs for each
 //! combination of the values, and the location differs by code ([`super::key_splits`]). If the location depends on
 //! other values, [`super::rex::RexReader`] handles the rows.
 
@@ -295,7 +295,7 @@ impl NamedRule<'_> {
         few.map_or_else(open, |(part, column, list)| Finding::ByFewValues(part, column, list))
     }
 
-    /// The location of the group at these places, or none if it takes no part in the match.
+    /// The location of the group at these locations, or none if it takes no part in the match.
     fn location_of(&self, groups: &GroupPlaces, flat: &FlatTemplate, template_set: &TemplateSet) -> RuleLocation {
         let Some((start, end)) = groups.get(self.group).copied().flatten() else { return RuleLocation::Nowhere };
         let parts = flat.between(start, end).key().parts;
@@ -351,7 +351,7 @@ impl NamedRule<'_> {
             let value = |part: usize, text: &mut Vec<u8>| append_value(parts, index, part, text);
             let mut found: Option<ValueLocation> = None;
             for window in windows {
-                // The places of a certain match are known without a list of its values.
+                // The locations of a certain match are known without a list of its values.
                 if window.groups.is_some() {
                     return Ok(None);
                 }

@@ -1,8 +1,8 @@
 //! Plans of `EXTRACT-` rules for all their requested groups at once.
 //!
-//! A rule is planned for each field separately, so that a group whose place depends on values does not affect the
-//! others. In most templates all groups have fixed places, and one plan answers for all fields of the rule. If this is
-//! rare, the attempts end.
+//! A rule is planned for each field separately, so that a group whose location depends on values does not affect the
+//! others. In most templates all groups have fixed locations, and one plan answers for all fields of the rule. If this
+//! is rare, the attempts end.
 //!
 //! Not here: what a field's location follows from ([`super::extracts`]).
 
@@ -38,7 +38,7 @@ struct SharedRule {
 pub(super) enum SettledPlan {
     /// The rule never matches.
     Never,
-    /// The groups are always at these places.
+    /// The groups are always at these locations.
     Groups(GroupPlaces),
 }
 

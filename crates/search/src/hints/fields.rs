@@ -27,7 +27,7 @@ pub(super) fn removed_field_note(text: &str, commands: &[Stage], field: &ReadFie
     let (FieldOrigin::Nowhere { command, .. } | FieldOrigin::Removed { command, .. }) = &field.origin else {
         return None;
     };
-    let remark = format!("behind `{command}` there is no field `{}`", field.name);
+    let remark = format!("after `{command}` there is no field `{}`", field.name);
     let remark = Diagnostic::warning(remark, find_name_span(text, field.stage, &field.name));
     let names: Vec<&str> = match &field.origin {
         FieldOrigin::Removed { new_name: Some(new_name), .. } => {
@@ -138,7 +138,7 @@ fn missing_field_note(
         }
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
         None if is_value && name.eq_ignore_ascii_case("null") => {
-            remark.with_hint("isnull(FIELD) and isnotnull(FIELD) tell whether a field is there")
+            remark.with_hint("isnull(FIELD) and isnotnull(FIELD) test whether a field has a value")
         }
         None if is_value => {
             remark.with_hint(format!("a name without quotes is a field here: write \"{name}\" for the text"))
@@ -146,7 +146,7 @@ fn missing_field_note(
         None if seen.contains(name) => {
             let remark = format!("none of the newest events that are found has the field `{name}`");
             let remark = Diagnostic::warning(remark, place);
-            remark.with_hint("other events have it; `rex` cuts it out of the text of these")
+            remark.with_hint("other events have it; `rex` extracts it from the text of these")
         }
         None if TIME_OPTIONS.iter().any(|option| closest_name(name, [*option]).is_some()) => {
             remark.with_hint("the time range of a search is set with earliest= and latest=")

@@ -119,7 +119,7 @@ fn index_time_field_notes(
         let searched = ask.rows(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
         notes.push(match closest_name(name, INDEXED) {
             _ if count_of(searched).is_some_and(|count| count > 0) => remark.with_hint(format!(
-                "searches cut it out of the text of events: write `{}`",
+                "searches extract it from the text of events: write `{}`",
                 as_search(found.text, tstats, stage)
             )),
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
@@ -358,11 +358,11 @@ mod tests {
             ),
             (
                 "| tstats count where user=eva",
-                "no event was written with a field `user`, and tstats reads no others (character 22); searches cut it out of the text of events: write `user=eva | stats count`",
+                "no event was written with a field `user`, and tstats reads no others (character 22); searches extract it from the text of events: write `user=eva | stats count`",
             ),
             (
                 "| tstats avg(user) AS a where index=web (host=by OR x) by _time span=1h, host",
-                "no event was written with a field `user`, and tstats reads no others (character 14); searches cut it out of the text of events: write `index=web (host=by OR x) | bin _time span=1h | stats avg(user) AS a BY _time host`",
+                "no event was written with a field `user`, and tstats reads no others (character 14); searches extract it from the text of events: write `index=web (host=by OR x) | bin _time span=1h | stats avg(user) AS a BY _time host`",
             ),
             (
                 "| from datamodel:M.Q | stats count",

@@ -193,7 +193,7 @@ fn fields_removed_by_a_report_are_reported() {
     ] {
         let (command, name, hint) = said_of;
         let at = text.rfind(name).unwrap_or_default() + 1;
-        let want = format!("behind `{command}` there is no field `{name}` (character {at}); {hint}");
+        let want = format!("after `{command}` there is no field `{name}` (character {at}); {hint}");
         assert_eq!(hint_texts(text, 2, &[]), [want], "{text}");
     }
 }
@@ -264,12 +264,12 @@ fn empty_ranges_and_fields_of_other_sourcetypes_are_reported() {
         (
             "error earliest=-1h latest=-2h",
             false,
-            "earliest=-1h is after latest=-2h: no event lies between them (character 16); exchange the two",
+            "earliest=-1h is after latest=-2h: no event lies between them (character 16); swap them",
         ),
         (
             "failed | stats count by user",
             false,
-            "none of the newest events that are found has the field `user` (character 25); other events have it; `rex` cuts it out of the text of these",
+            "none of the newest events that are found has the field `user` (character 25); other events have it; `rex` extracts it from the text of these",
         ),
         ("nothing | stats count by user", false, ""),
     ];
@@ -424,7 +424,7 @@ fn fields_of_negations_and_subsearches_are_checked() {
         ),
         (
             "* | append [search * | stats count by user | where usr=1]",
-            Some("behind `stats` there is no field `usr` (character 52); did you mean `user`?"),
+            Some("after `stats` there is no field `usr` (character 52); did you mean `user`?"),
         ),
         ("* | append [search * | stats count by user]", None),
         ("* | append [search * | stats count by something]", None),
@@ -438,11 +438,11 @@ fn fields_removed_or_renamed_by_wildcards_are_missing() {
     for (text, says) in [
         (
             "* | fields - st* | stats count by status",
-            "behind `fields` there is no field `status` (character 35); `fields -` removes it",
+            "after `fields` there is no field `status` (character 35); `fields -` removes it",
         ),
         (
             "* | rename st* AS x_* | stats count by status",
-            "behind `rename` there is no field `status` (character 40); it is called `x_atus` there",
+            "after `rename` there is no field `status` (character 40); it is called `x_atus` there",
         ),
     ] {
         assert_eq!(hint_texts(text, 0, &[]), [says], "{text}");

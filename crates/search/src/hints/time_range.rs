@@ -40,7 +40,7 @@ pub(super) fn outside_range_notes(
         && is_after(&earliest.text, &latest.text, found)
     {
         let remark = format!("earliest={} is after latest={}: no event lies between them", earliest.text, latest.text);
-        return Some(Diagnostic::warning(remark, place).with_hint("exchange the two"));
+        return Some(Diagnostic::warning(remark, place).with_hint("swap them"));
     }
     let inside = ask.rows(&format!("| tstats count WHERE {scope}{range}"))?;
     if inside.first()?.get("count")? != "0" {

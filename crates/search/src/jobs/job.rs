@@ -807,7 +807,7 @@ impl SearchJob {
     /// Finalises the search because it has reached its maximum run time.
     pub(super) fn finalize_on_timeout(&self) {
         self.finalize();
-        let note = format!("the search was ended after {} s, its time limit", self.record.time_max_s);
+        let note = format!("the search was stopped after {} s, its time limit", self.record.time_max_s);
         let mut changing = self.lock();
         if changing.is_finalized && !changing.notes.contains(&note) {
             changing.notes.push(note);

@@ -150,7 +150,7 @@ impl JobRecord {
         &self.app
     }
 
-    /// The search.
+    /// Text of the search, as it was requested.
     pub fn search(&self) -> &str {
         &self.search
     }

@@ -23,7 +23,7 @@ use crate::job_recorder::copy_texts;
 use crate::real_time::RealTimeWindow;
 use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
 
-/// Maximum number of rows of a round. Of more rows, the first ones are kept, which for events are the newest.
+/// Maximum number of rows of a round. Beyond it, only the first rows are kept, which are the newest if they are events.
 pub const ROUND_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of the rows of a round.
 pub(crate) const ROUND_BYTES_MAX: usize = 32 << 20;
@@ -62,8 +62,8 @@ impl Round {
 }
 
 impl Rounds {
-    /// Checks the search of a job that begins at time `now`. Returns the started search, which is used only to control
-    /// the job and is not read, and the rounds.
+    /// Prepares the rounds of a job that begins at time `now`, after checking that its user may run the search. Also
+    /// returns a running search, which only serves to control the job: its rows are not read.
     pub(crate) fn start(
         service: &Arc<SearchService>,
         params: SearchParams,

@@ -60,7 +60,7 @@ pub struct FieldSummary {
 /// A value and its frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldValue {
-    /// The value.
+    /// Value as text.
     pub value: String,
     /// Number of occurrences of the value.
     pub count: u64,

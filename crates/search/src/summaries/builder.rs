@@ -107,7 +107,7 @@ impl Drop for SummaryBuilder {
     fn drop(&mut self) {
         self.signal.update(|news| news.stopping = true);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            log::error("summarising data models ended by a fault of quarry; searches read the events");
+            log::error("summarising data models ended because of a bug in quarry; searches read the events");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Folds help and prose to the terminal's width: long lines are broken at blanks and continued below the beginning of
-//! their text. Escape codes take no columns.
+//! Wraps help and prose to the terminal's width: long lines are broken at blanks and continue with a hanging indent,
+//! below the beginning of their text. Escape codes take no columns.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;

@@ -212,7 +212,7 @@ fn files_without_added_events_are_named() {
     assert!(ran.err.contains(&format!("error: {missing}: no such file")) && ran.err.contains(&binary), "{ran:?}");
     assert!(ran.out.starts_with("added 10 events from 1 file, ") && !ran.out.contains("0.0 MB"), "{ran:?}");
     let named = format!("7 files empty: {} and 2 more", empty[..5].join(", "));
-    assert!(ran.out.contains("1 file left out as binary") && ran.out.contains(&named), "{ran:?}");
+    assert!(ran.out.contains("1 file skipped as binary") && ran.out.contains(&named), "{ran:?}");
     assert!(ran.out.trim_end().ends_with("1 file failed"), "{ran:?}");
     let none = place.run(&["add", "oneshot", &missing]);
     assert_eq!((none.code, none.out.as_str()), (2, ""), "{none:?}");

@@ -92,7 +92,7 @@ fn unused_stanzas_are_listed() {
     for (place, fault) in [
         ("inputs.conf [montor:///var/log]", "did you mean [monitor:///var/log]?"),
         ("inputs.conf [monitor://tmp/rel]", "as in [monitor:///tmp/rel]"),
-        ("inputs.conf [wether://rome]", "the input is left out"),
+        ("inputs.conf [wether://rome]", "the input is ignored"),
         ("props.conf:1: [sorce::/x]", "did you mean [source::/x]?"),
         ("outputs.conf:1: [tcput:all]", "did you mean [tcpout:all]?"),
     ] {

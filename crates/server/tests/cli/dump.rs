@@ -80,6 +80,6 @@ fn rows_select_their_folder_and_files_roll() {
     let failed = search(&format!("{ROWS} | dump basefilename=b | dump basefilename=b"));
     assert!(failed.code != 0 && failed.err.contains("needs a basefilename= of its own"), "{failed:?}");
     let ran = search("| makeresults | dump basefilename=c");
-    assert!(ran.err.contains("dump left out rows without _raw: 1"), "{ran:?}");
+    assert!(ran.err.contains("dump skipped rows without _raw: 1"), "{ran:?}");
     assert_eq!(dumped(&place).len(), 4);
 }

@@ -58,22 +58,22 @@ fn ports_in_use_are_reported_in_answer_and_messages() {
     let port = taken.local_addr().unwrap().port().to_string();
     let added = place.run(&["add", "tcp", &port, "--bindAddress", "127.0.0.1"]);
     assert!(added.code == 0 && added.err.contains("saved without effect"), "{added:?}");
-    assert!(added.err.contains("end the process that listens there"), "{added:?}");
+    assert!(added.err.contains("stop the process that listens there"), "{added:?}");
     let admin = crate::permissions::key(&place, "admin");
     let messages = || ask(&place, "GET", "/services/messages?output_mode=json", &admin, "");
-    assert!(messages().contains("end the process that listens there"), "{}", messages());
+    assert!(messages().contains("stop the process that listens there"), "{}", messages());
     // The stanza does not keep the server from starting, and the message comes again.
     assert_eq!(server.stop("-TERM"), 0);
     let server = Server::start(&place);
     let admin = crate::permissions::key(&place, "admin");
     let messages = || ask(&place, "GET", "/services/messages?output_mode=json", &admin, "");
-    assert!(messages().contains("end the process that listens there"), "{}", messages());
+    assert!(messages().contains("stop the process that listens there"), "{}", messages());
     drop(taken);
     let edited = place.run(&["edit", "tcp", &port, "-sourcetype", "x"]);
     assert!(edited.code == 0 && !edited.err.contains("without effect"), "{edited:?}");
     send(&port, "one\n");
     found(&place, 1, "*");
-    assert!(!messages().contains("end the process"), "{}", messages());
+    assert!(!messages().contains("stop the process"), "{}", messages());
     drop(server);
 }
 

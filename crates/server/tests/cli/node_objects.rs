@@ -186,7 +186,7 @@ fn an_index_with_events_is_removed_only_when_that_is_confirmed() {
     assert_eq!(count(), "count\n3\n");
     place.run(&["remove", "index", "web", "--yes"]).expect_success();
     assert_eq!((count(), place.run(&["show", "index", "web"]).code), ("count\n0\n".to_owned(), 2));
-    assert_ne!(place.run(&["remove", "index", "main", "--yes"]).code, 0, "it comes with the program");
+    assert_ne!(place.run(&["remove", "index", "main", "--yes"]).code, 0, "the index is built in");
     // The positions of an index's files are removed with the index.
     place.run(&["add", "index", "web"]).expect_success();
     for _ in 0..2 {

@@ -49,7 +49,7 @@ fn a_catalog_moves_to_postgresql_and_back() {
         |events: &str| database.run("quarry", &format!("UPDATE {}.bucket SET events = {events}", schema.trim()));
     damage("events + 1");
     let damaged = place.run(&["search", "*"]);
-    assert!(damaged.code == 4 && damaged.err.contains("does not fit its checksum"), "{}", damaged.err);
+    assert!(damaged.code == 4 && damaged.err.contains("does not match its checksum"), "{}", damaged.err);
     damage("events - 1");
     configure(&place, None);
     let refused = place.run(&["search", "*"]);

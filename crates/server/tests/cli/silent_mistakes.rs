@@ -125,16 +125,16 @@ fn empty_searches_report_the_failing_condition() {
         ),
         ("level=info | eval n=1 | search n=2 | head 3", "`search n=2` keeps none of the events before it", ""),
         ("count by status", "no event contains `count`", "a `|` goes before it: * | stats count by status"),
-        ("error earliest=-1h latest=-2h", "earliest=-1h is after latest=-2h", "exchange the two"),
+        ("error earliest=-1h latest=-2h", "earliest=-1h is after latest=-2h", "swap them"),
         (
             "error earliest=11/20/2026:10:00:01 latest=11/20/2026:10:00:03 | timechart span=1s count",
             "no event that the search selects lies in its time range",
             "the newest one outside it is from 2026-11-20T10:00:00.000+00:00: change earliest= or latest=",
         ),
-        ("* | rename status AS s | where status=200", "behind `rename` there is no field `status`", "called `s` there"),
+        ("* | rename status AS s | where status=200", "after `rename` there is no field `status`", "called `s` there"),
         (
             "* | fields - status | where status=200",
-            "behind `fields` there is no field `status`",
+            "after `fields` there is no field `status`",
             "`fields -` removes it",
         ),
     ];
@@ -228,7 +228,7 @@ fn unused_zones_of_hosts_named_by_the_text_are_reported() {
         "Nov 20 10:00:00 fw-tokyo-1 sshd[7]: Accepted\nNov 20 10:00:01 fw-tokyo-1 sshd[7]: Closed\n",
     );
     let plain = place.run(&["preview", &log, "--sourcetype", "syslog"]).expect_success();
-    assert!(plain.contains("zone of times that name none: UTC (the machine's)"), "{plain}");
+    assert!(plain.contains("time zone of timestamps without one: UTC (the machine's)"), "{plain}");
     assert!(
         plain.contains("note: TZ of [host::fw-tokyo-*] is not used") && plain.contains("--host fw-tokyo-1"),
         "{plain}"

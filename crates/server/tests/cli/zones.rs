@@ -1,4 +1,4 @@
-//! The machine's zone, `--zone`, and `TZ` of props.conf: the zone of timestamps that name none, and the zone in which
+//! The machine's zone, `--zone`, and `TZ` of props.conf: the zone of timestamps without one, and the zone in which
 //! times are shown.
 
 use serde_json::Value;
@@ -76,7 +76,7 @@ fn props_zone_overrides_option_and_option_overrides_machine() {
     assert_eq!(first(&machine), "2026-07-20T12:00:00.000+02:00");
     assert_eq!(machine["events"][0]["zone_in_text"], Value::Null);
     let text = run_in(&place, "Europe/Berlin", &["preview", &log]).expect_success();
-    assert!(text.contains("zone of times that name none: Europe/Berlin (the machine's)"), "{text}");
+    assert!(text.contains("time zone of timestamps without one: Europe/Berlin (the machine's)"), "{text}");
     assert_eq!(text.matches(", in the zone named there").count(), 2, "{text}");
     let named = preview(&["--zone", "Asia/Tokyo"]);
     assert_eq!(told(&named), ("Asia/Tokyo".to_owned(), "--zone".into()));

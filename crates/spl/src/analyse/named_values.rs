@@ -100,7 +100,7 @@ pub fn mentions_field(commands: &[Stage], field: &str) -> bool {
 /// A comparison in a `where` command that every row must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhereEquality<'s> {
-    /// The field.
+    /// Name of the field on the left side.
     pub field: &'s str,
     /// Value or field that the field must equal.
     pub other: ComparedWith<'s>,
@@ -227,7 +227,7 @@ pub fn is_removed(name: &str, before: &[Stage]) -> bool {
 /// A field that a command reads by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadField {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
     /// Position of the command.
     pub stage: Span,

@@ -8,7 +8,7 @@ use crate::functions::StatsFunction;
 /// One aggregate of the stats family.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aggregate {
-    /// Function.
+    /// Function that is computed, resolved from its name or alias.
     pub function: StatsFunction,
     /// Argument; [`AggregateArg::Rows`] for a bare `count`.
     pub arg: AggregateArg,

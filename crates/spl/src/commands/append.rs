@@ -14,7 +14,7 @@ const OPTIONS: OptionNames =
 /// `append [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppendCommand {
-    /// The subsearch.
+    /// Subsearch whose rows are appended.
     pub subsearch: Pipeline,
     /// Limits of the subsearch.
     pub limits: SubsearchLimits,

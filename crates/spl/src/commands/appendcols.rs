@@ -19,7 +19,7 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct AppendColsCommand {
     /// `override=f`: whether values of the subsearch take precedence.
     pub replaces: bool,
-    /// The subsearch.
+    /// Subsearch whose columns are appended.
     pub subsearch: Pipeline,
     /// Limits of the subsearch.
     pub limits: SubsearchLimits,

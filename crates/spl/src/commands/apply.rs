@@ -19,7 +19,7 @@ const OPTIONS: OptionNames = OptionNames {
 /// `apply`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyCommand {
-    /// The model.
+    /// Name of a stored model.
     pub model: ModelName,
     /// `as`: name of the output field.
     pub output: Option<String>,

@@ -17,7 +17,7 @@ pub struct ArulesCommand {
     pub support: usize,
     /// `conf=0.5`: minimum confidence of a rule.
     pub confidence: f64,
-    /// Fields.
+    /// Fields whose values are related; at least two.
     pub fields: Vec<FieldPattern>,
 }
 

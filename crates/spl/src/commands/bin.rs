@@ -21,7 +21,7 @@ pub struct BinCommand {
     pub field: FieldPattern,
     /// Output name; the field itself if absent.
     pub output: Option<String>,
-    /// Options.
+    /// Width and alignment of the bins.
     pub options: BinOptions,
 }
 

@@ -14,7 +14,7 @@ use crate::parse::{ParseResult, Parser};
 pub struct FieldsCommand {
     /// `-`: removes the fields rather than keeping only them.
     pub removes: bool,
-    /// The fields.
+    /// Fields to keep or remove; names may contain `*`.
     pub fields: Vec<FieldPattern>,
 }
 

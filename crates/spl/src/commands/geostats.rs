@@ -1,4 +1,4 @@
-//! `geostats`: aggregates by place for every zoom level of a map; rewritten to `eval`, `mvexpand` and `stats` or
+//! `geostats`: aggregates by location for every zoom level of a map; rewritten to `eval`, `mvexpand` and `stats` or
 //! `chart`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};

@@ -31,7 +31,7 @@ pub struct JoinCommand {
     pub earlier: bool,
     /// `left=L right=R where L.a=R.b`: aliases of both sides.
     pub aliases: Option<JoinAliases>,
-    /// The subsearch.
+    /// Subsearch with the rows of the right side.
     pub subsearch: Pipeline,
     /// Limits of the subsearch.
     pub limits: SubsearchLimits,

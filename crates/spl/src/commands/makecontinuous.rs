@@ -1,4 +1,4 @@
-//! `makecontinuous`: adds rows for missing values between others.
+//! `makecontinuous`: adds rows for missing values of a time or number between the existing ones.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};

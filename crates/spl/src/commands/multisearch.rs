@@ -10,7 +10,7 @@ use crate::parse::{ParseResult, Parser};
 /// `multisearch [ SEARCH ] [ SEARCH ]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MultiSearchCommand {
-    /// The searches.
+    /// Searches whose events are merged.
     pub searches: Vec<Pipeline>,
 }
 

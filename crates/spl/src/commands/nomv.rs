@@ -9,7 +9,7 @@ use crate::parse::{ParseResult, Parser};
 /// `nomv FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoMvCommand {
-    /// The field.
+    /// Field whose values are joined into one.
     pub field: String,
 }
 

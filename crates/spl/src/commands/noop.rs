@@ -37,6 +37,6 @@ impl Semantics for NoopCommand {
 pub(super) fn parse_without_effect(parser: &mut Parser<'_>, name: &str, missing: &str) -> Command {
     let span = parser.since(parser.pos - name.len());
     parser.pos = parser.end;
-    parser.report(Diagnostic::warning(format!("{name}: {missing}; rows pass as they are"), span));
+    parser.report(Diagnostic::warning(format!("{name}: {missing}; rows pass unchanged"), span));
     Command::Noop(NoopCommand)
 }

@@ -13,5 +13,5 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Command> {
-    Ok(super::noop::parse_without_effect(parser, call.name, "rows are not held back to order them"))
+    Ok(super::noop::parse_without_effect(parser, call.name, "rows are not buffered to be ordered"))
 }

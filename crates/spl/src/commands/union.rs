@@ -13,7 +13,7 @@ const OPTIONS: OptionNames =
 /// `union [maxout=N] [ SEARCH ]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnionCommand {
-    /// The subsearches.
+    /// Searches whose rows are concatenated.
     pub subsearches: Vec<Pipeline>,
     /// Limits of each subsearch.
     pub limits: SubsearchLimits,

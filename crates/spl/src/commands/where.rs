@@ -14,7 +14,7 @@ use crate::parse::{ParseResult, Parser};
 /// `where EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhereCommand {
-    /// The condition.
+    /// Expression that is true for the rows to keep.
     pub condition: Expr,
 }
 

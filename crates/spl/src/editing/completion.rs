@@ -71,7 +71,7 @@ impl CandidateKind {
 /// A text that can complete the search at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The text.
+    /// Text that replaces the word at the cursor.
     pub text: String,
     /// Kind of the candidate.
     pub kind: CandidateKind,

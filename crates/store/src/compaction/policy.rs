@@ -6,7 +6,7 @@
 //! bucket.
 //!
 //! A store may have a million buckets, and the policy runs after every seal, under the lock that appends wait for. It
-//! therefore examines only places where buckets have changed.
+//! therefore examines only positions where buckets have changed.
 //!
 //! If there is nothing to merge, buckets with deleted events are rewritten: in the background those with many deleted
 //! events, on request all of them. After these, buckets that were never merged are proposed for storing search-time
@@ -42,8 +42,8 @@ pub(crate) enum Request {
 }
 
 /// The next buckets to merge, in order of arrival, or one bucket to rewrite; none if there is nothing to do. Examines
-/// only places where buckets were added, removed or changed since the last examination, and at most `EXAMINED_MAX`
-/// buckets. [`has_unexamined`] shows whether places remain.
+/// only positions where buckets were added, removed or changed since the last examination, and at most `EXAMINED_MAX`
+/// buckets. [`has_unexamined`] shows whether positions remain.
 pub(crate) fn choose(
     state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
@@ -62,7 +62,7 @@ pub(crate) fn choose(
     found.unwrap_or_else(|| choose_rewrite(state, is_whole, options, request).into_iter().collect())
 }
 
-/// Whether places are left to be examined.
+/// Whether positions are left to be examined.
 pub(crate) fn has_unexamined(state: &State, request: Request) -> bool {
     match request {
         Request::Background => !state.sealed.unexamined.is_empty(),
@@ -89,7 +89,7 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    /// The first merge at an unexamined place. A change affects only merges that include the changed place; they
+    /// The first merge at an unexamined position. A change affects only merges that include the changed position; they
     /// begin at most one merge length (its maximum number of inputs) earlier. Groups may begin at other buckets than
     /// in an examination of the whole index, so the merges found may differ.
     fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
@@ -117,14 +117,14 @@ impl<'a> Examination<'a> {
         Examined::Nothing
     }
 
-    /// Place at which the examination of `place` begins.
+    /// Position at which the examination of `place` begins.
     fn examination_start(&self, place: u64) -> u64 {
         let most = self.options.merge_options(self.index).max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX);
         self.state.sealed.place_before(self.index, place, most)
     }
 
     /// Examines the buckets from `begin` on, up to the end of the group at `through` and of the groups at nearby
-    /// unexamined places after it. Places farther away are left for another call.
+    /// unexamined positions after it. Positions farther away are left for another call.
     fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
         let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);
@@ -169,9 +169,9 @@ enum Found {
     Merge(Vec<Arc<SealedBucket>>),
     /// No merge in the rest of the index.
     Nothing,
-    /// No merge before this range of unexamined places.
+    /// No merge before this range of unexamined positions.
     NothingBefore((u64, u64)),
-    /// No merge so far; the examination stopped before the bucket at this place.
+    /// No merge so far; the examination stopped before the bucket at this position.
     Paused(u64),
 }
 
@@ -552,7 +552,7 @@ mod tests {
         state.add_sealed(SealedBucket::new(row(3_001, 20)));
         let (merged, few) = choose(&mut state);
         assert!(merged == 0 && few <= 11, "{few}");
-        // Two places far from each other, where buckets are removed without a merge.
+        // Two positions far from each other, where buckets are removed without a merge.
         [1_000, 2_000, 2_001].into_iter().for_each(|number| state.sealed.remove(number));
         state.add_sealed(SealedBucket::new(row(3_002, 20)));
         let (merged, few) = choose(&mut state);

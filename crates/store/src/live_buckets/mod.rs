@@ -59,7 +59,7 @@ impl Cells {
     }
 }
 
-/// The live buckets.
+/// The live buckets of all indexes, with the sums and sets that searches and background work need.
 #[derive(Debug, Default)]
 pub(crate) struct LiveBuckets {
     buckets: BTreeMap<u64, Arc<SealedBucket>>,
@@ -73,9 +73,9 @@ pub(crate) struct LiveBuckets {
     /// Numbers of thawed buckets.
     thawed: BTreeSet<u64>,
     copies: CopyTotals,
-    /// Places the background thread has not examined for merges.
+    /// Positions the background thread has not examined for merges.
     pub(crate) unexamined: MergePlaces,
-    /// Places no request has examined for merges.
+    /// Positions no request has examined for merges.
     pub(crate) unrequested: MergePlaces,
     /// The number from which on a request has not examined buckets for search-time fields to be stored.
     pub(crate) unasked: u64,
@@ -87,7 +87,7 @@ struct CopyTotals {
     /// Numbers of uploaded buckets whose local copy may be evicted.
     evictable: BTreeSet<u64>,
     evictable_bytes: u64,
-    /// Numbers of buckets that have moved and still have objects at their old place.
+    /// Numbers of buckets that have moved and still have objects at their old location.
     leaving: BTreeSet<u64>,
     /// Bytes of local copies of uploaded buckets.
     local_bytes: u64,
@@ -215,7 +215,7 @@ impl LiveBuckets {
         (through >= from || is_last()).then(|| (Arc::clone(name), *last))
     }
 
-    /// Whether a range whose rows are not in memory arrived between these places.
+    /// Whether a range whose rows are not in memory arrived between these positions.
     pub(crate) fn has_unloaded_between(&self, index: &str, after: u64, before: u64) -> bool {
         self.unloaded.get(index).is_some_and(|ranges| ranges.has_between(after, before))
     }
@@ -242,7 +242,7 @@ impl LiveBuckets {
 
     /// Counts one more round without use for each cell with rows in memory; returns the indexes and first origins of the
     /// cells with at least `rounds` such rounds. While an index changes, its newest rows are left out. With background
-    /// merges, so are cells with unexamined places.
+    /// merges, so are cells with unexamined positions.
     pub(crate) fn idle_cells(&self, rounds: u32, merges: bool) -> Vec<(Arc<str>, RangeInclusive<u64>)> {
         let count_round = |idle: &Cell<u32>| {
             idle.set(idle.get().saturating_add(1));
@@ -527,7 +527,7 @@ impl LiveBuckets {
         unloaded.fold(self.copies.evictable_bytes, |sum, range| sum.wrapping_add(range.local_bytes))
     }
 
-    /// Buckets whose objects at their old place are to be deleted, by number.
+    /// Buckets whose objects at their old location are to be deleted, by number.
     pub(crate) fn with_old_copies(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.copies.leaving.iter().filter_map(|number| self.buckets.get(number))
     }

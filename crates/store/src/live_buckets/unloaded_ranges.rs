@@ -138,7 +138,7 @@ impl UnloadedRanges {
         self.0.range(..=origin).next_back().is_some_and(|(_, range)| range.origins.1 >= origin)
     }
 
-    /// Whether a range begins after one place and before the other.
+    /// Whether a range begins after one position and before the other.
     pub(super) fn has_between(&self, after: u64, before: u64) -> bool {
         after < before && self.0.range(after..before).next().is_some()
     }

@@ -102,7 +102,7 @@ pub(crate) struct Counted {
     pub(crate) local: bool,
     /// The remote copy is complete.
     pub(crate) remote: bool,
-    /// The objects at the previous place are to be deleted.
+    /// The objects at the previous location are to be deleted.
     pub(crate) leaving: bool,
 }
 

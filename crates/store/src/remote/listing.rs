@@ -11,7 +11,7 @@ use super::copies::{ObjectKind, RECEIPT_EXTENSION};
 /// Number of digits of a data directory's id.
 const STORE_ID_DIGITS: usize = 16;
 
-/// Objects whose keys name the same bucket at the same place.
+/// Objects whose keys name the same bucket at the same location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FoundObjects {
     /// Id of the data directory.

@@ -1,10 +1,10 @@
 //! Migration: moves the buckets of an index to another volume, or back into the data directory.
 //!
 //! indexes.conf says where new buckets of an index are uploaded; buckets uploaded before a change stay where they are
-//! until they are migrated. Buckets are moved one at a time: the objects are fetched and stored at the new place, one
-//! transaction makes it the current place in the catalog, and the objects at the old place are deleted once no search
-//! holds the bucket. The catalog records each of these steps before it begins, so that after a crash the next migration
-//! continues where the last one ended. Searches read from the current place.
+//! until they are migrated. Buckets are moved one at a time: the objects are fetched and stored at the new location,
+//! one transaction makes it the current location in the catalog, and the objects at the old location are deleted once
+//! no search holds the bucket. The catalog records each of these steps before it begins, so that after a crash the next
+//! migration continues where the last one ended. Searches read from the current location.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct MigrationResult {
     pub bytes: u64,
     /// Number of buckets that were at the destination already.
     pub already_there: u64,
-    /// Number of buckets whose objects at the old place will be deleted once no search reads them.
+    /// Number of buckets whose objects at the old location will be deleted once no search reads them.
     pub waiting: u64,
     /// Buckets that were not moved, with the reason.
     pub not_moved: Vec<Damage>,
@@ -36,8 +36,8 @@ enum Step {
 }
 
 impl Store {
-    /// Moves every sealed bucket of an index to the place that indexes.conf names: to volume `to`, or with `None` back
-    /// into the data directory. Fails if indexes.conf names another place.
+    /// Moves every sealed bucket of an index to the location that indexes.conf names: to volume `to`, or with `None`
+    /// back into the data directory. Fails if indexes.conf names another location.
     pub fn migrate(&self, index: &str, to: Option<&str>) -> Result<MigrationResult, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -101,7 +101,7 @@ impl Shared {
         Ok(report)
     }
 
-    /// Moves one bucket to a place; continues a move that a crash interrupted.
+    /// Moves one bucket to a location; continues a move that a crash interrupted.
     fn move_bucket(&self, bucket: &SealedBucket, place: Option<&RemotePath>) -> Result<Step, StoreError> {
         let _turn = self.uploads.lock_transfers();
         let number = bucket.row.number;
@@ -154,7 +154,7 @@ impl Shared {
         };
         self.readers.reopen(number);
         // If the catalog refused the change, the bucket was retired in the meantime and will be deleted from both
-        // places.
+        // locations.
         Ok(if moved { Step::Moved } else { Step::AlreadyThere })
     }
 
@@ -171,12 +171,12 @@ impl Shared {
         }
     }
 
-    /// Live buckets whose objects at an old place are to be deleted.
+    /// Live buckets whose objects at an old location are to be deleted.
     fn buckets_with_old_copies(&self) -> Vec<Arc<SealedBucket>> {
         self.state().sealed.with_old_copies().cloned().collect()
     }
 
-    /// Deletes the objects of moved buckets at their old places, unless a search holds the bucket and may be reading
+    /// Deletes the objects of moved buckets at their old locations, unless a search holds the bucket and may be reading
     /// there.
     pub(super) fn delete_old_copies(&self) -> Result<(), StoreError> {
         // While this lock is held, no upload or eviction holds any of these buckets.

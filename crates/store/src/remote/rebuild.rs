@@ -231,7 +231,7 @@ impl Rebuild<'_> {
         Ok(receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted))
     }
 
-    /// Adds a bucket if its number is free; otherwise defers it. A bucket found at a second place, because of an
+    /// Adds a bucket if its number is free; otherwise defers it. A bucket found at a second location, because of an
     /// interrupted move between volumes, is recorded to be deleted there.
     fn add_or_defer(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
         let same_number = buckets.iter().position(|other| other.row.number == found.row.number);

@@ -75,8 +75,8 @@ impl Shared {
             })?;
             failed.map_or(Ok(()), Err)?;
             for found in orphans {
-                // A bucket may have returned to this place since it was listed, with objects of the same names. While
-                // this lock is held, none returns.
+                // A bucket may have returned to this location since it was listed, with objects of the same names.
+                // While this lock is held, none returns.
                 let _turn = self.uploads.lock_transfers();
                 for object in self.select_orphans(name, &found)?.objects {
                     if object.modified_ns > latest {
@@ -98,7 +98,7 @@ impl Shared {
         Ok(swept)
     }
 
-    /// The objects of a found bucket that the catalog does not know at this place.
+    /// The objects of a found bucket that the catalog does not know at this location.
     fn select_orphans(&self, volume: &str, found: &FoundObjects) -> Result<FoundObjects, StoreError> {
         let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
         let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
@@ -125,7 +125,7 @@ impl Shared {
     }
 }
 
-/// Whether a bucket has or may have objects at a place.
+/// Whether a bucket has or may have objects at a location.
 fn is_at(row: &BucketRow, volume: &str, folder: &str) -> bool {
     let copy = row.remote.as_ref().is_some_and(|copy| copy.volume == volume && copy.folder == folder);
     copy || row.other.as_ref().is_some_and(|other| other.volume == volume && other.folder == folder)

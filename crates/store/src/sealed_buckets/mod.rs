@@ -302,7 +302,7 @@ impl Readers {
         self.objects.open.remove_if(|key| *key == number);
     }
 
-    /// Closes the object and filter of a bucket that is read at another place from now on.
+    /// Closes the object and filter of a bucket that is read at another location from now on.
     pub(crate) fn reopen(&self, number: u64) {
         self.close_object(number);
         self.ranged_filters.remove_if(|key| *key == number);

@@ -62,7 +62,7 @@ fn a_changed_row_of_a_bucket_is_refused_and_its_objects_are_kept() {
     fs::write(&path, changed).unwrap();
     for opened in open_both(&options) {
         let error = opened.unwrap_err().to_string();
-        assert!(error.contains("row 1 of table bucket does not fit its checksum"), "{error}");
+        assert!(error.contains("row 1 of table bucket does not match its checksum"), "{error}");
     }
     fs::write(&path, whole).unwrap();
     assert_eq!(texts(&all(&open(&options))), expected("main", 0..8));

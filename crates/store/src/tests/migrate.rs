@@ -87,7 +87,7 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
     }
 }
 
-/// Migrates from one place to another on a machine that dies after `acts` operations on objects; returns whether the
+/// Migrates from one location to another on a machine that dies after `acts` operations on objects; returns whether the
 /// migration finished before.
 fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
@@ -130,7 +130,7 @@ fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     is_over
 }
 
-/// Number of buckets with objects at an old place.
+/// Number of buckets with objects at an old location.
 fn buckets_with_old_copies(store: &Store) -> usize {
     store.shared.state_with_all().unwrap().sealed.values().filter(|bucket| bucket.copies.other().is_some()).count()
 }

@@ -166,7 +166,7 @@ impl SharedFileTable {
             CatalogTransaction::on(session).row(select, values![path], |row| {
                 let (version, is_removed, content): (i64, bool, Vec<u8>) = (row.take(0)?, row.take(1)?, row.take(2)?);
                 if row.take::<i64>(3)? != sum_of(path, version, is_removed, &content) {
-                    return Err(Failure::Damaged(format!("the row of {path} in file does not fit its checksum")));
+                    return Err(Failure::Damaged(format!("the row of {path} in file does not match its checksum")));
                 }
                 Ok(SharedFile { version, content: Some(content).filter(|_| !is_removed) })
             })
@@ -258,7 +258,7 @@ impl SharedFileTable {
                     })),
                 };
             }
-            _ => return Err(Failure::Damaged("its schema has tables of something else".to_owned())),
+            _ => return Err(Failure::Damaged("its schema has tables of another program".to_owned())),
         }
         in_transaction(session, "BEGIN", || {
             // A role without the right to create schemas can use an empty one that an administrator has created.

@@ -136,10 +136,10 @@ fn damage_and_foreign_tables_are_reported() {
     assert_eq!(put(&table, "x", 0, Some("one")), SharedPutResult::Done(1));
     server.run("quarry", &format!("UPDATE {schema}.file SET content = 'two'"));
     let error = table.file("x", None).unwrap_err().to_string();
-    assert!(error.contains("the row of x in file does not fit its checksum"), "{error}");
+    assert!(error.contains("the row of x in file does not match its checksum"), "{error}");
     for (damage, told) in [
         ("UPDATE version SET version = 2", "has version 2, this quarry knows up to 1"),
-        ("DROP TABLE file", "has tables of something else"),
+        ("DROP TABLE file", "has tables of another program"),
     ] {
         server.run("quarry", &format!("SET search_path = {schema}; {damage}"));
         let error = SharedFileTable::open(&place, &SystemClock::shared()).unwrap_err().to_string();

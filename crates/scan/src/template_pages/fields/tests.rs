@@ -238,7 +238,8 @@ fn json_fields_are_located_in_templates() {
         ("{\"f\":@,\"g\":1}", &[&["12"]], ValueLocation::Variable(1)),
         ("{\"g\":\"@\",\"f\":\"x\"}", &[&["a"]], constant("x")),
         ("{\"a\":{\"f\":@}}", &[&["12"]], ValueLocation::Absent),
-        // Values with a quote, an escape, a key, a word, a part of a number, several values (with escapes), and no JSON at all.
+        // Values with a quote, an escape, a key, a word, a part of a number, several values (with escapes), and text
+        // that is not JSON.
         ("{\"f\":\"@\"}", &[&["a\"b"]], ValueLocation::Text),
         ("{\"f\":\"@\"}", &[&["a\\n"]], ValueLocation::Text),
         ("{\"@\":\"x\",\"f\":1}", &[&["f"]], ValueLocation::Text),
@@ -318,7 +319,7 @@ fn composite(literals: &[&str], column: u32) -> ValueLocation {
 fn an_ambiguous_variable_does_not_affect_other_fields() {
     let texts = &["a\\n", "b"][..];
     for (text, variables, name, expected) in [
-        // Words and numbers of any form where a value is due.
+        // JSON literals and numbers of any form in the position of a value.
         ("{\"w\":@1,\"f\":@2}", &[&["true", "null", "1.5e3"][..], &["12"]][..], "f", ValueLocation::Variable(2)),
         ("{\"f\":@1}", &[&["true", "false", "null"]], "f", ValueLocation::Variable(1)),
         ("{\"f\":@1}", &[&["null", "@2"], &["12"]], "f", ValueLocation::Variable(1)),
@@ -354,7 +355,7 @@ fn an_ambiguous_variable_does_not_affect_other_fields() {
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", ValueLocation::Variable(2)),
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "a.f", ValueLocation::Text),
         ("{\"@1\":1}", &[&["k", "host"]], "extracted_host", ValueLocation::Text),
-        // Anything that is not a value, ends its string or is an incomplete escape is read from the text.
+        // The text is read if a variable may not be a JSON value, may end its string, or may be an incomplete escape.
         ("{\"w\":@1,\"f\":1}", &[&["tru", "null"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["1,\"f\":2", "1"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["{}", "1"]], "f", ValueLocation::Text),

@@ -309,7 +309,7 @@ impl PatternTree {
             }
             let deciding = decision.as_ref().map_or(&[][..], |decision| &decision.read);
             let of_groups = parts_needed(&window, work.groups);
-            // The text of a group at a fixed place is copied, whatever its templates.
+            // The text of a group at a fixed position is copied, whatever its templates.
             let run = if window.groups.is_some() { &[][..] } else { &of_groups };
             let nested = variables_of(&inside, deciding).into_iter().chain(variables_of(&inside, run)).find_map(
                 |(column, part)| match &template_set.columns[column as usize].kind {
