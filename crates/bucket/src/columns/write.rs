@@ -1,5 +1,6 @@
 //! Writing the columns of a slab: chunks and dictionaries, pools, the column layout block.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -237,7 +238,8 @@ impl ColumnWriter<'_> {
     ) -> Result<u64, BucketError> {
         let first = template_slab.first_extraction_column();
         let (start, pool, pools) = (self.blocks.object.len(), self.pool.clone(), self.pools.len());
-        let mut may_be_parts = true;
+        // The fields that were tried as parts of the texts. Each field is removed at most twice, so that the loop ends.
+        let mut tried: BTreeSet<(&str, u128)> = BTreeSet::new();
         loop {
             let range = first..template_slab.columns.len();
             written.find_equal(template_slab, range.clone());
@@ -254,10 +256,10 @@ impl ColumnWriter<'_> {
                 let mut known = template_slab.extractions.iter().zip(&keeps);
                 known.any(|(stored, keeps)| !keeps && (&stored.name, stored.rules) == (&field.name, field.rules))
             };
-            let left_out: Vec<&ExtractedField> = source.extractions.iter().filter(is_left_out).collect();
+            let mut left_out: Vec<&ExtractedField> = source.extractions.iter().filter(is_left_out).collect();
             template_slab.retain_extractions(&keeps);
-            // Those that still take too much space then are left out for good, so that the loop ends.
-            if std::mem::take(&mut may_be_parts) {
+            left_out.retain(|field| tried.insert((&*field.name, field.rules)));
+            if !left_out.is_empty() {
                 template_slab.add_parts(&left_out, source.events.len());
             }
         }
