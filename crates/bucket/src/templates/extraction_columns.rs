@@ -18,6 +18,11 @@ use super::trie::Span;
 use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
 use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_EVENTS};
 
+/// A dictionary with fewer values than this per text counts as one of nearly unique values.
+const REPEATS_MIN: usize = 8;
+/// A field with fewer values, one in this many events, takes little space.
+const EVENTS_PER_VALUE_MAX: usize = 16;
+
 impl TemplateSlab {
     /// Number of the first column of a stored search-time field; the number of columns if there is none.
     pub(crate) fn first_extraction_column(&self) -> usize {
@@ -37,22 +42,37 @@ impl TemplateSlab {
         }
     }
 
-    /// Adds the columns of search-time fields to a slab of this many events, as far as the limits allow.
+    /// Adds the columns of search-time fields to a slab of this many events, as far as the limits allow. Fields of nearly
+    /// unique values become parts of the texts where they can.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
+        let mut columns: Vec<(&ExtractedField, Option<SlabColumn>)> = Vec::new();
         for field in fields {
-            let fits = self.extractions.len() < MAX_STORED_EXTRACTIONS
+            let fits = columns.len() < MAX_STORED_EXTRACTIONS
                 && field.name.len() <= MAX_EXTRACTION_NAME_BYTES
                 && field.bytes.len() <= MAX_FIELD_COLUMN_BYTES;
-            if !fits || !known.insert((&field.name, field.rules)) {
-                continue;
+            if fits && known.insert((&field.name, field.rules)) {
+                columns.push((field, (!field.rows.is_empty()).then(|| value_column(field, events))));
             }
+        }
+        let is_unique =
+            |column: &Option<SlabColumn>| column.as_ref().is_some_and(|column| is_nearly_unique(column, events));
+        let unique: Vec<&ExtractedField> =
+            columns.iter().filter(|(_, column)| is_unique(column)).map(|(field, _)| *field).collect();
+        if !unique.is_empty() {
+            self.add_parts(&unique, events);
+            let is_added = |field: &ExtractedField| {
+                let mut added = self.extractions.iter();
+                added.any(|stored| (&stored.name, stored.rules) == (&field.name, field.rules))
+            };
+            columns.retain(|(field, _)| !is_added(field));
+        }
+        for (field, values) in columns {
             let (name, rules) = (Arc::clone(&field.name), field.rules);
-            if field.rows.is_empty() {
+            let Some(mut values) = values else {
                 self.extractions.push(StoredExtraction { name, rules, values: StoredValues::Absent });
                 continue;
-            }
-            let mut values = value_column(field, events);
+            };
             if field.rows.len() < events {
                 let mut present = vec![false; events];
                 field.rows.iter().for_each(|row| present[*row as usize] = true);
@@ -87,6 +107,16 @@ impl TemplateSlab {
             self.extractions.push(stored);
         }
     }
+}
+
+/// Whether a column has so many different texts that storing them again takes much space and time.
+fn is_nearly_unique(column: &SlabColumn, events: usize) -> bool {
+    let (texts, values) = match &column.values {
+        SlabValues::Texts { ends, .. } => (ends.len(), ends.len()),
+        SlabValues::Dictionary { ends, codes, .. } => (ends.len(), codes.len()),
+        SlabValues::Templates { .. } | SlabValues::Numbers { .. } => return false,
+    };
+    texts * REPEATS_MIN > values && values * EVENTS_PER_VALUE_MAX > events
 }
 
 fn renumber_column(column: &mut SlabColumn, renumber: &impl Fn(&mut u32)) {

@@ -95,11 +95,11 @@ fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize,
     Some(rows)
 }
 
-/// Whether the text must be read, or a pattern be evaluated, for enough events.
+/// Whether the text must be read, or a pattern be evaluated, for enough events, or columns of codes tell the location.
 fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
     if field.split.is_some() {
-        // The keys are divided: the locations are known, but by the codes of several columns.
-        return field.by_text || !field.patterned.is_empty();
+        // The keys are divided: the locations are known, but by the codes of several columns, and at the cost of planning.
+        return true;
     }
     let by_text = |key: usize| {
         field.is_patterned(u32_of(key))
