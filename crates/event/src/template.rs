@@ -72,11 +72,11 @@ pub struct StoredExtraction {
     pub name: Arc<str>,
     /// Digest of the rules by which the sources of the slab extract the field ([`ExtractedField::rules`]).
     pub rules: u128,
-    /// Where the values are.
+    /// Location of the values.
     pub values: StoredValues,
 }
 
-/// Where the values of a stored search-time field are.
+/// Location of the values of a stored search-time field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredValues {
     /// No event has the field.
@@ -131,7 +131,7 @@ pub struct ExtractedNames {
     pub names: Arc<[Arc<str>]>,
 }
 
-/// What rules extract from the events of a slab.
+/// Result of extracting fields from the events of a slab.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extraction {
     /// Fields whose values can be stored.

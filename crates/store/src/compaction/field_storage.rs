@@ -51,7 +51,7 @@ impl FieldStorage {
         Ok(())
     }
 
-    /// What is extracted from the events of a slab.
+    /// Extracts the fields from the events of a slab.
     pub(crate) fn extract(&self, events: &EventBatch) -> Result<Extraction, Fault> {
         match &self.extraction {
             Some(extraction) if !self.is_empty() => guarded(|| extraction.extract(events, &self.names)),
