@@ -1,5 +1,5 @@
 //! Search-time fields that a slab stores: their values survive, they take little space, and nothing else changes.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
