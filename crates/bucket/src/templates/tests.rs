@@ -42,7 +42,9 @@ fn outlined(events: &EventBatch) -> TemplateSlab {
 /// Text of one row, from the columns alone.
 fn rebuild(slab: &TemplateSlab, row: usize) -> Vec<u8> {
     let mut reader = PartReader::new(slab);
-    (0..row).for_each(|_| drop(reader.read_next()));
+    for _ in 0..row {
+        reader.read_next();
+    }
     reader.read_next().to_vec()
 }
 
