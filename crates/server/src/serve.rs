@@ -110,7 +110,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let _outlives_requests = state.clone();
     let listen = ListenAddresses { management: address, tls, hec, s2s };
     let rest = Arc::clone(&searching.rest);
-    rest.connect(Arc::new(ServerEntries { state: state.clone(), runtime: runtime.handle().clone() }));
+    let (runtime_handle, data_dir_of_rest) = (runtime.handle().clone(), data_dir.to_path_buf());
+    rest.connect(Arc::new(ServerEntries { state: state.clone(), runtime: runtime_handle, data_dir: data_dir_of_rest }));
     let following = shared.map(|shared| follow_other_nodes(shared, node.clone(), Arc::clone(&state.auth)));
     let following = following.map(|following| runtime.spawn(following));
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
@@ -226,8 +227,11 @@ async fn serve(
 struct SessionsForPrograms(Arc<Auth>);
 
 impl ProgramSessions for SessionsForPrograms {
-    fn open(&self) -> String {
-        self.0.open_program_session()
+    fn open(&self, user: Option<&str>) -> Option<String> {
+        match user {
+            Some(user) => self.0.open_program_session_of(user),
+            None => Some(self.0.open_program_session()),
+        }
     }
 
     fn end(&self, key: &str) {
