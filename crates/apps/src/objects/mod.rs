@@ -12,6 +12,7 @@
 mod acl;
 mod error;
 mod files;
+mod node_objects;
 mod read;
 pub mod tables;
 #[cfg(test)]
