@@ -98,7 +98,7 @@ impl Reduce for Chart {
 
 /// Rows in ascending order of the row field; numeric spans sort by their start.
 fn sorted_rows(rows: &RecordBatch, by: &[String], stop: &Stop) -> Result<RecordBatch, EngineError> {
-    let [field] = by else { return sort_by_fields(rows, by) };
+    let [field] = by else { return sort_by_fields(rows, by, stop) };
     debug_assert!(names_of(rows).contains(field));
     let texts = rows::as_text_array(&rows::column_or_null(rows, field));
     let places = sorted_places(rows.num_rows(), |a, b| text_order(texts.value(a), texts.value(b)), stop)?;

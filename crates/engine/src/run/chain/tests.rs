@@ -22,7 +22,6 @@ const SEARCHES: &[&str] = &[
     "reverse",
     "tail 5000",
     "fillnull",
-    "transpose 0",
     "xyseries name number word",
     "stats count by name, number",
     "stats values(number) by name",
@@ -40,10 +39,10 @@ const SEARCHES: &[&str] = &[
 ];
 /// A limit of memory that fits all rows, and one that fits none.
 const MEMORY: [usize; 2] = [64 << 20, 192 << 10];
-const BATCHES: usize = 24;
+const BATCHES: usize = 16;
 const BATCH_ROWS: usize = 250;
 /// Maximum number of places at which each search is cancelled.
-const PLACES_MAX: usize = 25;
+const PLACES_MAX: usize = 8;
 
 fn batches() -> Vec<RecordBatch> {
     let batch = |batch: usize| {
