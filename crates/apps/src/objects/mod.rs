@@ -18,6 +18,7 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 pub mod texts;
+mod well_formed;
 mod write;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use crate::secret::Secret;
 pub(crate) use acl::ObjectAcl;
 pub use acl::{AclChange, ObjectSharing};
 pub use error::ObjectError;
+pub use well_formed::RootElement;
 
 /// Default app of private files.
 pub const APP_DEFAULT: &str = "search";

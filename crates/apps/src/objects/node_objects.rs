@@ -75,10 +75,11 @@ impl Objects {
     ) -> Result<ConfObject, ObjectError> {
         let _alone = self.files.change()?;
         let found = self.writable_node_object(conf, name, viewer)?;
-        self.apply_acl(&found, change, viewer, |_| {
+        let changed = self.apply_acl(&found, change, viewer, |_| {
             Err(ObjectError::Invalid(format!("{name} belongs to the node and cannot be moved")))
         })?;
-        self.node_object(conf, name, viewer).or(Ok(found))
+        let can_write = self.place_acl(&changed.place).permits_write(conf, name, viewer);
+        Ok(ConfObject { can_write, ..changed })
     }
 
     /// Removes the permissions of a stanza that has been removed, so that a later one of the same name does not inherit
