@@ -6,6 +6,8 @@
 //! at once.
 //! Not here: downloads, and update checks.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -17,6 +19,7 @@ use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
+use super::access::declared_message;
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{change, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
@@ -206,6 +209,7 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
         can_remove: false,
         can_share: may,
         can_be_private: false,
+        is_in_content: true,
     };
     let (name, author, owner) = (app.name.clone(), NOBODY.to_owned(), "system".to_owned());
     Entry { name, path, author, app: owner, acl, fields: Some(FIELDS), updated: 0, links, content }
@@ -301,7 +305,10 @@ async fn install_app(
     install: AppInstall,
 ) -> Result<Response, ApiError> {
     let installed = change(state, caller, CONF, move |objects, _| objects.install_app(&install)).await?;
-    Ok((StatusCode::CREATED, answer(&installed.app, caller, parameters)).into_response())
+    let notice = installed.endpoints.first().map(|endpoint| Cow::Owned(declared_message(endpoint)));
+    let entries = vec![entry(&installed.app, &caller.permissions)];
+    let feed = Feed { notice, ..Feed::of(TITLE, format!("/services/{COLLECTION}"), entries) };
+    Ok((StatusCode::CREATED, feed.answer(Form::of(parameters.get("output_mode")))).into_response())
 }
 
 async fn enable(
@@ -413,6 +420,7 @@ fn package_entry(package: &AppPackage, headers: &HeaderMap) -> Entry {
             can_remove: false,
             can_share: false,
             can_be_private: false,
+            is_in_content: true,
         },
         fields: None,
         updated: 0,
