@@ -54,6 +54,7 @@ pub(super) fn acl_of(object: &ConfObject) -> Acl {
         can_remove: object.can_write && object.is_local,
         can_share: object.can_write && !matches!(object.place, Place::System),
         can_be_private: true,
+        is_in_content: true,
     }
 }
 
