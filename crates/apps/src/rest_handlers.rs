@@ -28,6 +28,16 @@ pub struct DeclaredEndpoint {
     pub path: String,
 }
 
+impl DeclaredEndpoint {
+    /// The message about a request for it.
+    pub fn message(&self) -> String {
+        let DeclaredEndpoint { app, stanza, path } = self;
+        format!(
+            "{path} is an endpoint of the app {app} ([{stanza}] in restmap.conf): programs of such endpoints are not run"
+        )
+    }
+}
+
 /// The endpoints that an app in this folder declares.
 pub(crate) fn declared_in(folder: &Path) -> Vec<DeclaredEndpoint> {
     let mut found: Vec<DeclaredEndpoint> = Vec::new();

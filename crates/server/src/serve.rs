@@ -189,12 +189,7 @@ async fn serve(
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, addresses(address, hec, &listeners, state.auth.local_token()))?;
     let logged_until = log_store_messages(&node, 0);
-    for endpoint in declared_endpoints(data_dir) {
-        log::warning(format!(
-            "app {}: restmap.conf [{}]: the program of the endpoint {} is not run",
-            endpoint.app, endpoint.stanza, endpoint.path
-        ));
-    }
+    declared_endpoints(data_dir).iter().for_each(|endpoint| log::warning(endpoint.message()));
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());

@@ -13,7 +13,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use quarry_apps::rest_handlers::{DeclaredEndpoint, declared_endpoint};
+use quarry_apps::rest_handlers::declared_endpoint;
 
 use super::row::{Access, EndpointRow, NAMESPACE, SERVICES};
 use super::run_blocking;
@@ -96,18 +96,10 @@ pub(crate) async fn not_found(State(state): State<ApiState>, request: Request) -
     let data_dir = state.objects.data_dir().to_owned();
     let find = move || path.and_then(|path| declared_endpoint(&data_dir, &path));
     match if is_known { run_blocking(find).await } else { Ok(None) } {
-        Ok(Some(endpoint)) => ApiError::unserved(StatusCode::NOT_IMPLEMENTED, declared_message(&endpoint)),
+        Ok(Some(endpoint)) => ApiError::unserved(StatusCode::NOT_IMPLEMENTED, endpoint.message()),
         Ok(None) => ApiError::unserved(StatusCode::NOT_FOUND, "Not Found"),
         Err(error) => error,
     }
-}
-
-/// The message about an endpoint that an app declares.
-pub(super) fn declared_message(endpoint: &DeclaredEndpoint) -> String {
-    let DeclaredEndpoint { app, stanza, path } = endpoint;
-    format!(
-        "{path} is an endpoint of the app {app} ([{stanza}] in restmap.conf): programs of such endpoints are not run"
-    )
 }
 
 /// A path without its root or namespace.

@@ -19,7 +19,6 @@ use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
-use super::access::declared_message;
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{change, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
@@ -305,7 +304,7 @@ async fn install_app(
     install: AppInstall,
 ) -> Result<Response, ApiError> {
     let installed = change(state, caller, CONF, move |objects, _| objects.install_app(&install)).await?;
-    let notice = installed.endpoints.first().map(|endpoint| Cow::Owned(declared_message(endpoint)));
+    let notice = installed.endpoints.first().map(|endpoint| Cow::Owned(endpoint.message()));
     let entries = vec![entry(&installed.app, &caller.permissions)];
     let feed = Feed { notice, ..Feed::of(TITLE, format!("/services/{COLLECTION}"), entries) };
     Ok((StatusCode::CREATED, feed.answer(Form::of(parameters.get("output_mode")))).into_response())

@@ -18,8 +18,8 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 pub mod texts;
-mod well_formed;
 mod write;
+mod xml_check;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use crate::secret::Secret;
 pub(crate) use acl::ObjectAcl;
 pub use acl::{AclChange, ObjectSharing};
 pub use error::ObjectError;
-pub use well_formed::RootElement;
+pub use xml_check::RootElement;
 
 /// Default app of private files.
 pub const APP_DEFAULT: &str = "search";

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::files::{LOCAL, LOCAL_META};
-use super::well_formed::check_well_formed;
+use super::xml_check::check_well_formed;
 use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
 use crate::configuration::read_text;
 

@@ -165,11 +165,7 @@ fn scripts_get_the_session_key_of_the_user_that_pass_auth_names() {
     place.write("data/etc/apps/a/bin/who.py", PASSED_KEY.replace("RUN", &run));
     let server = Server::start(&place);
     // Some runs may begin before the server has written its address.
-    wait_for(
-        &place,
-        "source=who user | stats dc(_raw) as users values(_raw) as names",
-        "users,names\n1,user admin\n",
-    );
+    wait_for(&place, "source=who user | stats dc(_raw) as users values(_raw) as names", "users,names\n1,user admin\n");
     wait_for(&place, "source=none key | stats values(_raw) as keys", "keys\nkey<>\n");
     let told =
         place.run(&["search", "index=_internal passAuth \"no such user\" | head 1", "-o", "raw"]).expect_success();

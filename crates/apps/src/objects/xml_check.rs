@@ -48,6 +48,23 @@ fn find<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p str> {
 /// Children of the outermost element whose texts are facts.
 const TEXTS: [&str; 2] = ["label", "description"];
 
+/// A fault of a text that is not well-formed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct XmlFault(String);
+
+impl From<&str> for XmlFault {
+    fn from(text: &str) -> XmlFault {
+        XmlFault(text.to_owned())
+    }
+}
+
+impl From<String> for XmlFault {
+    fn from(text: String) -> XmlFault {
+        XmlFault(text)
+    }
+}
+
 /// Fails, with the line, if the text is not well-formed. `name` is the setting that holds the text.
 pub(super) fn check_well_formed(name: &str, text: &str) -> Result<(), ObjectError> {
     let mut reader = Reader::new(text);
@@ -75,7 +92,7 @@ impl<'t> Reader<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn read_document(&mut self) -> Result<(), String> {
+    fn read_document(&mut self) -> Result<(), XmlFault> {
         if self.rest().starts_with('\u{feff}') {
             self.at += '\u{feff}'.len_utf8();
         }
@@ -91,16 +108,16 @@ impl<'t> Reader<'t> {
             self.read_markup()?;
         }
         match self.open.last() {
-            Some(name) => Err(format!("<{name}> is not closed")),
-            None if !self.has_root => Err("there is no element".to_owned()),
+            Some(name) => Err(XmlFault::from(format!("<{name}> is not closed"))),
+            None if !self.has_root => Err(XmlFault::from("there is no element")),
             None => Ok(()),
         }
     }
 
     /// Checks a text between tags, or the value of an attribute.
-    fn check_text(&mut self, text: &str) -> Result<(), String> {
+    fn check_text(&mut self, text: &str) -> Result<(), XmlFault> {
         if self.open.is_empty() && !text.trim().is_empty() {
-            return Err("there is text outside the element".to_owned());
+            return Err(XmlFault::from("there is text outside the element"));
         }
         check_entities(text)
     }
@@ -115,14 +132,14 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads what begins with `<`.
-    fn read_markup(&mut self) -> Result<(), String> {
+    fn read_markup(&mut self) -> Result<(), XmlFault> {
         let rest = self.rest();
         if rest.starts_with("<!--") {
             return self.skip_to("<!--", "-->", "a comment");
         }
         if rest.starts_with("<![CDATA[") {
             return match self.open.is_empty() {
-                true => Err("there is text outside the element".to_owned()),
+                true => Err(XmlFault::from("there is text outside the element")),
                 false => self.skip_to("<![CDATA[", "]]>", "a CDATA section"),
             };
         }
@@ -132,7 +149,7 @@ impl<'t> Reader<'t> {
         if rest.starts_with("<!DOCTYPE") {
             let declared = rest.split('>').next().unwrap_or_default();
             if self.has_root || declared.contains('[') {
-                return Err("this document type is not supported".to_owned());
+                return Err(XmlFault::from("this document type is not supported"));
             }
             return self.skip_to("<!DOCTYPE", ">", "a document type");
         }
@@ -142,35 +159,35 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn skip_to(&mut self, begin: &str, end: &str, what: &str) -> Result<(), String> {
+    fn skip_to(&mut self, begin: &str, end: &str, what: &str) -> Result<(), XmlFault> {
         let found = self.text.get(self.at + begin.len()..).and_then(|rest| rest.find(end));
-        let Some(length) = found else { return Err(format!("{what} does not end")) };
+        let Some(length) = found else { return Err(XmlFault::from(format!("{what} does not end"))) };
         self.at += begin.len() + length + end.len();
         Ok(())
     }
 
-    fn read_end(&mut self) -> Result<(), String> {
+    fn read_end(&mut self) -> Result<(), XmlFault> {
         self.at += "</".len();
         let name = self.read_name()?;
         self.skip_blanks();
         if !self.rest().starts_with('>') {
-            return Err(format!("</{name} does not end with >"));
+            return Err(XmlFault::from(format!("</{name} does not end with >")));
         }
         match self.open.pop() {
             Some(open) if open == name => {}
-            Some(open) => return Err(format!("<{open}> is closed by </{name}>")),
-            None => return Err(format!("</{name}> closes nothing")),
+            Some(open) => return Err(XmlFault::from(format!("<{open}> is closed by </{name}>"))),
+            None => return Err(XmlFault::from(format!("</{name}> closes nothing"))),
         }
         self.at += 1;
         Ok(())
     }
 
-    fn read_start(&mut self) -> Result<(), String> {
+    fn read_start(&mut self) -> Result<(), XmlFault> {
         if self.open.is_empty() && self.has_root {
-            return Err("there is a second element".to_owned());
+            return Err(XmlFault::from("there is a second element"));
         }
         if self.open.len() >= DEPTH_MAX {
-            return Err(format!("more than {DEPTH_MAX} elements are nested"));
+            return Err(XmlFault::from(format!("more than {DEPTH_MAX} elements are nested")));
         }
         self.at += 1;
         let name = self.read_name()?;
@@ -192,11 +209,11 @@ impl<'t> Reader<'t> {
                 break;
             }
             if rest.is_empty() || !has_blank {
-                return Err(format!("the tag of <{name}> is not valid"));
+                return Err(XmlFault::from(format!("the tag of <{name}> is not valid")));
             }
             let (attribute, value) = self.read_attribute()?;
             if known.contains(&attribute) {
-                return Err(format!("<{name}> has the attribute {attribute} twice"));
+                return Err(XmlFault::from(format!("<{name}> has the attribute {attribute} twice")));
             }
             known.push(attribute);
             if is_root {
@@ -207,36 +224,38 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn read_attribute(&mut self) -> Result<(&'t str, &'t str), String> {
+    fn read_attribute(&mut self) -> Result<(&'t str, &'t str), XmlFault> {
         let name = self.read_name()?;
         self.skip_blanks();
         if !self.rest().starts_with('=') {
-            return Err(format!("the attribute {name} has no value"));
+            return Err(XmlFault::from(format!("the attribute {name} has no value")));
         }
         self.at += 1;
         self.skip_blanks();
         let rest = self.rest();
         let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''));
-        let Some(quote) = quote else { return Err(format!("the value of {name} is not in quotation marks")) };
+        let Some(quote) = quote else {
+            return Err(XmlFault::from(format!("the value of {name} is not in quotation marks")));
+        };
         let Some(value) = rest.get(1..).and_then(|rest| rest.split_once(quote)).map(|(value, _)| value) else {
-            return Err(format!("the value of {name} does not end"));
+            return Err(XmlFault::from(format!("the value of {name} does not end")));
         };
         if value.contains('<') {
-            return Err(format!("the value of {name} contains <"));
+            return Err(XmlFault::from(format!("the value of {name} contains <")));
         }
         check_entities(value)?;
         self.at += value.len() + 2;
         Ok((name, value))
     }
 
-    fn read_name(&mut self) -> Result<&'t str, String> {
+    fn read_name(&mut self) -> Result<&'t str, XmlFault> {
         let rest = self.rest();
         let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':' | '-' | '.');
         let name = rest.split(|letter| !is_part(letter)).next().unwrap_or_default();
         let is_name = name.starts_with(|first: char| first.is_alphabetic() || matches!(first, '_' | ':'));
         if !is_name {
             let found: String = rest.chars().take(10).flat_map(char::escape_default).collect();
-            return Err(format!("a name is expected before {found}"));
+            return Err(XmlFault::from(format!("a name is expected before {found}")));
         }
         self.at += name.len();
         Ok(name)
@@ -252,9 +271,9 @@ impl<'t> Reader<'t> {
 }
 
 /// Checks that every `&` begins an entity, and that no character is forbidden in XML.
-fn check_entities(text: &str) -> Result<(), String> {
+fn check_entities(text: &str) -> Result<(), XmlFault> {
     if let Some(letter) = text.chars().find(|letter| !is_character(*letter)) {
-        return Err(format!("the character U+{:04X} is not allowed", u32::from(letter)));
+        return Err(XmlFault::from(format!("the character U+{:04X} is not allowed", u32::from(letter))));
     }
     for after in text.split('&').skip(1) {
         let name = after.split_once(';').map_or("", |(name, _)| name);
@@ -263,7 +282,7 @@ fn check_entities(text: &str) -> Result<(), String> {
             None => number.parse().ok(),
         });
         if !ENTITIES.contains(&name) && !number.and_then(char::from_u32).is_some_and(is_character) {
-            return Err("a & does not begin an entity: write &amp;".to_owned());
+            return Err(XmlFault::from("a & does not begin an entity: write &amp;"));
         }
     }
     Ok(())
