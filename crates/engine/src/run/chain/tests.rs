@@ -28,7 +28,6 @@ const SEARCHES: &[&str] = &[
     "chart limit=0 count by name, word",
     "timechart span=1m count by word",
     "top 0 name",
-    "fieldsummary",
     "transaction word maxspan=20s",
     "selfjoin name",
     "appendpipe [stats count by name]",
