@@ -257,7 +257,7 @@ mod tests {
             ("auto_summarize.dispatch.ttl", "2d"),
             ("counttype", "rows"),
             ("dispatch.earliest_time", "yesterday"),
-            ("dispatch.latest_time", "-1y@q@q"),
+            ("dispatch.latest_time", "-5parsecs"),
             ("dispatch.ttl", "p"),
             ("dispatchAs", "nobody"),
             ("quantity", "5%%"),
