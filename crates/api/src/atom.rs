@@ -77,6 +77,8 @@ pub(crate) struct Acl {
     pub(crate) can_share: bool,
     /// Whether it can be shared with nobody, if its sharing can be changed.
     pub(crate) can_be_private: bool,
+    /// Whether the content in JSON has a member for it, which is null.
+    pub(crate) is_in_content: bool,
 }
 
 impl Acl {
@@ -84,7 +86,16 @@ impl Acl {
     pub(crate) fn for_node() -> Acl {
         let (readers, sharing) = (vec!["*".to_owned()], ObjectSharing::System);
         let writers = Vec::new();
-        Acl { sharing, readers, writers, can_write: false, can_remove: false, can_share: false, can_be_private: false }
+        Acl {
+            sharing,
+            readers,
+            writers,
+            can_write: false,
+            can_remove: false,
+            can_share: false,
+            can_be_private: false,
+            is_in_content: true,
+        }
     }
 
     /// Permissions of an entity that only its owner may read, such as a job or a session.
@@ -92,7 +103,16 @@ impl Acl {
         let only = vec![owner.to_owned()];
         let (readers, writers) = (only.clone(), only);
         let sharing = ObjectSharing::Global;
-        Acl { sharing, readers, writers, can_write, can_remove: can_write, can_share: false, can_be_private: false }
+        Acl {
+            sharing,
+            readers,
+            writers,
+            can_write,
+            can_remove: can_write,
+            can_share: false,
+            can_be_private: false,
+            is_in_content: false,
+        }
     }
 }
 
@@ -123,6 +143,12 @@ pub(crate) struct Feed {
     pub(crate) is_plain: bool,
 }
 
+/// The member of the content that stands for the permissions.
+pub(crate) const ACL_MEMBER: &str = "eai:acl";
+/// The member with the messages of a job.
+const MESSAGES_MEMBER: &str = "messages";
+/// The number of entities on a page by default (Splunk's).
+pub(crate) const PAGE_SIZE_DEFAULT: usize = 30;
 /// The member with the content of an entry that is a text.
 pub(crate) const PLAIN_CONTENT: &str = "";
 
@@ -140,7 +166,7 @@ fn format_time(time: TimeNs) -> String {
 impl Entry {
     /// The permissions as JSON.
     pub(crate) fn acl(&self) -> Value {
-        let Acl { sharing, readers, writers, can_write, can_remove, can_share, can_be_private } = &self.acl;
+        let Acl { sharing, readers, writers, can_write, can_remove, can_share, can_be_private, .. } = &self.acl;
         let perms = match sharing {
             ObjectSharing::User => Value::Null,
             _ => json!({ "read": readers, "write": writers }),
@@ -152,13 +178,32 @@ impl Entry {
         })
     }
 
+    /// The content in JSON, which differs from that in Atom: the permissions are a member of the entry, and the
+    /// messages of a job are a list.
+    fn json_content(&self) -> Map<String, Value> {
+        let mut content = self.content.clone();
+        if self.acl.is_in_content {
+            content.insert(ACL_MEMBER.to_owned(), Value::Null);
+        }
+        if let Some(messages) = content.get_mut(MESSAGES_MEMBER)
+            && let Value::Object(by_type) = messages
+        {
+            let texts = by_type.iter().filter_map(|(kind, texts)| Some((kind, texts.as_array()?)));
+            let list = texts.flat_map(|(kind, texts)| {
+                texts.iter().map(move |text| json!({ "type": kind.to_uppercase(), "text": text }))
+            });
+            *messages = Value::Array(list.collect());
+        }
+        content
+    }
+
     fn json(&self) -> Value {
         let mut links = Map::new();
         links.insert("alternate".to_owned(), self.path.as_str().into());
         links.extend(self.links.iter().map(|(relation, path)| ((*relation).to_owned(), path.as_str().into())));
         let mut entry = json!({
             "name": self.name, "id": self.path, "updated": format_time(self.updated), "links": links, "author": self.author,
-            "acl": self.acl(), "content": self.content,
+            "acl": self.acl(), "content": self.json_content(),
         });
         if let Some(Fields { required, optional, wildcard }) = self.fields {
             entry["fields"] = json!({ "required": required, "optional": optional, "wildcard": wildcard });
@@ -186,7 +231,7 @@ impl Entry {
             return;
         }
         let mut content = self.content.clone();
-        content.insert("eai:acl".to_owned(), self.acl());
+        content.insert(ACL_MEMBER.to_owned(), self.acl());
         if let Some(Fields { required, optional, wildcard }) = self.fields {
             let attributes =
                 json!({ "requiredFields": required, "optionalFields": optional, "wildcardFields": wildcard });
@@ -225,7 +270,7 @@ impl Feed {
     /// All entities of a collection.
     pub(crate) fn of(title: impl Into<Cow<'static, str>>, path: String, entries: Vec<Entry>) -> Feed {
         let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(0);
-        let (total, per_page) = (entries.len(), entries.len());
+        let (total, per_page) = (entries.len(), PAGE_SIZE_DEFAULT);
         Feed { title: title.into(), path, updated, total, offset: 0, per_page, notice: None, is_plain: false, entries }
     }
 

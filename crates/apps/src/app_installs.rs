@@ -20,6 +20,7 @@ use crate::app_archives::{ArchiveError, MemberKind, check_headers, copy_content,
 use crate::app_packages::{APP_BYTES_MAX, DEPTH_MAX, ENTRIES_MAX};
 use crate::local_apps::{LocalApp, MemberSetting, check_new_name, member_settings};
 use crate::objects::{ObjectError, Objects};
+use crate::rest_handlers::{DeclaredEndpoint, declared_in};
 
 /// Folder below `etc/apps` in which an archive is unpacked. It has one more level, so that nodes that share files do
 /// not take it for an app.
@@ -56,6 +57,8 @@ pub struct InstalledApp {
     pub app: LocalApp,
     /// Whether no app of this name was installed before.
     pub is_new: bool,
+    /// Endpoints that it declares, whose programs are not run.
+    pub endpoints: Vec<DeclaredEndpoint>,
 }
 
 impl Objects {
@@ -95,7 +98,8 @@ impl Objects {
             sync_folder(&self.apps_folder()).map_err(|error| failed(&folder, &error))?;
             is_new
         };
-        Ok(InstalledApp { app: self.app(&name)?, is_new })
+        let endpoints = declared_in(&self.apps_folder().join(&name));
+        Ok(InstalledApp { app: self.app(&name)?, is_new, endpoints })
     }
 }
 

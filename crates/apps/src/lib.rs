@@ -19,6 +19,7 @@ mod knowledge_files;
 pub mod local_apps;
 mod lookup_files;
 pub mod objects;
+pub mod rest_handlers;
 pub mod run_file;
 mod secret;
 

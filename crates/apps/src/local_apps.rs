@@ -75,6 +75,35 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
+    /// The apps that a user may read.
+    pub fn readable_apps(&self, viewer: &Permissions) -> Vec<LocalApp> {
+        let mut apps = self.apps();
+        apps.retain(|app| self.may_read_app(&app.name, viewer));
+        apps
+    }
+
+    /// One app by name, if the user may read it.
+    pub fn readable_app(&self, name: &str, viewer: &Permissions) -> Result<LocalApp, ObjectError> {
+        match self.may_read_app(name, viewer) {
+            true => self.app(name),
+            false => Err(ObjectError::Unknown(name.to_owned())),
+        }
+    }
+
+    /// One app by name, if its permissions let the user change it. Without permissions of its own, the capability that
+    /// the caller has checked decides alone.
+    pub fn writable_app(&self, name: &str, viewer: &Permissions) -> Result<LocalApp, ObjectError> {
+        let app = self.readable_app(name, viewer)?;
+        match self.may_write_app(name, viewer) {
+            true => Ok(app),
+            false => Err(ObjectError::Denied(format!(
+                "user {} may not change the app {name}: its acl permits it to {}",
+                viewer.user,
+                app.writers.join(", ")
+            ))),
+        }
+    }
+
     /// Creates an app.
     pub fn create_app(
         &self,

@@ -436,10 +436,24 @@ impl Auth {
     /// [`Auth::end_program_session`]. Programs run under the node's account, which may read [`Auth::local_token`], so
     /// the session permits nothing that they could not do without it.
     pub fn open_program_session(&self) -> String {
+        self.open_session_until_ended(program_identity())
+    }
+
+    /// Like [`Auth::open_program_session`] with the identity of a user; `None` if there is no such user.
+    pub fn open_program_session_of(&self, user: &str) -> Option<String> {
+        if user == PROGRAM_USER {
+            return Some(self.open_program_session());
+        }
+        let name = self.stored_name(user);
+        let (user, roles) = self.users().into_iter().find(|(known, _)| *known == name)?;
+        Some(self.open_session_until_ended(Identity { user, roles, is_console: false }))
+    }
+
+    fn open_session_until_ended(&self, identity: Identity) -> String {
         let key = random_key(&self.random);
         let hash = self.key.hash(&[key.as_bytes()]);
         let now_ns = self.clock.now_ns();
-        self.lock().sessions.open_until_ended(hash, program_identity(), Origin::LOCAL.address, now_ns);
+        self.lock().sessions.open_until_ended(hash, identity, Origin::LOCAL.address, now_ns);
         key
     }
 

@@ -99,7 +99,7 @@ impl Sharing {
     }
 
     /// The value of the most specific stanza along `path`, excluding the stanza for everything.
-    fn nearest_value(&self, path: &[&str]) -> Option<bool> {
+    pub fn nearest_value(&self, path: &[&str]) -> Option<bool> {
         (1..=path.len()).rev().find_map(|length| {
             let part: Vec<String> = path[..length].iter().map(|part| (*part).to_owned()).collect();
             self.exports.get(&part).copied()

@@ -75,6 +75,11 @@ impl ObjectAccess {
         listed_roles(&self.writers, kind, name).unwrap_or_else(|| WRITERS.map(str::to_owned).to_vec())
     }
 
+    /// Whether a stanza names the roles that may change the object of this kind and name.
+    pub fn names_writers(&self, kind: &str, name: &str) -> bool {
+        listed_roles(&self.writers, kind, name).is_some()
+    }
+
     /// Owner of the object of this kind and name, if any.
     pub fn owner(&self, kind: &str, name: &str) -> Option<&str> {
         self.owners.get(&[kind.to_owned(), name.to_owned()][..]).map(String::as_str)

@@ -17,7 +17,7 @@ use crate::commands::{execution, steps_of};
 use crate::custom_commands::CommandSource;
 use crate::knowledge::KnowledgeSource;
 use crate::lowering::{Environment, SearchEnvironment, Step, lower};
-use crate::node::NodeSource;
+use crate::node::{NodeSession, NodeSource};
 use crate::plan::{Planner, Subsearches};
 use crate::run::{Runner, metered};
 use crate::source::SnapshotSource;
@@ -89,6 +89,10 @@ impl Environment for PipelineEnvironment<'_> {
 
     fn node_name(&self) -> String {
         self.runner.node.name()
+    }
+
+    fn open_session(&self) -> Option<NodeSession> {
+        self.runner.node.open_session(&self.context.permissions)
     }
 
     fn knowledge(&self) -> Arc<dyn KnowledgeSource> {
@@ -171,6 +175,10 @@ impl Environment for Runner {
 
     fn node_name(&self) -> String {
         self.node.name()
+    }
+
+    fn open_session(&self) -> Option<NodeSession> {
+        self.node.open_session(&self.context.permissions)
     }
 
     fn knowledge(&self) -> Arc<dyn KnowledgeSource> {

@@ -477,18 +477,19 @@ impl Engine {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let of_user = self.lookups.for_user(&request.permissions);
         let lookups = of_user.unwrap_or_else(|| Arc::clone(&self.lookups));
+        let stop = Arc::default();
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
             search: request.text.into(),
             now: request.now,
             zone: request.zone,
             range: request.range,
-            dataflow: Arc::clone(&self.dataflow),
+            dataflow: Arc::new(self.dataflow.for_search(&stop)),
             transactions: self.transactions,
             percentiles: self.percentiles,
             tables: ExprTables(Some(Arc::clone(&lookups))),
             messages: Arc::default(),
-            stop: Arc::default(),
+            stop,
             holdings: Arc::default(),
             costs: Arc::default(),
             permissions: Arc::clone(&request.permissions),

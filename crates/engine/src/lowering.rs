@@ -23,7 +23,7 @@ use quarry_spl::commands::Kind;
 use crate::blocking::Blocking;
 use crate::custom_commands::CommandSource;
 use crate::knowledge::KnowledgeSource;
-use crate::node::NodeSource;
+use crate::node::{NodeSession, NodeSource};
 use crate::source::SnapshotSource;
 
 /// Maximum number of rows that a subsearch of `append`, `join` or `set` returns (limits.conf `[searchresults]
@@ -87,6 +87,8 @@ pub(crate) trait Environment {
     /// Store of the events.
     fn source(&self) -> Arc<dyn SnapshotSource>;
     fn node_name(&self) -> String;
+    /// A session of the search's user at the node's REST interface, for a program.
+    fn open_session(&self) -> Option<NodeSession>;
     /// Text of a saved search with its macros expanded.
     fn saved_search_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
     /// A field extraction of transforms.conf.

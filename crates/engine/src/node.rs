@@ -39,6 +39,39 @@ pub struct DeletionRecord<'a> {
     pub events: u64,
 }
 
+/// An open session of a search's user at the REST interface of the node, for a program that the search runs. It ends
+/// when this is dropped.
+pub struct NodeSession {
+    key: String,
+    uri: String,
+    end: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl NodeSession {
+    /// A session with this key at this URI, which `end` ends.
+    pub fn new(key: String, uri: String, end: Box<dyn FnOnce() + Send>) -> NodeSession {
+        NodeSession { key, uri, end: Some(end) }
+    }
+
+    /// The key of the session.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The URI of the REST interface.
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
+    }
+}
+
+impl Drop for NodeSession {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end();
+        }
+    }
+}
+
 /// Node information available to commands.
 pub trait NodeSource: Send + Sync {
     /// Name of the node, `splunk_server` of its events.
@@ -65,6 +98,10 @@ pub trait NodeSource: Send + Sync {
     /// Records that events are about to be deleted; if this fails, they are not deleted.
     fn record_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), Fault> {
         Ok(())
+    }
+    /// Opens a session of the user at the node's REST interface; `None` if it has none.
+    fn open_session(&self, _viewer: &Permissions) -> Option<NodeSession> {
+        None
     }
     /// Earlier searches that the user may see, newest first; `None` if they are not recorded.
     fn history(&self, _viewer: &Permissions) -> Option<Vec<NodeEntry>> {

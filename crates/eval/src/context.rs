@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use quarry_conf::Permissions;
 use quarry_spl::ast::PercentileMethod;
 
+use crate::EngineError;
 use crate::costs::Costs;
 use crate::dataflow::Dataflow;
 use crate::expr::{ExprContext, ExprTables};
@@ -147,6 +148,13 @@ impl Stop {
     /// Whether the result is no longer needed.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Fails if the result is no longer needed. Loops in which one row may take milliseconds call it for every row,
+    /// because they do not request further rows meanwhile. The user never sees the error: a cancelled search has no
+    /// result.
+    pub fn check_cancelled(&self) -> Result<(), EngineError> {
+        if self.is_cancelled() { Err(EngineError::invalid("the search is cancelled")) } else { Ok(()) }
     }
 
     /// Whether to stop reading events; called before each page. While the search is paused, the call waits.

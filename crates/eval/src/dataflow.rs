@@ -4,6 +4,9 @@
 //! and are written to a file when it refuses ([`crate::rows::RowBuffer`]). Data that cannot be spilled fails the search
 //! with an error that names the limit ([`MemoryAccount`]).
 //!
+//! Buffers of a cancelled search fail with their next batch ([`Dataflow::check_cancelled`]), so that a command which
+//! works on buffered rows ends without a check of its own.
+//!
 //! Not here: sorting ([`crate::rows::sort_rows`]), grouping ([`crate::aggregate`]).
 
 mod byte_semaphore;
@@ -20,6 +23,7 @@ use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 pub use self::byte_semaphore::{BytePermit, ByteSemaphore};
 use self::pool::PeakTrackingPool;
 use crate::EngineError;
+use crate::context::Stop;
 
 /// Sizes of the portions in which rows are read and passed on; no result depends on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +45,20 @@ impl Default for Slicing {
 /// Maximum bytes of wide pages (pages with long rows) that time-ordered searches hold at once, per worker.
 const WIDE_PAGE_BYTES: usize = 64 << 20;
 
-/// A memory pool and a place for spill files.
+/// Called for each batch of a buffer.
+pub type BatchObserver = Arc<dyn Fn() + Send + Sync>;
+
+/// A memory pool and a place for spill files, for one search or all of them.
+#[derive(Clone)]
 pub struct Dataflow {
     environment: Arc<RuntimeEnv>,
     pool: Arc<PeakTrackingPool>,
     memory_bytes: usize,
     wide_pages: Arc<ByteSemaphore>,
     slicing: Slicing,
+    /// Whether the search is cancelled.
+    stop: Arc<Stop>,
+    observer: Option<BatchObserver>,
 }
 
 impl Debug for Dataflow {
@@ -76,7 +87,28 @@ impl Dataflow {
             builder = builder.with_temp_file_path(folder);
         }
         let wide_pages = Arc::new(ByteSemaphore::new(WIDE_PAGE_BYTES * worker_count()));
-        Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, wide_pages, slicing: Slicing::default() })
+        let (slicing, stop) = (Slicing::default(), Arc::default());
+        let environment = builder.build_arc()?;
+        Ok(Dataflow { environment, pool, memory_bytes, wide_pages, slicing, stop, observer: None })
+    }
+
+    /// The same pool and place for a search that `stop` ends.
+    pub fn for_search(&self, stop: &Arc<Stop>) -> Dataflow {
+        Dataflow { stop: Arc::clone(stop), ..self.clone() }
+    }
+
+    /// Calls `observer` before each check. Tests cancel a search from it at a certain batch.
+    pub fn with_observer(self, observer: BatchObserver) -> Dataflow {
+        Dataflow { observer: Some(observer), ..self }
+    }
+
+    /// Fails if the search is cancelled. Called for each batch that a buffer takes or returns, and between the steps of
+    /// a merge. The user never sees the error, because a cancelled search has no result.
+    pub fn check_cancelled(&self) -> Result<(), EngineError> {
+        if let Some(observer) = &self.observer {
+            observer();
+        }
+        self.stop.check_cancelled()
     }
 
     /// This dataflow with other portion sizes.

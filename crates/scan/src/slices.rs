@@ -179,6 +179,8 @@ pub(crate) fn map_slices<W: SliceWork>(
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
+    // The results of a cancelled search would only be merged.
+    context.stop.check_cancelled()?;
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(done.len(), workers, "a worker that did not fail returns its results");
     Ok(done)

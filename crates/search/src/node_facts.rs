@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions, RemoteStorage};
-use quarry_engine::{DeletionRecord, JobResult, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
+use quarry_engine::{DeletionRecord, JobResult, NodeEntry, NodeSession, NodeSource, SnapshotSource, allowed_indexes};
 use quarry_event::TimeRange;
 use quarry_event::time::strftime;
 use quarry_stdx::{Fault, SharedClock};
@@ -96,6 +96,10 @@ pub(crate) fn field(name: &str, value: impl Into<String>) -> (String, Vec<String
 }
 
 impl NodeSource for NodeFacts {
+    fn open_session(&self, viewer: &Permissions) -> Option<NodeSession> {
+        self.rest.get()?.open_session(viewer)
+    }
+
     fn name(&self) -> String {
         ServerSettings::new(&self.layers).server_name.unwrap_or_else(|| self.host.clone())
     }

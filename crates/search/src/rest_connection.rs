@@ -6,7 +6,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use quarry_conf::Permissions;
-use quarry_engine::NodeEntry;
+use quarry_engine::{NodeEntry, NodeSession};
 use quarry_stdx::Fault;
 
 /// A REST interface that searches can read.
@@ -15,6 +15,8 @@ pub trait RestEntries: Send + Sync {
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault>;
     /// Paths that list entries.
     fn endpoints(&self) -> Vec<String>;
+    /// Opens a session of `viewer` for a program.
+    fn open_session(&self, viewer: &Permissions) -> Option<NodeSession>;
 }
 
 /// The connected REST interface, if any.

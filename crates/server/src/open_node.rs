@@ -3,14 +3,15 @@
 //! `serve` answers the requests of a port with it. Verbs on objects use it in their own process if no server has the
 //! folder open ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_api::{ApiState, listed_entries, listed_paths};
 use quarry_apps::objects::Objects;
+use quarry_apps::run_file::management_address;
 use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
 use quarry_conf::{LimitSettings, Permissions, Reader, Roles, ServerSettings};
-use quarry_engine::NodeEntry;
+use quarry_engine::{NodeEntry, NodeSession};
 use quarry_ingest::{Ingest, open_shared_files};
 use quarry_search::{Namespaces, RestEntries, SearchSettings, Visibility};
 use quarry_sharing::SharedFolder;
@@ -78,6 +79,8 @@ pub(crate) struct ServerEntries {
     pub(crate) state: ApiState,
     /// Runtime of its requests; searches wait for them on other threads.
     pub(crate) runtime: Handle,
+    /// The data directory, where the server records its address.
+    pub(crate) data_dir: PathBuf,
 }
 
 impl RestEntries for ServerEntries {
@@ -87,6 +90,15 @@ impl RestEntries for ServerEntries {
 
     fn endpoints(&self) -> Vec<String> {
         listed_paths()
+    }
+
+    fn open_session(&self, viewer: &Permissions) -> Option<NodeSession> {
+        let address = management_address(&self.data_dir)?;
+        let auth = Arc::clone(&self.state.auth);
+        let key = auth.open_program_session_of(&viewer.user)?;
+        let ended = key.clone();
+        let end = Box::new(move || auth.end_program_session(&ended));
+        Some(NodeSession::new(key, format!("http://{address}"), end))
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_api::{ApiState, Node};
+use quarry_apps::rest_handlers::declared_endpoints;
 use quarry_apps::run_file::RunFile;
 use quarry_auth::{Auth, FIRST_USER};
 use quarry_conf::{ServerSettings, SslSettings};
@@ -110,7 +111,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let _outlives_requests = state.clone();
     let listen = ListenAddresses { management: address, tls, hec, s2s };
     let rest = Arc::clone(&searching.rest);
-    rest.connect(Arc::new(ServerEntries { state: state.clone(), runtime: runtime.handle().clone() }));
+    let (runtime_handle, data_dir_of_rest) = (runtime.handle().clone(), data_dir.to_path_buf());
+    rest.connect(Arc::new(ServerEntries { state: state.clone(), runtime: runtime_handle, data_dir: data_dir_of_rest }));
     let following = shared.map(|shared| follow_other_nodes(shared, node.clone(), Arc::clone(&state.auth)));
     let following = following.map(|following| runtime.spawn(following));
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
@@ -187,6 +189,7 @@ async fn serve(
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, addresses(address, hec, &listeners, state.auth.local_token()))?;
     let logged_until = log_store_messages(&node, 0);
+    declared_endpoints(data_dir).iter().for_each(|endpoint| log::warning(endpoint.message()));
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
@@ -226,8 +229,11 @@ async fn serve(
 struct SessionsForPrograms(Arc<Auth>);
 
 impl ProgramSessions for SessionsForPrograms {
-    fn open(&self) -> String {
-        self.0.open_program_session()
+    fn open(&self, user: Option<&str>) -> Option<String> {
+        match user {
+            Some(user) => self.0.open_program_session_of(user),
+            None => Some(self.0.open_program_session()),
+        }
     }
 
     fn end(&self, key: &str) {

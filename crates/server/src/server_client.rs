@@ -216,7 +216,9 @@ impl Remote {
         let path = format!("{}/search/jobs/{}?output_mode=json", self.root, encode_segment(sid));
         let answer = read_json(&self.read(self.get(&path))?)?;
         let content = &answer["entry"][0]["content"];
-        let reason = content["messages"]["fatal"][0].as_str().unwrap_or("the search failed");
+        let messages = content["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let fatal = messages.iter().find(|message| message["type"] == "FATAL");
+        let reason = fatal.and_then(|message| message["text"].as_str()).unwrap_or("the search failed");
         Ok((content["isFailed"] == true).then(|| reason.to_owned()))
     }
 

@@ -13,8 +13,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use quarry_apps::rest_handlers::declared_endpoint;
 
 use super::row::{Access, EndpointRow, NAMESPACE, SERVICES};
+use super::run_blocking;
 use super::table::ENDPOINTS;
 use crate::ApiState;
 use crate::atom::EntryPath;
@@ -85,10 +87,27 @@ fn unserved(method: &Method, path: &str) -> Response {
     answer
 }
 
-/// The answer for an unknown path.
-pub(crate) async fn not_found(request: Request) -> ApiError {
-    note_unread_form(request).await;
-    ApiError::unserved(StatusCode::NOT_FOUND, "Not Found")
+/// The answer for an unknown path. Callers who are logged in learn that an app declares it.
+pub(crate) async fn not_found(State(state): State<ApiState>, request: Request) -> ApiError {
+    let (mut parts, body) = request.into_parts();
+    let is_known = Caller::from_request_parts(&mut parts, &state).await.is_ok();
+    let path = below_root(parts.uri.path()).map(str::to_owned);
+    note_unread_form(Request::from_parts(parts, body)).await;
+    let data_dir = state.objects.data_dir().to_owned();
+    let find = move || path.and_then(|path| declared_endpoint(&data_dir, &path));
+    match if is_known { run_blocking(find).await } else { Ok(None) } {
+        Ok(Some(endpoint)) => ApiError::unserved(StatusCode::NOT_IMPLEMENTED, endpoint.message()),
+        Ok(None) => ApiError::unserved(StatusCode::NOT_FOUND, "Not Found"),
+        Err(error) => error,
+    }
+}
+
+/// A path without its root or namespace.
+fn below_root(path: &str) -> Option<&str> {
+    match path.strip_prefix("/servicesNS/") {
+        Some(rest) => rest.splitn(3, '/').nth(2),
+        None => path.strip_prefix(SERVICES),
+    }
 }
 
 /// The caller of a request, if the row admits it.

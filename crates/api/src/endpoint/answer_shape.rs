@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::shape::{EMPTY, Member, SCHEMAS, Shape};
-use crate::atom::Fields;
+use crate::atom::{ACL_MEMBER, Fields};
 
 /// Media types.
 pub(super) const JSON: &str = "application/json";
@@ -220,12 +220,9 @@ impl AnswerShape {
         json!({ "description": "Success.", "content": content })
     }
 
-    /// The named schema of the answer's content, if it has one.
-    pub(super) fn content(&self) -> Option<(&str, &Shape)> {
-        match self {
-            AnswerShape::Entities(Content { name, shape }) => Some((name, shape)),
-            _ => None,
-        }
+    /// The named content of the answer, if it has one.
+    pub(super) fn content(&self) -> Option<&Content> {
+        if let AnswerShape::Entities(content) = self { Some(content) } else { None }
     }
 }
 
@@ -238,11 +235,21 @@ pub(super) fn refusal_openapi() -> Value {
 }
 
 /// Name of the schema of some content.
-pub(super) fn schema_name(name: &str, is_whole: bool) -> String {
+fn schema_name(name: &str, is_whole: bool) -> String {
     format!("content.{name}{}", if is_whole { "" } else { ".selected" })
 }
 
 impl Content {
+    /// The name of its schema, and the schema.
+    pub(super) fn schema(&self, is_whole: bool) -> (String, Value) {
+        let mut schema = self.shape.schema(is_whole);
+        // Of every entity, also if a request selects members.
+        if schema["type"] == "object" {
+            schema["properties"][ACL_MEMBER] = json!({ "type": "null" });
+        }
+        (schema_name(&self.name, is_whole), schema)
+    }
+
     fn feed_schema(&self, is_whole: bool) -> Value {
         let content = json!({ "$ref": format!("{SCHEMAS}{}", schema_name(&self.name, is_whole)) });
         let entry = json!({ "properties": { "content": content } });

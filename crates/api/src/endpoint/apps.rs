@@ -6,6 +6,8 @@
 //! at once.
 //! Not here: downloads, and update checks.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -206,6 +208,7 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
         can_remove: false,
         can_share: may,
         can_be_private: false,
+        is_in_content: true,
     };
     let (name, author, owner) = (app.name.clone(), NOBODY.to_owned(), "system".to_owned());
     Entry { name, path, author, app: owner, acl, fields: Some(FIELDS), updated: 0, links, content }
@@ -226,7 +229,7 @@ fn members_of(parameters: &Parameters) -> Result<Vec<(String, String)>, ApiError
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    let apps = with_objects(&state, &caller, |objects, _| Ok(objects.apps())).await?;
+    let apps = with_objects(&state, &caller, |objects, viewer| Ok(objects.readable_apps(viewer))).await?;
     let entries = apps.iter().map(|app| entry(app, &caller.permissions)).collect();
     page(TITLE, format!("/services/{COLLECTION}"), entries, &parameters)
 }
@@ -238,7 +241,7 @@ async fn show(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    let app = with_objects(&state, &caller, move |objects, _| objects.app(&name)).await?;
+    let app = with_objects(&state, &caller, move |objects, viewer| objects.readable_app(&name, viewer)).await?;
     Ok(answer(&app, &caller, &parameters))
 }
 
@@ -254,7 +257,7 @@ async fn show_acl(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    let app = with_objects(&state, &caller, move |objects, _| objects.app(&name)).await?;
+    let app = with_objects(&state, &caller, move |objects, viewer| objects.readable_app(&name, viewer)).await?;
     Ok(acl_answer(&app, &caller, &parameters))
 }
 
@@ -266,7 +269,11 @@ async fn set_acl(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let (name, asked) = (name_of(&parts), acl_change(&state.auth, &parameters)?);
-    let made = change(&state, &caller, CONF, move |objects, _| objects.edit_app_acl(&name, &asked)).await?;
+    let make = move |objects: &Objects, viewer: &Permissions| {
+        objects.writable_app(&name, viewer)?;
+        objects.edit_app_acl(&name, &asked)
+    };
+    let made = change(&state, &caller, CONF, make).await?;
     Ok(acl_answer(&made, &caller, &parameters))
 }
 
@@ -297,7 +304,10 @@ async fn install_app(
     install: AppInstall,
 ) -> Result<Response, ApiError> {
     let installed = change(state, caller, CONF, move |objects, _| objects.install_app(&install)).await?;
-    Ok((StatusCode::CREATED, answer(&installed.app, caller, parameters)).into_response())
+    let notice = installed.endpoints.first().map(|endpoint| Cow::Owned(endpoint.message()));
+    let entries = vec![entry(&installed.app, &caller.permissions)];
+    let feed = Feed { notice, ..Feed::of(TITLE, format!("/services/{COLLECTION}"), entries) };
+    Ok((StatusCode::CREATED, feed.answer(Form::of(parameters.get("output_mode")))).into_response())
 }
 
 async fn enable(
@@ -326,7 +336,10 @@ async fn switch(
     disabled: &str,
 ) -> Result<Response, ApiError> {
     let (name, members) = (name_of(parts), vec![("disabled".to_owned(), disabled.to_owned())]);
-    let make = move |objects: &Objects, viewer: &Permissions| objects.edit_app(&name, &members, viewer);
+    let make = move |objects: &Objects, viewer: &Permissions| {
+        objects.writable_app(&name, viewer)?;
+        objects.edit_app(&name, &members, viewer)
+    };
     let made = change(state, caller, CONF, make).await?;
     Ok(answer(&made, caller, parameters))
 }
@@ -338,7 +351,10 @@ async fn edit(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let (name, members) = (name_of(&parts), members_of(&parameters)?);
-    let make = move |objects: &Objects, viewer: &Permissions| objects.edit_app(&name, &members, viewer);
+    let make = move |objects: &Objects, viewer: &Permissions| {
+        objects.writable_app(&name, viewer)?;
+        objects.edit_app(&name, &members, viewer)
+    };
     let made = change(&state, &caller, CONF, make).await?;
     Ok(answer(&made, &caller, &parameters))
 }
@@ -350,7 +366,11 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    change(&state, &caller, CONF, move |objects, _| objects.remove_app(&name)).await?;
+    let gone = move |objects: &Objects, viewer: &Permissions| {
+        objects.writable_app(&name, viewer)?;
+        objects.remove_app(&name)
+    };
+    change(&state, &caller, CONF, gone).await?;
     list(State(state), caller, parameters.keep_only("output_mode")).await
 }
 
@@ -363,7 +383,11 @@ async fn pack(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    let package = with_objects(&state, &caller, move |objects, _| objects.pack_app(&name)).await?;
+    let make = move |objects: &Objects, viewer: &Permissions| {
+        objects.readable_app(&name, viewer)?;
+        objects.pack_app(&name)
+    };
+    let package = with_objects(&state, &caller, make).await?;
     let entries = vec![package_entry(&package, &headers)];
     let path = format!("/services/{COLLECTION}/{}/package", escape_segment(&package.app));
     Ok(Feed::of(TITLE, path, entries).answer(Form::of(parameters.get("output_mode"))))
@@ -395,6 +419,7 @@ fn package_entry(package: &AppPackage, headers: &HeaderMap) -> Entry {
             can_remove: false,
             can_share: false,
             can_be_private: false,
+            is_in_content: true,
         },
         fields: None,
         updated: 0,
@@ -405,7 +430,11 @@ fn package_entry(package: &AppPackage, headers: &HeaderMap) -> Entry {
 
 async fn send_package(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
     let (name, file) = (name_of(&parts), parts.get("file").cloned().unwrap_or_default());
-    let bytes = with_objects(&state, &caller, move |objects, _| objects.app_package(&name, &file)).await?;
+    let read = move |objects: &Objects, viewer: &Permissions| {
+        objects.readable_app(&name, viewer)?;
+        objects.app_package(&name, &file)
+    };
+    let bytes = with_objects(&state, &caller, read).await?;
     Ok(([(header::CONTENT_TYPE, PACKAGE_TYPE)], bytes).into_response())
 }
 

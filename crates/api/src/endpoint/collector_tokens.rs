@@ -1,7 +1,8 @@
 //! `/services/data/inputs/http`: the tokens of the HTTP Event Collector, also below `/servicesNS/USER/APP`, and the
 //! settings of all tokens, as the entity `http`.
 //!
-//! Entities have Splunk's members. Not here: owners and apps of tokens, because all tokens belong to the node.
+//! Entities have Splunk's members. A token belongs to the node; its permissions restrict the users who have the
+//! capability ([`Objects::node_objects`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,25 +12,28 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{ConfObject, NOBODY};
-use quarry_conf::parse_bool;
+use quarry_apps::objects::{ConfObject, NOBODY, Objects};
+use quarry_conf::{Permissions, parse_bool};
 use serde_json::{Map, Value};
 
 use super::answer_shape::{Content, NO_CONTENT};
-use super::entities::{Kind, kind, only_entity_rows};
+use super::entities::{Kind, kind, only_entity_rows, with_objects};
 use super::entity_kinds::ChangeNotice;
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
-use super::permissions::{ACL_PARAMETERS, acl_change, acl_entry, keeps_permissions};
+use super::permissions::{ACL_PARAMETERS, acl_entry, node_acl_of, required_acl_change};
 use super::row::{Access, EDIT_TOKENS, Endpoint, entities};
 use super::run_blocking;
 use super::shape::Shape;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
+use crate::atom::{Entry, Feed, Fields, Form, escape_segment};
+use crate::caller::Caller;
 use crate::collector_tokens::new_token;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, CollectorToken, TokenChange, TokenError};
 
+/// The conf of tokens.
+const CONF: &str = "inputs";
 /// The app of all tokens.
 const APP: &str = "splunk_httpinput";
 /// Title of the collection in Atom.
@@ -141,8 +145,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let acl = "data/inputs/http/{name}/acl";
     let permissions = vec![
         row(Method::GET, acl, "Shows the permissions of a token.", get(show_acl)),
-        row(Method::POST, acl, "Answers with the permissions of a token, which cannot be changed.", post(keep_acl))
-            .takes(ACL_PARAMETERS),
+        row(Method::POST, acl, "Changes the permissions of a token.", post(set_acl)).takes(ACL_PARAMETERS),
     ];
     let mut rows = entities(rows, &TOKEN);
     rows.extend(entities(permissions, &NO_CONTENT));
@@ -156,6 +159,8 @@ const TOKEN: Content = Content::new(
     Shape::Object(&[
         ("description", Shape::Optional(&Shape::Text)),
         ("disabled", Shape::Flag),
+        ("eai:appName", Shape::Text),
+        ("eai:userName", Shape::Text),
         ("host", Shape::Optional(&Shape::Text)),
         ("index", Shape::Text),
         ("indexes", Shape::List(&Shape::Text)),
@@ -183,13 +188,36 @@ async fn list_tokens(state: &ApiState) -> Result<Vec<CollectorToken>, ApiError> 
     Ok(run_blocking(move || node.collector_tokens()).await??)
 }
 
+/// A token with its permissions.
+struct OwnedToken {
+    token: CollectorToken,
+    object: ConfObject,
+}
+
+/// The tokens that the caller may read.
+async fn readable_tokens(state: &ApiState, caller: &Caller) -> Result<Vec<OwnedToken>, ApiError> {
+    with_permissions(state, caller, list_tokens(state).await?).await
+}
+
+async fn with_permissions(
+    state: &ApiState,
+    caller: &Caller,
+    tokens: Vec<CollectorToken>,
+) -> Result<Vec<OwnedToken>, ApiError> {
+    let names: Vec<String> = tokens.iter().map(|token| stanza(&token.name)).collect();
+    let objects =
+        with_objects(state, caller, move |objects, viewer| objects.node_objects(CONF, &names, viewer)).await?;
+    let of_both = |(token, object): (CollectorToken, Option<ConfObject>)| Some(OwnedToken { token, object: object? });
+    Ok(tokens.into_iter().zip(objects).filter_map(of_both).collect())
+}
+
 /// The answer to a change.
-fn change_response(state: &ApiState, token: &CollectorToken, parameters: &Parameters) -> Response {
+fn change_response(state: &ApiState, token: &OwnedToken, parameters: &Parameters) -> Response {
     let told = if state.node.collector_listens() { None } else { Some(NOT_LISTENING_MESSAGE) };
     answer(Feed { notice: told.map(Cow::Borrowed), ..feed_of(token) }, parameters)
 }
 
-fn feed_of(token: &CollectorToken) -> Feed {
+fn feed_of(token: &OwnedToken) -> Feed {
     Feed::of(TITLE, PATH.to_owned(), vec![entry(token)])
 }
 
@@ -197,54 +225,75 @@ fn answer(feed: Feed, parameters: &Parameters) -> Response {
     feed.answer(Form::of(parameters.get("output_mode")))
 }
 
-async fn list(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
-    page(TITLE, PATH.to_owned(), list_tokens(&state).await?.iter().map(entry).collect(), &parameters)
+async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let entries = readable_tokens(&state, &caller).await?.iter().map(entry).collect();
+    page(TITLE, PATH.to_owned(), entries, &parameters)
 }
 
-async fn create(State(state): State<ApiState>, form: Parameters) -> Result<Response, ApiError> {
+async fn create(State(state): State<ApiState>, caller: Caller, form: Parameters) -> Result<Response, ApiError> {
     let mut settings = settings_of(form.clone())?;
     let at = settings.iter().position(|(name, _)| name == "name");
     let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
-    let made = write(&state, TokenChange { name: strip_scheme(&name).to_owned(), is_new: true, settings }).await?;
+    let name = strip_scheme(&name).to_owned();
+    let made = write(&state, &caller, TokenChange { name, is_new: true, settings }).await?;
     Ok((StatusCode::CREATED, change_response(&state, &made, &form)).into_response())
 }
 
-async fn find_token(state: &ApiState, name: String) -> Result<CollectorToken, ApiError> {
-    let found = list_tokens(state).await?.into_iter().find(|token| token.name == name);
+async fn find_token(state: &ApiState, caller: &Caller, name: String) -> Result<OwnedToken, ApiError> {
+    let found = readable_tokens(state, caller).await?.into_iter().find(|owned| owned.token.name == name);
     Ok(found.ok_or(TokenError::Unknown { name })?)
 }
 
-async fn show(State(state): State<ApiState>, parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
-    Ok(answer(feed_of(&find_token(&state, name_of(&parts)).await?), &parameters))
+async fn show(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    Ok(answer(feed_of(&find_token(&state, &caller, name_of(&parts)).await?), &parameters))
 }
 
 async fn show_acl(
     State(state): State<ApiState>,
     parts: PathParts,
+    caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let entry = acl_entry(entry(&find_token(&state, name_of(&parts)).await?));
+    let entry = acl_entry(entry(&find_token(&state, &caller, name_of(&parts)).await?));
     Ok(answer(Feed::of(TITLE, entry.path.clone(), vec![entry]), &parameters))
 }
 
-/// Clients write the permissions of every object that they create.
-async fn keep_acl(
+async fn set_acl(
     State(state): State<ApiState>,
     parts: PathParts,
+    caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let asked = acl_change(&state.auth, &parameters)?;
-    let entry = acl_entry(entry(&find_token(&state, name_of(&parts)).await?));
-    let notice = keeps_permissions(&entry, &asked, EDIT_TOKENS);
-    Ok(answer(Feed { notice, ..Feed::of(TITLE, entry.path.clone(), vec![entry]) }, &parameters))
+    let asked = required_acl_change(&state.auth, &parameters)?;
+    let token = find_token(&state, &caller, name_of(&parts)).await?.token;
+    let name = stanza(&token.name);
+    let set = move |objects: &Objects, viewer: &Permissions| objects.set_node_object_acl(CONF, &name, &asked, viewer);
+    let object = with_objects(&state, &caller, set).await?;
+    let entry = acl_entry(entry(&OwnedToken { token, object }));
+    Ok(answer(Feed::of(TITLE, entry.path.clone(), vec![entry]), &parameters))
 }
 
-async fn change(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
+async fn change(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    form: Parameters,
+) -> Result<Response, ApiError> {
     let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form.clone())? };
-    Ok(change_response(&state, &write(&state, change).await?, &form))
+    Ok(change_response(&state, &write(&state, &caller, change).await?, &form))
 }
 
-async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
+async fn switch(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    form: Parameters,
+) -> Result<Response, ApiError> {
     let (key, value) = match parts.get("action").map(String::as_str) {
         Some("enable") => ("disabled", "0".to_owned()),
         Some("disable") => ("disabled", "1".to_owned()),
@@ -253,23 +302,51 @@ async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameter
     };
     let settings = vec![(key.to_owned(), value)];
     let change = TokenChange { name: name_of(&parts), is_new: false, settings };
-    Ok(change_response(&state, &write(&state, change).await?, &form))
+    Ok(change_response(&state, &write(&state, &caller, change).await?, &form))
 }
 
-async fn remove(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
-    let (node, name) = (state.node.clone(), name_of(&parts));
-    run_blocking(move || node.remove_collector_token(&name)).await??;
-    let entries = list_tokens(&state).await?.iter().map(entry).collect();
+async fn remove(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    form: Parameters,
+) -> Result<Response, ApiError> {
+    let (node, name) = (state.node.clone(), find_token(&state, &caller, name_of(&parts)).await?.token.name);
+    check_may_write(&state, &caller, &name).await?;
+    let removed = name.clone();
+    run_blocking(move || node.remove_collector_token(&removed)).await??;
+    let forget = move |objects: &Objects, _: &Permissions| objects.forget_node_object(CONF, &stanza(&name));
+    with_objects(&state, &caller, forget).await?;
+    let entries = readable_tokens(&state, &caller).await?.iter().map(entry).collect();
     page(TITLE, PATH.to_owned(), entries, &form.keep_only("output_mode"))
 }
 
-async fn write(state: &ApiState, change: TokenChange) -> Result<CollectorToken, ApiError> {
+/// Fails if the token's permissions do not let the caller change it.
+async fn check_may_write(state: &ApiState, caller: &Caller, name: &str) -> Result<(), ApiError> {
+    let name = stanza(name);
+    let check = move |objects: &Objects, viewer: &Permissions| objects.writable_node_object(CONF, &name, viewer);
+    with_objects(state, caller, check).await.map(drop)
+}
+
+async fn write(state: &ApiState, caller: &Caller, change: TokenChange) -> Result<OwnedToken, ApiError> {
+    if !change.is_new {
+        let known = find_token(state, caller, change.name.clone()).await?;
+        check_may_write(state, caller, &known.token.name).await?;
+    }
     let node = state.node.clone();
-    Ok(run_blocking(move || node.write_collector_token(&change)).await??)
+    let token = run_blocking(move || node.write_collector_token(&change)).await??;
+    let name = token.name.clone();
+    let made = with_permissions(state, caller, vec![token]).await?.pop();
+    Ok(made.ok_or(TokenError::Unknown { name })?)
 }
 
 fn name_of(parts: &PathParts) -> String {
     strip_scheme(parts.get("name").map_or("", String::as_str)).to_owned()
+}
+
+/// The stanza of a token.
+fn stanza(name: &str) -> String {
+    format!("{PREFIX}{name}")
 }
 
 /// A token's name without the scheme of its stanza.
@@ -282,12 +359,15 @@ fn settings_of(parameters: Parameters) -> Result<Vec<(String, String)>, ApiError
     Ok(settings.filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect())
 }
 
-fn entry(token: &CollectorToken) -> Entry {
-    let name = format!("{PREFIX}{}", token.name);
+fn entry(OwnedToken { token, object }: &OwnedToken) -> Entry {
+    let name = stanza(&token.name);
     let path = format!("/servicesNS/{NOBODY}/{APP}/data/inputs/http/{}", escape_segment(&name));
     let switch = if token.disabled { "enable" } else { "disable" };
-    let mut links = ["list", "edit", "remove"].map(|link| (link, path.clone())).to_vec();
-    links.push((switch, format!("{path}/{switch}")));
+    let mut links = vec![("list", path.clone())];
+    if object.can_write {
+        links.extend(["edit", "remove"].map(|link| (link, path.clone())));
+        links.push((switch, format!("{path}/{switch}")));
+    }
     let mut content = Map::from_iter([
         ("token".to_owned(), Value::from(token.token.as_str())),
         ("disabled".to_owned(), token.disabled.into()),
@@ -305,7 +385,9 @@ fn entry(token: &CollectorToken) -> Entry {
         content.extend(value.as_deref().map(|value| (key.to_owned(), value.into())));
     }
     let fields = Some(Fields { required: &[], optional: SETTINGS, wildcard: &[] });
-    let acl = Acl { can_write: true, can_remove: true, ..Acl::for_node() };
-    let (author, app) = (NOBODY.to_owned(), APP.to_owned());
+    content.insert("eai:appName".to_owned(), APP.into());
+    content.insert("eai:userName".to_owned(), NOBODY.into());
+    let acl = node_acl_of(object);
+    let (author, app) = (object.owner.clone(), APP.to_owned());
     Entry { name, path, author, app, acl, fields, updated: 0, links, content }
 }

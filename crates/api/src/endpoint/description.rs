@@ -12,7 +12,7 @@ use axum::response::Response;
 use axum::routing::get;
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, NAMED_SCHEMAS, refusal_openapi, schema_name};
+use super::answer_shape::{AnswerShape, NAMED_SCHEMAS, refusal_openapi};
 use super::json_response as answer;
 use super::row::{Access, Endpoint, EndpointRow, RequestBody};
 use super::shape::Shape;
@@ -67,9 +67,9 @@ fn schemas() -> BTreeMap<String, Value> {
     let named = NAMED_SCHEMAS.iter().map(|(name, shape)| ((*name).to_owned(), shape.schema(true)));
     let mut schemas: BTreeMap<String, Value> = named.collect();
     for row in ENDPOINTS.iter() {
-        for (name, shape) in row.answers.iter().flatten().filter_map(|(_, answer)| answer.content()) {
-            let schema = shape.schema(is_whole(row));
-            let known = schemas.insert(schema_name(name, is_whole(row)), schema.clone());
+        for content in row.answers.iter().flatten().filter_map(|(_, answer)| answer.content()) {
+            let (name, schema) = content.schema(is_whole(row));
+            let known = schemas.insert(name.clone(), schema.clone());
             debug_assert!(known.is_none_or(|known| known == schema), "two contents are named {name}");
         }
     }

@@ -14,9 +14,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{
-    APP_SYSTEM, AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope,
-};
+use quarry_apps::objects::{APP_SYSTEM, AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Scope};
 use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, SEARCH};
 use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
@@ -28,7 +26,7 @@ use super::entity_kinds::{GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS
 pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
-use super::permissions::{ACL_PARAMETERS, acl_change, acl_entry};
+use super::permissions::{ACL_PARAMETERS, acl_entry, acl_of, required_acl_change};
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::run_blocking;
 use super::setting_types::json_value;
@@ -541,10 +539,7 @@ fn acl_answer(request: &Request, object: &ConfObject) -> Response {
 }
 
 async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let asked = acl_change(&state.auth, &request.parameters)?;
-    if asked == AclChange::default() {
-        return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
-    }
+    let asked = required_acl_change(&state.auth, &request.parameters)?;
     let object = apply_acl_change(&state, &request, asked).await?;
     Ok(acl_answer(&request, &object))
 }
@@ -613,15 +608,7 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     content.entry("disabled").or_insert(Value::Bool(false));
     content.insert("eai:appName".to_owned(), app.into());
     content.insert("eai:userName".to_owned(), owner.into());
-    let acl = Acl {
-        sharing: object.sharing,
-        readers: object.readers.clone(),
-        writers: object.writers.clone(),
-        can_write: object.can_write,
-        can_remove: object.can_write && object.is_local,
-        can_share: object.can_write && !matches!(object.place, Place::System),
-        can_be_private: true,
-    };
+    let acl = acl_of(object);
     let (author, app) = (object.owner.clone(), app.to_owned());
     Entry { name, path, author, app, acl, fields: Some(kind.fields), updated: 0, links, content }
 }

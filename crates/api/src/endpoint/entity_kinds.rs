@@ -157,6 +157,44 @@ fn fill_lookup(_: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, St
             _ => "external",
         };
         settings.insert("type".to_owned(), of_type.to_owned());
+        add_defaults(&TRANSFORM_DEFAULTS, settings);
+        add_defaults(&LOOKUP_DEFAULTS, settings);
+    }
+}
+
+/// Settings of every stanza of transforms.conf, with their defaults.
+const TRANSFORM_DEFAULTS: [(&str, &str); 13] = [
+    ("CAN_OPTIMIZE", "1"),
+    ("CLEAN_KEYS", "1"),
+    ("DEFAULT_VALUE", ""),
+    ("DEPTH_LIMIT", "1000"),
+    ("DEST_KEY", ""),
+    ("FORMAT", ""),
+    ("KEEP_EMPTY_VALS", "0"),
+    ("LOOKAHEAD", "4096"),
+    ("MATCH_LIMIT", "100000"),
+    ("MV_ADD", "0"),
+    ("REGEX", ""),
+    ("SOURCE_KEY", "_raw"),
+    ("WRITE_META", "False"),
+];
+/// Further settings of lookups that clients expect.
+const LOOKUP_DEFAULTS: [(&str, &str); 6] = [
+    ("collection", ""),
+    ("default_match", ""),
+    ("external_cmd", ""),
+    ("external_type", ""),
+    ("match_type", ""),
+    ("replicate_delta", "0"),
+];
+
+fn fill_transform(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    add_defaults(&TRANSFORM_DEFAULTS, settings);
+}
+
+fn add_defaults(defaults: &[(&str, &str)], settings: &mut BTreeMap<String, String>) {
+    for (key, value) in defaults {
+        settings.entry((*key).to_owned()).or_insert_with(|| (*value).to_owned());
     }
 }
 
@@ -223,6 +261,7 @@ const SAVED_SEARCH: Fields = Fields {
         "defer_scheduled_searchable_idxc",
         "description",
         "disabled",
+        "dispatchAs",
         "displayview",
         "durable.backfill_type",
         "durable.lag_time",
@@ -276,9 +315,7 @@ fn event_types(path: &'static str) -> Kind {
 
 /// Settings of event types that clients expect, with Splunk's defaults.
 fn fill_event_type(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
-    for (key, value) in [("color", "none"), ("description", ""), ("priority", "1"), ("tags", "")] {
-        settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
-    }
+    add_defaults(&[("color", "none"), ("description", ""), ("priority", "1"), ("tags", "")], settings);
 }
 
 /// Refuses an event type whose search is no condition: every search that reads event types would warn about it. The
@@ -410,6 +447,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         },
         Kind {
             is_entity: is_extraction,
+            fill: fill_transform,
             validate: check_extraction,
             ..kind(
                 "data/transforms/extractions",

@@ -157,19 +157,14 @@ pub(super) const JOB: Content = Content::new(
         ("keywords", Shape::Text),
         ("label", Shape::Text),
         ("latestTime", Shape::Optional(&Shape::Text)),
-        (
-            "messages",
-            Shape::Object(&[
-                ("info", Shape::Optional(&Shape::List(&Shape::Text))),
-                ("warn", Shape::Optional(&Shape::List(&Shape::Text))),
-                ("fatal", Shape::Optional(&Shape::List(&Shape::Text))),
-            ]),
-        ),
+        ("messages", Shape::List(&Shape::Named("Message"))),
         ("normalizedSearch", Shape::Text),
         ("numPreviews", Shape::Count),
+        ("optimizedSearch", Shape::Text),
         ("performance", Shape::Map(&Shape::Map(&Shape::Number))),
         ("pid", Shape::Text),
         ("priority", Shape::Count),
+        ("provenance", Shape::Text),
         ("remoteSearch", Shape::Text),
         ("reportSearch", Shape::Text),
         ("request", Shape::Map(&Shape::Nullable(&Shape::Text))),
@@ -177,6 +172,7 @@ pub(super) const JOB: Content = Content::new(
         ("resultIsStreaming", Shape::Flag),
         ("resultPreviewCount", Shape::Count),
         ("runDuration", Shape::Number),
+        ("runtime", Shape::Map(&Shape::Text)),
         ("sampleRatio", Shape::Text),
         ("scanCount", Shape::Count),
         ("search", Shape::Text),
@@ -187,6 +183,7 @@ pub(super) const JOB: Content = Content::new(
         ("sid", Shape::Text),
         ("statusBuckets", Shape::Count),
         ("ttl", Shape::Integer),
+        ("workload_pool", Shape::Text),
     ]),
 );
 
@@ -534,6 +531,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
         "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
         "isBatchModeSearch": false, "isRealTimeSearch": record.is_real_time(), "isSavedSearch": record.saved().is_some(),
         "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
+        "optimizedSearch": record.search(), "provenance": "", "workload_pool": "",
         "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),
         "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [node], "sid": record.sid(),
@@ -544,11 +542,12 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let of_state = json!({
         "auto_cancel": record.auto_cancel_s(), "canSummarize": false, "defaultSaveTTL": SAVED_TTL_S.to_string(),
         "defaultTTL": TTL_S.to_string(), "diskUsage": status.bytes, "dispatchState": status.state.name(),
-        "doneProgress": if status.state.is_over() { 1.0 } else { status.done }, "isDone": status.state.is_over(),
+        "doneProgress": if status.state.is_over() { json!(1) } else { json!(status.done) }, "isDone": status.state.is_over(),
         "isFailed": status.state == JobState::Failed, "isFinalized": status.is_finalized,
         "hints": status.hints, "isPaused": status.is_paused, "isPreviewEnabled": status.asks_previews,
         "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": status.previews,
         "pid": std::process::id().to_string(), "priority": record.priority(),
+        "runtime": { "auto_cancel": record.auto_cancel_s().to_string(), "auto_pause": "0" },
         "runDuration": status.elapsed_ms as f64 / 1_000.0, "ttl": status.ttl_left_s,
     });
     let of_rows = json!({

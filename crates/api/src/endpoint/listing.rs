@@ -9,12 +9,10 @@ use std::cmp::Ordering;
 use axum::response::Response;
 
 use super::collection_filter::{CollectionFilter, texts};
-use crate::atom::{Entry, Feed, Form};
+use crate::atom::{Entry, Feed, Form, PAGE_SIZE_DEFAULT};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Default page size (Splunk's).
-const PAGE_SIZE_DEFAULT: usize = 30;
 /// Parameters of every collection.
 pub(crate) const LIST_PARAMETERS: &[&str] = &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f"];
 

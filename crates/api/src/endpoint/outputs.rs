@@ -22,7 +22,7 @@ use super::entities::{Kind, KindLookup, change, kind, rows, scope_of, with_objec
 use super::entity_kinds::ChangeNotice;
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
-use super::permissions::{ACL_PARAMETERS, acl_change, acl_entry, keeps_permissions};
+use super::permissions::{ACL_PARAMETERS, acl_entry, node_acl_of, required_acl_change};
 use super::row::{Access, EDIT_FORWARDERS, Endpoint, entities};
 use super::setting_types::json_value;
 use super::shape::{Member, Shape};
@@ -255,10 +255,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::DELETE, one.as_str(), access, "Removes a server from all groups.", delete(remove)),
     ];
     let acl = format!("{one}/acl");
-    let kept = "Answers with the permissions of a server, which cannot be changed.";
+    let changed = "Changes the permissions of a server.";
     let permissions = vec![
         Endpoint::new(Method::GET, acl.as_str(), access, "Shows the permissions of a server.", get(show_acl)),
-        Endpoint::new(Method::POST, acl, access, kept, post(keep_acl)).takes(ACL_PARAMETERS),
+        Endpoint::new(Method::POST, acl, access, changed, post(set_acl)).takes(ACL_PARAMETERS),
     ];
     endpoints.extend(entities(permissions, &NO_CONTENT));
     let fields = Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] };
@@ -285,6 +285,8 @@ struct Server {
     address: String,
     groups: Vec<String>,
     settings: Map<String, Value>,
+    /// Its own stanza, if it has one.
+    stanza: Option<ConfObject>,
 }
 
 fn servers_of(stanzas: &[ConfObject]) -> Vec<Server> {
@@ -297,7 +299,10 @@ fn servers_of(stanzas: &[ConfObject]) -> Vec<Server> {
         for address in addresses(list) {
             match found.iter_mut().find(|server| server.address == address) {
                 Some(server) => server.groups.push(group.to_owned()),
-                None => found.push(Server { address, groups: vec![group.to_owned()], settings: Map::new() }),
+                None => {
+                    let groups = vec![group.to_owned()];
+                    found.push(Server { address, groups, settings: Map::new(), stanza: None });
+                }
             }
         }
     }
@@ -305,6 +310,7 @@ fn servers_of(stanzas: &[ConfObject]) -> Vec<Server> {
         let own = stanzas.iter().find(|stanza| stanza.name.strip_prefix(SERVER) == Some(&server.address));
         let settings = own.into_iter().flat_map(|own| &own.settings);
         server.settings = settings.map(|(key, value)| (key.clone(), json_value(key, value))).collect();
+        server.stanza = own.cloned();
     }
     found.sort_by(|one, other| one.address.cmp(&other.address));
     found
@@ -319,16 +325,24 @@ fn entry(server: Server) -> Entry {
     content.insert(METHOD.to_owned(), BALANCED.into());
     let is_disabled = content.get("disabled").and_then(Value::as_bool);
     content.insert("disabled".to_owned(), is_disabled.unwrap_or(false).into());
-    let acl = Acl { can_write: true, can_remove: true, ..Acl::for_node() };
+    let acl = match &server.stanza {
+        Some(stanza) => node_acl_of(stanza),
+        None => Acl { can_write: true, can_remove: true, ..Acl::for_node() },
+    };
     let fields = Some(Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] });
-    let (author, app) = (NOBODY.to_owned(), super::jobs::APP.to_owned());
+    let author = server.stanza.as_ref().map_or(NOBODY, |stanza| stanza.owner.as_str()).to_owned();
+    let app = server.stanza.as_ref().map_or(super::jobs::APP, |stanza| stanza.place.app()).to_owned();
     Entry { name: server.address, path, author, app, acl, fields, updated: 0, links, content }
 }
 
 async fn readable_entries(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Vec<Entry>, ApiError> {
     let scope = scope_of(parts, caller)?;
-    let found = with_objects(state, caller, move |objects, _| Ok(servers_of(&stanzas(objects, &scope)?))).await?;
-    Ok(found.into_iter().map(entry).collect())
+    let found = with_objects(state, caller, move |objects, viewer| {
+        let mut servers = servers_of(&stanzas(objects, &scope)?);
+        servers.retain(|server| server.stanza.as_ref().is_none_or(|stanza| objects.may_read(stanza, viewer)));
+        Ok(servers)
+    });
+    Ok(found.await?.into_iter().map(entry).collect())
 }
 
 async fn list(
@@ -355,18 +369,22 @@ async fn show_acl(
     Ok(Feed::of(TITLE, entry.path.clone(), vec![entry]).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// Clients write the permissions of every object that they create.
-async fn keep_acl(
+/// Changes the permissions of a server, which are those of its stanza.
+async fn set_acl(
     State(state): State<ApiState>,
     parts: PathParts,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let asked = acl_change(&state.auth, &parameters)?;
-    let entry = acl_entry(find_entry(&state, &caller, &parts, &name_of(&parts)).await?);
-    let notice = keeps_permissions(&entry, &asked, EDIT_FORWARDERS);
-    let feed = Feed { notice, ..Feed::of(TITLE, entry.path.clone(), vec![entry]) };
-    Ok(feed.answer(Form::of(parameters.get("output_mode"))))
+    let (name, asked) = (name_of(&parts), required_acl_change(&state.auth, &parameters)?);
+    find_entry(&state, &caller, &parts, &name).await?;
+    let (scope, stanza) = (scope_of(&parts, &caller)?, format!("{SERVER}{name}"));
+    let set = move |objects: &Objects, viewer: &Permissions| {
+        write(objects, viewer, &scope, &stanza, &[])?;
+        objects.set_acl(CONF, &stanza, &asked, &scope, viewer)
+    };
+    change(&state, &caller, CONF, set).await?;
+    show_acl(State(state), parts, caller, parameters.keep_only("output_mode")).await
 }
 
 async fn answer(

@@ -2,13 +2,11 @@
 //!
 //! Not here: who may change them ([`quarry_apps::objects`]).
 
-use std::borrow::Cow;
-
-use quarry_apps::objects::{AclChange, ObjectSharing};
+use quarry_apps::objects::{AclChange, ConfObject, ObjectSharing, Place};
 use quarry_auth::Auth;
 use serde_json::Map;
 
-use crate::atom::Entry;
+use crate::atom::{Acl, Entry};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -20,6 +18,15 @@ pub(super) fn acl_entry(mut entry: Entry) -> Entry {
     entry.content = Map::new();
     entry.path.push_str("/acl");
     entry
+}
+
+/// The requested change of an ACL, if there is any.
+pub(super) fn required_acl_change(auth: &Auth, form: &Parameters) -> Result<AclChange, ApiError> {
+    let asked = acl_change(auth, form)?;
+    match asked == AclChange::default() {
+        true => Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write")),
+        false => Ok(asked),
+    }
 }
 
 /// The requested change of an ACL. Users and roles are named as they are stored, because their case does not matter.
@@ -37,17 +44,22 @@ pub(super) fn acl_change(auth: &Auth, form: &Parameters) -> Result<AclChange, Ap
     })
 }
 
-/// The message about a change of permissions that an entity of the node does not have; `None` if it has them. Clients
-/// write the permissions of every object that they create, so the change is not refused.
-pub(super) fn keeps_permissions(entry: &Entry, asked: &AclChange, capability: &str) -> Option<Cow<'static, str>> {
-    let acl = &entry.acl;
-    let is_same = asked.owner.as_ref().is_none_or(|owner| *owner == entry.author)
-        && asked.sharing.is_none_or(|sharing| sharing == acl.sharing)
-        && asked.readers.as_ref().is_none_or(|readers| *readers == acl.readers)
-        && asked.writers.as_ref().is_none_or(|writers| *writers == acl.writers);
-    (!is_same).then(|| {
-        let text = "belongs to the node and has no permissions of its own, so nothing is changed: who may read and change it \
-                    depends on the capability";
-        Cow::Owned(format!("{} {text} {capability}.", entry.name))
-    })
+/// The permissions of an object.
+pub(super) fn acl_of(object: &ConfObject) -> Acl {
+    Acl {
+        sharing: object.sharing,
+        readers: object.readers.clone(),
+        writers: object.writers.clone(),
+        can_write: object.can_write,
+        can_remove: object.can_write && object.is_local,
+        can_share: object.can_write && !matches!(object.place, Place::System),
+        can_be_private: true,
+        is_in_content: true,
+    }
+}
+
+/// The permissions of an object of the node, which cannot be private.
+pub(super) fn node_acl_of(object: &ConfObject) -> Acl {
+    let can_write = object.can_write;
+    Acl { can_remove: can_write, can_share: can_write, can_be_private: false, ..acl_of(object) }
 }

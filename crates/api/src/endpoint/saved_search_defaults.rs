@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use quarry_apps::objects::ConfObject;
 use quarry_conf::parse_bool;
+use quarry_event::time::Cron;
 
 use super::entity_kinds::Kind;
 use super::setting_types::expected_instead;
 use crate::ApiState;
 use crate::message::ApiError;
+use crate::parameter_types::value_error;
 
 /// Prefix of the settings of actions: `action.NAME` switches an action on, `action.NAME.KEY` is one of its settings.
 const ACTION: &str = "action.";
@@ -66,6 +68,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("dispatch.spawn_process", "1"),
     ("dispatch.time_format", "%FT%T.%Q%:z"),
     ("dispatch.ttl", "2p"),
+    ("dispatchAs", "owner"),
     ("displayview", ""),
     ("embed.enabled", "0"),
     ("is_scheduled", "0"),
@@ -148,10 +151,87 @@ fn fault_of(key: &str, value: &str) -> Option<String> {
         "alert.severity" if !given.parse().is_ok_and(|severity| SEVERITIES.contains(&severity)) => {
             refused("a number from 1 to 6")
         }
-        "alert_type" if !ALERT_TYPES.iter().any(|known| known.eq_ignore_ascii_case(given)) => {
-            refused(&format!("one of {}", ALERT_TYPES.join(", ")))
+        _ => {
+            let form = FORMS.iter().find(|(name, _)| *name == key).map(|(_, form)| form)?;
+            if form.accepts(given) { None } else { refused(&form.description()) }
         }
-        _ => None,
+    }
+}
+
+/// Forms of values that are texts in JSON.
+enum Form {
+    Word(&'static [&'static str]),
+    /// A cron schedule.
+    Schedule,
+    /// A time of a search.
+    Time,
+    /// A number with a unit of time.
+    Duration,
+    /// Seconds, or a number of periods of the schedule.
+    Lifetime,
+    /// Minutes, or `auto`.
+    Window,
+    /// A number, or a percentage.
+    Threshold,
+}
+
+/// Comparisons of an alert's condition.
+const COMPARISONS: &[&str] = &["greater than", "less than", "equal to", "not equal to", "drops by", "rises by"];
+
+/// Settings with such values.
+const FORMS: &[(&str, Form)] = &[
+    ("alert.expires", Form::Duration),
+    ("alert.suppress.period", Form::Duration),
+    ("alert_comparator", Form::Word(COMPARISONS)),
+    ("alert_threshold", Form::Threshold),
+    ("alert_type", Form::Word(&ALERT_TYPES)),
+    ("auto_summarize.cron_schedule", Form::Schedule),
+    ("auto_summarize.dispatch.earliest_time", Form::Time),
+    ("auto_summarize.dispatch.latest_time", Form::Time),
+    ("auto_summarize.dispatch.ttl", Form::Lifetime),
+    ("auto_summarize.suspend_period", Form::Duration),
+    ("counttype", Form::Word(&ALERT_TYPES)),
+    ("dispatch.earliest_time", Form::Time),
+    ("dispatch.index_earliest", Form::Time),
+    ("dispatch.index_latest", Form::Time),
+    ("dispatch.latest_time", Form::Time),
+    ("dispatch.ttl", Form::Lifetime),
+    ("dispatchAs", Form::Word(&["owner", "user"])),
+    ("quantity", Form::Threshold),
+    ("relation", Form::Word(COMPARISONS)),
+    ("schedule_priority", Form::Word(&["default", "higher", "highest"])),
+    ("schedule_window", Form::Window),
+];
+
+impl Form {
+    fn accepts(&self, text: &str) -> bool {
+        let is_count = |text: &str| text.parse::<u64>().is_ok();
+        match self {
+            Form::Word(words) => words.iter().any(|word| word.eq_ignore_ascii_case(text)),
+            Form::Schedule => Cron::parse(text).is_some(),
+            Form::Time => value_error("earliest_time", text).is_none(),
+            Form::Duration => {
+                let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
+                is_count(&text[..text.len() - unit.len()])
+                    && unit.trim().chars().next().is_none_or(|first| "smhdw".contains(first.to_ascii_lowercase()))
+                    && unit.trim().chars().all(|letter| letter.is_ascii_alphabetic())
+            }
+            Form::Lifetime => is_count(text.strip_suffix('p').unwrap_or(text)),
+            Form::Window => text.eq_ignore_ascii_case("auto") || is_count(text),
+            Form::Threshold => text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().is_ok_and(f64::is_finite),
+        }
+    }
+
+    fn description(&self) -> String {
+        match self {
+            Form::Word(words) => format!("one of {}", words.join(", ")),
+            Form::Schedule => "a cron schedule of five fields".to_owned(),
+            Form::Time => "a time, as in -24h@h or now".to_owned(),
+            Form::Duration => "a number with a unit, as in 30m".to_owned(),
+            Form::Lifetime => "seconds, or a number of periods, as in 2p".to_owned(),
+            Form::Window => "minutes, or auto".to_owned(),
+            Form::Threshold => "a number or a percentage".to_owned(),
+        }
     }
 }
 
@@ -169,13 +249,43 @@ mod tests {
             ("auto_summarize.max_summary_ratio", "much"),
             ("alert.severity", "99"),
             ("alert_type", "bogus"),
+            ("alert.expires", "soon"),
+            ("alert.suppress.period", "5 x"),
+            ("alert_comparator", "more"),
+            ("alert_threshold", "many"),
+            ("auto_summarize.cron_schedule", "hourly"),
+            ("auto_summarize.dispatch.ttl", "2d"),
+            ("counttype", "rows"),
+            ("dispatch.earliest_time", "yesterday"),
+            ("dispatch.latest_time", "-5parsecs"),
+            ("dispatch.ttl", "p"),
+            ("dispatchAs", "nobody"),
+            ("quantity", "5%%"),
+            ("relation", "above"),
+            ("schedule_priority", "low"),
+            ("schedule_window", "-5"),
         ] {
             assert!(fault_of(key, value).is_some_and(|fault| fault.contains(key)), "{key}={value}");
         }
         for (key, value) in DEFAULTS {
             assert_eq!(fault_of(key, value), None, "{key}={value}");
         }
-        for (key, value) in [("is_scheduled", "t"), ("alert.severity", "6"), ("alert_type", "Number of events")] {
+        for (key, value) in [
+            ("is_scheduled", "t"),
+            ("alert.severity", "6"),
+            ("alert_type", "Number of events"),
+            ("alert.suppress.period", "86400s"),
+            ("alert.expires", "10 minutes"),
+            ("alert_comparator", "rises by"),
+            ("alert_threshold", "25%"),
+            ("alert.track", "auto"),
+            ("dispatch.earliest_time", "rt-15m"),
+            ("dispatch.latest_time", "rt"),
+            ("dispatch.earliest_time", "2026-10-08T12:00:00"),
+            ("dispatch.index_earliest", "-1d@d"),
+            ("dispatch.ttl", "600"),
+            ("schedule_window", "auto"),
+        ] {
             assert_eq!(fault_of(key, value), None, "{key}={value}");
         }
     }

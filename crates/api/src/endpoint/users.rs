@@ -74,6 +74,7 @@ const USER: &[Member] = &[
     ("email", Shape::Text),
     ("defaultApp", Shape::Text),
     ("tz", Shape::Text),
+    ("lang", Shape::Text),
     ("password", Shape::Text),
 ];
 /// Shown in place of a password.
@@ -242,7 +243,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
     let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
     let content = json!({
         "roles": roles, "type": "Splunk", "capabilities": state.auth.permissions(&identity).capabilities,
-        "locked-out": false, "password": HIDDEN, "defaultAppSourceRole": "system", "defaultAppIsUserOverride": said.contains_key("default_namespace"),
+        "lang": "", "locked-out": false, "password": HIDDEN, "defaultAppSourceRole": "system", "defaultAppIsUserOverride": said.contains_key("default_namespace"),
     });
     let mut content = if let Value::Object(members) = content { members } else { Map::new() };
     for (parameter, setting) in DETAILS {

@@ -2,12 +2,14 @@
 //!
 //! Not here: rendering them.
 
+use std::collections::BTreeMap;
+
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::texts::{KINDS, TEXT};
-use quarry_apps::objects::{AclChange, Objects};
-use quarry_conf::Permissions;
+use quarry_apps::objects::{AclChange, ConfObject, Objects, RootElement};
+use quarry_conf::{Permissions, parse_bool};
 
 use super::answer_shape::{Content, NO_CONTENT};
 use super::entities::{Kind, entry};
@@ -22,6 +24,8 @@ use crate::parameters::Parameters;
 
 /// The folder of all kinds.
 const FOLDER: &str = "data/ui";
+/// A remark on a change, which Splunk keeps in the history of a view; it has no effect here.
+const CHANGE_LOG: &[&str] = &["eai:changelog"];
 /// Permissions of an object.
 const ACL: &str = "data/ui/{file}/{name}/acl";
 /// Parameters of an object of the user interface.
@@ -34,9 +38,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let texts = vec![
         Endpoint::new(Method::GET, all, read, "Lists views or other user interface files of apps.", get(list))
             .takes(LIST_PARAMETERS),
-        Endpoint::new(Method::POST, all, write, "Creates a view.", post(create)).needs(&["name", TEXT]),
+        Endpoint::new(Method::POST, all, write, "Creates a view.", post(create))
+            .needs(&["name", TEXT])
+            .takes(CHANGE_LOG),
         Endpoint::new(Method::GET, one, read, "Shows a view.", get(show)),
-        Endpoint::new(Method::POST, one, write, "Changes a view.", post(edit)).needs(&[TEXT]),
+        Endpoint::new(Method::POST, one, write, "Changes a view.", post(edit)).needs(&[TEXT]).takes(CHANGE_LOG),
         Endpoint::new(Method::DELETE, one, write, "Deletes a view.", delete(remove)),
     ];
     let others = vec![
@@ -68,8 +74,33 @@ pub(super) fn view_kind(kind: &'static str) -> Kind {
         title: kind.into(),
         conf: kind.into(),
         verbs: &[],
+        fill: fill_view,
         ..super::entities::kind("", "", "", FIELDS)
     }
+}
+
+/// Elements whose views are dashboards.
+const DASHBOARDS: [&str; 2] = ["dashboard", "form"];
+
+/// Members that follow from a file's content.
+fn fill_view(kind: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    let root = settings.get(TEXT).and_then(|text| RootElement::of(text)).unwrap_or_default();
+    let flag = |is_set: bool| if is_set { "1" } else { "0" };
+    let mut members = vec![("eai:type", kind.title.as_ref()), ("rootNode", root.name.as_str())];
+    if kind.title == KINDS[0] {
+        let is_hidden = root.attribute("isVisible").is_some_and(|text| parse_bool(text) == Some(false));
+        members.extend([
+            ("dashboardType", "0"),
+            ("description", root.text("description").unwrap_or_default()),
+            ("embed.enabled", "0"),
+            ("embed.expiry", "0"),
+            ("isDashboard", flag(DASHBOARDS.contains(&root.name.as_str()))),
+            ("isVisible", flag(!is_hidden)),
+            ("label", root.text("label").unwrap_or_default()),
+            ("version", root.attribute("version").unwrap_or_default()),
+        ]);
+    }
+    settings.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
 fn path_of(kind: &str) -> String {

@@ -6,6 +6,9 @@ use quarry_conf::{ObjectAccess, Permissions, Sharing};
 
 use super::{ConfObject, NOBODY, Place};
 
+/// The role that may change objects of the node by default.
+const ADMIN_ROLE: &str = "admin";
+
 /// Users who see an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectSharing {
@@ -110,7 +113,11 @@ impl PlaceAcl {
     pub(super) fn sharing(&self, kind: &str, name: &str) -> ObjectSharing {
         match &self.place {
             Place::User { .. } => ObjectSharing::User,
-            Place::System => ObjectSharing::System,
+            Place::System => match self.sharing.nearest_value(&[kind, name]).filter(|_| may_have_acl(kind)) {
+                None => ObjectSharing::System,
+                Some(true) => ObjectSharing::Global,
+                Some(false) => ObjectSharing::App,
+            },
             Place::App(_) if self.sharing.exports(&[kind, name]) => ObjectSharing::Global,
             Place::App(_) => ObjectSharing::App,
         }
@@ -121,13 +128,22 @@ impl PlaceAcl {
     }
 
     pub(super) fn writers(&self, kind: &str, name: &str) -> Vec<String> {
-        if self.place.user().is_some() { Vec::new() } else { self.access.writers(kind, name) }
+        match &self.place {
+            Place::User { .. } => Vec::new(),
+            Place::System if !self.names_writers(kind, name) => vec![ADMIN_ROLE.to_owned()],
+            Place::System | Place::App(_) => self.access.writers(kind, name),
+        }
+    }
+
+    /// Whether the metadata name the roles that may change an object; otherwise, a default applies.
+    pub(super) fn names_writers(&self, kind: &str, name: &str) -> bool {
+        (self.place != Place::System || may_have_acl(kind)) && self.access.names_writers(kind, name)
     }
 
     pub(super) fn may_read(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
         match &self.place {
             Place::User { user, .. } => super::may_see_user(viewer, user),
-            Place::System => true,
+            Place::System => !may_have_acl(kind) || self.access.may_read(kind, name, viewer),
             Place::App(_) => self.access.may_read(kind, name, viewer),
         }
     }
@@ -143,8 +159,22 @@ impl PlaceAcl {
     pub(super) fn may_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
         match &self.place {
             Place::User { user, .. } => super::may_see_user(viewer, user),
-            Place::System => viewer.has_capability(quarry_conf::permissions::ADMIN_ALL_OBJECTS),
+            Place::System => {
+                super::is_admin(viewer) || (self.names_writers(kind, name) && self.access.may_write(kind, name, viewer))
+            }
             Place::App(_) => self.access.may_write(kind, name, viewer),
         }
     }
+
+    /// Like [`PlaceAcl::may_write`] for an object of the node that a capability protects: without roles in the metadata,
+    /// the capability decides alone.
+    pub(super) fn permits_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
+        !self.names_writers(kind, name) || self.may_write(kind, name, viewer)
+    }
+}
+
+/// Whether the node's own objects of a kind may have permissions. Those that searches read have none: searches find the
+/// node's objects for every user.
+pub(super) fn may_have_acl(kind: &str) -> bool {
+    super::is_node_conf(kind) && !super::affects_searches(kind)
 }

@@ -12,12 +12,14 @@
 mod acl;
 mod error;
 mod files;
+mod node_objects;
 mod read;
 pub mod tables;
 #[cfg(test)]
 mod tests;
 pub mod texts;
 mod write;
+mod xml_check;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,7 @@ use crate::secret::Secret;
 pub(crate) use acl::ObjectAcl;
 pub use acl::{AclChange, ObjectSharing};
 pub use error::ObjectError;
+pub use xml_check::RootElement;
 
 /// Default app of private files.
 pub const APP_DEFAULT: &str = "search";

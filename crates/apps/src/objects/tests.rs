@@ -227,10 +227,10 @@ fn views_follow_the_same_rules_as_stanzas() {
     assert_eq!((made.sharing, made.get(texts::TEXT), made.is_local), (ObjectSharing::User, Some("<view/>"), true));
     assert_eq!(names(&own, &eva), ["home a", "mine a", "shared b"]);
     assert_eq!(names(&ns("tom", "a"), &tom), ["home a", "shared b"]);
-    assert!(matches!(world.objects.put_text("views", "mine", "x", true, &own, &eva), Err(ObjectError::Exists(_))));
+    assert!(matches!(world.objects.put_text("views", "mine", "<x/>", true, &own, &eva), Err(ObjectError::Exists(_))));
     let changed = world.objects.put_text("views", "mine", "<new/>", false, &own, &eva).unwrap();
     assert_eq!(changed.get(texts::TEXT), Some("<new/>"));
-    assert!(matches!(world.objects.put_text("views", "home", "x", false, &own, &eva), Err(ObjectError::Denied(_))));
+    assert!(matches!(world.objects.put_text("views", "home", "<x/>", false, &own, &eva), Err(ObjectError::Denied(_))));
     assert!(world.objects.put_text("views", "home", "<w/>", false, &ns("nobody", "a"), &tom).is_ok());
     assert!(matches!(
         world.objects.remove_text("views", "shared", &ns("nobody", "b"), &tom),
@@ -285,4 +285,41 @@ fn changes_require_write_permission() {
     assert!(matches!(world.objects.put("app", "install", &prefer, &in_app, &pia), Err(ObjectError::Denied(_))));
     assert_eq!(Scope::for_caller("..").users, Users::None);
     assert_eq!(world.text("apps/a/local/macros.conf"), "[m]\ndefinition = 1\n");
+}
+
+#[test]
+fn permissions_of_node_objects_restrict_users_with_the_capability() {
+    let world = World::new(&[
+        ("system/local/inputs.conf", "[http://open]\ntoken = a\n[http://closed]\ntoken = b\n"),
+        ("apps/a/default/inputs.conf", "[http://shipped]\ntoken = c\n"),
+        ("apps/a/metadata/default.meta", "[inputs/http%3A%2F%2Fshipped]\naccess = read : [ * ], write : [ admin ]\n"),
+    ]);
+    let user = |name: &str, role: &str| {
+        Permissions::for_user(name, Default::default(), Vec::new(), Vec::new()).with_roles([role.to_owned()].into())
+    };
+    let (admin, eva, tom) = (Permissions::owner(), user("eva", "power"), user("tom", "user"));
+    let may = |name: &str, viewer: &Permissions| {
+        world.objects.node_object("inputs", name, viewer).ok().map(|object| object.can_write)
+    };
+    for viewer in [&admin, &eva, &tom] {
+        assert_eq!(may("http://open", viewer), Some(true), "the capability decides alone");
+    }
+    assert_eq!((may("http://shipped", &eva), may("http://shipped", &admin)), (Some(false), Some(true)));
+    let change = AclChange {
+        readers: Some(vec!["power".to_owned()]),
+        writers: Some(vec!["admin".to_owned()]),
+        sharing: Some(ObjectSharing::App),
+        ..AclChange::default()
+    };
+    let changed = world.objects.set_node_object_acl("inputs", "http://closed", &change, &tom).unwrap();
+    assert_eq!(changed.sharing, ObjectSharing::App);
+    assert_eq!((may("http://closed", &eva), may("http://closed", &tom)), (Some(false), None));
+    assert!(world.text("system/metadata/local.meta").contains("[inputs/http%3A%2F%2Fclosed]"));
+    let refused = world.objects.set_node_object_acl("inputs", "http://closed", &AclChange::default(), &eva);
+    assert!(matches!(refused, Err(ObjectError::Denied(_))), "{refused:?}");
+    let back = AclChange { sharing: Some(ObjectSharing::System), ..AclChange::default() };
+    let back = world.objects.set_node_object_acl("inputs", "http://closed", &back, &admin).unwrap();
+    assert_eq!(back.sharing, ObjectSharing::System);
+    world.objects.forget_node_object("inputs", "http://closed").unwrap();
+    assert_eq!(may("http://closed", &tom), Some(true));
 }

@@ -1,8 +1,8 @@
 //! Objects that are files: views, navigation, panels and time ranges, as `data/ui/KIND/NAME.xml` of a location, and
 //! data models, as `data/models/NAME.json`.
 //!
-//! Locations, sharing and permissions work as for stanzas; metadata lists the objects under the kind's name. The
-//! content is not interpreted.
+//! Locations, sharing and permissions work as for stanzas; metadata lists the objects under the kind's name. Files of the
+//! user interface must be well-formed XML; their content is not interpreted.
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::files::{LOCAL, LOCAL_META};
+use super::xml_check::check_well_formed;
 use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
 use crate::configuration::read_text;
 
@@ -20,6 +21,8 @@ const SUFFIX: &str = ".xml";
 const MODEL_SUFFIX: &str = ".json";
 /// The setting that holds a file's text.
 pub const TEXT: &str = "eai:data";
+/// The name of an app's navigation. Only stanzas may not have it.
+const DEFAULT_NAME: &str = "default";
 /// Maximum bytes of a file; a larger one is refused.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Kinds of objects of the user interface, as in paths and metadata.
@@ -74,10 +77,15 @@ impl Objects {
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
         check_kind(kind)?;
-        super::check_name(name)?;
+        if name != DEFAULT_NAME {
+            super::check_name(name)?;
+        }
         check_file_name(&format!("{name}{}", suffix_of(kind)))?;
         if text.len() > TEXT_BYTES_MAX {
             return Err(ObjectError::Invalid(format!("{TEXT} has {} bytes, {TEXT_BYTES_MAX} are allowed", text.len())));
+        }
+        if kind != MODELS {
+            check_well_formed(TEXT, text)?;
         }
         let alone = self.files.change()?;
         let place = if is_new {

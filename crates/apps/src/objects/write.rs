@@ -4,6 +4,7 @@ use quarry_conf::edit::{check_setting, with_settings, without_settings, without_
 use quarry_conf::object_access::{access_text, stanza_name};
 use quarry_conf::{Permissions, permissions};
 
+use super::acl::may_have_acl;
 use super::files::{LOCAL, LOCAL_META};
 use super::{
     AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectSharing, Objects, Place,
@@ -14,6 +15,8 @@ use super::{
 pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum size of a private conf file in bytes.
 pub(super) const PRIVATE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The setting of metadata that shares an object with other apps.
+const EXPORT: &str = "export";
 /// Stanza of metadata for all objects of an app.
 const ALL_OBJECTS: &str = "";
 /// Default roles that may change shared objects of an app.
@@ -194,8 +197,12 @@ impl Objects {
     ) -> Result<ConfObject, ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         check_may_write(found, viewer)?;
-        if found.place == Place::System || change.sharing == Some(ObjectSharing::System) {
+        let is_of_node = found.place == Place::System;
+        if is_of_node && !may_have_acl(conf) {
             return Err(ObjectError::Invalid(format!("{name}: objects of the node have no acl of their own")));
+        }
+        if !is_of_node && change.sharing == Some(ObjectSharing::System) {
+            return Err(ObjectError::Invalid(format!("{name} belongs to an app: give sharing app or global")));
         }
         let sharing = change.sharing.unwrap_or(found.sharing);
         let owner = change.owner.clone().unwrap_or_else(|| found.owner.clone());
@@ -209,6 +216,7 @@ impl Objects {
                 return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be private")));
             }
             ObjectSharing::User => Place::User { user: owner.clone(), app: found.place.app().to_owned() },
+            _ if is_of_node => Place::System,
             ObjectSharing::App | ObjectSharing::Global | ObjectSharing::System => {
                 Place::App(found.place.app().to_owned())
             }
@@ -225,8 +233,15 @@ impl Objects {
         let writers = roles(&change.writers, &found.writers, &WRITERS_DEFAULT);
         let mut said = acl_settings(sharing, &readers, &writers)?;
         said.push(("owner".to_owned(), owner));
-        if let Place::App(_) = place {
-            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
+        let stanza = stanza_name(conf, name);
+        if place.user().is_none() {
+            self.rewrite(&place, LOCAL_META, |text| match sharing {
+                ObjectSharing::System => {
+                    said.retain(|(key, _)| key != EXPORT);
+                    with_settings(&without_settings(text, &stanza, &[EXPORT]), &stanza, &said)
+                }
+                _ => with_settings(text, &stanza, &said),
+            })?;
         }
         Ok(ConfObject {
             settings: found.settings.clone(),
@@ -237,6 +252,16 @@ impl Objects {
     /// Permissions of all objects of an app that have none of their own.
     pub(crate) fn app_acl(&self, app: &str) -> ObjectAcl {
         self.place_acl(&Place::App(app.to_owned())).of_all()
+    }
+
+    /// Whether a user may read an app.
+    pub(crate) fn may_read_app(&self, app: &str, viewer: &Permissions) -> bool {
+        self.place_acl(&Place::App(app.to_owned())).may_read("", ALL_OBJECTS, viewer)
+    }
+
+    /// Whether the permissions of an app let a user change it.
+    pub(crate) fn may_write_app(&self, app: &str, viewer: &Permissions) -> bool {
+        self.place_acl(&Place::App(app.to_owned())).permits_write("", ALL_OBJECTS, viewer)
     }
 
     /// Changes these permissions.
@@ -314,7 +339,7 @@ fn acl_settings(
     check_roles(readers)?;
     check_roles(writers)?;
     let export = if sharing == ObjectSharing::Global { "system" } else { "none" };
-    let said = [("access", access_text(readers, writers)), ("export", export.to_owned())];
+    let said = [("access", access_text(readers, writers)), (EXPORT, export.to_owned())];
     Ok(said.map(|(key, value)| (key.to_owned(), value)).to_vec())
 }
 

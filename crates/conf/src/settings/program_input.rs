@@ -51,7 +51,7 @@ const PROGRAM_ROWS: &[Row] = &[
         "",
         "seconds between two starts, 0 for immediately after the end, -1 for once, or a cron schedule",
     ),
-    row("passAuth", Kind::Text, "", "", "user whose session key the program would get; not supported, with a warning"),
+    row("passAuth", Kind::Text, "", "", "user whose session key the program reads from standard input"),
     row("start_by_shell", Kind::Bool, "true", "", "whether apps' programs are started through /bin/sh"),
     row(
         "send_index_as_argument_for_path",
@@ -191,6 +191,8 @@ pub struct ProgramInput {
     pub starts_by_shell: bool,
     /// Configured settings that are not supported.
     pub left_out: Vec<&'static str>,
+    /// User of the session whose key the program gets.
+    pub pass_auth: Option<String>,
     /// All settings of the stanza, own and inherited.
     pub settings: BTreeMap<String, String>,
 }
@@ -297,6 +299,7 @@ fn modular(conf: &MergedConf, scheme: &str, mut made: ProgramInput) -> ProgramIn
     made.source = asked("source").or(made.source);
     made.sourcetype = asked("sourcetype").or(made.sourcetype);
     made.interval = asked("interval").unwrap_or(made.interval);
+    made.pass_auth = asked("passAuth").or(made.pass_auth);
     made.starts_by_shell = asked("start_by_shell").is_none_or(|text| crate::values::parse_bool(&text).unwrap_or(true));
     let mut all = made.settings.clone();
     all.extend(settings);
@@ -318,12 +321,9 @@ fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &
         .into_iter()
         .map(|(key, setting)| (key.to_owned(), setting.value.clone()))
         .collect();
-    let is_set = |key: &str| settings.get(key).is_some_and(|value| !value.is_empty());
+    let pass_auth = settings.get("passAuth").filter(|user| !user.is_empty()).cloned();
     let is_on = |key: &str| settings.get(key).and_then(|text| crate::values::parse_bool(text)).unwrap_or(false);
     let mut left_out = Vec::new();
-    if is_set("passAuth") {
-        left_out.push("passAuth");
-    }
     if is_on("send_index_as_argument_for_path") {
         left_out.push("send_index_as_argument_for_path");
     }
@@ -340,6 +340,7 @@ fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &
         routing: values.optional("_TCP_ROUTING"),
         interval: if has_interval { values.owned("interval") } else { String::new() },
         starts_by_shell: has_shell && values.bool("start_by_shell"),
+        pass_auth,
         left_out,
         settings,
     })
@@ -440,7 +441,7 @@ mod tests {
         let all = ProgramInputs::new(&layers);
         let script = &all.scripts[0];
         assert_eq!((script.name.as_str(), script.index.as_str()), ("./bin/a.sh -x", "os"));
-        assert_eq!((script.interval.as_str(), script.left_out.as_slice()), ("*/5 * * * *", &["passAuth"][..]));
+        assert_eq!((script.interval.as_str(), script.pass_auth.as_deref()), ("*/5 * * * *", Some("admin")));
         assert_eq!((all.scripts.len(), all.journals.len(), all.modular.len()), (1, 1, 1));
         let rome = &all.modular[0];
         assert_eq!((rome.scheme.as_str(), rome.index.as_str(), rome.interval.as_str()), ("weather", "sky", "60"));

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::display_key;
 use quarry_eval::aggregate::{AggregatePlan, Folder, expand_wildcards, has_wildcards};
 use quarry_eval::command::Reduce;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, of_batches};
@@ -19,6 +19,7 @@ use super::Execute;
 use super::aggregate_columns::Outputs;
 use super::empty_columns::DropEmptyColumns;
 use super::series_table::{SERIES, SeriesTable, row_order, series, table};
+use super::sorted_places::sorted_places;
 use super::stats::sort_by_fields;
 use super::timechart::TimeChart;
 use crate::blocking::Blocking;
@@ -81,13 +82,13 @@ impl Reduce for Chart {
             if self.outputs.has_computed() {
                 result = self.outputs.select_output(&self.outputs.add_computed(result)?, &by)?;
             }
-            return Ok(of_batches(vec![sorted_rows(&result, &by)?]));
+            return Ok(of_batches(vec![sorted_rows(&result, &by, &context.stop)?]));
         };
         let merged = self.plan.states(folded, context)?;
         let pivot = SeriesTable { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
         let pivot = pivot.columns(merged, context)?;
-        let mut order: Vec<usize> = (0..pivot.rows.len()).collect();
-        order.sort_by(|a, b| text_order(&pivot.rows[*a], &pivot.rows[*b]));
+        let compare = |a: usize, b: usize| text_order(&pivot.rows[a], &pivot.rows[b]);
+        let order = sorted_places(pivot.rows.len(), compare, &context.stop)?;
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
         let keys: ArrayRef = display_key(row, &keys.finish());
@@ -96,13 +97,12 @@ impl Reduce for Chart {
 }
 
 /// Rows in ascending order of the row field; numeric spans sort by their start.
-fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
-    let [field] = by else { return sort_by_fields(rows, by) };
+fn sorted_rows(rows: &RecordBatch, by: &[String], stop: &Stop) -> Result<RecordBatch, EngineError> {
+    let [field] = by else { return sort_by_fields(rows, by, stop) };
     debug_assert!(names_of(rows).contains(field));
     let texts = rows::as_text_array(&rows::column_or_null(rows, field));
-    let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
-    places.sort_by(|a, b| text_order(texts.value(*a as usize), texts.value(*b as usize)));
-    rows::take(rows, &places.into())
+    let places = sorted_places(rows.num_rows(), |a, b| text_order(texts.value(a), texts.value(b)), stop)?;
+    rows::take(rows, &UInt32Array::from_iter_values(places.into_iter().map(u32_of)))
 }
 
 /// Order of texts, independent of the input order.

@@ -16,6 +16,7 @@ use crate::blocking::Blocking;
 use crate::custom_commands::chunk::{body_of, rows_of};
 use crate::custom_commands::{CommandChunk, CommandProcess, CommandSource};
 use crate::lowering::{Environment, Lowering, SearchEnvironment, Step, blocking, lower};
+use crate::node::NodeSession;
 use crate::run::apply;
 
 /// Maximum rows per chunk, as announced to the program.
@@ -46,9 +47,17 @@ impl Blocking for Custom {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let name = self.command.name.clone();
         let process = self.source.start(&name, self.command.is_first).map_err(|fault| self.program_error(fault))?;
-        let mut dialogue =
-            ProgramSession { name, process, context: context.clone(), reported_error: None, has_new_error: false };
-        let (info, _) = dialogue.request(&self.getinfo(context), Vec::new())?;
+        let session = self.environment.open_session();
+        let greeting = self.getinfo(context, session.as_ref());
+        let mut dialogue = ProgramSession {
+            name,
+            process,
+            context: context.clone(),
+            reported_error: None,
+            has_new_error: false,
+            _session: session,
+        };
+        let (info, _) = dialogue.request(&greeting, Vec::new())?;
         let makes_rows = info["generating"] == Value::Bool(true);
         match (makes_rows, self.command.is_first) {
             (true, false) => return Err(self.program_error("it generates rows and must be the first command")),
@@ -102,7 +111,7 @@ impl Custom {
     }
 
     /// Information about the search that the program receives.
-    fn getinfo(&self, context: &CommandContext) -> Value {
+    fn getinfo(&self, context: &CommandContext, session: Option<&NodeSession>) -> Value {
         let time = |time: Option<i64>| {
             time.map_or_else(|| "0".to_owned(), |time| (time as f64 / NS_PER_SEC as f64).to_string())
         };
@@ -119,8 +128,8 @@ impl Custom {
                 "owner": context.permissions.user,
                 "username": context.permissions.user,
                 "search": &*context.search,
-                "session_key": "",
-                "splunkd_uri": "",
+                "session_key": session.map_or("", NodeSession::key),
+                "splunkd_uri": session.map_or("", NodeSession::uri),
                 "splunk_version": "9.0",
                 "dispatch_dir": "",
                 "maxresultrows": CHUNK_ROWS_MAX,
@@ -140,6 +149,8 @@ struct ProgramSession {
     reported_error: Option<String>,
     /// Whether the last answer contained an error message.
     has_new_error: bool,
+    /// The session of the program at the REST interface, which ends with it.
+    _session: Option<NodeSession>,
 }
 
 impl ProgramSession {

@@ -17,11 +17,13 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::custom_commands::chunk::{is_multivalue, write_body};
 use crate::custom_commands::{AlertCall, CommandSource};
-use crate::lowering::{Lowering, SearchEnvironment, Step, blocking};
+use crate::lowering::{Environment, Lowering, SearchEnvironment, Step, blocking};
+use crate::node::NodeSession;
 
 impl Execute for SendAlertCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        Ok(vec![blocking(SendAlert { command: self.clone(), source: lowering.environment.commands() })])
+        let (source, environment) = (lowering.environment.commands(), lowering.environment.detach());
+        Ok(vec![blocking(SendAlert { command: self.clone(), source, environment })])
     }
 
     fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
@@ -33,6 +35,7 @@ impl Execute for SendAlertCommand {
 /// Runs the action on all rows and passes them on.
 struct SendAlert {
     command: SendAlertCommand,
+    environment: Arc<dyn Environment + Send + Sync>,
     source: Arc<dyn CommandSource>,
 }
 
@@ -49,6 +52,7 @@ impl Blocking for SendAlert {
         let names: Vec<String> = names.all().iter().filter(|name| !is_hidden(name)).cloned().collect();
         let first_row = first_row(&all, &names)?;
         let mut write_rows = |out: &mut dyn Write| write_rows(&all, &names, out).map_err(Fault::from);
+        let session = self.environment.open_session();
         let call = AlertCall {
             action: &self.command.action,
             parameters: &self.command.parameters,
@@ -56,6 +60,7 @@ impl Blocking for SendAlert {
             results_path: self.command.results_path.as_deref(),
             sid: &context.id,
             search: &context.search,
+            session_key: session.as_ref().map_or("", NodeSession::key),
             now: context.now,
             zone: &context.zone,
             row_count: all.num_rows(),

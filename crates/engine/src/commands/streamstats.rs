@@ -28,7 +28,6 @@ use super::Execute;
 use super::stats::write_key;
 use crate::lowering::{Lowering, Step, names, ordered};
 use crate::new_columns::NewColumns;
-use crate::run::chain::check_cancelled;
 
 /// Maximum number of rows in a window.
 const WINDOW_MAX: usize = 1_000_000;
@@ -281,7 +280,7 @@ impl RowCommand for StreamStats {
         let mut values_left = REPEATED_VALUES_MAX;
         for row in 0..rows.num_rows() {
             // A median is computed from all rows of its window.
-            check_cancelled(&self.stop)?;
+            self.stop.check_cancelled()?;
             if before.as_ref().is_some_and(|holds| holds.value(row)) {
                 self.reset();
             }

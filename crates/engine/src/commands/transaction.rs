@@ -32,7 +32,6 @@ use self::rows::{ClosedRows, FinalState};
 use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
-use crate::run::chain::check_cancelled;
 
 /// Growth of open transactions in bytes before memory is accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;
@@ -110,7 +109,7 @@ impl Blocking for Transaction {
             gathered.retain_batch(&events)?;
             for row in 0..events.count() {
                 // An event is compared with all open transactions if the command has no fields.
-                check_cancelled(&context.stop)?;
+                context.stop.check_cancelled()?;
                 let holds = |test: &Option<BooleanArray>| {
                     test.as_ref().is_some_and(|test| arrow::array::Array::is_valid(test, row) && test.value(row))
                 };
@@ -495,7 +494,7 @@ impl<'c> TransactionGroups<'c> {
         let end = self.expiry_reason();
         let is_limited = self.max_span.is_some() || self.max_pause.is_some();
         for id in left {
-            check_cancelled(&context.stop)?;
+            context.stop.check_cancelled()?;
             let Some(open) = self.open.remove(&id) else { continue };
             self.emit(open, end, is_limited)?;
         }

@@ -4,7 +4,7 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, of_batches, rows_in_memory};
 use quarry_event::value::sort_key;
 use quarry_spl::ast::XySeriesCommand;
@@ -12,6 +12,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::series_table::row_order;
+use super::sorted_places::sorted_places;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -39,12 +40,13 @@ struct Grid {
 impl Blocking for XySeriesCommand {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let all = rows_in_memory("xyseries", rows, context)?;
-        let grid = grid(self, &all)?;
+        let grid = grid(self, &all, &context.stop)?;
         let keys = rows::take(&rows::select(&all, &[&self.row])?, &UInt32Array::from(grid.rows.clone()))?;
         let mut columns = vec![(self.row.clone(), rows::column_or_null(&keys, &self.row))];
         for data in &self.data {
             let reader = rows::reader(&all, data);
             for (name, cells) in grid.names.iter().zip(&grid.cells) {
+                context.stop.check_cancelled()?;
                 let mut column = ColumnBuilder::new(cells.len());
                 for cell in cells {
                     column.push(cell.map_or(Value::Null, |row| reader.value(row as usize)));
@@ -70,7 +72,7 @@ fn column_name(command: &XySeriesCommand, data: &str, name: &str) -> String {
     }
 }
 
-fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineError> {
+fn grid(command: &XySeriesCommand, all: &RecordBatch, stop: &Stop) -> Result<Grid, EngineError> {
     let (rows, names) = (rows::reader(all, &command.row), rows::reader(all, &command.name));
     let (mut row_keys, mut series) = (KeyTable::default(), KeyTable::default());
     // The first source row of each row; row, series and source row of each cell.
@@ -78,6 +80,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
     let (mut scratch, mut other) = (String::new(), String::new());
     let mut last: Option<String> = None;
     for row in 0..all.num_rows() {
+        stop.check_cancelled()?;
         let (Some(x), Some(name)) = (rows.text(row, &mut scratch), names.text(row, &mut other)) else { continue };
         let at = match command.grouped {
             // With `grouped=true`, consecutive rows with one x form a row; a different x starts another one.
@@ -93,9 +96,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
         }
         cells.push((u32_of(at), series.intern(name.as_bytes()), u32_of(row)));
     }
-    let order = if command.grouped { (0..first.len()).collect() } else { sort_keys(&row_keys, row_order) };
-    let columns = sort_keys(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)));
-    let width = columns.len().saturating_mul(command.data.len());
+    let width = series.len().saturating_mul(command.data.len());
     for (size, limit, most) in
         [(width, "columns", COLUMNS_MAX), (width.saturating_mul(first.len()), "cells", CELLS_MAX)]
     {
@@ -104,6 +105,11 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
             return Err(EngineError::Limit { what, limit, value: most as u64 });
         }
     }
+    let order = match command.grouped {
+        true => (0..first.len()).collect(),
+        false => sort_keys(&row_keys, row_order, stop)?,
+    };
+    let columns = sort_keys(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)), stop)?;
     let (row_ranks, column_ranks) = (ranks(&order), ranks(&columns));
     let mut placed = vec![vec![None; order.len()]; columns.len()];
     for (row, column, source) in cells {
@@ -118,11 +124,13 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
 }
 
 /// Key numbers in order of their texts.
-fn sort_keys(keys: &KeyTable, compare: impl Fn(&str, &str) -> std::cmp::Ordering) -> Vec<usize> {
+fn sort_keys(
+    keys: &KeyTable,
+    compare: impl Fn(&str, &str) -> std::cmp::Ordering,
+    stop: &Stop,
+) -> Result<Vec<usize>, EngineError> {
     let texts: Vec<String> = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
-    let mut order: Vec<usize> = (0..texts.len()).collect();
-    order.sort_by(|a, b| compare(&texts[*a], &texts[*b]).then_with(|| a.cmp(b)));
-    order
+    sorted_places(texts.len(), |a, b| compare(&texts[a], &texts[b]), stop)
 }
 
 /// The rank of each number in an order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_eval::command::Reduce;
-use quarry_eval::context::{CommandContext, Stop};
+use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_eval::spans::time_bounds;
 
@@ -42,7 +42,7 @@ fn until_cancelled(mut rows: RowIter, context: &CommandContext) -> RowIter {
         }
         let next = if stop.is_cancelled() { None } else { rows.next() };
         // Steps before this one end their rows when the search is cancelled.
-        match check_cancelled(&stop) {
+        match stop.check_cancelled() {
             Ok(()) => next,
             Err(error) => {
                 has_failed = true;
@@ -50,13 +50,6 @@ fn until_cancelled(mut rows: RowIter, context: &CommandContext) -> RowIter {
             }
         }
     }))
-}
-
-/// Fails if the search is cancelled. Loops in which one row may take milliseconds call it for every row, because they do
-/// not request further rows meanwhile. The user never sees the error: a cancelled search has no result
-/// ([`SearchRows`](crate::job::Job)).
-pub(crate) fn check_cancelled(stop: &Stop) -> Result<(), EngineError> {
-    if stop.is_cancelled() { Err(EngineError::invalid("the search is cancelled")) } else { Ok(()) }
 }
 
 /// The result of a fold over rows.
@@ -85,3 +78,7 @@ pub(crate) fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext)
     }
     reduce.finish(vec![folder], context)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

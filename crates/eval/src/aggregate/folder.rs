@@ -436,7 +436,10 @@ impl AggregatePlan {
         if !folders.iter().any(has_spilled) && (fits || self.by.is_empty()) {
             let mut folders = folders.into_iter();
             let mut all = folders.next().unwrap_or_else(|| Folder::new(self, context));
-            folders.for_each(|folder| all.absorb(folder));
+            for folder in folders {
+                context.dataflow.check_cancelled()?;
+                all.absorb(folder);
+            }
             return if all.flushed_bytes() <= self.bytes_max(context) {
                 Ok(Folded::Groups(Box::new(all)))
             } else {
@@ -445,6 +448,7 @@ impl AggregatePlan {
         }
         let mut spilled = Vec::new();
         for mut folder in folders {
+            context.dataflow.check_cancelled()?;
             spilled.append(&mut folder.others);
             spilled.push(folder.into_spilled()?);
         }
@@ -495,7 +499,10 @@ impl AggregatePlan {
         rows_of: impl Fn(Folder) -> Result<RecordBatch, EngineError>,
     ) -> Result<RecordBatch, EngineError> {
         let parts = match folded {
-            Folded::Groups(folder) => return rows_of(*folder),
+            Folded::Groups(folder) => {
+                context.dataflow.check_cancelled()?;
+                return rows_of(*folder);
+            }
             Folded::Parts(parts) => parts,
         };
         let mut account = context.dataflow.account("groups");

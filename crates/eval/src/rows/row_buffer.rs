@@ -4,6 +4,8 @@
 //! written to one spill file, one by one, so that rows can be read forwards, backwards and repeatedly. Batches are
 //! compacted first, because texts of a scan point into the text of whole pages and would keep all of that text alive.
 //!
+//! Every batch is a point at which a cancelled search ends ([`Dataflow::check_cancelled`]).
+//!
 //! Not here: sorting and grouping ([`super::sort`], [`crate::aggregate`]).
 
 use std::collections::VecDeque;
@@ -92,6 +94,7 @@ impl RowBuffer {
 
     /// Appends rows; an empty batch is dropped.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), EngineError> {
+        self.dataflow.check_cancelled()?;
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -155,6 +158,7 @@ impl RowBuffer {
 
     /// Batch number `at`, counted from the first one not dropped.
     pub fn batch(&self, at: usize) -> Result<RecordBatch, EngineError> {
+        self.dataflow.check_cancelled()?;
         match &self.places[at] {
             BatchLocation::InMemory(batch, _) => Ok(batch.clone()),
             BatchLocation::InFile { start, len, .. } => self.read(*start, *len),
@@ -209,6 +213,7 @@ impl RowBuffer {
         let mut out = Counting { out: BufWriter::new(file.file.open_writer()?), written: file.written };
         for place in &mut self.places {
             let BatchLocation::InMemory(batch, _) = place else { continue };
+            self.dataflow.check_cancelled()?;
             let start = out.written;
             // If columns point into the same text, each of them would write all of it.
             let own = copy_texts(batch)?;
@@ -276,10 +281,10 @@ impl Iterator for DrainingIter {
         let places = &mut self.kept.places;
         let place = if self.backwards { places.pop_back()? } else { places.pop_front()? };
         self.kept.release(&place);
-        Some(match place {
+        Some(self.kept.dataflow.check_cancelled().and_then(|()| match place {
             BatchLocation::InMemory(batch, _) => Ok(batch),
             BatchLocation::InFile { start, len, .. } => self.kept.read(start, len),
-        })
+        }))
     }
 }
 
@@ -309,6 +314,7 @@ pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Re
     let mut account = context.dataflow.account(what);
     let (mut all, mut bytes) = (Vec::new(), 0);
     for batch in rows {
+        context.dataflow.check_cancelled()?;
         let (batch, more) = compact(&batch?)?;
         bytes += more;
         account.set(bytes)?;

@@ -179,6 +179,7 @@ impl AlertActions {
             server_uri: management_address(&self.data_dir)
                 .map(|address| format!("http://{address}"))
                 .unwrap_or_default(),
+            session_key: call.session_key,
             configuration: configuration(settings, call.parameters, &tokens),
             tokens: &tokens,
         };

@@ -1,7 +1,7 @@
 //! The payload that an alert action's program reads from standard input: JSON, or XML by default.
 //!
-//! The payload contains the search, the location of its results, the parameters, and the first row. It has no session
-//! key.
+//! The payload contains the search, the location of its results, the parameters, the first row, and the key of a
+//! session of the search's user.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,8 @@ use super::tokens::Tokens;
 pub(super) struct Payload<'a> {
     pub(super) action: &'a str,
     pub(super) server_uri: String,
+    /// Key of a session; empty without a server.
+    pub(super) session_key: &'a str,
     /// Parameters with tokens replaced.
     pub(super) configuration: BTreeMap<String, String>,
     pub(super) tokens: &'a Tokens<'a>,
@@ -30,7 +32,7 @@ impl Payload<'_> {
             ("search_name", ""),
             ("server_host", tokens.host),
             ("server_uri", &self.server_uri),
-            ("session_key", ""),
+            ("session_key", self.session_key),
             ("sid", tokens.sid),
         ]
     }

@@ -30,8 +30,14 @@ const TIMEOUT_SECS_DEFAULT: u64 = 600;
 /// Maximum rows for a program of protocol version 1, the size of one portion.
 const V1_ROWS_MAX: usize = 50_000;
 /// Settings of the programs that `script` runs.
-const SCRIPT: SettingsV1 =
-    SettingsV1 { generates: false, streams: false, has_header: true, supports_getinfo: false, rows_max: V1_ROWS_MAX };
+const SCRIPT: SettingsV1 = SettingsV1 {
+    generates: false,
+    streams: false,
+    has_header: true,
+    supports_getinfo: false,
+    passes_session: false,
+    rows_max: V1_ROWS_MAX,
+};
 
 /// The custom commands of a data directory.
 #[derive(Default)]
@@ -100,6 +106,7 @@ fn v1_settings(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
         streams: is("streaming", false),
         has_header: is("enableheader", true),
         supports_getinfo: is("supports_getinfo", false),
+        passes_session: is("passauth", false),
         rows_max: rows.map_or(V1_ROWS_MAX, |rows: usize| rows.min(V1_ROWS_MAX)),
     })
 }

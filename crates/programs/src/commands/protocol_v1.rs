@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_engine::{CommandChunk, CommandProcess};
+use quarry_inputs::program::escape_xml;
 use quarry_stdx::Fault;
 use serde_json::{Value, json};
 
@@ -39,6 +40,8 @@ pub(crate) struct SettingsV1 {
     pub(crate) has_header: bool,
     /// Whether the program supports `__GETINFO__`.
     pub(crate) supports_getinfo: bool,
+    /// Whether the header has the key of a session of the search's user (`passauth`).
+    pub(crate) passes_session: bool,
     /// Maximum rows passed to a program that does not stream: between one and the size of one portion, because such a
     /// program receives only the first portion.
     pub(crate) rows_max: usize,
@@ -83,7 +86,7 @@ impl ProgramV1 {
         self.arguments = texts.map(str::to_owned).collect();
         self.program = Some((self.find)(&mut self.arguments)?);
         if self.settings.has_header {
-            self.header = header_of(info);
+            self.header = header_of(info, self.settings.passes_session);
         }
         if self.settings.supports_getinfo {
             let (answer, _) = messages_of(&self.run(Some(GETINFO), Vec::new(), is_cancelled)?)?;
@@ -187,14 +190,27 @@ fn response_chunk(metadata: &Value, body: Vec<u8>) -> CommandChunk {
     CommandChunk { metadata: metadata.to_string(), body }
 }
 
+/// A byte as in a URL.
+fn encode_byte(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+}
+
 /// Header about a search, including the empty line at its end.
-fn header_of(info: &Value) -> Vec<u8> {
+fn header_of(info: &Value, passes_session: bool) -> Vec<u8> {
     let text = |name: &str| info[name].as_str().unwrap_or_default().replace(['\n', '\r'], " ");
     let mut lines: Vec<String> = [("sid", "sid"), ("owner", "owner"), ("namespace", "app"), ("search", "search")]
         .into_iter()
         .map(|(name, of)| format!("{name}:{}\n", text(of)))
         .collect();
     lines.extend(["realtime:0\n", "preview:0\n", "truncated:0\n"].map(str::to_owned));
+    if passes_session {
+        let (user, key) = (escape_xml(&text("username")), text("session_key"));
+        let identity =
+            format!("<auth><userId>{user}</userId><username>{user}</username><authToken>{key}</authToken></auth>");
+        // Programs decode the values of the header, in which only here characters are encoded.
+        let encoded: String = identity.bytes().map(encode_byte).collect();
+        lines.push(format!("authString:{encoded}\nsessionKey:{key}\n"));
+    }
     lines.push(format!("splunkVersion:{}\n\n", text("splunk_version")));
     lines.concat().into_bytes()
 }

@@ -13,8 +13,8 @@ pub type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
 
 /// Opens sessions at the node's REST interface for programs.
 pub trait ProgramSessions: Send + Sync {
-    /// Opens a session; returns its key.
-    fn open(&self) -> String;
+    /// Opens a session of a user, or of the node without a name; returns its key. `None` if there is no such user.
+    fn open(&self, user: Option<&str>) -> Option<String>;
 
     /// Ends a session.
     fn end(&self, key: &str);
@@ -27,8 +27,8 @@ pub(crate) struct OpenSession<'a> {
 }
 
 impl<'a> OpenSession<'a> {
-    pub(crate) fn open(sessions: &'a dyn ProgramSessions) -> OpenSession<'a> {
-        OpenSession { sessions, key: sessions.open() }
+    pub(crate) fn open(sessions: &'a dyn ProgramSessions, user: Option<&str>) -> Option<OpenSession<'a>> {
+        sessions.open(user).map(|key| OpenSession { sessions, key })
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
         program,
         environment: scripts::environment(&shared.home),
         configuration: None,
+        user: None,
         mark: Some(mark),
         new_reader: Box::new(new_reader),
         store,

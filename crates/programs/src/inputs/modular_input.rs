@@ -196,6 +196,7 @@ impl ModularProgram {
             program: self.program.clone(),
             environment: scripts::environment(&shared.home),
             configuration: Some(Box::new(configuration)),
+            user: inputs.iter().find_map(|input| input.pass_auth.clone()),
             mark: None,
             new_reader: self.reader(&inputs, scheme, store, shared),
             store: Arc::clone(store),

@@ -58,6 +58,8 @@ pub(crate) struct Task {
     pub(crate) environment: Vec<(String, String)>,
     /// Text for the program's standard input, if it reads any; it then gets a session, too.
     pub(crate) configuration: Option<NewConfiguration>,
+    /// The user of the session (`passAuth`); without one, the session is the node's.
+    pub(crate) user: Option<String>,
     pub(crate) mark: Option<Checkpoint>,
     pub(crate) new_reader: NewReader,
     pub(crate) store: Arc<dyn EventStore>,
@@ -113,7 +115,13 @@ impl Task {
         let Pipes { stdin, mut stdout, mut stderr } = pipes;
         // The session ends with this run.
         let sessions = shared.sessions.as_deref().filter(|_| self.configuration.is_some());
-        let session = sessions.map(OpenSession::open);
+        let user = self.user.as_deref();
+        let session = sessions.and_then(|sessions| OpenSession::open(sessions, user));
+        if let (None, Some(_), Some(user)) = (&session, sessions, user) {
+            let text =
+                format!("\"{}\": passAuth = {user}: there is no such user; no session key is passed", self.stanza);
+            log.log_line("WARN", &text, shared);
+        }
         self.write_stdin(stdin, session.as_ref().map_or("", |session| session.key.as_str()))?;
         let appender = Appender::new(Arc::clone(&self.store));
         let batch = EventBatch::default();

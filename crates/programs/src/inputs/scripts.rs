@@ -6,10 +6,10 @@ use std::sync::Arc;
 use quarry_conf::ProgramInput;
 use quarry_inputs::program::TextReader;
 use quarry_pipeline::SourceInfo;
-use quarry_stdx::Fault;
+use quarry_stdx::{Fault, log};
 
 use super::input_context::{Shared, Stores, check};
-use super::run::Task;
+use super::run::{NewConfiguration, Task};
 use super::schedule::Schedule;
 use crate::files;
 
@@ -23,6 +23,11 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
         files::script_program(&shared.home, &input.stanza, &input.name, input.starts_by_shell).map_err(about)?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let source = input.source.clone().unwrap_or_else(|| file.display().to_string());
+    if let (Some(_), None) = (&input.pass_auth, &shared.sessions) {
+        log::warning(format!("inputs.conf [{}]: passAuth is not carried out without a REST interface", input.stanza));
+    }
+    // A script with `passAuth` reads the key as the first line of its standard input.
+    let passes_key = input.pass_auth.is_some() && shared.sessions.is_some();
     let props = Arc::clone(&shared.settings.props);
     let info = SourceInfo {
         index: input.index.clone(),
@@ -36,7 +41,8 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
         schedule,
         program,
         environment: environment(&shared.home),
-        configuration: None,
+        configuration: passes_key.then(|| Box::new(|key: &str| format!("{key}\n")) as NewConfiguration),
+        user: input.pass_auth.clone(),
         mark: None,
         new_reader: Box::new(move || Box::new(TextReader::new(info.clone(), Arc::clone(&props)))),
         store,

@@ -92,7 +92,7 @@ fn a_saved_search_runs_as_a_job_with_its_arguments() {
     assert_eq!(status(&ask(&place, "POST", &format!("{one}/dispatch"), &eva, "args.n=3")), "400");
     let listed = format!("{saved}?output_mode=json&search=name%3DMy*&f=search&sort_dir=desc");
     let listed = body(&ask(&place, "GET", &listed, &eva, ""));
-    assert_eq!(listed["entry"][0]["content"].as_object().map(|content| content.len()), Some(1), "{listed}");
+    assert_eq!(listed["entry"][0]["content"].as_object().map(|content| content.len()), Some(2), "{listed}");
     drop(server);
 }
 

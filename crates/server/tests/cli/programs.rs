@@ -147,6 +147,61 @@ fn a_modular_input_has_a_session_while_its_program_runs() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
+/// Says whose session the first line of standard input is.
+const PASSED_KEY: &str = r#"
+import json, sys, urllib.request
+key = sys.stdin.readline().strip()
+asked = urllib.request.Request("http://" + json.load(open("RUN"))["mgmt"] + "/services/authentication/current-context?output_mode=json",
+                               headers={"Authorization": "Splunk " + key})
+print("user", json.load(urllib.request.urlopen(asked))["entry"][0]["content"]["username"])
+"#;
+
+#[test]
+fn scripts_get_the_session_key_of_the_user_that_pass_auth_names() {
+    let stanzas = "[script://./bin/who.py]\ninterval = 1\nsource = who\npassAuth = admin\n\
+                   [script://./bin/none.sh]\ninterval = 1\nsource = none\npassAuth = nobody-here\n";
+    let place = place_with(stanzas, &[("none.sh", "#!/bin/sh\nread key; echo \"key<$key>\"\n")]);
+    let run = place.data().join("run/server.json").display().to_string();
+    place.write("data/etc/apps/a/bin/who.py", PASSED_KEY.replace("RUN", &run));
+    let server = Server::start(&place);
+    // Some runs may begin before the server has written its address.
+    wait_for(&place, "source=who user | stats dc(_raw) as users values(_raw) as names", "users,names\n1,user admin\n");
+    wait_for(&place, "source=none key | stats values(_raw) as keys", "keys\nkey<>\n");
+    let told =
+        place.run(&["search", "index=_internal passAuth \"no such user\" | head 1", "-o", "raw"]).expect_success();
+    assert!(told.contains("nobody-here"), "{told}");
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
+/// A command of the older protocol that says whose session its header has.
+const COMMAND_WITH_KEY: &str = r#"
+import json, sys, urllib.parse, urllib.request, xml.etree.ElementTree as tree
+header = {}
+for line in sys.stdin:
+    name, found, value = line.strip().partition(":")
+    if not found:
+        break
+    header[name] = urllib.parse.unquote(value)
+key = tree.fromstring(header["authString"]).findtext("authToken")
+asked = urllib.request.Request("http://" + json.load(open("RUN"))["mgmt"] + "/services/authentication/current-context?output_mode=json",
+                               headers={"Authorization": "Splunk " + key})
+context = json.load(urllib.request.urlopen(asked))["entry"][0]["content"]
+print("user,same")
+print(context["username"] + "," + str(key == header["sessionKey"]))
+"#;
+
+#[test]
+fn search_commands_get_a_session_of_the_user_of_the_search() {
+    let place = place_with("", &[]);
+    let run = place.data().join("run/server.json").display().to_string();
+    place.write("data/etc/apps/a/bin/whoami.py", COMMAND_WITH_KEY.replace("RUN", &run));
+    place.write("data/etc/apps/a/default/commands.conf", "[whoami]\ngenerating = true\npassauth = true\n");
+    let server = Server::start(&place);
+    let told = place.run(&["search", "| whoami", "-o", "csv"]).expect_success();
+    assert_eq!(told, "user,same\nadmin,True\n");
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
 const WEATHER: &str = r#"
 import sys, xml.etree.ElementTree as tree
 if sys.argv[1:] == ["--scheme"]:

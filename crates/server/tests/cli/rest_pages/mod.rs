@@ -58,6 +58,11 @@ fn with_modular_input(place: &Place) {
         "data/etc/apps/weather_app/README/inputs.conf.spec",
         "[weather://<name>]\ncity = <string>\n[sky://<name>]\nregion = <string>\n* Where to look.\n",
     );
+    std::fs::create_dir_all(place.path("data/etc/apps/weather_app/default")).unwrap();
+    place.write(
+        "data/etc/apps/weather_app/default/restmap.conf",
+        "[script:forecast]\nmatch = /weather/forecast\nscripttype = persist\n",
+    );
     let silent = place.write("data/etc/apps/weather_app/bin/sky.sh", "#!/bin/sh\n");
     let scheme = "<scheme><title>Weather</title><use_external_validation>true</use_external_validation><endpoint><args>\
                   <arg name='city'/></args></endpoint></scheme>";

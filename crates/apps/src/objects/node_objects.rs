@@ -1,0 +1,91 @@
+//! Permissions of objects of the node that clients change through endpoints of their own, by a capability: tokens of the
+//! HTTP Event Collector (`inputs`).
+//!
+//! They are in the metadata of the place whose file defines the stanza. Roles that the metadata name restrict the
+//! users who have the capability; without metadata, the capability decides alone.
+
+use quarry_conf::Permissions;
+use quarry_conf::edit::without_stanza;
+use quarry_conf::object_access::stanza_name;
+
+use super::files::PlaceConf;
+use super::{AclChange, ConfObject, ObjectError, Objects, Place, Scope};
+
+impl Objects {
+    /// The stanzas of these names, without settings; `None` for those that the viewer may not read. A stanza that no
+    /// file defines is one of `etc/system`, to which the node writes.
+    pub fn node_objects(
+        &self,
+        conf: &str,
+        names: &[String],
+        viewer: &Permissions,
+    ) -> Result<Vec<Option<ConfObject>>, ObjectError> {
+        let mut places: Vec<PlaceConf> =
+            self.places(&Scope::for_namespace("-", "-")?).iter().map(|place| self.place_conf(place, conf)).collect();
+        places.retain(|place| place.place.user().is_none());
+        // The last place is that of the node, whose file wins.
+        places.rotate_right(1);
+        let found = |name: &String| {
+            let defines = |place: &&PlaceConf| place.local.stanza(name).or(place.default.stanza(name)).is_some();
+            let place = places.iter().find(defines).or(places.first())?;
+            let is_local = place.default.stanza(name).is_none();
+            let object = place.acl.object(conf, name, is_local, viewer);
+            let can_write = place.acl.permits_write(conf, name, viewer);
+            place.acl.may_read(conf, name, viewer).then_some(ConfObject { can_write, ..object })
+        };
+        Ok(names.iter().map(found).collect())
+    }
+
+    /// One stanza.
+    pub fn node_object(&self, conf: &str, name: &str, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
+        let found = self.node_objects(conf, &[name.to_owned()], viewer)?.pop().flatten();
+        found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
+    }
+
+    /// Whether a viewer may read an object that was read on behalf of the node.
+    pub fn may_read(&self, object: &ConfObject, viewer: &Permissions) -> bool {
+        self.place_acl(&object.place).may_read(&object.conf, &object.name, viewer)
+    }
+
+    /// One stanza, if the viewer may change it.
+    pub fn writable_node_object(
+        &self,
+        conf: &str,
+        name: &str,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let found = self.node_object(conf, name, viewer)?;
+        match found.can_write {
+            true => Ok(found),
+            false => Err(ObjectError::Denied(format!(
+                "user {} may not change {name}: its acl permits it to {}",
+                viewer.user,
+                found.writers.join(", ")
+            ))),
+        }
+    }
+
+    /// Changes owner, sharing or roles of a stanza.
+    pub fn set_node_object_acl(
+        &self,
+        conf: &str,
+        name: &str,
+        change: &AclChange,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let _alone = self.files.change()?;
+        let found = self.writable_node_object(conf, name, viewer)?;
+        let changed = self.apply_acl(&found, change, viewer, |_| {
+            Err(ObjectError::Invalid(format!("{name} belongs to the node and cannot be moved")))
+        })?;
+        let can_write = self.place_acl(&changed.place).permits_write(conf, name, viewer);
+        Ok(ConfObject { can_write, ..changed })
+    }
+
+    /// Removes the permissions of a stanza that has been removed, so that a later one of the same name does not inherit
+    /// them.
+    pub fn forget_node_object(&self, conf: &str, name: &str) -> Result<(), ObjectError> {
+        let _alone = self.files.change()?;
+        self.rewrite_existing_meta(&Place::System, |text| without_stanza(text, &stanza_name(conf, name)))
+    }
+}

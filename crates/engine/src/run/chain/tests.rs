@@ -1,0 +1,100 @@
+//! A cancelled search works on no further batch, whichever command it is in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::record_batch::RecordBatch;
+use quarry_eval::context::CommandContext;
+use quarry_eval::dataflow::Dataflow;
+use quarry_eval::rows::{ColumnBuilder, batch_of, of_batches};
+
+use crate::plan::tests::runner;
+
+/// Commands that go through their rows again after the last one has arrived.
+const SEARCHES: &[&str] = &[
+    "sort 0 name",
+    "sort 0 -number, name",
+    "sort 0 name | sort 0 -number | sort 0 name",
+    "sort 0 name | streamstats count by name",
+    "dedup name sortby -number",
+    "eventstats count by name",
+    "eventstats max(number) by name | eventstats count",
+    "reverse",
+    "tail 5000",
+    "fillnull",
+    "xyseries name number word",
+    "stats count by name, number",
+    "stats values(number) by name",
+    "chart limit=0 count by name, word",
+    "timechart span=1m count by word",
+    "top 0 name",
+    "transaction word maxspan=20s",
+    "selfjoin name",
+    "appendpipe [stats count by name]",
+    "outlier number",
+    "anomalydetection number",
+    "cluster field=name",
+    "makecontinuous _time span=10",
+];
+/// A limit of memory that fits all rows, and one that fits none.
+const MEMORY: [usize; 2] = [64 << 20, 192 << 10];
+const BATCHES: usize = 16;
+const BATCH_ROWS: usize = 250;
+/// Maximum number of places at which each search is cancelled.
+const PLACES_MAX: usize = 8;
+
+fn batches() -> Vec<RecordBatch> {
+    let batch = |batch: usize| {
+        let columns = ["_time", "name", "number", "word"].map(|name| {
+            let mut column = ColumnBuilder::new(BATCH_ROWS);
+            for at in (0..BATCH_ROWS).map(|row| batch * BATCH_ROWS + row) {
+                match name {
+                    "_time" => column.push_time(1_795_000_000_000_000_000 - at as i64 * 1_000_000_000),
+                    "name" => column.push_text(&format!("n{}", at * 7_919 % 1_009)),
+                    "number" => column.push_text(&(at * 31 % 257).to_string()),
+                    _ => column.push_text(["red", "green", "blue"][at % 3]),
+                }
+            }
+            (name, column.finish())
+        });
+        batch_of(columns, BATCH_ROWS).unwrap()
+    };
+    (0..BATCHES).map(batch).collect()
+}
+
+/// Runs commands and cancels them at the check with this number. Returns the number of checks, and whether the search
+/// came to its end.
+fn run(search: &str, memory: usize, cancelled_at: usize) -> (usize, bool) {
+    let parsed = quarry_spl::parse(&format!("* | {search}"));
+    assert!(parsed.is_ok(), "{search}: {:?}", parsed.diagnostics);
+    let runner = runner("*");
+    let (stop, seen) = (Arc::clone(&runner.context.stop), Arc::new(AtomicUsize::new(0)));
+    let (observed, cancelled) = (Arc::clone(&seen), Arc::clone(&stop));
+    let observer = Arc::new(move || {
+        if observed.fetch_add(1, Ordering::Relaxed) + 1 == cancelled_at {
+            cancelled.cancel();
+        }
+    });
+    let dataflow = Dataflow::new(memory, None).unwrap().for_search(&stop).with_observer(observer);
+    let context = CommandContext { dataflow: Arc::new(dataflow), ..runner.context.clone() };
+    let rows = runner.chain(of_batches(batches()), &parsed.pipeline.commands[1..], &context);
+    let is_complete = rows.and_then(|rows| rows.collect::<Result<Vec<_>, _>>()).is_ok();
+    (seen.load(Ordering::Relaxed), is_complete)
+}
+
+#[test]
+fn cancelled_searches_take_no_further_batch_from_a_buffer() {
+    for (search, memory) in SEARCHES.iter().flat_map(|search| MEMORY.map(|memory| (search, memory))) {
+        let (checks, is_complete) = run(search, memory, usize::MAX);
+        if !is_complete {
+            assert!(memory < MEMORY[0], "{search} fails");
+            continue;
+        }
+        assert!(checks > 0, "{search} has no point at which it can be left");
+        for cancelled_at in (1..=checks).step_by(checks.div_ceil(PLACES_MAX)) {
+            let (seen, is_complete) = run(search, memory, cancelled_at);
+            assert_eq!(seen, cancelled_at, "{search} with {memory} bytes works on after it was cancelled");
+            assert!(!is_complete, "{search} with {memory} bytes returns rows after it was cancelled");
+        }
+    }
+}
