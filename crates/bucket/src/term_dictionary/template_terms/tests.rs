@@ -252,7 +252,7 @@ fn arbitrary_slab(next: &mut impl FnMut(usize) -> usize) -> TemplateSlab {
     let starts_of = |rows: &[usize]| -> Vec<u32> {
         (0..=PAGES).map(|page| rows.iter().filter(|row| **row < page * ROWS_PER_PAGE).count() as u32).collect()
     };
-    let mut piece = |next: &mut dyn FnMut(usize) -> usize| PIECES[next(PIECES.len())];
+    let piece = |next: &mut dyn FnMut(usize) -> usize| PIECES[next(PIECES.len())];
     let all: Vec<Template> = (0..3)
         .map(|_| {
             let mut parts = Vec::new();
@@ -296,7 +296,7 @@ fn tokens_of_arbitrary_templates_are_covered() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    for _ in 0..20_000 {
+    for _ in 0..4_000 {
         assert_covers(&arbitrary_slab(&mut next));
     }
 }
