@@ -17,6 +17,10 @@ use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 const MAX_COUNTED_VALUES: usize = 64;
 /// Maximum number of templates of a counted column whose values are templates.
 const MAX_COUNTED_TEMPLATES: usize = 512;
+/// Maximum difference between the counted numbers of a column whose positions are looked up in a table.
+const MAX_TABLE_RANGE: usize = 4_096;
+/// Number of slots of the table by which most repeated numbers are recognised without a search; a power of two.
+const FOUND_SLOTS: usize = 256;
 /// A page's count takes two bytes.
 const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
 
@@ -31,8 +35,16 @@ pub(super) fn count_values(column: &SlabColumn) -> Option<ValueCounts> {
         SlabValues::Dictionary { ends, codes, .. } => of_codes(codes, ends.len(), MAX_COUNTED_VALUES),
         SlabValues::Numbers { numbers, .. } => {
             let distinct = distinct_numbers(numbers)?;
-            let place_of = |place: usize| distinct.partition_point(|known| *known < numbers[place]);
-            Some(count_per_page(column, CountedValues::Numbers(distinct.as_slice().into()), place_of))
+            let counted = CountedValues::Numbers(distinct.as_slice().into());
+            Some(match codes_by_offset(&distinct) {
+                Some(codes) => {
+                    let code_of = |number: i64| codes[number.wrapping_sub(distinct[0]) as usize];
+                    count_per_page(column, counted, |place| usize::from(code_of(numbers[place])))
+                }
+                None => {
+                    count_per_page(column, counted, |place| distinct.partition_point(|known| *known < numbers[place]))
+                }
+            })
         }
         SlabValues::Texts { .. } => None,
     }
@@ -52,12 +64,14 @@ fn count_per_page(column: &SlabColumn, values: CountedValues, value_at: impl Fn(
 /// The distinct numbers, ascending, if they are few.
 fn distinct_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
     let mut distinct: Vec<i64> = Vec::new();
-    let mut last = None;
+    // The last number found in each slot. At first, every slot has a number that belongs to another slot.
+    let mut found: [i64; FOUND_SLOTS] = std::array::from_fn(|slot| !(slot as i64));
     for number in numbers {
-        if last == Some(number) {
+        let slot = &mut found[*number as usize % FOUND_SLOTS];
+        if *slot == *number {
             continue;
         }
-        last = Some(number);
+        *slot = *number;
         if let Err(place) = distinct.binary_search(number) {
             if distinct.len() == MAX_COUNTED_VALUES {
                 return None;
@@ -66,6 +80,19 @@ fn distinct_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
         }
     }
     (!distinct.is_empty()).then_some(distinct)
+}
+
+/// For each offset from the first of these ascending numbers, how many of them are smaller; `None` if the range is large.
+/// Looking a number up in a table is faster than searching it.
+fn codes_by_offset(distinct: &[i64]) -> Option<Vec<u8>> {
+    const { assert!(MAX_COUNTED_VALUES <= u8::MAX as usize, "a byte holds a number's position") };
+    let (first, last) = (*distinct.first()?, *distinct.last()?);
+    let range = usize::try_from(last.wrapping_sub(first)).ok().filter(|range| *range < MAX_TABLE_RANGE)?;
+    let mut codes = vec![0; range + 1];
+    for (code, number) in (0u8..).zip(distinct) {
+        codes[number.wrapping_sub(first) as usize] = code;
+    }
+    Some(codes)
 }
 
 /// Appends the counts of the columns that have any.

@@ -9,6 +9,7 @@
 
 use std::mem;
 
+use memchr::memchr2;
 use quarry_event::template::NumberFormat;
 use quarry_stdx::number::u32_of;
 
@@ -103,6 +104,11 @@ pub(super) struct Column {
     no_dictionary: bool,
 }
 
+/// Whether a text contains neither quotes nor backslashes, so that every part of it can stand between JSON quotes.
+pub(super) fn is_unquoted(text: &[u8]) -> bool {
+    memchr2(b'"', b'\\', text).is_none()
+}
+
 /// All columns of a slab.
 #[derive(Debug, Default)]
 pub(super) struct SlabBuilder {
@@ -121,6 +127,8 @@ pub(super) struct SlabBuilder {
     pub(super) outline_split: OutlineSplit,
     /// The kind of each text in the chunk; empty if there is one kind only.
     pub(super) kinds: Vec<u8>,
+    /// Whether no value of the chunk contains a quote or a backslash.
+    pub(super) is_unquoted: bool,
 }
 
 impl SlabBuilder {
@@ -245,6 +253,7 @@ impl SlabBuilder {
         let place = &mut self.columns[column as usize];
         place.kind = Representation::Templates(Box::new(TemplateColumn::new(splitter)));
         let starts = mem::replace(&mut place.page_starts, vec![0]);
+        let is_chunk_unquoted = mem::replace(&mut self.is_unquoted, is_unquoted(&texts.bytes));
         let mut spans = Vec::new();
         let mut feed = |builder: &mut SlabBuilder, from: usize, to: usize| {
             spans.clear();
@@ -259,6 +268,7 @@ impl SlabBuilder {
             self.end_page_below(column);
         }
         feed(self, starts.last().map_or(0, |start| *start as usize), texts.len());
+        self.is_unquoted = is_chunk_unquoted;
     }
 
     fn end_page_below(&mut self, column: u32) {

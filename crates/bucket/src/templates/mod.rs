@@ -162,6 +162,8 @@ fn split_texts(
     let (mut start, mut row) = (0, 0);
     for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {
         for ends in page_ends.chunks(CHUNK_EVENTS) {
+            let texts = &events.raw[start as usize..ends[ends.len() - 1] as usize];
+            builder.is_unquoted = builder::is_unquoted(texts);
             spans.clear();
             spans.extend(ends.iter().map(|end| {
                 let span = Span { start, len: end - start };

@@ -90,8 +90,8 @@ impl JsonTraits {
     }
 
     #[inline]
-    fn add(&mut self, text: &[u8]) {
-        self.string_contents = self.string_contents && is_string_content(text);
+    fn add(&mut self, text: &[u8], is_unquoted: bool) {
+        self.string_contents = self.string_contents && (is_unquoted || is_string_content(text));
         self.scalars = self.scalars && is_json_scalar(text);
     }
 
@@ -207,7 +207,7 @@ impl SlabBuilder {
                 split.learner_index = usize::from(*kind);
             }
             let text = span.of(base);
-            split.json_traits.add(text);
+            split.json_traits.add(text, self.is_unquoted);
             if text.is_empty()
                 && let Some(nothing) = split.learner().empty_template
             {

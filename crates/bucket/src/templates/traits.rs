@@ -60,7 +60,8 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
         // The `x` of `0x1f` is a byte of all values, but of no rest: such rests are known to be digits.
         traits.after_prefix = bytes_of(texts.iter().map(|text| &text[traits.prefix.len()..]));
     }
-    traits.string_contents = texts.iter().all(is_string_content);
+    let has_escapes = traits.bytes.contains(b'"') || traits.bytes.contains(b'\\');
+    traits.string_contents = !has_escapes || texts.iter().all(is_string_content);
     traits.json_scalars = texts.iter().all(is_json_scalar);
     traits
 }
@@ -68,8 +69,8 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
 /// The bytes that occur in these texts.
 fn bytes_of<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> ByteSet {
     let mut seen = [false; 256];
-    for byte in texts.into_iter().flatten() {
-        seen[usize::from(*byte)] = true;
+    for text in texts {
+        text.iter().for_each(|byte| seen[usize::from(*byte)] = true);
     }
     let mut bytes = ByteSet::EMPTY;
     (0..=255u8).filter(|byte| seen[usize::from(*byte)]).for_each(|byte| bytes.insert(byte));

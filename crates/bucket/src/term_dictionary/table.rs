@@ -13,6 +13,9 @@ use crate::term_dictionary::{Namespace, truncate_term};
 
 /// Number of terms looked up together: enough to hide a cache miss, few enough for the first-level cache.
 const BATCH_TERMS: usize = 64;
+/// Number of slots for the terms added last, which fit the first-level cache; a power of two. Most tokens of a text are
+/// words that occurred shortly before, and need no look-up.
+const RECENT_TERMS: usize = 256;
 /// Number of slots of an empty table; a power of two.
 const INITIAL_SLOTS: usize = 1 << 12;
 /// A slot without entry.
@@ -43,7 +46,7 @@ impl Entry {
 }
 
 /// A term waiting for its look-up.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PendingTerm {
     pair: [u64; 2],
     hash: u64,
@@ -63,6 +66,8 @@ pub(crate) struct TermTable {
     arena: Vec<u8>,
     pending: Box<[PendingTerm; BATCH_TERMS]>,
     pending_len: usize,
+    /// Terms added last, each in the slot of its hash. A term that is still here has been added for these pages.
+    recent: Box<[PendingTerm; RECENT_TERMS]>,
     scratch: Vec<u8>,
     /// Pages of the terms that are added next: bit `i` is page `i`.
     pages: u64,
@@ -77,6 +82,7 @@ impl TermTable {
             arena: Vec::new(),
             pending: Box::new([PendingTerm::default(); BATCH_TERMS]),
             pending_len: 0,
+            recent: Box::new([PendingTerm::default(); RECENT_TERMS]),
             scratch: Vec::new(),
             pages: 1,
         }
@@ -88,6 +94,7 @@ impl TermTable {
         self.entries.clear();
         self.arena.clear();
         self.pending_len = 0;
+        self.recent.fill(PendingTerm::default());
         self.pages = 1;
     }
 
@@ -160,7 +167,13 @@ impl TermTable {
     #[inline]
     fn push(&mut self, pair: [u64; 2], len: usize) {
         let hash = hash_pair(self.namespace, pair, len);
-        self.pending[self.pending_len] = PendingTerm { pair, hash, pages: self.pages, len: len as u32 };
+        let term = PendingTerm { pair, hash, pages: self.pages, len: len as u32 };
+        let recent = &mut self.recent[(hash >> 32) as usize % RECENT_TERMS];
+        if *recent == term {
+            return;
+        }
+        *recent = term;
+        self.pending[self.pending_len] = term;
         self.pending_len += 1;
         if self.pending_len == BATCH_TERMS {
             self.flush();

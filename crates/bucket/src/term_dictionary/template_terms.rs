@@ -2,8 +2,9 @@
 //!
 //! Variables usually begin and end at breakers, so that the tokens of a text are those of its literals and of its
 //! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle it. If one may,
-//! the values with this template are rebuilt and tokenised as texts. Columns of numbers and of short texts, which
-//! seldom repeat, are only hashed, for the term filter (`super::rare_tokens`).
+//! the variable and the words next to it are rebuilt for every value and tokenised as a text; the rest of the value is
+//! not. Columns of numbers and of short texts, which seldom repeat, are only hashed, for the term filter
+//! (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};
@@ -25,16 +26,14 @@ pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut 
     for (number, column) in slab.columns.iter().enumerate() {
         match &column.values {
             SlabValues::Templates { templates, codes } => {
-                let straddling: Vec<bool> = templates.iter().map(|one| straddles_edges(one, &reaches)).collect();
-                let pages = code_pages(column, codes, templates.len());
-                for ((template, pages), straddles) in templates.iter().zip(pages).zip(&straddling) {
-                    if !straddles {
-                        tokens.start_pages(pages);
-                        literals(template).for_each(|literal| tokens.add_text(literal));
-                    }
+                let terms: Vec<TemplateTerms<'_>> =
+                    templates.iter().map(|template| TemplateTerms::of(template, &reaches)).collect();
+                for (terms, pages) in terms.iter().zip(code_pages(column, codes, templates.len())) {
+                    tokens.start_pages(pages);
+                    terms.literals.iter().for_each(|literal| tokens.add_text(literal));
                 }
-                if straddling.contains(&true) {
-                    add_straddling_tokens(slab, number, &straddling, tokens);
+                if terms.iter().any(|terms| !terms.runs.is_empty()) {
+                    add_straddling_tokens(slab, number, &terms, tokens);
                 }
             }
             SlabValues::Dictionary { bytes, ends, codes } => {
@@ -79,13 +78,6 @@ fn code_pages(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
         }
     }
     pages
-}
-
-fn literals(template: &Template) -> impl Iterator<Item = &[u8]> {
-    template.parts.iter().filter_map(|part| match part {
-        TemplatePart::Literal(bytes) => Some(&**bytes),
-        TemplatePart::Variable(_) => None,
-    })
 }
 
 fn text_slices<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -> impl Iterator<Item = &'a [u8]> {
@@ -186,37 +178,143 @@ fn part_edge_traits(part: &TemplatePart, reaches: &[EdgeTraits]) -> EdgeTraits {
     }
 }
 
-/// Whether tokens may straddle the edges of this template's variables.
-fn straddles_edges(template: &Template, reaches: &[EdgeTraits]) -> bool {
-    let mut before = EdgeTraits::EMPTY;
-    template.parts.iter().any(|part| {
-        let next = part_edge_traits(part, reaches);
-        let straddles = before.may_straddle(next);
-        before = before.concat(next);
-        straddles
-    })
+/// A part of a template, for tokenisation: a variable, or a literal or piece of one.
+#[derive(Clone, Copy, Debug)]
+enum Piece<'a> {
+    Literal(&'a [u8]),
+    Variable(u32),
 }
 
-/// Rebuilds the values of one column and adds the tokens of those whose template is straddling, page by page.
-fn add_straddling_tokens(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
+/// The terms of one template that its variables' columns do not have.
+#[derive(Debug, Default)]
+struct TemplateTerms<'a> {
+    /// Literals whose tokens end within them, whatever the values of the variables are.
+    literals: Vec<&'a [u8]>,
+    /// Neighbouring pieces whose borders tokens may straddle.
+    runs: Vec<Vec<Piece<'a>>>,
+}
+
+impl<'a> TemplateTerms<'a> {
+    fn of(template: &'a Template, columns: &[EdgeTraits]) -> TemplateTerms<'a> {
+        let mut terms = TemplateTerms::default();
+        for mut run in split_into_runs(template, columns) {
+            match (run.pop(), run.is_empty()) {
+                (Some(Piece::Literal(literal)), true) => terms.literals.push(literal),
+                // The column of the variable has the terms of its values.
+                (Some(Piece::Variable(_)) | None, true) => {}
+                (last, false) => {
+                    run.extend(last);
+                    terms.runs.push(run);
+                }
+            }
+        }
+        terms
+    }
+}
+
+/// Cuts a template between neighbours that no token and no percent-encoded breaker straddles. Literals are cut after
+/// their first and last breaker, so that only the words at their ends are in a run with a variable.
+fn split_into_runs<'a>(template: &'a Template, columns: &[EdgeTraits]) -> Vec<Vec<Piece<'a>>> {
+    let mut runs: Vec<(Vec<Piece<'_>>, EdgeTraits)> = Vec::new();
+    let mut before = EdgeTraits::EMPTY;
+    let pieces = template.parts.iter().flat_map(|part| match part {
+        TemplatePart::Literal(bytes) => cut_literal(bytes).map(Piece::Literal),
+        TemplatePart::Variable(column) => [Piece::Variable(*column), Piece::Literal(b""), Piece::Literal(b"")],
+    });
+    for piece in pieces {
+        let next = match piece {
+            Piece::Literal([]) => continue,
+            Piece::Literal(bytes) => EdgeTraits::from_literal(bytes),
+            Piece::Variable(column) => columns[column as usize],
+        };
+        let mut run = (vec![piece], next);
+        if before.may_straddle(next) {
+            // A token that begins before a run whose variables are all empty straddles the whole run.
+            while let Some((mut pieces, edges)) = runs.pop() {
+                pieces.append(&mut run.0);
+                run = (pieces, edges.concat(run.1));
+                if !edges.may_be_empty {
+                    break;
+                }
+            }
+        }
+        // A percent-encoded breaker may extend over several short pieces.
+        let open_percent = before.open_percent && next.code_first;
+        before = before.concat(next);
+        before.open_percent |= open_percent;
+        runs.push(run);
+    }
+    runs.into_iter().map(|(pieces, _)| pieces).collect()
+}
+
+/// Cuts a literal after its first and after its last breaker other than `%`, which may begin a percent-encoded breaker.
+fn cut_literal(bytes: &[u8]) -> [&[u8]; 3] {
+    let ends_piece = |byte: &u8| is_breaker(*byte) && *byte != b'%';
+    let last = bytes.iter().rposition(ends_piece).map_or(0, |at| at + 1);
+    let first = bytes.iter().position(ends_piece).map_or(0, |at| at + 1);
+    [&bytes[..first], &bytes[first..last], &bytes[last..]]
+}
+
+/// What to do with the next value of a template, in the order of its variables.
+#[derive(Debug)]
+enum FillStep<'a> {
+    /// Rebuild and tokenise these pieces.
+    Add(&'a [Piece<'a>]),
+    /// Pass over a value that only runs of other templates contain.
+    Skip(usize),
+}
+
+/// The steps of each template of a column whose runs are to be rebuilt.
+fn fill_steps<'a>(templates: &[Template], terms: &'a [TemplateTerms<'a>], columns: usize) -> Vec<Vec<FillStep<'a>>> {
+    let mut is_filled = vec![false; columns];
+    for piece in terms.iter().flat_map(|terms| terms.runs.iter().flatten()) {
+        if let Piece::Variable(column) = piece {
+            is_filled[*column as usize] = true;
+        }
+    }
+    let steps_of = |(template, terms): (&Template, &'a TemplateTerms<'a>)| {
+        let mut in_run = Vec::new();
+        for piece in terms.runs.iter().flatten() {
+            if let Piece::Variable(column) = piece {
+                in_run.push(*column);
+            }
+        }
+        let skipped = template.parts.iter().filter_map(|part| match part {
+            TemplatePart::Variable(column) if is_filled[*column as usize] && !in_run.contains(column) => {
+                Some(FillStep::Skip(*column as usize))
+            }
+            _ => None,
+        });
+        terms.runs.iter().map(|run| FillStep::Add(run)).chain(skipped).collect()
+    };
+    templates.iter().zip(terms).map(steps_of).collect()
+}
+
+/// Rebuilds those parts of a column's values that tokens of several parts may straddle, and adds their tokens page by
+/// page.
+fn add_straddling_tokens(slab: &TemplateSlab, number: usize, terms: &[TemplateTerms<'_>], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {
         return;
     };
+    let steps = fill_steps(templates, terms, slab.columns.len());
     let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
     for (page, places) in value_ranges_by_page(column) {
         tokens.start_page(page);
-        for code in &codes[places] {
-            filler.text.clear();
-            filler.fill(&templates[*code as usize]);
-            if straddling[*code as usize] {
-                tokens.add_text(&filler.text);
+        for step in codes[places].iter().flat_map(|code| &steps[*code as usize]) {
+            match step {
+                FillStep::Skip(column) => filler.skip_variable(*column),
+                FillStep::Add(pieces) => {
+                    filler.text.clear();
+                    filler.fill_pieces(pieces);
+                    tokens.add_text(&filler.text);
+                }
             }
         }
     }
 }
 
-/// Rebuilds the values of a column one after the other. The values of each variable are in the order of its parent's
+/// Rebuilds the values of columns one after the other. The values of each variable are in the order of its parent's
 /// values.
 struct Filler<'a> {
     slab: &'a TemplateSlab,
@@ -226,6 +324,15 @@ struct Filler<'a> {
 }
 
 impl<'a> Filler<'a> {
+    fn fill_pieces(&mut self, pieces: &[Piece<'_>]) {
+        for piece in pieces {
+            match piece {
+                Piece::Literal(bytes) => self.text.extend_from_slice(bytes),
+                Piece::Variable(column) => self.fill_variable(*column as usize),
+            }
+        }
+    }
+
     fn fill(&mut self, template: &'a Template) {
         for part in &template.parts {
             match part {
@@ -245,6 +352,19 @@ impl<'a> Filler<'a> {
             }
             SlabValues::Numbers { format, numbers } => format.write(numbers[at], &mut self.text),
             SlabValues::Texts { bytes, ends } => self.text.extend_from_slice(text_at(bytes, ends, at)),
+        }
+    }
+
+    /// Passes over the next value of a column, and those of its variables.
+    fn skip_variable(&mut self, column: usize) {
+        let at = self.next[column];
+        self.next[column] += 1;
+        if let SlabValues::Templates { templates, codes } = &self.slab.columns[column].values {
+            for part in &templates[codes[at] as usize].parts {
+                if let TemplatePart::Variable(column) = part {
+                    self.skip_variable(*column as usize);
+                }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 //! would multiply the templates of the sample, as a word of free-form sentences would, is rejected.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 use memchr::{memchr, memmem};
@@ -104,20 +104,65 @@ fn is_document(text: &[u8]) -> bool {
 pub(in crate::templates) fn build_outline(sample: &[&[u8]]) -> (Outline, usize) {
     let value_extent = value_extent(sample);
     let mut outline = Outline::new(Vec::new(), learn_keys(sample, value_extent), value_extent);
-    let mut cut = OutlineSplit::default();
-    let mut templates = count_templates(&outline, sample, &mut cut);
+    let mut sampled = SampledTemplates::of(sample);
+    let mut numbers: Vec<u32> = sampled.texts.clone().iter().map(|text| sampled.number(&outline, text)).collect();
+    let mut templates = count_distinct(&numbers);
     for candidate in anchor_candidates(sample, value_extent) {
         if outline.anchors.len() == ANCHORS_MAX {
             break;
         }
-        let anchors = outline.anchors.iter().cloned().chain([candidate]).collect();
+        let anchors = outline.anchors.iter().cloned().chain([candidate.clone()]).collect();
         let tried = Outline::new(anchors, outline.keys.clone(), value_extent);
-        let count = count_templates(&tried, sample, &mut cut);
+        let tried_numbers = sampled.numbers_with_anchor(&tried, &candidate.word, &numbers);
+        let count = count_distinct(&tried_numbers);
         if count <= TEMPLATES_ALWAYS.max(templates) && count <= templates * TEMPLATES_GROWTH_MAX + 2 {
-            (outline, templates) = (tried, count);
+            (outline, templates, numbers) = (tried, count, tried_numbers);
         }
     }
     (outline, templates)
+}
+
+/// The sampled texts, and their templates by all outlines that are tried.
+struct SampledTemplates<'t> {
+    texts: Vec<&'t [u8]>,
+    known: OutlineTemplates,
+    known_count: u32,
+    cut: OutlineSplit,
+}
+
+impl<'t> SampledTemplates<'t> {
+    fn of(sample: &[&'t [u8]]) -> SampledTemplates<'t> {
+        let texts = sample.iter().map(|text| examined_prefix(text)).collect();
+        SampledTemplates { texts, known: OutlineTemplates::default(), known_count: 0, cut: OutlineSplit::default() }
+    }
+
+    /// Number of a text's template by this outline. The same template has the same number in all outlines.
+    fn number(&mut self, outline: &Outline, text: &[u8]) -> u32 {
+        outline.split(text, &mut self.cut);
+        if let Some(known) = self.known.find(text, &self.cut.pieces) {
+            return known.template;
+        }
+        let number = self.known_count;
+        self.known.insert(text, &self.cut.pieces, number, Box::default());
+        self.known_count += 1;
+        number
+    }
+
+    /// The numbers of all texts after an anchor was added to the outline that gave `numbers`. Only texts that contain the
+    /// anchor are split again.
+    fn numbers_with_anchor(&mut self, outline: &Outline, anchor: &[u8], numbers: &[u32]) -> Vec<u32> {
+        let anchor = memmem::Finder::new(anchor);
+        let texts = self.texts.clone();
+        let number_of = |(text, number): (&&[u8], &u32)| match anchor.find(text) {
+            Some(_) => self.number(outline, text),
+            None => *number,
+        };
+        texts.iter().zip(numbers).map(number_of).collect()
+    }
+}
+
+fn count_distinct(numbers: &[u32]) -> usize {
+    numbers.iter().collect::<BTreeSet<_>>().len()
 }
 
 /// The extent of unquoted values: in CEF, if nearly all texts have its header, up to the next key.
@@ -133,20 +178,6 @@ fn value_extent(sample: &[&[u8]]) -> ValueExtent {
         true => ValueExtent::NextKey,
         false => ValueExtent::Word,
     }
-}
-
-/// Number of templates that an outline produces from the sample.
-fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut OutlineSplit) -> usize {
-    let (mut templates, mut count) = (OutlineTemplates::default(), 0);
-    for text in sample {
-        let text = examined_prefix(text);
-        outline.split(text, cut);
-        if templates.find(text, &cut.pieces).is_none() {
-            templates.insert(text, &cut.pieces, count, Box::default());
-            count += 1;
-        }
-    }
-    count as usize
 }
 
 /// Whether enough bytes of the first lines are outside of free text.

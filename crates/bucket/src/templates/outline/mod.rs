@@ -197,6 +197,18 @@ fn word_slot(word: &[u8]) -> u8 {
     first.wrapping_mul(5).wrapping_add(last.wrapping_mul(67)).wrapping_add((word.len() as u8).wrapping_mul(29))
 }
 
+/// Whether a key may begin at `at`.
+#[inline(always)]
+fn follows_blank(text: &[u8], at: usize) -> bool {
+    at > 0 && text[at - 1] == b' '
+}
+
+/// Whether there is a comma between two digits at `at`, which is not the start of the text.
+#[inline(always)]
+fn is_comma_of_number(text: &[u8], at: usize) -> bool {
+    matches!(text.get(at - 1..at + 2), Some([b'0'..=b'9', b',', b'0'..=b'9']))
+}
+
 /// The first line of a text.
 struct Line<'t> {
     text: &'t [u8],
@@ -232,10 +244,7 @@ impl Line<'_> {
     fn read_chunk(&mut self, at: usize) -> (usize, Option<Pair>) {
         let mut end = run_end(self.text, at, DELIMITER);
         // A comma between digits does not end a number: `00:00:00,017`.
-        while self.text.get(end) == Some(&b',')
-            && self.text[end - 1].is_ascii_digit()
-            && self.text.get(end + 1).is_some_and(u8::is_ascii_digit)
-        {
+        while is_comma_of_number(self.text, end) {
             end = run_end(self.text, end + 1, DELIMITER);
         }
         if self.text.get(end) == Some(&b'=')
@@ -256,7 +265,7 @@ impl Line<'_> {
     fn parse_pair(&mut self, start: usize, equals: usize) -> Option<Pair> {
         let is_key_byte = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let key = &self.text[start..equals];
-        let is_key = start.checked_sub(1).is_some_and(|before| self.text[before] == b' ')
+        let is_key = follows_blank(self.text, start)
             && (1..=KEY_BYTES_MAX).contains(&key.len())
             && !key[0].is_ascii_digit()
             && key.iter().all(is_key_byte);
@@ -360,7 +369,7 @@ impl OutlineSplitter<'_, '_> {
         loop {
             let stop = self.marks.chunk_end(text, at);
             let next = text.get(stop);
-            if matches!(next, Some(b',' | b'=')) {
+            if (next == Some(&b'=') && follows_blank(text, at)) || is_comma_of_number(text, stop) {
                 return self.process_chunk(at);
             }
             let end = trim_punctuation(text, at, stop);

@@ -247,3 +247,83 @@ fn long_texts_stay_in_the_term_dictionary_page_by_page() {
     assert_eq!(term_dictionary.get(&b"short"[..]), Some(&2));
     assert!(rare.is_empty());
 }
+
+/// Texts whose ends form tokens and percent-encoded breakers with their neighbours.
+const PIECES: [&str; 16] =
+    ["", "a", "7", "-", "%", "%2", "0", "20", "b c", "%252", "x%", " ", "6é", "k=%3b.", "long words here", "5."];
+
+/// A slab with templates and values chosen by `next(below)`.
+fn arbitrary_slab(next: &mut impl FnMut(usize) -> usize) -> TemplateSlab {
+    const ROWS_PER_PAGE: usize = 4;
+    const PAGES: usize = 3;
+    let starts_of = |rows: &[usize]| -> Vec<u32> {
+        (0..=PAGES).map(|page| rows.iter().filter(|row| **row < page * ROWS_PER_PAGE).count() as u32).collect()
+    };
+    let piece = |next: &mut dyn FnMut(usize) -> usize| PIECES[next(PIECES.len())];
+    let all: Vec<Template> = (0..3)
+        .map(|_| {
+            let mut parts = Vec::new();
+            for column in (1..=4u32).filter(|_| next(3) > 0).collect::<Vec<_>>() {
+                parts.push(Ok(piece(next)));
+                parts.push(Err(column));
+            }
+            parts.push(Ok(piece(next)));
+            parts.retain(|part| *part != Ok(""));
+            template(&parts)
+        })
+        .collect();
+    let codes: Vec<u32> = (0..ROWS_PER_PAGE * PAGES).map(|_| next(all.len()) as u32).collect();
+    let rows_of = |column: u32| -> Vec<usize> {
+        (0..codes.len()).filter(|row| all[codes[*row] as usize].has_variable(column)).collect()
+    };
+    let mut columns = vec![templates(None, &all, &codes, &starts_of(&(0..codes.len()).collect::<Vec<_>>()))];
+    let texts = [piece(next), piece(next), piece(next)];
+    let rows = rows_of(1);
+    columns.push(dictionary(0, &texts, &rows.iter().map(|_| next(3) as u32).collect::<Vec<_>>(), &starts_of(&rows)));
+    let rows = rows_of(2);
+    let short: Vec<&str> = rows.iter().map(|_| piece(next)).collect();
+    columns.push(plain(0, &short, &starts_of(&rows)));
+    let rows = rows_of(3);
+    let values: Vec<i64> = rows.iter().map(|_| next(300) as i64).collect();
+    columns.push(numbers(0, NumberFormat::Integer, &values, &starts_of(&rows)));
+    let rows = rows_of(4);
+    let inner = [template(&[Ok("p"), Err(5), Ok(piece(next))]), template(&[Err(5)]), template(&[Ok("-n")])];
+    let inner_codes: Vec<u32> = rows.iter().map(|_| next(inner.len()) as u32).collect();
+    columns.push(templates(Some(0), &inner, &inner_codes, &starts_of(&rows)));
+    let rows: Vec<usize> = rows.iter().zip(&inner_codes).filter(|(_, code)| **code < 2).map(|(row, _)| *row).collect();
+    let texts = [piece(next), piece(next)];
+    columns.push(dictionary(4, &texts, &rows.iter().map(|_| next(2) as u32).collect::<Vec<_>>(), &starts_of(&rows)));
+    TemplateSlab { fields: Vec::new(), extractions: Vec::new(), columns }
+}
+
+#[test]
+fn tokens_of_arbitrary_templates_are_covered() {
+    let mut state = 1u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..4_000 {
+        assert_covers(&arbitrary_slab(&mut next));
+    }
+}
+
+#[test]
+fn only_the_words_at_an_unclear_edge_are_tokenised_with_the_value() {
+    let parts: &[Result<&str, u32>] = &[Ok("id="), Err(1), Ok(" took about "), Err(2), Ok("ms, user "), Err(3)];
+    let slab = TemplateSlab {
+        fields: Vec::new(),
+        extractions: Vec::new(),
+        columns: vec![
+            templates(None, &[template(parts), template(&[Ok("only "), Err(2)])], &[0, 1, 0], &[0, 2, 3]),
+            numbers(0, NumberFormat::Integer, &[811, 812], &[0, 1, 2]),
+            numbers(0, NumberFormat::Integer, &[70, 71, 72], &[0, 2, 3]),
+            plain(0, &["x17", "x18"], &[0, 1, 2]),
+        ],
+    };
+    let Terms { term_dictionary, .. } = assert_covers(&slab);
+    let found: Vec<(&str, u64)> =
+        term_dictionary.iter().map(|(term, pages)| (std::str::from_utf8(term).unwrap(), *pages)).collect();
+    let expected = [("70ms", 1), ("72ms", 2), ("about", 3), ("id", 3), ("only", 1), ("took", 3), ("user", 3)];
+    assert_eq!(found, expected);
+}
