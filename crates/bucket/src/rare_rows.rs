@@ -87,7 +87,8 @@ impl BucketReader {
                 Ok(rows_unless_listed(pages, page))
             }
             TermQuery::UnbrokenBlank if !self.may_have_unbroken_blanks(asked.slab)? => Ok(Some(Vec::new())),
-            TermQuery::UnbrokenBlank | TermQuery::All => Ok(None),
+            TermQuery::IndexTimeFields if !self.page_has_fields(asked.slab, page) => Ok(Some(Vec::new())),
+            TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields | TermQuery::All => Ok(None),
         }
     }
 

@@ -322,6 +322,11 @@ impl BucketReader {
             TermQuery::Meta { field, pattern } => self.metadata_pages(slab, *field, pattern),
             TermQuery::UnbrokenBlank if self.may_have_unbroken_blanks(slab)? => among.0,
             TermQuery::UnbrokenBlank => 0,
+            TermQuery::IndexTimeFields if !self.has_fields(slab) => 0,
+            TermQuery::IndexTimeFields => {
+                let pages = 0..self.slabs()[slab].pages.len();
+                pages.filter(|page| self.page_has_fields(slab, *page)).fold(0, |found, page| found | 1 << page)
+            }
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
                 let asked = TokenScope { within: within.as_ref(), ..asked };

@@ -502,6 +502,7 @@ fn text_of_terms(terms: &TermQuery) -> String {
     match terms {
         TermQuery::All => "*".to_owned(),
         TermQuery::UnbrokenBlank => "vertical tab or form feed".to_owned(),
+        TermQuery::IndexTimeFields => "index-time fields".to_owned(),
         TermQuery::None => "nothing".to_owned(),
         TermQuery::Token(token) => token.to_string(),
         TermQuery::Prefix(prefix) => format!("{prefix}*"),

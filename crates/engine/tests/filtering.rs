@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions};
-use quarry_event::{EventBatch, Metadata};
+use quarry_event::{EventBatch, IndexedField, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
 use quarry_testworld::{NoTables, engine, lines, request, rows_of};
@@ -195,7 +195,16 @@ fn values_are_found_however_xml_escapes_them() {
     }
 }
 
-/// Rules whose values are whole tokens of the text, prefixes of tokens, parts of tokens, or cells between breakers.
+/// Storage form of the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Hot,
+    Sealed,
+    Compacted,
+}
+
+/// Rules whose values are whole tokens of the text, prefixes of tokens, parts of tokens with and without literals
+/// beside them, cells between breakers, parts of other fields and of the source, or composed.
 const RULES: &str = r#"
 [lines]
 SHOULD_LINEMERGE = false
@@ -205,7 +214,12 @@ EXTRACT-inside = t\s(?<inside>[^ ]+)
 EXTRACT-part = who=\[.(?<part>[^\]]{2,9})
 EXTRACT-optional = id:(?:(?<head>\w+)=)?\S*!\st(?:\s+(?<tail>\S+))?
 EXTRACT-other = (?<other>[a-b]+) in whole
-REPORT-groups = groups, named
+EXTRACT-hex = 0x(?<hex>[0-9a-f]+)ms
+EXTRACT-open = \sn(?<open>[0-9a-f]+)
+EXTRACT-folder = /(?<folder>[^/]*)/[^/]*$ in source
+EXTRACT-made = (?<in_made>.+) in made
+EXTRACT-given = (?<in_given>[^.]+) in given
+REPORT-groups = groups, named, made, parts, several
 FIELDALIAS-names = whole AS name1 begin ASNEW name2 inside AS name3 host AS name4
 [cells]
 SHOULD_LINEMERGE = false
@@ -215,6 +229,11 @@ REPORT-cells = cells
 SHOULD_LINEMERGE = false
 KV_MODE = none
 REPORT-pairs = pairs
+[tags]
+SHOULD_LINEMERGE = false
+KV_MODE = none
+EXTRACT-rest = \|(?<rest>.*)
+REPORT-tags = tags, names, of_rest
 "#;
 const TRANSFORMS: &str = r#"
 [groups]
@@ -222,6 +241,24 @@ REGEX = who=\[([^\]]*)\]\s?id:([^ !]+)
 FORMAT = group1::$1 group2::$2
 [named]
 REGEX = t\s?(?<named>[^ ]+)
+[made]
+REGEX = who=\[(.)([^\]]*)\]
+FORMAT = made::$2-$1
+[parts]
+SOURCE_KEY = group2
+REGEX = ^.(?<part_of>.*)
+[several]
+REGEX = ([0-9a-f]{2})
+FORMAT = several::$1
+MV_ADD = true
+[tags]
+REGEX = (t\d)<([^>]*)>
+FORMAT = $1::$2
+[names]
+REGEX = (?<_KEY_1>v\d)x(?<_VAL_1>[0-9a-f]+)
+[of_rest]
+SOURCE_KEY = rest
+DELIMS = ";", ":"
 [cells]
 DELIMS = ","
 FIELDS = first, second, third
@@ -249,10 +286,12 @@ fn lines_with_rules(count: u64) -> Vec<(&'static str, String)> {
                 joints[below(20).min(9) as usize].trim_end_matches("é")
             )
         };
-        let (one, two, three) = (value(), value(), value());
+        let (one, two, three, four) = (value(), value(), value(), value());
         let mut blank = || blanks[below(6) as usize];
         let (a, b) = (blank(), blank());
-        all.push(("lines", format!("x{a}who=[{one}] id:{two}{b}! t{a}{three}")));
+        let hex = below(60_000);
+        all.push(("lines", format!("x{a}who=[{one}] id:{two}{b}! t{a}{three} 0x{hex:x}ms n{four}")));
+        all.push(("tags", format!("t1<{one}>{a}t2<{two}> v1x{hex:x},{three}|k1:{four};k2:{a}{two};k1:{hex}")));
         all.push(("cells", format!("{a}{one}{b},\"{two}\",{b}\"a \"\"{three}\"\" b\"{a}")));
         all.push(("pairs", format!("k:{one}{a};l{b}:{two};m:\"{three}\"")));
     }
@@ -282,32 +321,50 @@ fn values_of_rules_are_found_wherever_they_begin_and_end() {
     let engine =
         Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap();
     let events = lines_with_rules(700);
-    let stores = [false, true].map(|sealed| {
-        let place = folder.path().join(sealed.to_string());
+    let stores = [Form::Hot, Form::Sealed, Form::Compacted].map(|form| {
+        let place = folder.path().join(format!("{form:?}"));
         let store = Store::open(StoreOptions::at(&place), ManualClock::shared(1_000_000_000)).unwrap();
+        let append = |batch: EventBatch| {
+            store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+            if form == Form::Compacted {
+                store.seal_all().unwrap();
+            }
+        };
         let mut batch = EventBatch::default();
         for (at, (sourcetype, line)) in events.iter().enumerate() {
             let meta = Metadata {
                 index: "main".into(),
                 host: "web".into(),
-                source: "/x".into(),
+                source: format!("/logs-{}a/x", at % 9).into(),
                 sourcetype: (*sourcetype).into(),
             };
             let meta = batch.intern(&meta);
             batch.push(line.as_bytes(), at as i64 * 1_000_000_000, meta);
+            // No text contains these values.
+            if at % 700 == 0 {
+                let row = u32::try_from(batch.len() - 1).unwrap();
+                batch.fields.push(IndexedField { row, name: "given".into(), value: format!("zz{at}.yy").into() });
+            }
+            if (at + 1) % 900 == 0 {
+                append(std::mem::take(&mut batch));
+            }
         }
-        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-        if sealed {
+        append(batch);
+        if form != Form::Hot {
             store.seal_all().unwrap();
+        }
+        if form == Form::Compacted {
+            store.compact_all().unwrap();
         }
         store
     });
     let (mut compared, mut begun) = (0, 0);
     for field in [
-        "whole", "begin", "inside", "part", "head", "tail", "other", "first", "second", "third", "k", "l", "m",
-        "name1", "name2", "name3", "name4", "group1", "group2", "named",
+        "hex", "open", "folder", "in_made", "in_given", "part_of", "several", "t1", "t2", "v1", "k1", "k2", "whole",
+        "begin", "inside", "part", "head", "tail", "other", "first", "second", "third", "k", "l", "m", "name1",
+        "name2", "name3", "name4", "group1", "group2", "named",
     ] {
-        let text = format!("* {field}=* | dedup {field} | head 30 | table {field}");
+        let text = format!("* {field}=* | mvexpand {field} | dedup {field} | head 12 | table {field}");
         let mut job = engine.start(request(&text), stores[0].clone()).unwrap();
         for row in lines(&rows_of(&mut job).unwrap()) {
             let value = row.split_once('=').unwrap().1;
@@ -324,6 +381,11 @@ fn values_of_rules_are_found_wherever_they_begin_and_end() {
                 };
                 assert!(!same(&format!("{field}=\"{value}\"")).is_empty(), "{field}={value:?}");
                 same(&format!("{field} IN (\"{value}\", \"{value}x\")"));
+                let (start, end) = value.split_at(value.floor_char_boundary(value.len() / 2));
+                for pattern in [format!("{start}*"), format!("*{end}"), format!("{start}*{end}")] {
+                    assert!(!same(&format!("{field}=\"{pattern}\"")).is_empty(), "{field}={pattern:?}");
+                }
+                same(&format!("{field}=\"{}\"", value.to_uppercase()));
                 // `*` alone also matches fields derived from the time.
                 if field.len() > 1 {
                     same(&format!("{}*=\"{value}\"", &field[..field.len() - 1]));

@@ -34,6 +34,8 @@ pub enum TermQuery {
     /// Pages of slabs that may contain [`crate::segment::UNBROKEN_BLANKS`]: there, a word between whitespace may be a
     /// part of a token.
     UnbrokenBlank,
+    /// Pages that may have an event with an index-time field.
+    IndexTimeFields,
     /// Pages in which every part may match.
     And(Vec<TermQuery>),
     /// Pages in which some part may match.

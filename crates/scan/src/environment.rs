@@ -19,7 +19,7 @@ use crate::pushed_commands::PushedCommands;
 use crate::pushed_predicates::PushedPredicates;
 use crate::row_selector::RowSelector;
 use crate::summary::{SummaryReader, SummaryStore};
-use crate::template_pages::{SlabCache, TemplateFactsCache};
+use crate::template_pages::{NeedleSlabs, SlabCache, TemplateFactsCache};
 use crate::top_k::TopKThreshold;
 
 /// Field extraction rules, shared by all searches that run under the same settings.
@@ -98,6 +98,7 @@ impl ScanEnvironment<'_> {
             computed_rexes: PushedCommands::default(),
             projection,
             slabs: SlabCache::new(Arc::clone(&side.facts_cache)),
+            needles: NeedleSlabs::new(Arc::clone(&side.facts_cache)),
             top_k: plan.top.as_ref().map(|top| TopKThreshold::new(top, &plan.extractions)),
             first: plan.first.clone(),
             demands,

@@ -51,11 +51,16 @@ pub(crate) fn index_time_values<'a>(events: &'a Page, row: usize, field: &'a str
 
 /// Whether every event whose field has this value contains it verbatim in its text.
 pub(crate) fn appears_verbatim(field: &str, value: &SearchPattern) -> bool {
+    !value.text.contains('*') && is_written(field, value)
+}
+
+/// Whether every event whose field has a value that matches this pattern contains such a value in its text.
+pub(crate) fn is_written(field: &str, value: &SearchPattern) -> bool {
     // The field name may be a wildcard pattern, which may match a field of any rule.
     !is_intrinsic_field(field)
         && !field.contains('*')
         && network_of(&value.text).is_none()
         && !value.text.is_empty()
         // The text may double a quote, as CSV does.
-        && !value.text.contains(['*', '"'])
+        && !value.text.contains('"')
 }

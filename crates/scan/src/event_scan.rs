@@ -33,7 +33,7 @@ use crate::pushed_commands::PushedCommands;
 use crate::pushed_predicates::PushedPredicates;
 use crate::row_selector::{PositionedRows, RowSelector};
 use crate::summary::SummaryReader;
-use crate::template_pages::{LazyFieldColumns, SlabCache, TemplateRows};
+use crate::template_pages::{LazyFieldColumns, NeedleSlabs, SlabCache, TemplateRows};
 use crate::top_k::TopKThreshold;
 
 /// Largest number of candidate pages in a segment for which the matching rows are looked up in the bucket; a lookup
@@ -64,6 +64,8 @@ pub struct EventScan {
     pub(crate) computed_rexes: PushedCommands,
     /// Facts about template slabs, collected as needed.
     pub(crate) slabs: SlabCache,
+    /// Slabs of which a few rows are read before their fields are located.
+    pub(crate) needles: NeedleSlabs,
     /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,
     /// A `dedup` for which only the first rows of each page are read.

@@ -8,6 +8,7 @@
 
 pub(crate) mod cells;
 mod dependencies;
+pub(crate) mod origins;
 pub(crate) mod reports;
 mod table_rules;
 
@@ -26,7 +27,7 @@ use quarry_eval::extract::multikv::table_cells;
 use quarry_eval::field_names::{METADATA_FIELDS, wildcard_parts};
 use quarry_eval::functions::xml::xml_leaves;
 use quarry_eval::messages::Messages;
-use quarry_eval::pattern::{BorderBytes, Captures, GroupBorders, Regex};
+use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::{is_hidden, multi_item};
 use quarry_event::{FieldNames, Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name, json_fields};
@@ -36,9 +37,10 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
 use self::dependencies::digest_of_rule;
+use self::origins::FieldExtraction;
 use self::reports::{Report, RequestedReport};
 use self::table_rules::table_rule;
-use super::derive::{RuleFieldNames, Scope};
+use super::derive::RuleFieldNames;
 use super::event_fields::{is_intrinsic_field, metadata_text};
 
 /// Distinct fields per page; further fields are dropped.
@@ -168,48 +170,8 @@ pub(crate) struct FieldRules {
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
     /// Compiled transforms by stanza name, shared by sources.
     reports: Mutex<HashMap<String, Arc<Report>, FixedState>>,
-    /// `EXTRACT` rules, and `REPORT` rules like them, by the field they produce.
+    /// The rules that copy values out of texts, by the field they produce.
     extractions: Mutex<HashMap<String, Arc<FieldExtraction>, FixedState>>,
-}
-
-/// Maximum number of fields whose `EXTRACT` rules are cached.
-const CACHED_EXTRACTIONS_MAX: usize = 1_024;
-
-/// The rules of a field that copy groups of a pattern, summarised by where their values begin and end in event texts.
-#[derive(Debug, Default)]
-pub(crate) struct FieldExtraction {
-    /// Events that have such a rule.
-    pub scope: Option<Scope>,
-    /// Events whose value of the field may begin and end inside a token.
-    pub inside_tokens: Option<Scope>,
-    /// Events whose value of the field is part of another field's value, which their text may contain escaped.
-    pub from_fields: Option<Scope>,
-    /// Whether some value may begin at the start of a token and end inside the token.
-    pub begins_tokens: bool,
-    /// Whether a value may be enclosed by whitespace that is no breaker.
-    pub is_in_whitespace: bool,
-}
-
-impl FieldExtraction {
-    /// Adds a rule; `borders` is `None` if it reads another field instead of the text.
-    fn add(&mut self, scope: Scope, borders: Option<GroupBorders>) {
-        let join = |known: &mut Option<Scope>| {
-            *known = Some(match known.take() {
-                Some(known) => known.union(scope.clone()),
-                None => scope.clone(),
-            });
-        };
-        join(&mut self.scope);
-        match borders {
-            Some(GroupBorders::Whole(_)) => {}
-            Some(GroupBorders::Begin(_)) => self.begins_tokens = true,
-            Some(GroupBorders::Unknown) => join(&mut self.inside_tokens),
-            None => join(&mut self.from_fields),
-        }
-        if let Some(GroupBorders::Whole(bytes) | GroupBorders::Begin(bytes)) = borders {
-            self.is_in_whitespace |= bytes == BorderBytes::Whitespace;
-        }
-    }
 }
 
 /// A compiled extraction pattern.
@@ -362,44 +324,6 @@ impl FieldRules {
             let sources = reports.map(|report| report.source.as_str());
             FieldNames::of(sources.chain(self.props.extract_rules().map(|rule| rule.source)))
         })
-    }
-
-    /// The `EXTRACT` rules that produce this field, and the `REPORT` rules that do the same.
-    pub(crate) fn extraction_of(&self, field: &str) -> Arc<FieldExtraction> {
-        let mut known = self.extractions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(extraction) = known.get(field) {
-            return Arc::clone(extraction);
-        }
-        let mut extraction = FieldExtraction::default();
-        for rule in self.props.rules_extracting(field) {
-            let borders = match self.extract(rule.pattern, rule.source) {
-                Ok(extract) if extract.reads_text() => {
-                    let group = extract.group(field);
-                    Some(group.map_or(GroupBorders::Unknown, |group| extract.regex.borders_of(group)))
-                }
-                Ok(_) => None,
-                // An invalid pattern extracts nothing.
-                Err(_) => continue,
-            };
-            extraction.add(Scope::of(rule.sourcetype), borders);
-        }
-        for (sourcetype, rules) in self.props.search_time_rules() {
-            for rule in rules.reports.iter().filter(|rule| reports::copies_groups(rule)) {
-                // An invalid pattern extracts nothing.
-                let Ok(report) = self.report(rule) else { continue };
-                if let Some(borders) = report.borders_of(field) {
-                    extraction.add(Scope::of(sourcetype.as_deref()), Some(borders));
-                }
-            }
-        }
-        let extraction = Arc::new(extraction);
-        // A filter with a long list of values looks up the same field for each value, so the newest field is always
-        // kept.
-        if known.len() >= CACHED_EXTRACTIONS_MAX {
-            known.clear();
-        }
-        known.insert(field.to_owned(), Arc::clone(&extraction));
-        extraction
     }
 
     /// The extraction class for these fields: automatic extraction, and the rules that produce some of the fields, in

@@ -16,9 +16,12 @@ use quarry_event::term::MetaField;
 use quarry_event::{Metadata, Page, TermQuery};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
-use super::derive::{DerivedNames, Scope, is_default_field};
-use super::event_fields::{appears_verbatim, index_time_column_name, index_time_values, is_intrinsic_field};
-use super::fields::{FieldExtraction, FieldRules, Projection};
+use super::derive::{DerivedNames, Scope, is_default_field, sourcetype_term};
+use super::event_fields::{
+    appears_verbatim, index_time_column_name, index_time_values, is_intrinsic_field, is_written,
+};
+use super::fields::origins::FieldExtraction;
+use super::fields::{FieldRules, Projection};
 use super::template_pages::{Conditions, RequiredWords};
 
 /// Origins of field values.
@@ -61,8 +64,8 @@ enum EarlyTest {
     /// The text contains a word.
     Word(WordPattern),
     /// The text contains a value of the field, unless the value is written with escapes or the field is an index-time
-    /// field.
-    Value { pattern: WordPattern, field: Box<str>, extracted: Option<ExtractedValueTest> },
+    /// field, or part of one (`may_be_indexed`).
+    Value { pattern: WordPattern, field: Box<str>, extracted: Option<ExtractedValueTest>, may_be_indexed: bool },
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
     /// Holds if every part holds.
@@ -226,13 +229,14 @@ impl EarlyTest {
         match self {
             EarlyTest::Undecided => true,
             EarlyTest::Word(pattern) => pattern.is_match(events.raw(row)),
-            EarlyTest::Value { pattern, field, extracted } => {
+            EarlyTest::Value { pattern, field, extracted, may_be_indexed } => {
                 let text = events.raw(row);
                 let meta = || &events.metas[events.meta[row] as usize];
                 pattern.is_match(text)
                     || extracted.as_ref().is_some_and(|extracted| extracted.may_be_in(text, meta()))
                     || memchr::memchr(b'\\', text).is_some()
                     || has_index_time_field(events, row, field)
+                    || (*may_be_indexed && has_index_time_fields(events, row))
             }
             EarlyTest::Meta(field, pattern) => {
                 pattern.is_match(meta_text(&events.metas[events.meta[row] as usize], *field).as_bytes())
@@ -345,13 +349,14 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
     if rules.is_index_time_only() || !appears_verbatim(field, value) {
         return EarlyTest::Undecided;
     }
-    let given = rules.derived.unwritten_scope(field, &value.text);
+    let extraction = rules.extraction_of(field);
+    let given = unwritten_scope(field, value, &extraction, rules);
     if given == Some(Scope::Everywhere) {
         return EarlyTest::Undecided;
     }
+    let may_be_indexed = extraction.from_fields.is_some();
     let word = |text: &str| WordPattern::new(text, WordBound::Breaker, false);
     let anywhere = || word(&format!("*{}*", value.text));
-    let extraction = rules.extraction_of(field);
     let (pattern, extracted) = match extraction.scope {
         None => (word(&value.text), None),
         Some(Scope::Everywhere) => (anywhere(), None),
@@ -359,7 +364,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
             (word(&value.text), Some(ExtractedValueTest { pattern: anywhere(), extraction }))
         }
     };
-    let mut parts = vec![EarlyTest::Value { pattern, field: field.into(), extracted }];
+    let mut parts = vec![EarlyTest::Value { pattern, field: field.into(), extracted, may_be_indexed }];
     // Events of these sourcetypes may have the value without containing it.
     if let Some(Scope::Sourcetypes(sourcetypes)) = &given {
         parts.extend(sourcetype_tests(sourcetypes));
@@ -369,6 +374,17 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
 
 fn sourcetype_tests(names: &[String]) -> impl Iterator<Item = EarlyTest> {
     names.iter().map(|name| EarlyTest::Meta(MetaField::Sourcetype, WordPattern::new(name, WordBound::Whole, false)))
+}
+
+/// Events that may have this value of the field without containing it in their text.
+fn unwritten_scope(
+    field: &str,
+    value: &SearchPattern,
+    extraction: &FieldExtraction,
+    rules: &Origins<'_>,
+) -> Option<Scope> {
+    let scopes = [rules.derived.unwritten_scope(field, &value.text), extraction.elsewhere.clone()];
+    scopes.into_iter().flatten().reduce(Scope::union)
 }
 
 /// A word that the text of every event with this value of the field contains, whichever rule extracts the value.
@@ -384,7 +400,8 @@ fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
         SearchExpr::In { field, values } => (&field.text, values.as_slice()),
         _ => return RequiredWords::default(),
     };
-    let scopes = values.iter().filter_map(|value| rules.derived.unwritten_scope(field, &value.text));
+    let extraction = rules.extraction_of(field);
+    let scopes = values.iter().filter_map(|value| unwritten_scope(field, value, &extraction, rules));
     let except = match scopes.reduce(Scope::union) {
         Some(Scope::Everywhere) => return RequiredWords::default(),
         Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
@@ -395,7 +412,7 @@ fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
         return RequiredWords::default();
     }
     let words = values.iter().map(|value| required_word(field, value, rules)).collect();
-    RequiredWords { words, except }
+    RequiredWords { words, except, may_be_indexed: extraction.from_fields.is_some() }
 }
 
 /// Whether an event has this index-time field.
@@ -403,21 +420,26 @@ fn has_index_time_field(events: &Page, row: usize, field: &str) -> bool {
     index_time_values(events, row, field).next().is_some()
 }
 
-/// Sourcetypes whose events may have this value of a field without its tokens in their text: those with an `EXTRACT`
-/// rule that reads another field or may extract this value from within a token, and those with rules that derive the
+/// Whether an event has any index-time field.
+fn has_index_time_fields(events: &Page, row: usize) -> bool {
+    let first = events.fields.partition_point(|given| (given.row as usize) < row);
+    events.fields.get(first).is_some_and(|given| given.row as usize == row)
+}
+
+/// Sourcetypes whose events may have this value of a field without its tokens in their text: those with a rule that may
+/// extract this value from within a token, or from something else than the text, and those with rules that derive the
 /// field. `None` if any event may.
 fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
-    if rules.is_index_time_only() || !appears_verbatim(field, value) {
+    if rules.is_index_time_only() || !is_written(field, value) {
         return None;
     }
     let extraction = rules.extraction_of(field);
-    let inside_token = match inner_tokens(value) {
+    let inside_token = match inner_tokens(&value.text) {
         TermQuery::All => extraction.inside_tokens.clone(),
         _ => None,
     };
-    let unwritten = rules.derived.unwritten_scope(field, &value.text);
-    let scopes = [inside_token, extraction.from_fields.clone(), unwritten];
-    match scopes.into_iter().flatten().reduce(Scope::union) {
+    let unwritten = unwritten_scope(field, value, &extraction, rules);
+    match [inside_token, unwritten].into_iter().flatten().reduce(Scope::union) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
         None => Some(Vec::new()),
@@ -425,8 +447,8 @@ fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>
 }
 
 /// The tokens of a value that begins and ends anywhere in a token: those between its breakers.
-fn inner_tokens(value: &SearchPattern) -> TermQuery {
-    TermQuery::for_keyword(&format!("*{}*", value.text))
+fn inner_tokens(value: &str) -> TermQuery {
+    TermQuery::for_keyword(&format!("*{value}*"))
 }
 
 impl Projection {
@@ -479,30 +501,49 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
     let Some(others) = tokenless_sourcetypes(field, value, rules) else { return TermQuery::All };
-    let others = others
-        .into_iter()
-        .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
     if value.text.chars().filter(has_case).count() > VARIED_LETTERS_MAX {
         // JSON may escape each letter in either case, in too many ways.
         return TermQuery::All;
     }
-    let written = json_escaped_forms(&value.text);
-    let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
+    let mut written = json_escaped_forms(&value.text);
+    written.push(value.text.clone());
     let extraction = rules.extraction_of(field);
-    let begun = extraction.begins_tokens.then(|| TermQuery::for_keyword(&format!("{}*", value.text)));
+    let affixed = extraction.affixed.iter().map(|affixed| affixed.terms(&value.text));
     let merged = extraction.is_in_whitespace.then_some(TermQuery::UnbrokenBlank);
+    let inside = TermQuery::or(written.iter().map(|value| inner_tokens(value)));
     // If this is `All`, `others` contains the sourcetypes of these rules.
-    let inside =
-        extraction.inside_tokens.as_ref().map(|_| inner_tokens(value)).filter(|query| *query != TermQuery::All);
-    let in_text = TermQuery::or(in_text.chain(begun).chain(merged).chain(inside));
+    let inside = extraction
+        .inside_tokens
+        .iter()
+        .filter(|_| inside != TermQuery::All)
+        .map(|scope| scope.restrict(inside.clone()));
+    let in_text = written.iter().map(|value| TermQuery::for_keyword(value));
+    let in_text = TermQuery::or(in_text.chain(affixed).chain(merged).chain(inside));
+    let in_text = if value.text.contains('*') { without_short_prefixes(in_text) } else { in_text };
     let in_text = TermQuery::for_field_value(field, &value.text, in_text);
-    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(others))
+    // The value may be part of an index-time field.
+    let indexed = extraction.from_fields.iter().map(|scope| scope.restrict(TermQuery::IndexTimeFields));
+    let others = others.iter().map(|sourcetype| sourcetype_term(sourcetype));
+    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(others).chain(indexed))
+}
+
+/// Shortest beginning of a token that is looked up for a pattern, in bytes; shorter ones occur in nearly every page.
+const PREFIX_BYTES_MIN: usize = 3;
+
+/// The query without conditions on short beginnings of tokens.
+fn without_short_prefixes(query: TermQuery) -> TermQuery {
+    match query {
+        TermQuery::Prefix(prefix) if prefix.len() < PREFIX_BYTES_MIN => TermQuery::All,
+        TermQuery::And(parts) => TermQuery::and(parts.into_iter().map(without_short_prefixes)),
+        TermQuery::Or(parts) => TermQuery::or(parts.into_iter().map(without_short_prefixes)),
+        other => other,
+    }
 }
 
 /// The term of an index-time field.
 fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
     if value.text.contains('*') {
-        return TermQuery::All;
+        return TermQuery::IndexTimeFields;
     }
     TermQuery::Field { name: field.into(), value: value.text.to_lowercase().into() }
 }

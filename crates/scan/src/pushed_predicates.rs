@@ -28,7 +28,7 @@ pub(crate) struct PushedPredicates {
 }
 
 /// Location of a field's value in the event text, as determined by the commands that run within the scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueSource {
     /// No command of the scan produces the field; rules extract it.
     Rules,
@@ -102,17 +102,17 @@ fn predicate_terms(
         SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| predicate_terms(part, border_of, origins))),
         SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| predicate_terms(part, border_of, origins))),
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
-            equality_terms(&field.text, value, border_of(&field.text), origins)
+            equality_terms(&field.text, value, &border_of(&field.text), origins)
         }
         SearchExpr::In { field, values } => {
             let border = border_of(&field.text);
-            TermQuery::or(values.iter().map(|value| equality_terms(&field.text, value, border, origins)))
+            TermQuery::or(values.iter().map(|value| equality_terms(&field.text, value, &border, origins)))
         }
         _ => TermQuery::All,
     }
 }
 
-fn equality_terms(field: &str, value: &SearchPattern, border: ValueSource, origins: &Origins<'_>) -> TermQuery {
+fn equality_terms(field: &str, value: &SearchPattern, border: &ValueSource, origins: &Origins<'_>) -> TermQuery {
     // A number also equals texts that spell it differently.
     let is_anywhere = is_not_from_text(field) || is_intrinsic_field(field);
     if is_anywhere || !appears_verbatim(field, value) || Literal::new(&value.text).is_number() {
@@ -121,9 +121,13 @@ fn equality_terms(field: &str, value: &SearchPattern, border: ValueSource, origi
     let extracted = value_terms(field, value, origins);
     let (word, bytes) = match border {
         ValueSource::Rules => return extracted,
-        ValueSource::Group(GroupBorders::Whole(bytes)) => (TermQuery::for_keyword(&value.text), bytes),
+        ValueSource::Group(GroupBorders::Whole(bytes)) => (TermQuery::for_keyword(&value.text), *bytes),
         // The text after the value may belong to the same token.
-        ValueSource::Group(GroupBorders::Begin(bytes)) => (TermQuery::for_keyword(&format!("{}*", value.text)), bytes),
+        ValueSource::Group(GroupBorders::Begin(bytes)) => (TermQuery::for_keyword(&format!("{}*", value.text)), *bytes),
+        ValueSource::Group(GroupBorders::Affixed { prefix, suffix, bytes }) => {
+            let suffix = suffix.as_deref().unwrap_or("*");
+            (TermQuery::for_keyword(&format!("{prefix}{}{suffix}", value.text)), *bytes)
+        }
         ValueSource::Group(GroupBorders::Unknown) => return TermQuery::All,
     };
     let merged = (bytes == BorderBytes::Whitespace).then_some(TermQuery::UnbrokenBlank);

@@ -71,6 +71,9 @@ fn without_sourcetypes(query: &TermQuery) -> TermQuery {
     match query {
         TermQuery::Meta { field: MetaField::Sourcetype, .. } => TermQuery::All,
         TermQuery::Field { name, .. } if **name == *ORIGINAL_SOURCETYPE_FIELD => TermQuery::All,
+        TermQuery::Value { field, value, tokens } => {
+            TermQuery::for_field_value(field, value, without_sourcetypes(tokens))
+        }
         TermQuery::And(parts) => TermQuery::and(parts.iter().map(without_sourcetypes)),
         TermQuery::Or(parts) => TermQuery::or(parts.iter().map(without_sourcetypes)),
         other => other.clone(),

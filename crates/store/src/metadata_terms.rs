@@ -46,7 +46,7 @@ fn has_absent_pattern(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> 
         TermQuery::Meta { field, pattern } => is_absent(*field, pattern),
         TermQuery::And(parts) | TermQuery::Or(parts) => parts.iter().any(|part| has_absent_pattern(part, is_absent)),
         TermQuery::Value { tokens, .. } => has_absent_pattern(tokens, is_absent),
-        TermQuery::All | TermQuery::None | TermQuery::UnbrokenBlank => false,
+        TermQuery::All | TermQuery::None | TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => false,
         TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Field { .. } => false,
     }
 }

@@ -234,6 +234,7 @@ fn check_fuse(fuse: Fuse) -> Result<Fuse, Malformed> {
 fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool) -> bool {
     match query {
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } | TermQuery::UnbrokenBlank => true,
+        TermQuery::IndexTimeFields => has_fields,
         TermQuery::None => false,
         TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, truncate_term(token.as_bytes()))),
         TermQuery::Field { .. } if !has_fields => false,

@@ -123,6 +123,7 @@ fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
         TermQuery::Prefix(prefix) => has_token(&|token| token.starts_with(prefix.as_bytes())),
         TermQuery::Value { tokens, .. } => event_matches(batch, row, tokens),
         TermQuery::UnbrokenBlank => batch.raw(row).iter().any(|byte| UNBROKEN_BLANKS.contains(byte)),
+        TermQuery::IndexTimeFields => batch.fields.iter().any(|field| field.row as usize == row),
         TermQuery::And(parts) => parts.iter().all(|part| event_matches(batch, row, part)),
         TermQuery::Or(parts) => parts.iter().any(|part| event_matches(batch, row, part)),
         TermQuery::Meta { pattern, .. } => {

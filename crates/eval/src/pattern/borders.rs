@@ -7,13 +7,25 @@
 use quarry_event::segment::{UNBROKEN_BLANKS, is_breaker};
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
+/// Most bytes of a literal between a border and a group.
+const AFFIX_BYTES_MAX: usize = 32;
+
 /// Borders of a group's text in every match, as derived from the expression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupBorders {
     /// The text consists of whole tokens: breakers, or the ends of the searched text, surround it.
     Whole(BorderBytes),
     /// The text begins at the start of a token, but may end inside one.
     Begin(BorderBytes),
+    /// The text together with the literals beside it consists of whole tokens, as with `0x(?<id>[0-9a-f]+)$`.
+    Affixed {
+        /// Letters and digits before the text.
+        prefix: Box<str>,
+        /// Letters and digits after the text; `None` if a token may continue after it.
+        suffix: Option<Box<str>>,
+        /// The bytes that surround all this.
+        bytes: BorderBytes,
+    },
     /// Nothing is known.
     Unknown,
 }
@@ -27,22 +39,49 @@ pub enum BorderBytes {
     Breakers,
 }
 
-/// Border at one side of a part; `None` if a token may continue across it.
-type Border = Option<BorderBytes>;
+/// Border at one side of a part; `None` if a token may continue across it in unknown ways.
+type Border = Option<KnownBorder>;
+
+/// A border, and the letters and digits between it and the part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KnownBorder {
+    bytes: BorderBytes,
+    affix: String,
+}
+
+impl KnownBorder {
+    fn of(bytes: BorderBytes) -> KnownBorder {
+        KnownBorder { bytes, affix: String::new() }
+    }
+}
+
+/// The border of a part that may be in either of two surroundings.
+fn weaker(one: Border, other: Border) -> Border {
+    let (one, other) = (one?, other?);
+    (one.affix == other.affix).then(|| KnownBorder { bytes: one.bytes.min(other.bytes), affix: one.affix })
+}
 
 /// The borders of a group.
 pub(super) fn borders_of(pattern: &str, group: usize) -> GroupBorders {
     let Ok(tree) = regex_automata::util::syntax::parse(pattern) else { return GroupBorders::Unknown };
     // The match itself may begin and end anywhere.
-    match group_borders(&tree, group, Surroundings { before: None, after: None, is_last: true }) {
-        Some(Surroundings { before: Some(before), after: Some(after), .. }) => GroupBorders::Whole(before.min(after)),
-        Some(Surroundings { before: Some(before), after: None, .. }) => GroupBorders::Begin(before),
-        _ => GroupBorders::Unknown,
+    let around = group_borders(&tree, group, Surroundings { before: None, after: None, is_last: true });
+    let Some(Surroundings { before: Some(before), after, .. }) = around else { return GroupBorders::Unknown };
+    match after {
+        Some(after) if before.affix.is_empty() && after.affix.is_empty() => {
+            GroupBorders::Whole(before.bytes.min(after.bytes))
+        }
+        None if before.affix.is_empty() => GroupBorders::Begin(before.bytes),
+        after => GroupBorders::Affixed {
+            prefix: before.affix.into(),
+            bytes: after.as_ref().map_or(before.bytes, |after| after.bytes.min(before.bytes)),
+            suffix: after.map(|after| after.affix.into()),
+        },
     }
 }
 
 /// The borders around a part of the expression.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Surroundings {
     before: Border,
     after: Border,
@@ -54,22 +93,24 @@ struct Surroundings {
 fn group_borders(tree: &Hir, group: usize, around: Surroundings) -> Option<Surroundings> {
     match tree.kind() {
         HirKind::Capture(capture) if capture.index as usize == group => {
-            let after = around.after.or(if around.is_last { border_after_last(&capture.sub) } else { None });
+            let last = || if around.is_last { border_after_last(&capture.sub).map(KnownBorder::of) } else { None };
+            let after = around.after.or_else(last);
             Some(Surroundings { after, ..around })
         }
         HirKind::Capture(capture) => group_borders(&capture.sub, group, around),
-        HirKind::Alternation(parts) => parts.iter().find_map(|part| group_borders(part, group, around)),
+        HirKind::Alternation(parts) => parts.iter().find_map(|part| group_borders(part, group, around.clone())),
         HirKind::Concat(parts) => parts.iter().enumerate().find_map(|(at, part)| {
-            let before = parts[..at].iter().fold(around.before, |beyond, part| border(Side::End, part, beyond));
-            let after = parts[at + 1..].iter().rfold(around.after, |beyond, part| border(Side::Start, part, beyond));
+            let before = parts[..at].iter().fold(around.before.clone(), |beyond, part| border(Side::End, part, beyond));
+            let after =
+                parts[at + 1..].iter().rfold(around.after.clone(), |beyond, part| border(Side::Start, part, beyond));
             let is_last = around.is_last && at + 1 == parts.len();
             group_borders(part, group, Surroundings { before, after, is_last })
         }),
         HirKind::Repetition(Repetition { max: Some(1), sub, .. }) => group_borders(sub, group, around),
         // The part before or after the group may be another repetition.
         HirKind::Repetition(Repetition { sub, .. }) => {
-            let before = around.before.min(border(Side::End, sub, around.before));
-            let after = around.after.min(border(Side::Start, sub, around.after));
+            let before = weaker(around.before.clone(), border(Side::End, sub, around.before));
+            let after = weaker(around.after.clone(), border(Side::Start, sub, around.after));
             group_borders(sub, group, Surroundings { before, after, is_last: false })
         }
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => None,
@@ -86,32 +127,61 @@ enum Side {
 fn border(side: Side, part: &Hir, beyond: Border) -> Border {
     match part.kind() {
         HirKind::Empty => beyond,
-        HirKind::Literal(literal) => {
-            let byte = if side == Side::Start { literal.0.first() } else { literal.0.last() };
-            border_of_byte(*byte?)
-        }
+        HirKind::Literal(literal) => border_of_literal(side, &literal.0, beyond),
         // The start of the searched text, or of one of its lines, may precede a group, an end may follow one.
         HirKind::Look(look) => match (side, look) {
-            (Side::End, Look::Start | Look::StartLF | Look::StartCRLF) => Some(BorderBytes::Breakers),
-            (Side::Start, Look::End | Look::EndLF | Look::EndCRLF) => Some(BorderBytes::Breakers),
+            (Side::End, Look::Start | Look::StartLF | Look::StartCRLF) => Some(KnownBorder::of(BorderBytes::Breakers)),
+            (Side::Start, Look::End | Look::EndLF | Look::EndCRLF) => Some(KnownBorder::of(BorderBytes::Breakers)),
             _ => beyond,
         },
-        HirKind::Class(class) => border_of_class(class),
+        HirKind::Class(class) => border_of_class(class).map(KnownBorder::of),
         HirKind::Repetition(repetition) => {
-            let filled = border(side, &repetition.sub, beyond);
-            if repetition.min > 0 { filled } else { filled.min(beyond) }
+            let filled = border_of_repetition(side, repetition, beyond.clone());
+            if repetition.min > 0 { filled } else { weaker(filled, beyond) }
         }
         HirKind::Capture(capture) => border(side, &capture.sub, beyond),
         HirKind::Concat(parts) if side == Side::Start => {
             parts.iter().rfold(beyond, |beyond, part| border(side, part, beyond))
         }
         HirKind::Concat(parts) => parts.iter().fold(beyond, |beyond, part| border(side, part, beyond)),
-        HirKind::Alternation(parts) => parts.iter().map(|part| border(side, part, beyond)).min().flatten(),
+        HirKind::Alternation(parts) => {
+            parts.iter().map(|part| border(side, part, beyond.clone())).reduce(weaker).flatten()
+        }
     }
 }
 
-/// The border of bytes of which any may stand beside a group.
-fn border_of_class(class: &Class) -> Border {
+/// The border of a part that occurs at least once.
+fn border_of_repetition(side: Side, repetition: &Repetition, beyond: Border) -> Border {
+    if repetition.max == Some(1) {
+        return border(side, &repetition.sub, beyond);
+    }
+    // The last occurrence decides alone, or it may be empty.
+    border(side, &repetition.sub, None).or_else(|| {
+        let plain = beyond.filter(|beyond| beyond.affix.is_empty());
+        border(side, &repetition.sub, plain).filter(|found| found.affix.is_empty())
+    })
+}
+
+/// The border of a literal, and those of its bytes that are between the border and the group.
+fn border_of_literal(side: Side, literal: &[u8], beyond: Border) -> Border {
+    let is_border = |byte: &u8| border_of_byte(*byte).is_some();
+    let at = match side {
+        Side::End => literal.iter().rposition(is_border),
+        Side::Start => literal.iter().position(is_border),
+    };
+    let (outer, own) = match (at, side) {
+        (Some(at), Side::End) => (border_of_byte(literal[at]).map(KnownBorder::of), &literal[at + 1..]),
+        (Some(at), Side::Start) => (border_of_byte(literal[at]).map(KnownBorder::of), &literal[..at]),
+        (None, _) => (beyond, literal),
+    };
+    let KnownBorder { bytes, affix } = outer?;
+    let own = std::str::from_utf8(own).ok().filter(|own| own.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
+    let affix = if side == Side::End { affix + own } else { own.to_owned() + &affix };
+    (affix.len() <= AFFIX_BYTES_MAX).then_some(KnownBorder { bytes, affix })
+}
+
+/// The bytes that form the border of a class of which any may stand beside a group.
+fn border_of_class(class: &Class) -> Option<BorderBytes> {
     let of_range = |start: u8, end: u8| (start..=end).map(border_of_byte).min().flatten();
     let of_ranges = match class {
         Class::Bytes(class) => class.ranges().iter().map(|range| of_range(range.start(), range.end())).min(),
@@ -127,7 +197,7 @@ fn border_of_class(class: &Class) -> Border {
 
 /// The border after the last part of a match. A greedy repetition of a class, such as `\S+`, ends at the end of the
 /// searched text or before a character that is not in the class.
-fn border_after_last(part: &Hir) -> Border {
+fn border_after_last(part: &Hir) -> Option<BorderBytes> {
     match part.kind() {
         HirKind::Repetition(Repetition { max: None, greedy: true, sub, .. }) => match sub.kind() {
             HirKind::Class(Class::Unicode(class)) => {
@@ -145,7 +215,7 @@ fn border_after_last(part: &Hir) -> Border {
 
 /// The border that a byte forms, whatever is next to it. A percent sign is none, because it may begin a longer breaker
 /// (`%20`).
-fn border_of_byte(byte: u8) -> Border {
+fn border_of_byte(byte: u8) -> Option<BorderBytes> {
     if byte.is_ascii() && byte != b'%' && is_breaker(byte) {
         Some(BorderBytes::Breakers)
     } else if UNBROKEN_BLANKS.contains(&byte) {
@@ -165,7 +235,12 @@ mod tests {
     #[test]
     fn breakers_around_a_group_are_borders() {
         use super::BorderBytes::{Breakers, Whitespace};
-        use super::GroupBorders::{Begin, Unknown, Whole};
+        use super::GroupBorders::{Affixed, Begin, Unknown, Whole};
+        let affixed = |prefix: &str, suffix: Option<&str>| Affixed {
+            prefix: prefix.into(),
+            suffix: suffix.map(Into::into),
+            bytes: Breakers,
+        };
         for (pattern, expected) in [
             (r"ticket (?<x>[0-9a-f]{10})", Begin(Breakers)),
             (r"ticket=(?<x>\w+)", Begin(Breakers)),
@@ -186,6 +261,19 @@ mod tests {
             (r"(?:a |b=)(?<x>\w+)", Begin(Breakers)),
             (r"(a=)(?<x>\w+)", Begin(Breakers)),
             (r"(?<x>\w+) ", Unknown),
+            // Literals beside the group are a part of its tokens.
+            (r" conn 0x(?<x>[0-9a-f]+)$", affixed("0x", Some(""))),
+            (r" took (?<x>\d+)ms\b", Begin(Breakers)),
+            (r" took (?<x>\d+)ms,", affixed("", Some("ms"))),
+            (r"id=a(?:b)c(?<x>\d+)", affixed("abc", None)),
+            (r"id=a(?:b)?(?<x>\d+)", Unknown),
+            (r"id=(?:ab)+(?<x>\d+)", Unknown),
+            (r"id(?:=ab)+(?<x>\d+);", affixed("ab", Some(""))),
+            (r"(?:=a|:a)(?<x>\d+);", affixed("a", Some(""))),
+            (r"(?:=a|:b)(?<x>\d+);", Unknown),
+            (r"=a(?:(?<x>\d+)a)+;", Unknown),
+            (r"=%2(?<x>\d+);", Unknown),
+            (r"=é(?<x>\d+);", Unknown),
             (r"[^a](?<x>\w+)", Unknown),
             (r"(?m)^(?<x>\w+)", Begin(Breakers)),
             (r"=\b(?<x>\w+)", Begin(Breakers)),
@@ -207,7 +295,7 @@ mod tests {
             (r"(?:(?<x>\d+),)+", Unknown),
             (r"=(?:(?<x>\d+),)+", Whole(Breakers)),
             (r"=(?:,(?<x>\d+))+;", Whole(Breakers)),
-            (r"=(?:(?<x>\d+)a,)+", Begin(Breakers)),
+            (r"=(?:(?<x>\d+)a,)+", affixed("", Some("a"))),
             (r"(?:a=(?<x>\d+)|b) ", Whole(Breakers)),
             (r"(?:a(?<x>\d+)|b) ", Unknown),
             // The last group takes all that its class allows.
@@ -248,6 +336,9 @@ mod tests {
                 let (word, bytes) = match regex.borders_of(1) {
                     GroupBorders::Whole(bytes) => (found.to_owned(), bytes),
                     GroupBorders::Begin(bytes) => (format!("{found}*"), bytes),
+                    GroupBorders::Affixed { prefix, suffix, bytes } => {
+                        (format!("{prefix}{found}{}", suffix.as_deref().unwrap_or("*")), bytes)
+                    }
                     GroupBorders::Unknown => return Ok(()),
                 };
                 if bytes == BorderBytes::Whitespace && text.contains(UNBROKEN_BLANKS.map(char::from)) {
@@ -260,8 +351,9 @@ mod tests {
                     quarry_event::segment::for_each_token(text.as_bytes(), |token| all.push(token.to_vec()));
                     all
                 };
+                let (found, is_open) = (word.trim_end_matches('*'), word.ends_with('*'));
                 let (of_text, mut of_value) = (tokens(&text), tokens(found));
-                if matches!(regex.borders_of(1), GroupBorders::Begin(_))
+                if is_open
                     && !found.ends_with('%')
                     && let Some(last) = of_value.pop()
                     // The digits may be part of a breaker (`%20`), so the query does not contain them.

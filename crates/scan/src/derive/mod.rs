@@ -40,7 +40,7 @@ pub(crate) use self::column_rules::FieldStrategy;
 use self::column_rules::{ComputedFields, apply_plans_by_row};
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
-pub(crate) use self::names::{DerivedNames, RuleFieldNames, Scope, named_fields};
+pub(crate) use self::names::{DerivedNames, RuleFieldNames, Scope, named_fields, sourcetype_term};
 use self::plan::{Plan, with_column};
 use self::requested_fields::RequestedFields;
 pub(crate) use self::tables::Tables;

@@ -1,19 +1,22 @@
 //! Fields that search-time rules of any source may produce. Values of most rules need not occur in the event text, so
-//! a condition on such a field must not rule out events by their text. Transforms that split the text at breakers are
-//! an exception, because their values consist of whole tokens of the text, and so are those that copy groups of a
-//! pattern, which are analysed like `EXTRACT` rules.
+//! a condition on such a field must not rule out events by their text. Transforms that copy parts of the text, or of a
+//! field that is itself part of the text, are an exception: they are analysed like `EXTRACT` rules
+//! (`crate::fields::origins`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quarry_conf::{PropsResolver, ReportRule, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
+use quarry_event::TermQuery;
+use quarry_event::term::MetaField;
 use quarry_spl::analyse::expr_fields;
 
 use super::defaults::is_default_field;
 use super::requested_fields::RequestedFields;
 use super::tables::{Tables, command_of};
-use crate::fields::reports::{copies_groups, output_names, splits_at_breakers};
+use crate::event_fields::is_intrinsic_field;
+use crate::fields::reports::{copies_parts, group_names, output_names};
 
 /// Set of events for which a rule may produce a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub(crate) struct RuleFieldNames {
     all: RuleScopes,
     /// Fields of rules whose values need not occur in the text.
     elsewhere: RuleScopes,
+    /// Fields whose values are composed of several parts, or parts of metadata.
+    composed: RuleScopes,
     /// Events whose values may be written with the entities of XML.
     entities: Option<Scope>,
     /// Texts of the lookup rules, each with the events to which it applies.
@@ -97,7 +102,18 @@ impl Scope {
         self
     }
 
-    fn extend(&mut self, other: &Scope) {
+    /// The part of a query that applies to these events.
+    pub(crate) fn restrict(&self, query: TermQuery) -> TermQuery {
+        match self {
+            Scope::Everywhere => query,
+            Scope::Sourcetypes(names) => {
+                TermQuery::and([TermQuery::or(names.iter().map(|name| sourcetype_term(name))), query])
+            }
+        }
+    }
+
+    /// Adds the events of another scope.
+    pub(crate) fn extend(&mut self, other: &Scope) {
         match (&mut *self, other) {
             (Scope::Sourcetypes(own), Scope::Sourcetypes(more)) => {
                 own.extend(more.iter().filter(|name| !own.contains(name)).cloned().collect::<Vec<_>>());
@@ -107,20 +123,62 @@ impl Scope {
     }
 }
 
+/// Term query for events of this sourcetype.
+pub(crate) fn sourcetype_term(sourcetype: &str) -> TermQuery {
+    TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() }
+}
+
 impl RuleFieldNames {
     /// Collects the fields of all stanzas of props.conf, except those of lookups.
     pub(crate) fn new(props: &PropsResolver) -> RuleFieldNames {
         let mut names = RuleFieldNames::default();
+        names.add_composed(props);
         for (sourcetype, rules) in props.search_time_rules() {
             let scope = Scope::of(sourcetype.as_deref());
             names.all.add(rule_output_names(rules, &|_| true), &scope);
-            names
-                .elsewhere
-                .add(rule_output_names(rules, &|report| !splits_at_breakers(report) && !copies_groups(report)), &scope);
+            let computed = rule_output_names(rules, &|report| !names.copies_text(report));
+            names.elsewhere.add(computed, &scope);
             names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
         }
         names.entities = props.xml_sourcetypes().map(Scope::of).reduce(Scope::union);
         names
+    }
+
+    /// Collects the fields whose values need not be parts of the text, and those that rules take from such fields.
+    fn add_composed<'p>(&mut self, props: &'p PropsResolver) {
+        let of_patterns =
+            props.extract_rules().map(|rule| (rule.source, true, Some(group_names(rule.pattern)), rule.sourcetype));
+        let of_stanzas = props.search_time_rules().iter().flat_map(|(sourcetype, rules)| {
+            let of_report = move |report: &'p Arc<ReportRule>| {
+                (report.source.as_str(), copies_parts(report), output_names(report), sourcetype.as_deref())
+            };
+            rules.reports.iter().map(of_report)
+        });
+        let mut left: Vec<_> = of_patterns.chain(of_stanzas).collect();
+        // Each round takes rules from the list, or is the last one.
+        loop {
+            let (more, kept): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|(source, copies, ..)| !copies || !self.is_part_of_text(source));
+            if more.is_empty() {
+                return;
+            }
+            for (_, _, names, sourcetype) in more {
+                self.composed.add(names, &Scope::of(sourcetype));
+            }
+            left = kept;
+        }
+    }
+
+    /// Whether every value of a transform is a part of the event text, or of an index-time field.
+    pub(crate) fn copies_text(&self, report: &ReportRule) -> bool {
+        copies_parts(report) && self.is_part_of_text(&report.source)
+    }
+
+    /// Whether the value that a rule reads under this name is a part of the event text, or an index-time field. Rules
+    /// that compute fields run after those that read them.
+    pub(crate) fn is_part_of_text(&self, field: &str) -> bool {
+        let RuleScopes { named, open } = &self.composed;
+        field == "_raw" || (!is_intrinsic_field(field) && open.is_none() && !named.contains_key(field))
     }
 }
 

@@ -125,18 +125,17 @@ pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
     }
 }
 
-/// Whether each field of a transform is a group of the first match in the event text, as with `EXTRACT-`: `FORMAT` is
-/// `name::$1 …`, or the groups have names.
+/// Whether each value of a transform is the text of a group of a match in the event text.
 pub(crate) fn copies_groups(rule: &ReportRule) -> bool {
-    let ExtractionMethod::Pattern { pairs, .. } = &rule.cut else { return false };
+    rule.source == "_raw" && matches!(rule.cut, ExtractionMethod::Pattern { .. }) && copies_parts(rule)
+}
+
+/// Whether each value of a transform is a part of the text or field that the transform reads.
+pub(crate) fn copies_parts(rule: &ReportRule) -> bool {
+    let ExtractionMethod::Pattern { pairs, .. } = &rule.cut else { return true };
     let is_group =
         |value: &str| value.strip_prefix('$').is_some_and(|number| number.parse::<u8>().is_ok_and(|number| number > 0));
-    let names: Option<Vec<String>> = output_names(rule);
-    let is_once = |names: &[String]| names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1);
-    rule.source == "_raw"
-        && !rule.adds_values
-        && names.is_some_and(|names| is_once(&names))
-        && pairs.iter().all(|(_, value)| is_group(value))
+    pairs.iter().all(|(_, value)| is_group(value))
 }
 
 /// Names of the fields that a transform produces; `None` if the names come from the text.
@@ -159,7 +158,7 @@ pub(crate) fn output_names(rule: &ReportRule) -> Option<Vec<String>> {
 
 /// Group names of a pattern, found without compiling the pattern, because every search needs the names of every
 /// transform. An extra name does no harm.
-fn group_names(pattern: &str) -> Vec<String> {
+pub(crate) fn group_names(pattern: &str) -> Vec<String> {
     let starts = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
     let names = starts.map(|rest| rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_'));
     names.map(String::from_iter).filter(|name: &String| !name.is_empty()).collect()
@@ -302,13 +301,15 @@ impl Report {
         own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
     }
 
-    /// The borders of a field's values in the event text, for a transform that copies groups; `None` if it does not
-    /// produce the field.
-    pub(super) fn borders_of(&self, field: &str) -> Option<GroupBorders> {
-        let produces = self.names.as_ref()?.iter().any(|name| name == field);
-        let group = self.extract.as_ref().and_then(|extract| Some((extract, extract.group(field)?)));
-        let borders = group.map_or(GroupBorders::Unknown, |(extract, group)| extract.regex.borders_of(group));
-        produces.then_some(borders)
+    /// The borders of a field's values in the text, for each pair of a pattern that may produce the field.
+    pub(super) fn borders_of(&self, field: &str) -> Vec<GroupBorders> {
+        let ReportMethod::Pattern { regex, pairs, .. } = &self.cut else { return Vec::new() };
+        let of_field = pairs.iter().filter(|pair| pair.known_name().is_none_or(|name| name == field));
+        let borders = of_field.map(|pair| match pair.value.as_slice() {
+            [NamePart::Group(group)] => regex.borders_of(*group),
+            _ => GroupBorders::Unknown,
+        });
+        borders.collect()
     }
 
     /// Method by which the transform extracts fields from the event text; `None` if it reads another field or appends

@@ -155,6 +155,15 @@ struct CachedField {
     locations: Arc<FieldLocations>,
 }
 
+impl CachedField {
+    /// Whether these are the locations of this field under these extraction classes.
+    fn is_for(&self, sought: NameKind, name: &str, classes: &[ExtractionClass]) -> bool {
+        let mut pairs = self.classes.iter().zip(classes);
+        let mut is_same_way = || self.classes.len() == classes.len() && pairs.all(|(a, b)| a.is_equivalent(b));
+        self.name_kind == sought && self.name == *name && is_same_way()
+    }
+}
+
 /// The bytes that bound a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bounds {
@@ -294,6 +303,13 @@ impl TemplateFacts {
         found
     }
 
+    /// Whether the locations of these fields are cached.
+    pub(super) fn has_locations_of(&self, sought: NameKind, names: &[String], classes: &[ExtractionClass]) -> bool {
+        let fields = self.fields.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = |name: &String| fields.iter().any(|known| known.is_for(sought, name, classes));
+        names.iter().all(is_known)
+    }
+
     /// Field locations under these extraction classes; `find` computes them if they are not cached.
     pub(super) fn locations_of(
         &self,
@@ -302,13 +318,8 @@ impl TemplateFacts {
         classes: &[ExtractionClass],
         find: impl FnOnce(&[String]) -> Vec<FieldLocations>,
     ) -> Vec<Arc<FieldLocations>> {
-        let is_same_way = |known: &CachedField| {
-            let mut pairs = known.classes.iter().zip(classes);
-            known.classes.len() == classes.len() && pairs.all(|(a, b)| a.is_equivalent(b))
-        };
         let known_of = |fields: &[CachedField], name: &String| {
-            let is_it = |known: &&CachedField| known.name_kind == sought && known.name == *name && is_same_way(known);
-            let known = fields.iter().find(is_it);
+            let known = fields.iter().find(|known| known.is_for(sought, name, classes));
             known.map(|known| Arc::clone(&known.locations))
         };
         let lock = || self.fields.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,6 +39,7 @@ mod key_end;
 mod key_splits;
 mod listed_values;
 mod literals;
+mod needle_rows;
 mod number_columns;
 mod optional_pairs;
 mod outcome;
@@ -76,7 +77,7 @@ use quarry_eval::messages::Messages;
 use quarry_eval::rows::{self, concat_rows};
 use quarry_event::template::TEXT_COLUMN;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
+use quarry_event::{FieldColumns, PageColumns, TermQuery, TimeRange, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
@@ -85,6 +86,7 @@ pub(crate) use self::conditions::{Conditions, RequiredWords};
 pub(crate) use self::facts::TemplateFactsCache;
 use self::field_locations::FieldLocations;
 use self::groups::{add_extracts, read_groups, with_commands, with_extracts};
+pub(crate) use self::needle_rows::NeedleSlabs;
 use self::outcome::{NO, Outcome, UNDECIDED, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
@@ -131,15 +133,14 @@ pub(super) struct LazyFieldColumns<'a> {
 
 impl FieldColumns for LazyFieldColumns<'_> {
     fn columns_of(&self, field: &str) -> Option<ValueColumns> {
+        // Locating the field takes longer than looking for a word in all columns. Numbers occur in many columns.
+        if !self.segment.is_remote() && self.scan.tests_words_only(field) {
+            return None;
+        }
         let names = self.scan.extracted_names();
-        let (rules, conditions) = (&self.scan.rules, self.scan.filter.conditions());
         // Faults of the slab are reported when it is read.
         let way = self.scan.derivations.strategy_of(self.segment, self.messages).ok()?;
-        let computed = way.computed.as_ref();
-        let paths = self.scan.rexes.paths();
-        let (words, tested) = (conditions.words().len(), conditions.tested_fields().collect());
-        let asked = SlabRequest { rules, names: &names, paths, words, tested, computed, messages: self.messages };
-        let slab = self.scan.slabs.of(self.segment, &asked).ok()?;
+        let slab = self.scan.slabs.of(self.segment, &self.scan.slab_request(&names, &way, self.messages)).ok()?;
         SlabFieldColumns(slab.as_deref()).columns_of(field)
     }
 }
@@ -156,6 +157,9 @@ impl EventScan {
         context: &CommandContext,
         left: &mut usize,
     ) -> Result<TemplateRows, EngineError> {
+        if let Some(rows) = self.read_needles(page, columns, way, context)? {
+            return Ok(TemplateRows::Rows(rows));
+        }
         let Some(slab) = self.slab_of(page, way, context)? else { return Ok(TemplateRows::PlainTexts) };
         let mut reader = PageReader::new(&slab, page, columns);
         let in_range = self.rows_in_range(&mut reader, page)?;
@@ -203,6 +207,29 @@ impl EventScan {
         Ok(TemplateRows::Rows(rows.map(|rows| PositionedRows { rows, positions })))
     }
 
+    /// The facts about a slab that the search needs; `names` are the fields that it reads.
+    fn slab_request<'a>(
+        &'a self,
+        names: &'a [String],
+        way: &'a FieldStrategy,
+        messages: &'a Messages,
+    ) -> SlabRequest<'a> {
+        SlabRequest {
+            rules: &self.rules,
+            names,
+            paths: self.rexes.paths(),
+            words: self.filter.conditions().words().len(),
+            tested: self.filter.conditions().tested_fields().collect(),
+            computed: way.computed.as_ref(),
+            messages,
+        }
+    }
+
+    /// Whether each value that is looked up for a field has a token with a letter.
+    fn tests_words_only(&self, field: &str) -> bool {
+        has_only_words(self.filter.terms(), field) && has_only_words(self.demands.terms(), field)
+    }
+
     /// The template slab of a page; `None` if the page is stored as plain text.
     fn slab_of(
         &self,
@@ -211,15 +238,7 @@ impl EventScan {
         context: &CommandContext,
     ) -> Result<Option<Arc<Slab>>, EngineError> {
         let names = self.extracted_names();
-        let asked = SlabRequest {
-            rules: &self.rules,
-            names: &names,
-            paths: self.rexes.paths(),
-            words: self.filter.conditions().words().len(),
-            tested: self.filter.conditions().tested_fields().collect(),
-            computed: way.computed.as_ref(),
-            messages: &context.messages,
-        };
+        let asked = self.slab_request(&names, way, &context.messages);
         Ok(self.slabs.of(&page.segment, &asked)?.filter(|_| page.segment.has_templates(page.page)))
     }
 
@@ -613,6 +632,25 @@ impl EventScan {
         let Projection { all, every: _, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
+    }
+}
+
+/// Whether each value of a field in the query has a token with a letter.
+fn has_only_words(query: &TermQuery, field: &str) -> bool {
+    match query {
+        TermQuery::Value { field: known, tokens, .. } => **known != *field || has_letters(tokens),
+        TermQuery::And(parts) | TermQuery::Or(parts) => parts.iter().all(|part| has_only_words(part, field)),
+        _ => true,
+    }
+}
+
+/// Whether the events that a query finds have a token with a letter.
+fn has_letters(query: &TermQuery) -> bool {
+    match query {
+        TermQuery::Token(token) | TermQuery::Prefix(token) => token.bytes().any(|byte| !byte.is_ascii_digit()),
+        TermQuery::And(parts) => parts.iter().any(has_letters),
+        TermQuery::Or(parts) => parts.iter().filter(|part| !matches!(part, TermQuery::UnbrokenBlank)).all(has_letters),
+        _ => false,
     }
 }
 

@@ -280,6 +280,11 @@ impl<'a> PageReader<'a> {
         self.has_fields_by_row || !self.slab.doubting_columns().is_empty()
     }
 
+    /// Whether an event of the page may have an index-time field.
+    pub(super) fn may_hold_fields(&self) -> bool {
+        self.page.segment.may_hold_fields(self.page.page)
+    }
+
     /// The index-time fields that the search reads and that have no column.
     pub(super) fn fields_by_row(&mut self) -> Result<Arc<[IndexedField]>, EngineError> {
         if let Some(fields) = &self.fields_by_row {

@@ -53,13 +53,13 @@ const CACHED_SLABS_MAX: usize = 64;
 /// The slabs that a search has started to read.
 #[derive(Default)]
 pub(crate) struct SlabCache {
-    slabs: Mutex<Vec<CachedSlab>>,
+    pub(super) slabs: Mutex<Vec<CachedSlab>>,
     /// Facts about slabs that apply to every search.
-    facts_cache: Arc<TemplateFactsCache>,
+    pub(super) facts_cache: Arc<TemplateFactsCache>,
 }
 
 /// A segment with its slab, or `None` if its texts are plain.
-type CachedSlab = (Arc<dyn Segment>, Option<Arc<Slab>>);
+pub(super) type CachedSlab = (Arc<dyn Segment>, Option<Arc<Slab>>);
 
 /// A dictionary column, a key end, and for each text of the dictionary whether it contains the key end.
 type KeyEndCodes = (u32, KeyEnd, Arc<[bool]>);
@@ -163,8 +163,18 @@ impl SlabCache {
     }
 }
 
+impl SlabRequest<'_> {
+    /// The names of the fields to locate: those of the search, and those from which rules compute them.
+    pub(super) fn names_to_locate(&self) -> Vec<String> {
+        let mut names = self.names.to_vec();
+        names.extend(self.computed.iter().flat_map(|computed| computed.input_fields()).cloned());
+        names.retain(|name| !is_intrinsic_field(name));
+        names
+    }
+}
+
 /// The different extraction classes of the metadata of a slab, and the number of the class of each.
-fn extraction_classes(
+pub(super) fn extraction_classes(
     metas: &[Metadata],
     names: &[String],
     asked: &SlabRequest<'_>,
@@ -199,9 +209,7 @@ impl Slab {
         };
         let templates = Arc::clone(templates);
         let metas = segment.metas();
-        let mut names = asked.names.to_vec();
-        names.extend(asked.computed.iter().flat_map(|computed| computed.input_fields()).cloned());
-        names.retain(|name| !is_intrinsic_field(name));
+        let mut names = asked.names_to_locate();
         let stored = find_stored(&set, &metas, &names, asked.rules, asked.messages);
         names.retain(|name| !stored.iter().any(|(known, _)| known == name));
         let (mut classes, class_of) = extraction_classes(&metas, &names, asked);
@@ -515,7 +523,7 @@ fn compute_once<T: Clone>(
 
 /// The patterns of all classes in one order, and which of them each class has. If the order of a class is
 /// incompatible, its texts are read.
-fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
+pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
     for ExtractionClass { cutting, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
         if cutting.by_pattern {

@@ -79,7 +79,7 @@ impl HotSegment {
     fn filter_pages(&self, query: &TermQuery, among: u64) -> u64 {
         match query {
             TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,
-            TermQuery::All | TermQuery::UnbrokenBlank => among,
+            TermQuery::All | TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => among,
             TermQuery::None => 0,
             TermQuery::And(parts) => parts.iter().fold(among, |left, part| self.filter_pages(part, left)),
             TermQuery::Or(parts) => parts.iter().fold(0, |found, part| found | self.filter_pages(part, among)),

@@ -531,7 +531,8 @@ pub(crate) fn damage_error(bucket: &str, error: &BucketError) -> StoreError {
 fn has_terms(query: &TermQuery) -> bool {
     match query {
         TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::None => true,
-        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } | TermQuery::UnbrokenBlank => false,
+        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => false,
+        TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => false,
         TermQuery::Value { tokens, .. } => has_terms(tokens),
         TermQuery::And(parts) => parts.iter().any(has_terms),
         TermQuery::Or(parts) => parts.iter().all(has_terms),

@@ -39,6 +39,8 @@ pub(crate) struct RequiredWords {
     pub(crate) words: Vec<String>,
     /// Sourcetypes whose events may pass without any of the words.
     pub(crate) except: Vec<String>,
+    /// Whether events with index-time fields may pass without any of the words.
+    pub(crate) may_be_indexed: bool,
 }
 
 /// Compiled form of [`RequiredWords`].
@@ -46,16 +48,19 @@ pub(crate) struct RequiredWords {
 pub(super) struct CompiledWords {
     words: Vec<usize>,
     except: Vec<String>,
+    may_be_indexed: bool,
     /// Number of pages in which the words ruled out few rows.
     fruitless_pages: AtomicUsize,
 }
 
 impl CompiledWords {
-    /// The words, if every event with this metadata needs one of them, and if they have ruled out enough rows so far.
-    fn words_for(&self, metas: &[Metadata]) -> &[usize] {
+    /// The words, if every event of the page needs one of them, and if they have ruled out enough rows so far.
+    fn words_for(&self, page: &PageReader<'_>) -> &[usize] {
+        let metas: &[Metadata] = &page.slab.metas;
         let is_excepted = |meta: &Metadata| self.except.iter().any(|name| meta.sourcetype.eq_ignore_ascii_case(name));
         let is_in_vain = self.fruitless_pages.load(Ordering::Relaxed) >= FRUITLESS_PAGES_MAX;
-        if self.words.is_empty() || is_in_vain || metas.iter().any(is_excepted) { &[] } else { &self.words }
+        let is_exempt = metas.iter().any(is_excepted) || (self.may_be_indexed && page.may_hold_fields());
+        if self.words.is_empty() || is_in_vain || is_exempt { &[] } else { &self.words }
     }
 }
 
@@ -70,7 +75,7 @@ pub(super) struct Runs {
 impl Conditions {
     /// Compiles the words that events need to pass a test.
     pub(super) fn compile_required_words(&mut self, written: RequiredWords) -> CompiledWords {
-        let RequiredWords { words: mut patterns, except } = written;
+        let RequiredWords { words: mut patterns, except, may_be_indexed } = written;
         if !patterns.iter().all(|pattern| is_cheap_to_search(pattern)) {
             patterns.clear();
         }
@@ -82,7 +87,7 @@ impl Conditions {
             self.words.push(Word::new(pattern, WordBound::Breaker, false));
             self.words.len() - 1
         });
-        CompiledWords { words: words.collect(), except, fruitless_pages: AtomicUsize::new(0) }
+        CompiledWords { words: words.collect(), except, may_be_indexed, fruitless_pages: AtomicUsize::new(0) }
     }
 
     /// Compiles a phrase, and the numbers and runs that every text with the phrase contains.
@@ -138,13 +143,65 @@ impl Conditions {
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
         // Events with an index-time field of this name become undecided again when the field is read.
-        let words = if page.slab.reads_field(field) { needed.words_for(&page.slab.metas) } else { &[] };
+        let words = if page.slab.reads_field(field) { needed.words_for(page) } else { &[] };
         let doubts = found.count_undecided(page.len());
         let found = self.exclude_rows_without(found, words, page)?;
         if !words.is_empty() && found.count_undecided(page.len()) * 2 > doubts {
             needed.fruitless_pages.fetch_add(1, Ordering::Relaxed);
         }
         Ok(found)
+    }
+
+    /// The rows of a page that may pass the condition, judged by words alone and without the locations of fields:
+    /// undecided or no. Must not be used for pages with index-time fields.
+    pub(in crate::template_pages) fn rows_with_words(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        self.possible_rows(&self.root, page)
+    }
+
+    /// Whether [`Conditions::rows_with_words`] may rule out rows of the slab.
+    pub(in crate::template_pages) fn requires_words(&self, page: &PageReader<'_>) -> bool {
+        let requires = |part: &Condition| match part {
+            Condition::Word(..) => true,
+            Condition::Field(_, needed) => !needed.words_for(page).is_empty(),
+            _ => false,
+        };
+        match &self.root {
+            Condition::And(parts) => parts.iter().any(requires),
+            other => requires(other),
+        }
+    }
+
+    fn possible_rows(&self, condition: &Condition, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        Ok(match condition {
+            Condition::Same(answer) => Outcome::Same(*answer),
+            Condition::And(parts) => {
+                let mut all = Outcome::Same(YES);
+                for part in parts {
+                    let found = match &all {
+                        Outcome::Same(_) => self.possible_rows(part, page)?,
+                        Outcome::Each(_) => with_row_restriction(&all, page, |page| self.possible_rows(part, page))?,
+                    };
+                    all = all.and(found);
+                    if all.is_all(NO) {
+                        break;
+                    }
+                }
+                all
+            }
+            Condition::Or(parts) => {
+                let mut all = Outcome::Same(NO);
+                for part in parts {
+                    all = all.or(self.possible_rows(part, page)?);
+                }
+                all
+            }
+            Condition::Not(_) => Outcome::Same(UNDECIDED),
+            Condition::Word(at, runs) => self.answer_word(*at, runs, page)?,
+            Condition::Field(_, needed) => {
+                self.exclude_rows_without(Outcome::Same(UNDECIDED), needed.words_for(page), page)?
+            }
+            Condition::Metadata(at) => self.metas[*at].run(page)?,
+        })
     }
 
     /// Changes the undecided rows of a word test to no if their text lacks one of the word's runs. After a run that
