@@ -44,6 +44,24 @@ SOURCE_KEY = ext
 DELIMS = "^", "="
 "#;
 
+/// Transforms of rules that depend on each other.
+const CHAINED: &str = r#"
+[names_of_q]
+SOURCE_KEY = q
+REGEX = (\w)-(\d)
+FORMAT = $1::$2
+[last_word]
+REGEX = (\w+)$
+FORMAT = N::$1
+[of_m]
+SOURCE_KEY = M
+REGEX = (\w)
+FORMAT = Z::$1
+[tildes]
+DELIMS = " ", "~"
+CLEAN_KEYS = false
+"#;
+
 /// The same fields by other rules.
 const OTHER_PROPS: &str = "
 [proxy]
@@ -225,7 +243,10 @@ fn props_of(props: &str) -> Arc<PropsResolver> {
         file: file.to_owned(),
         text: text.to_owned(),
     };
-    Arc::new(PropsResolver::new(&Layers::new([file("props.conf", props), file("transforms.conf", TRANSFORMS)])))
+    Arc::new(PropsResolver::new(&Layers::new([
+        file("props.conf", props),
+        file("transforms.conf", &[TRANSFORMS, CHAINED].concat()),
+    ])))
 }
 
 fn engine_of(props: &str) -> Engine {
@@ -394,4 +415,81 @@ fn a_field_of_several_values_is_not_stored() {
     store.store_extractions(Box::new(move || Some(Arc::clone(&extraction))));
     store.compact_all().unwrap();
     assert!(stored_names(&store).iter().all(|names| !names.contains("word")), "{:?}", stored_names(&store));
+}
+
+/// The answers of searches in events of one source by the rules `searched`, before and after the bucket is compacted by
+/// the rules `stored`.
+fn before_and_after(
+    (event, fields): (fn(u64) -> String, &[(&str, &str)]),
+    (stored, searched): (&str, &str),
+    searches: &[&str],
+) -> [Vec<Vec<String>>; 2] {
+    let dir = tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(dir.path()), ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+    append(&store, "chained", "h", 0, event, fields);
+    store.seal_all().unwrap();
+    let answers = || {
+        let engine = engine_of(searched);
+        let source: Arc<dyn SnapshotSource> = Arc::clone(&store) as _;
+        let answer =
+            |text: &&str| lines(&rows_of(&mut engine.start(request(text), Arc::clone(&source)).unwrap()).unwrap());
+        searches.iter().map(answer).collect()
+    };
+    let before = answers();
+    store_fields(&store, stored);
+    store.compact_all().unwrap();
+    assert!(stored_names(&store).iter().any(|names| !names.is_empty()), "something is stored");
+    [before, answers()]
+}
+
+#[test]
+fn names_that_come_from_index_time_fields_are_not_absent() {
+    let props = "[chained]\nKV_MODE = none\nEXTRACT-m = \\s(?<fr>\\w\\w)\\w* .*x end\n\
+                 EXTRACT-q = (?<q>.*) in p\nREPORT-o = names_of_q\n";
+    let event = |row| format!("t{row} {}ab{} x end", free_text(mixed(row)), row % 7);
+    let searches = ["search index=main a=1 | stats count", "search index=main q=a-1 | stats count count(q)"];
+    let [before, after] = before_and_after((event, &[("p", "a-1")]), (props, props), &searches);
+    assert_eq!(before, [[EVENTS.to_string()], [format!("{EVENTS} | {EVENTS}")]]);
+    assert_eq!(after, before);
+}
+
+#[test]
+fn rules_that_change_the_order_of_others_change_their_digest() {
+    let props = "[chained]\nKV_MODE = none\nEXTRACT-foo = foo=\\[(?<foo>[^\\]]*)\\]\n\
+                 EXTRACT-x = (?<N>\\w)(?<M>\\w+) in foo\nREPORT-r = last_word\n";
+    let more = format!("{props}REPORT-z = of_m\n");
+    let event = |row| {
+        let at = mixed(row);
+        format!("t{row} foo=[{}d delta{}] {} 9{at:x}", ["a", "b", "c"][at as usize % 3], at % 9, free_text(at))
+    };
+    let searches = ["search index=main | stats dc(N) count(Z)", "search index=main N=c | stats count"];
+    for (stored, searched) in [(props, &*more), (&more, props)] {
+        let [before, after] = before_and_after((event, &[]), (stored, searched), &searches);
+        assert_eq!(after, before);
+    }
+}
+
+#[test]
+fn hidden_fields_of_the_texts_are_not_absent() {
+    let props = "[chained]\nKV_MODE = none\nEXTRACT-m = \\s(?<fr>\\w\\w)\\w* .*end\nREPORT-t = tildes\n";
+    let event = |row| format!("t{row} {}ab{} x~{row} end __h~1", free_text(mixed(row)), row % 7);
+    let searches = ["search index=main __h=* | stats count", "search index=main x=7 | stats count"];
+    let [before, after] = before_and_after((event, &[]), (props, props), &searches);
+    assert_eq!(before, [[EVENTS.to_string()], ["1".to_owned()]]);
+    assert_eq!(after, before);
+}
+
+/// A pattern whose group takes no part must not hide a rule that finds the field in another field.
+#[test]
+fn a_group_without_a_value_leaves_the_field_to_later_rules() {
+    let props = "[chained]\nKV_MODE = none\nEXTRACT-d = \\[(?<fd>\\d+)\nEXTRACT-c = ^(?:p2=(?<ff>\\S*))?2026\n\
+                 EXTRACT-e = (?<ff>\\S+) in fd\nEXTRACT-m = (?<fr>\\w+) .* (?<tail>\\w+)$\n";
+    let event = |row: u64| match row % 3 {
+        0 => format!("2026-01-01T00:00:00Z k a none {}x{row}", free_text(mixed(row))),
+        _ => format!("2026-01-01T00:00:00Z k a [{}] x{row}", row % 10),
+    };
+    let searches = ["search index=main | stats count(ff) count(fd)", "search index=main ff=7 | stats count by fd"];
+    let [before, after] = before_and_after((event, &[]), (props, props), &searches);
+    assert_eq!(before, [["1000 | 1000"], ["7 | 100"]]);
+    assert_eq!(after, before);
 }

@@ -35,6 +35,9 @@ const SOURCES_MAX: usize = 256;
 const FIELDS_MAX: usize = 256;
 /// Number of events extracted at a time.
 const CHUNK_EVENTS: usize = 4_096;
+/// The values of all fields of a slab take at most this many times the bytes of the texts while they are collected; the
+/// largest fields are left out.
+const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
 /// Maximum bytes of a name of a field.
 const NAME_BYTES_MAX: usize = 256;
 /// A field is not stored if its values take more than this share of the texts: one in so many bytes.
@@ -136,12 +139,13 @@ struct CollectedNames {
 }
 
 impl CollectedNames {
-    /// `None` if no rule of these sources takes names from the texts. Index-time fields, which precede others, count as
-    /// fields of the events.
+    /// `None` if no rule of these sources takes names from the texts, or one takes them from index-time fields, which are
+    /// not read. Index-time fields precede others, so they count as fields of the events.
     fn of(events: &EventBatch, metas: &[&Metadata], rules: &FieldRules, messages: &Messages) -> Option<CollectedNames> {
-        let digest = rules.digest_of_open_rules(metas, messages)?;
-        let names = events.fields.iter().map(|field| Arc::clone(&field.name)).collect();
-        Some(CollectedNames { rules: digest, names })
+        let (digest, behind) = rules.digest_of_open_rules(metas, messages)?;
+        let names: BTreeSet<Arc<str>> = events.fields.iter().map(|field| Arc::clone(&field.name)).collect();
+        let reads_index_time = behind.iter().any(|name| names.contains(name.as_str()));
+        (!reads_index_time).then_some(CollectedNames { rules: digest, names })
     }
 
     fn add(&mut self, name: &str) {
@@ -178,6 +182,7 @@ fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) ->
     let before = messages.push_count();
     for start in (0..events.len()).step_by(CHUNK_EVENTS) {
         collected.retain(|field| field.is_storable);
+        drop_largest(&mut collected, events.raw.len() * ALL_BYTES_PER_TEXT_BYTE);
         all_names = all_names.filter(CollectedNames::is_storable);
         let names = collected.iter().map(|known| known.field.name.to_string()).collect();
         let projection = Projection { names, all: all_names.is_some(), ..Projection::default() };
@@ -197,6 +202,17 @@ fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) ->
     }
     let fields = collected.into_iter().filter(|known| known.is_storable).map(|known| known.field).collect();
     Extraction { fields, names: all_names.and_then(CollectedNames::finish) }
+}
+
+/// Removes the largest fields until the values of all take at most this many bytes.
+fn drop_largest(collected: &mut Vec<Collected>, bytes_max: usize) {
+    let mut bytes: usize = collected.iter().map(|known| known.field.bytes.len()).sum();
+    while bytes > bytes_max {
+        let sizes = collected.iter().map(|known| known.field.bytes.len()).enumerate();
+        let Some((largest, size)) = sizes.max_by_key(|(_, size)| *size) else { return };
+        collected.remove(largest);
+        bytes -= size;
+    }
 }
 
 /// The fields among `names` whose values depend only on the rules and the texts of these sources.

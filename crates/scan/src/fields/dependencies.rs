@@ -15,6 +15,7 @@ use quarry_eval::rows::is_hidden;
 use quarry_event::Metadata;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::reports::Report;
 use super::{Extract, FieldRules, SourceRules};
 use crate::event_fields::is_intrinsic_field;
 
@@ -72,12 +73,31 @@ impl FieldRules {
         Some(sum)
     }
 
-    /// Digest of a field in events of these sources that only rules which take names from the texts may produce; `None` if
-    /// there are no such rules, or [`FieldRules::digest_of`] has none.
-    pub(crate) fn digest_of_open_rules(&self, metas: &[&Metadata], messages: &Messages) -> Option<u128> {
+    /// Digest of a field in events of these sources that only rules which take names from the texts may produce, and the
+    /// fields behind it; `None` if there are no such rules, or [`FieldRules::digest_of`] has none.
+    pub(crate) fn digest_of_open_rules(
+        &self,
+        metas: &[&Metadata],
+        messages: &Messages,
+    ) -> Option<(u128, BTreeSet<String>)> {
         let is_open = |meta: &&Metadata| self.of(meta, messages).reports.iter().any(|report| report.names().is_none());
-        let is_any_open = metas.iter().any(is_open);
-        if is_any_open { self.digest_of(metas.iter().copied(), UNNAMED_FIELD, messages) } else { None }
+        if !metas.iter().any(is_open) {
+            return None;
+        }
+        let digest = self.digest_of(metas.iter().copied(), UNNAMED_FIELD, messages)?;
+        Some((digest, self.fields_behind(metas, UNNAMED_FIELD, messages)))
+    }
+
+    /// Whether only rules that take names from the texts may produce a field in events of these sources.
+    pub(crate) fn is_unnamed(&self, metas: &[Metadata], name: &str, messages: &Messages) -> bool {
+        let is_named = |meta: &Metadata| {
+            let rules = self.of(meta, messages);
+            let by_report =
+                |report: &Arc<Report>| report.names().is_some_and(|names| names.iter().any(|own| own == name));
+            rules.extracts.iter().any(|extract| extract.group(name).is_some()) || rules.reports.iter().any(by_report)
+        };
+        // Hidden fields are not among the names of a slab.
+        !is_hidden(name) && !metas.iter().any(is_named)
     }
 
     /// The fields on whose values a field depends in events of these sources, and the field itself.
@@ -150,9 +170,11 @@ impl SourceRules {
 
     fn digest_of(&self, name: &str) -> u128 {
         let fields = self.fields_behind(name);
-        let extracts = self.extracts.iter().filter(|extract| fields.iter().any(|field| extract.group(field).is_some()));
+        let extracts = self.extracts.iter().zip(&self.feeds_reports);
+        let extracts = extracts.filter(|(extract, _)| fields.iter().any(|field| extract.group(field).is_some()));
         let reports = self.reports.iter().filter(|report| fields.iter().any(|field| report.may_produce(field)));
-        let extracts: Vec<u128> = extracts.map(|extract| extract.digest).collect();
+        // A pattern that a transform depends on comes before the transforms.
+        let extracts: Vec<(u128, bool)> = extracts.map(|(extract, feeds)| (extract.digest, *feeds)).collect();
         let reports: Vec<u128> = reports.map(|report| report.digest()).collect();
         digest_of_rule(&(EXTRACTION_VERSION, self.kv_mode, self.auto_json, extracts, reports))
     }

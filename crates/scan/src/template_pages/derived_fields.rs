@@ -55,7 +55,12 @@ impl DerivedField {
                     places[at][key] = ValueLocation::Text;
                 }
                 // A value from another source takes precedence.
-                if places[at][key] != ValueLocation::Absent || patterned[at][key] {
+                if places[at][key] != ValueLocation::Absent {
+                    continue;
+                }
+                // Where the other pattern finds nothing, the text decides.
+                if patterned[at][key] {
+                    (places[at][key], doubts[at][key]) = (ValueLocation::Text, Box::default());
                     continue;
                 }
                 let is_told = |source: &usize| !patterned[*source][key] && doubts[*source][key].is_empty();

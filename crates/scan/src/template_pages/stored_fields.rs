@@ -43,7 +43,8 @@ pub(super) fn find_stored(
         // All rules that may produce the field take names from the texts, and none of these is its name.
         let is_unknown =
             |all: &&ExtractedNames| all.names.binary_search_by(|known| (**known).cmp(name.as_str())).is_err();
-        let unknown_to = set.extracted_names.as_ref().filter(is_unknown);
+        let is_only_in_texts = |_: &&ExtractedNames| rules.is_unnamed(metas, name, messages);
+        let unknown_to = set.extracted_names.as_ref().filter(is_unknown).filter(is_only_in_texts);
         if known.peek().is_none() && unknown_to.is_none() {
             return None;
         }
