@@ -293,7 +293,7 @@ fn arbitrary_slab(next: &mut impl FnMut(usize) -> usize) -> TemplateSlab {
     let rows: Vec<usize> = rows.iter().zip(&inner_codes).filter(|(_, code)| **code < 2).map(|(row, _)| *row).collect();
     let texts = [piece(next), piece(next)];
     columns.push(dictionary(4, &texts, &rows.iter().map(|_| next(2) as u32).collect::<Vec<_>>(), &starts_of(&rows)));
-    TemplateSlab { fields: Vec::new(), extractions: Vec::new(), columns }
+    TemplateSlab { columns, ..TemplateSlab::default() }
 }
 
 #[test]
@@ -314,6 +314,7 @@ fn only_the_words_at_an_unclear_edge_are_tokenised_with_the_value() {
     let slab = TemplateSlab {
         fields: Vec::new(),
         extractions: Vec::new(),
+        extracted_names: None,
         columns: vec![
             templates(None, &[template(parts), template(&[Ok("only "), Err(2)])], &[0, 1, 0], &[0, 2, 3]),
             numbers(0, NumberFormat::Integer, &[811, 812], &[0, 1, 2]),
