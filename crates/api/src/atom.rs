@@ -419,7 +419,7 @@ mod tests {
         let feed = Feed { total: 7, offset: 2, ..Feed::of("things", "/services/things".to_owned(), vec![entry()]) };
         let xml = body(feed.answer(Form::Atom)).await;
         for part in
-            ["<opensearch:totalResults>7<", "<opensearch:startIndex>2<", "<opensearch:itemsPerPage>1<", "<entry>"]
+            ["<opensearch:totalResults>7<", "<opensearch:startIndex>2<", "<opensearch:itemsPerPage>30<", "<entry>"]
         {
             assert!(xml.contains(part), "{part} in {xml}");
         }

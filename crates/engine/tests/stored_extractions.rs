@@ -417,10 +417,13 @@ fn a_field_of_several_values_is_not_stored() {
     assert!(stored_names(&store).iter().all(|names| !names.contains("word")), "{:?}", stored_names(&store));
 }
 
+/// Names and values.
+type IndexTimeFields<'a> = &'a [(&'a str, &'a str)];
+
 /// The answers of searches in events of one source by the rules `searched`, before and after the bucket is compacted by
 /// the rules `stored`.
 fn before_and_after(
-    (event, fields): (fn(u64) -> String, &[(&str, &str)]),
+    (event, fields): (fn(u64) -> String, IndexTimeFields<'_>),
     (stored, searched): (&str, &str),
     searches: &[&str],
 ) -> [Vec<Vec<String>>; 2] {

@@ -495,19 +495,24 @@ fn stored_fields_have_columns_of_their_own() {
         Layout::read(&raw, &events).map(|layout| layout.template_set.extractions.clone())
     };
     assert_eq!(read_with(&|_| {}).unwrap(), set.extractions);
+    let all_at = set.extractions.iter().position(|stored| *stored.name == *"all").unwrap();
     for column in [some, above, a_text] {
-        assert!(read_with(&|set| set.extractions[0].values = StoredValues::Column(column)).is_err(), "column {column}");
+        let changed = read_with(&|set| set.extractions[all_at].values = StoredValues::Column(column));
+        assert!(changed.is_err(), "column {column}");
     }
     assert!(read_with(&|set| set.extractions[2].name = "all".into()).is_err(), "twice");
     assert!(read_with(&|set| set.fields.push(FieldColumn { name: "all".into(), column: all })).is_err());
     assert!(read_with(&|set| (set.extractions[2].name, set.extractions[2].rules) = ("all".into(), 2)).is_ok());
+    let whole_at = set.extractions.iter().position(|stored| *stored.name == *"whole").unwrap();
     let with_parts = |change: &dyn Fn(&mut TextParts)| {
         read_with(&|set| {
-            let StoredValues::Parts(parts) = &mut set.extractions[3].values else { panic!("not stored as parts") };
+            let StoredValues::Parts(parts) = &mut set.extractions[whole_at].values else {
+                panic!("not stored as parts")
+            };
             change(parts);
         })
     };
-    let StoredValues::Parts(whole) = &set.extractions[3].values else { panic!("not stored as parts") };
+    let StoredValues::Parts(whole) = &set.extractions[whole_at].values else { panic!("not stored as parts") };
     let own = whole.own.unwrap();
     let set_last = |parts: &mut TextParts, value: &[TemplatePart]| {
         let last = parts.parts.len() - 1;

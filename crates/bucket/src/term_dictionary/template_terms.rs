@@ -255,7 +255,7 @@ fn cut_literal(bytes: &[u8]) -> [&[u8]; 3] {
     [&bytes[..first], &bytes[first..last], &bytes[last..]]
 }
 
-/// What to do with the next value of a template, in the order of its variables.
+/// A step for the next value of a template, in the order of its variables.
 #[derive(Debug)]
 enum FillStep<'a> {
     /// Rebuild and tokenise these pieces.
