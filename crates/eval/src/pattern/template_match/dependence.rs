@@ -331,6 +331,11 @@ impl<'a> Walk<'a> {
                 }
                 entered = key;
             }
+            // A part that cannot be passed has been seen as well.
+            self.reached = match part {
+                FlatPart::Literal(_) => TemplatePosition { part: place.part, offset: place.offset + 1 },
+                FlatPart::Variable(..) => TemplatePosition { part: place.part + 1, offset: 0 },
+            };
             (all, place) = match part {
                 FlatPart::Literal(bytes) => self.pass_byte(all, bytes, place)?,
                 FlatPart::Variable(_, traits) => self.pass_variable(&all, place.part, traits)?,

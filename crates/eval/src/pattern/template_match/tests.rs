@@ -394,6 +394,18 @@ fn cached_plans_do_not_affect_similar_templates() {
     TestRunner::new(config).run(&forks(), plans).unwrap();
 }
 
+/// A window whose analysis fails at the part after it is analysed anew in a template that goes on otherwise.
+#[test]
+fn failures_after_a_window_are_not_cached() {
+    let regex = Regex::new(r"\b(?<v>\d+)\b").unwrap();
+    let of = |second: &str| {
+        FlatTemplate::new([FlatPart::Variable(0, traits(&["1 ab-"])), FlatPart::Variable(1, traits(&[second]))])
+    };
+    let mut planner = planner_of(&regex);
+    planner.plan(&of("é"));
+    assert_eq!(planner.plan(&of("a")), planner_of(&regex).plan(&of("a")));
+}
+
 #[test]
 fn text_after_a_certain_match_is_not_planned() {
     let regex = Regex::new(r"<id>(?<id>\d+)</id>").unwrap();
