@@ -1,8 +1,9 @@
-//! Whether a text is well-formed XML, as views and other files of the user interface must be.
+//! Check for well-formed XML, which views and other files of the user interface must be.
 //!
-//! One element with attributes, texts, comments, CDATA sections and processing instructions; entities are the predefined
-//! ones and numbers of characters. A document type without an internal subset is passed over. Not here: whether the
-//! elements are those of a view.
+//! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. Entities are
+//! the predefined ones and character references. A document type without an internal subset is skipped.
+//!
+//! Not here: whether the elements are those of a view.
 
 use super::ObjectError;
 

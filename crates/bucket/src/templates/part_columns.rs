@@ -31,9 +31,9 @@ const OWN: u32 = 1;
 const FIRST: u32 = 2;
 /// Maximum number of different sequences of parts of a field; values of further ones are not parts of the text.
 const SEQUENCES_MAX: usize = 512;
-/// Number of sequences that are tried for each template, those found last first.
+/// Number of sequences that are tried for each template, most recently used first.
 const TRIED_MAX: usize = 8;
-/// Maximum number of occurrences of a value in a text that are regarded.
+/// Maximum number of occurrences of a value in a text that are tried.
 const OCCURRENCES_MAX: usize = 16;
 /// The field is not stored like this if more than one in this many values is not a part of the text.
 const OWN_VALUES_DIVISOR: usize = 4;
@@ -51,7 +51,7 @@ struct Locator<'f> {
     codes: Vec<u32>,
     sequences: Vec<Vec<TemplatePart>>,
     known: HashMap<Vec<TemplatePart>, u32, FixedState>,
-    /// Codes found for each template, the last first.
+    /// Codes found for each template, most recently used first.
     recent: HashMap<u32, Vec<u32>, FixedState>,
 }
 

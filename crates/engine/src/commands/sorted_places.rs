@@ -1,7 +1,7 @@
-//! Sorting by comparisons that take long, for commands that hold all rows in memory.
+//! Cancellable merge sort, for commands that hold all rows in memory.
 //!
-//! A sort of the standard library cannot be left before its end, which for millions of texts takes seconds. Here, runs
-//! are sorted one by one and merged in pairs, and a cancelled search ends at the next run.
+//! A sort of the standard library cannot be interrupted, and for millions of texts it takes seconds. Here, runs are
+//! sorted one by one and merged in pairs, and a cancelled search ends at the next run.
 //!
 //! Not here: sorts that spill ([`quarry_eval::rows::sort_rows`]).
 
@@ -10,10 +10,10 @@ use std::cmp::Ordering;
 use quarry_eval::EngineError;
 use quarry_eval::context::Stop;
 
-/// Number of places of a run, and of a part of a merge, between two looks at whether the search is cancelled.
+/// Number of positions in a run, and merged between two checks for cancellation.
 const RUN_PLACES: usize = 4_096;
 
-/// The places `0..count` in the order of `compare`; equal ones in ascending order.
+/// The positions `0..count` in the order of `compare`; equal ones in ascending order.
 pub(super) fn sorted_places(
     count: usize,
     compare: impl Fn(usize, usize) -> Ordering,

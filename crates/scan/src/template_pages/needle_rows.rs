@@ -1,4 +1,4 @@
-//! Searches for rare values in template slabs, without locating fields.
+//! Needle searches in template slabs, which find rare values without locating fields.
 //!
 //! Locating the fields of a search takes longer than extracting them from the texts of a few events: patterns must be
 //! analysed for every template. So if the words of the condition leave few rows of a page, the texts of these rows are
@@ -24,11 +24,11 @@ use crate::derive::FieldStrategy;
 use crate::page::PageRef;
 use crate::row_selector::PositionedRows;
 
-/// Most rows of a page whose texts are rebuilt.
+/// Maximum number of rows of a page whose texts are rebuilt.
 const PAGE_ROWS_MAX: usize = 64;
-/// Most rows of a slab whose texts are rebuilt before the fields are located.
+/// Maximum number of rows of a slab whose texts are rebuilt before the fields are located.
 const SLAB_ROWS_MAX: usize = 512;
-/// Maximum number of segments of which is known how many rows are left.
+/// Maximum number of segments for which the remaining number of rows is kept.
 const SEGMENTS_MAX: usize = 64;
 
 /// The slabs that a search reads without locations of fields.

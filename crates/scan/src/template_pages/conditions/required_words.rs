@@ -152,8 +152,8 @@ impl Conditions {
         Ok(found)
     }
 
-    /// The rows of a page that may pass the condition, judged by words alone and without the locations of fields:
-    /// undecided or no. Must not be used for pages with index-time fields.
+    /// Tests the rows of a page by the words of the condition alone, without the locations of fields: rows that may pass
+    /// are undecided, the others no. Must not be used for pages with index-time fields.
     pub(in crate::template_pages) fn rows_with_words(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         self.possible_rows(&self.root, page)
     }
