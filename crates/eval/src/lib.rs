@@ -7,10 +7,14 @@
 //! Not here: sources of events (scan), commands and planning (engine).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// The name by which the rows of the tests refer to this crate.
+#[cfg(test)]
+extern crate self as quarry_eval;
+
 pub mod aggregate;
-#[cfg(any(test, feature = "testing"))]
-#[doc(hidden)]
-pub mod coded_rows;
+#[cfg(test)]
+#[path = "../../../dev/testworld/src/coded_rows.rs"]
+mod coded_rows;
 pub mod command;
 pub mod context;
 pub mod costs;

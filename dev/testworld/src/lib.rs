@@ -3,10 +3,11 @@
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
 //! search, at a given read; a [`FixedSnapshot`] never changes; a [`Recorder`] is a node that records side effects. Most
 //! tests run a search and read its rows with [`request`], [`engine`], [`rows_of`] and [`lines`]. [`segment_of`] has the
-//! methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test creates
-//! itself.
+//! methods that wrappers of segments share; [`coded_rows`] has the same rows in several codings. Only tests depend on
+//! this crate. Not here: events, which each test creates itself.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+pub mod coded_rows;
 mod recorder;
 mod tables;
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use quarry_eval::coded_rows::{batches, lines_of};
 use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::expr::ExprContext;
 use quarry_event::TimeRange;
 use quarry_spl::ast::Command;
+use quarry_testworld::coded_rows::{batches, lines_of};
 
 use super::chart::Chart;
 use super::timechart::TimeChart;

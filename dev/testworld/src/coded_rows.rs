@@ -1,5 +1,8 @@
 //! Test data: the same rows as texts and in the forms that a scan returns (numbers, addresses, decimals, numbers with
 //! exceptions, dictionaries).
+//!
+//! The unit tests of `eval` compile this file as a module of their own: a crate that depends on `eval` has other types
+//! than the one under test.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -9,9 +12,8 @@ use arrow::array::{
     TimestampNanosecondArray, UInt32Array,
 };
 use arrow::record_batch::RecordBatch;
+use quarry_eval::rows::{ColumnReader, batch_of, mixed_column};
 use quarry_event::template::NumberFormat;
-
-use crate::rows::{ColumnReader, batch_of, mixed_column};
 
 /// Number of rows in a batch.
 pub const BATCH_ROWS: usize = 50;
