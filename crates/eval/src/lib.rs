@@ -13,6 +13,7 @@ extern crate self as quarry_eval;
 
 pub mod aggregate;
 #[cfg(test)]
+#[allow(unreachable_pub, reason = "other crates use these items as part of testworld")]
 #[path = "../../../dev/testworld/src/coded_rows.rs"]
 mod coded_rows;
 pub mod command;
