@@ -25,9 +25,9 @@ use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 use quarry_stdx::number::usize_of;
 
-/// Maximum number of buckets that are noted in [`State::nothing_to_store`]; if there are more, some may be examined
+/// Maximum number of buckets that are noted in [`State::not_better`]; if there are more, some may be examined
 /// again.
-const NOTHING_TO_STORE_MAX: usize = 65_536;
+const NOT_BETTER_MAX: usize = 65_536;
 
 /// State shared by all threads of a store.
 #[derive(Debug)]
@@ -112,8 +112,9 @@ pub(crate) struct State {
     pub(crate) sealed_at: Option<i64>,
     /// Buckets that could not be compacted, by number; they are skipped.
     pub(crate) not_compacted: BTreeSet<u64>,
-    /// Numbers of buckets whose events have no search-time fields worth storing; incomplete if there are many.
-    pub(crate) nothing_to_store: BTreeSet<u64>,
+    /// Numbers of buckets that a rewrite would not improve: their events have no search-time fields worth storing, and
+    /// they would not become smaller. Incomplete if there are many.
+    pub(crate) not_better: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
     /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, it does not
@@ -280,14 +281,14 @@ impl State {
         self.next_bucket - 1
     }
 
-    /// Notes that the events of this bucket have no search-time fields worth storing.
-    pub(crate) fn note_nothing_to_store(&mut self, number: u64) {
-        self.nothing_to_store.insert(number);
-        if self.nothing_to_store.len() > NOTHING_TO_STORE_MAX {
+    /// Notes that a rewrite would not improve this bucket.
+    pub(crate) fn note_not_better(&mut self, number: u64) {
+        self.not_better.insert(number);
+        if self.not_better.len() > NOT_BETTER_MAX {
             // This bucket must stay in the set: otherwise it would be examined again instead of the next one.
-            match self.nothing_to_store.first() == Some(&number) {
-                true => self.nothing_to_store.pop_last(),
-                false => self.nothing_to_store.pop_first(),
+            match self.not_better.first() == Some(&number) {
+                true => self.not_better.pop_last(),
+                false => self.not_better.pop_first(),
             };
         }
     }
@@ -295,7 +296,7 @@ impl State {
     /// Allows all merges to be tried again, including those of buckets that could not be compacted.
     pub(crate) fn compact_again(&mut self) {
         // The rules may have changed since the last request.
-        self.nothing_to_store.clear();
+        self.not_better.clear();
         for number in std::mem::take(&mut self.not_compacted) {
             if let Some(bucket) = self.sealed.get(number).cloned() {
                 self.sealed.examine(&bucket);

@@ -1,10 +1,11 @@
 //! The steps of one merge.
 //!
-//! Order: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (records
-//! the objects' names), put both objects, `commit_compaction`, then one critical section that replaces the old buckets
-//! by the new one. A crash before the commit leaves objects that the next start deletes; after it, the old buckets are
-//! retired and their objects are deleted in the same way as those of expired buckets. Memory holds one input slab and
-//! the output objects. `max_merge_stored_bytes` bounds the size of the latter.
+//! Order: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again, decode and
+//! compare, slab by slab; `begin_seal` (records the objects' names), put both objects, `commit_compaction`, then one
+//! critical section that replaces the old buckets by the new one. A crash before the commit leaves objects that the
+//! next start deletes; after it, the old buckets are retired and their objects are deleted in the same way as those of
+//! expired buckets. Memory holds one input slab and the output objects. `max_merge_stored_bytes` bounds the size of the
+//! latter.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,13 +31,19 @@ use crate::{Damage, StoreError, data_dir};
 /// Function that adds a slab to the new bucket.
 pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), BucketError>;
 
+/// Minimum size of the text of a bucket that is rewritten only to become smaller; the disk space of others is
+/// negligible.
+const SHRUNK_RAW_BYTES_MIN: u64 = 1 << 20;
+/// A bucket is rewritten only to become smaller if that saves at least one in this many of its bytes.
+const GAIN_DIVISOR: u64 = 32;
+
 /// Purpose of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Fewer buckets, or fewer deleted events.
     FewerBuckets,
-    /// A bucket is rewritten alone, if search-time fields are to be stored for its events.
-    StoredFields,
+    /// A bucket is rewritten alone, if it then stores search-time fields or becomes smaller.
+    BetterBucket,
 }
 
 /// Reason for which buckets were not merged. The inputs are unchanged.
@@ -52,8 +59,8 @@ pub(crate) enum Failure {
     Damaged(u64, Damage),
     /// A retry would fail the same way.
     Permanent(String),
-    /// No search-time field is to be stored, which was the purpose.
-    NothingToStore,
+    /// The only purpose was a [`Purpose::BetterBucket`], and the new bucket would not be better.
+    NotBetter,
 }
 
 impl<E: Into<StoreError>> From<E> for Failure {
@@ -78,10 +85,14 @@ pub(crate) fn merge(
 ) -> Result<Merge, Failure> {
     check_free_space(shared, inputs)?;
     let storage = fields_to_store(shared, inputs, pace)?;
-    if purpose == Purpose::StoredFields && storage.is_empty() {
-        return Err(Failure::NothingToStore);
+    let must_shrink = purpose == Purpose::BetterBucket && storage.is_empty();
+    if must_shrink && inputs.iter().map(|bucket| bucket.row.raw_bytes).sum::<u64>() < SHRUNK_RAW_BYTES_MIN {
+        return Err(Failure::NotBetter);
     }
     let (encoded, content) = encode_with_fields(shared, inputs, &storage, pace, add)?;
+    if must_shrink && !is_much_smaller(&encoded, stored_bytes(inputs)) {
+        return Err(Failure::NotBetter);
+    }
     let left: u64 = inputs.iter().map(|bucket| bucket.row.events - bucket.deleted_events()).sum();
     assert_eq!(content.events, left, "a merged bucket has each event of its inputs that is not deleted");
     pace.step(0)?;
@@ -101,6 +112,12 @@ pub(crate) fn merge(
         bytes_before: stored_bytes(inputs),
         bytes_after: row.stored_bytes(),
     })
+}
+
+/// Whether the new bucket is enough smaller than its inputs to replace them for that reason alone.
+fn is_much_smaller(encoded: &EncodedBucket, bytes_before: u64) -> bool {
+    let bytes = (encoded.object.len() + encoded.filter.len()) as u64;
+    bytes.saturating_add(bytes_before / GAIN_DIVISOR) <= bytes_before
 }
 
 fn stored_bytes(inputs: &[Arc<SealedBucket>]) -> u64 {

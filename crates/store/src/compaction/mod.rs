@@ -65,7 +65,7 @@ fn wait_for_work(shared: &Shared) -> bool {
             return false;
         }
         if !is_due(shared, &mut state) {
-            if has_unexamined(shared, &state, Request::Background) && !is_sealing(&state) {
+            if has_unexamined(&state, Request::Background) && !is_sealing(&state) {
                 state = release_briefly(shared, state);
                 continue;
             }
@@ -93,14 +93,14 @@ pub(crate) fn is_due(shared: &Shared, state: &mut State) -> bool {
 }
 
 /// Whether buckets are left to be examined.
-fn has_unexamined(shared: &Shared, state: &State, request: Request) -> bool {
-    policy::has_unexamined(state, request) || (stores_alone(shared, request) && policy::has_unasked(state))
+fn has_unexamined(state: &State, request: Request) -> bool {
+    policy::has_unexamined(state, request) || (rewrites_alone(request) && policy::has_unasked(state))
 }
 
-/// Whether buckets may be rewritten alone to store search-time fields. In the background they are not, because a
-/// rewritten bucket has another level than its neighbours and would not be merged with them.
-fn stores_alone(shared: &Shared, request: Request) -> bool {
-    request == Request::Explicit && shared.extraction.is_set()
+/// Whether buckets may be rewritten alone to store search-time fields or to become smaller. In the background they are
+/// not, because a rewritten bucket has another level than its neighbours and would not be merged with them.
+fn rewrites_alone(request: Request) -> bool {
+    request == Request::Explicit
 }
 
 fn is_sealing(state: &State) -> bool {
@@ -126,9 +126,9 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> (Vec<Arc<Seal
     };
     let options = &shared.options.compaction;
     let mut chosen = (policy::choose(state, &is_whole, options, request), Purpose::FewerBuckets);
-    if chosen.0.is_empty() && stores_alone(shared, request) && !policy::has_unexamined(state, request) {
-        let alone = policy::choose_to_store(state, &is_whole);
-        chosen = (alone.into_iter().collect(), Purpose::StoredFields);
+    if chosen.0.is_empty() && rewrites_alone(request) && !policy::has_unexamined(state, request) {
+        let alone = policy::choose_alone(state, &is_whole);
+        chosen = (alone.into_iter().collect(), Purpose::BetterBucket);
     }
     state.not_compacted = not_compacted;
     chosen
@@ -155,9 +155,9 @@ pub(crate) fn merge_and_report(
     shared.state().compaction_encodes = false;
     match &outcome {
         Ok(_) | Err(Failure::Stopped | Failure::Changed) => {}
-        Err(Failure::NothingToStore) => {
+        Err(Failure::NotBetter) => {
             let mut state = shared.state();
-            numbers.iter().for_each(|number| state.note_nothing_to_store(*number));
+            numbers.iter().for_each(|number| state.note_not_better(*number));
         }
         Err(Failure::Transient(error)) => {
             let seconds = RETRY_AFTER.as_secs();
@@ -222,7 +222,7 @@ impl Store {
                     return Err(StoreError::Closed);
                 }
                 let chosen = choose(shared, &mut state, Request::Explicit);
-                if chosen.0.is_empty() && has_unexamined(shared, &state, Request::Explicit) {
+                if chosen.0.is_empty() && has_unexamined(&state, Request::Explicit) {
                     drop(release_briefly(shared, state));
                     continue;
                 }
@@ -235,7 +235,7 @@ impl Store {
             match merge_and_report(shared, inputs, purpose, &mut Pace::unlimited(shared), add) {
                 Ok(merge) => report.merges.push(merge),
                 Err(Failure::Stopped) => return Err(StoreError::Closed),
-                Err(Failure::Changed | Failure::NothingToStore) => {}
+                Err(Failure::Changed | Failure::NotBetter) => {}
                 Err(Failure::Transient(error)) => return Err(error),
                 Err(Failure::Damaged(_, damage)) => report.skipped.push(damage),
                 Err(Failure::Permanent(reason)) => report.skipped.push(Damage { bucket: String::new(), reason }),

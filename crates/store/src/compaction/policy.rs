@@ -9,8 +9,8 @@
 //! therefore examines only positions where buckets have changed.
 //!
 //! If there is nothing to merge, buckets with deleted events are rewritten: in the background those with many deleted
-//! events, on request all of them. After these, buckets that were never merged are proposed for storing search-time
-//! fields ([`choose_to_store`]).
+//! events, on request all of them. After these, buckets that were never merged are proposed for a rewrite that stores
+//! search-time fields or saves space ([`choose_alone`]).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -193,18 +193,15 @@ fn choose_rewrite(
     state.sealed.with_deletions().find(|bucket| rewritable(bucket)).cloned()
 }
 
-/// The next bucket that was never merged or rewritten, and that a request may have to rewrite to store search-time fields.
-/// It is found again until it is rewritten or noted in [`State::nothing_to_store`]. Examines at most `EXAMINED_MAX`
-/// buckets; [`has_unasked`] shows whether there are more.
-pub(crate) fn choose_to_store(
-    state: &mut State,
-    is_whole: &dyn Fn(&SealedBucket) -> bool,
-) -> Option<Arc<SealedBucket>> {
+/// The next bucket that was never merged or rewritten, so that a request may rewrite it. It is found again until it is
+/// rewritten or noted in [`State::not_better`]. Examines at most `EXAMINED_MAX` buckets; [`has_unasked`] shows whether
+/// there are more.
+pub(crate) fn choose_alone(state: &mut State, is_whole: &dyn Fn(&SealedBucket) -> bool) -> Option<Arc<SealedBucket>> {
     let is_candidate = |bucket: &SealedBucket| {
         let row = &bucket.row;
         row.level == 0
             && !row.thawed
-            && !state.nothing_to_store.contains(&row.number)
+            && !state.not_better.contains(&row.number)
             && bucket.deleted_events() < row.events
             && is_whole(bucket)
     };
@@ -222,7 +219,7 @@ pub(crate) fn choose_to_store(
     found
 }
 
-/// Whether buckets are left for [`choose_to_store`].
+/// Whether buckets are left for [`choose_alone`].
 pub(crate) fn has_unasked(state: &State) -> bool {
     state.sealed.unasked < u64::MAX
 }

@@ -132,6 +132,50 @@ fn merged_buckets_are_no_larger_than_their_inputs() {
     assert_eq!(newest_first(&all(&store)), before);
 }
 
+/// Sentences of few words in an order that no template describes.
+fn sentence(at: u64) -> String {
+    const WORDS: [&str; 8] = ["the", "store", "keeps", "what", "a", "log", "of", "yesterday"];
+    let mixed = |word: u64| ((at * 61 + word + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 45) as usize;
+    let words = 40 + mixed(60) % 20;
+    (0..words as u64).map(|word| WORDS[mixed(word) % WORDS.len()]).collect::<Vec<_>>().join(" ")
+}
+
+/// Digits that cannot be compressed much better than they are when sealed.
+fn digits(at: u64) -> String {
+    (0..20).map(|part| format!("{:016x}", (at * 20 + part + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
+}
+
+#[test]
+fn single_buckets_are_rewritten_if_they_become_smaller() {
+    let dir = tempdir().unwrap();
+    let options = StoreOptions { slab_events: 6_000, log_segment_bytes: 1 << 20, ..small(dir.path()) };
+    let store = open(&options);
+    let add = |index: &str, events: u64, text: fn(u64) -> String| {
+        let mut batch = batch(index, 0, 1);
+        (batch.raw, batch.ends, batch.time, batch.meta) = Default::default();
+        (0..events).for_each(|at| batch.push(text(at).as_bytes(), at as i64, 0));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+    };
+    add("prose", 6_000, sentence);
+    add("digits", 5_000, digits);
+    add("short", 100, sentence);
+    let levels = |store: &Store| {
+        let listing = store.buckets();
+        let level = |index: &str| listing.iter().find(|bucket| bucket.index == index).unwrap().level;
+        ["prose", "digits", "short"].map(level)
+    };
+    assert_eq!(levels(&store), [0, 0, 0]);
+    let before = newest_first(&all(&store));
+    let report = store.compact_all().unwrap();
+    assert_eq!((report.merges.len(), report.skipped.len(), levels(&store)), (1, 0, [1, 0, 0]), "{report:?}");
+    let merge = &report.merges[0];
+    assert!(merge.bytes_after <= merge.bytes_before - merge.bytes_before / 32, "{merge:?}");
+    assert_eq!(newest_first(&all(&store)), before);
+    assert_eq!(store.compact_all().unwrap().merges, []);
+    assert_eq!(store.messages(), []);
+}
+
 #[test]
 fn repeated_merges_are_idempotent_and_later_buckets_join() {
     let dir = tempdir().unwrap();

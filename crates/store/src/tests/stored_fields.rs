@@ -238,12 +238,12 @@ fn many_buckets_without_fields_are_asked_once_for_each_request() {
     assert_eq!(store.compact_all().unwrap().merges, []);
     assert_eq!(extraction.asked(), 2 * asked, "once for each request");
     let mut state = store.shared.state();
-    state.nothing_to_store.clear();
-    (0..70_000).for_each(|number| state.note_nothing_to_store(number));
-    assert_eq!((state.nothing_to_store.len(), state.nothing_to_store.first()), (65_536, Some(&4_464)));
-    state.note_nothing_to_store(7);
-    assert!(state.nothing_to_store.contains(&7), "otherwise the bucket would be asked for again at once");
-    assert_eq!(state.nothing_to_store.len(), 65_536);
+    state.not_better.clear();
+    (0..70_000).for_each(|number| state.note_not_better(number));
+    assert_eq!((state.not_better.len(), state.not_better.first()), (65_536, Some(&4_464)));
+    state.note_not_better(7);
+    assert!(state.not_better.contains(&7), "otherwise the bucket would be asked for again at once");
+    assert_eq!(state.not_better.len(), 65_536);
 }
 
 #[test]
