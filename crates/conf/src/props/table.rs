@@ -151,7 +151,7 @@ const ROWS: &[Row] = &[
     ),
     row("TIMESTAMP_FIELDS", Kind::Text, "", "", "columns that contain the time, separated by commas"),
     row("TIME_FORMAT", Kind::TimeFormat, "", "", "format of the timestamp; empty: detected"),
-    row("TIME_PREFIX", REGEX, "", "", "pattern after which the timestamp is searched"),
+    row("TIME_PREFIX", REGEX, "", "", "pattern after which the timestamp is searched for"),
     row("TRANSFORMS-", Kind::Text, "", "", "index-time rules of transforms.conf, in order"),
     row("TRUNCATE", COUNT, "10000", "bytes", "maximum bytes of a line; 0: unlimited"),
     row("TZ", Kind::Zone, "", "", "time zone of timestamps without one"),

@@ -147,7 +147,7 @@ const ROWS: &[Row] = &[
         "maximum time between its first and last event",
     ),
     row(MIN_COUNT, MERGE_COUNT, "4", "buckets", "minimum number for a merge in the background; a request merges 2"),
-    row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "become one at most"),
+    row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "maximum number for a merge"),
     row(
         "coldToFrozenDir",
         Kind::Text,

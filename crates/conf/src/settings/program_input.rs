@@ -35,7 +35,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS },
 ];
 /// Section of filters for `[fschange:]`. It must be the first section of inputs.conf: sections that accept any setting
-/// are left out for `[default]` only if they come first.
+/// are disregarded for `[default]` only if they come first.
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[

@@ -32,7 +32,7 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     row("path", Kind::Text, "", "", "s3://CONTAINER/PREFIX, or file:///FOLDER, of a remote volume"),
     row("remote.s3.endpoint", Kind::Text, "", "", "URLs of its servers, separated by commas; empty: those of AWS"),
     row("remote.s3.auth_region", Kind::Text, "us-east-1", "", "region for which requests are signed"),
-    row("remote.s3.access_key", Kind::Text, "", "", "id of the access key; empty: searched for like the AWS tools do"),
+    row("remote.s3.access_key", Kind::Text, "", "", "id of the access key; empty: found as the AWS tools find it"),
     row("remote.s3.secret_key", Kind::Text, "", "", "secret of the access key"),
     row(
         "remote.s3.url_version",

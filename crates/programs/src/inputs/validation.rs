@@ -74,7 +74,7 @@ pub(super) fn validate(
     let mut stdout = pipes.stdout;
     let read = move || {
         let mut text = Vec::new();
-        // Output is text for people, so what cannot be read of it is left out.
+        // The output is only a message for people, so a read error is ignored.
         drop((&mut stdout).take(OUTPUT_BYTES_MAX).read_to_end(&mut text));
         drop(to_output.send(text));
         drop(std::io::copy(&mut stdout, &mut std::io::sink()));
