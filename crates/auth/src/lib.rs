@@ -488,7 +488,7 @@ impl Auth {
         self.lock().sessions.idle_limit_s()
     }
 
-    /// Changes that time, also for open sessions.
+    /// Changes that time, for open sessions as well.
     pub fn set_session_timeout(&self, seconds: u64) {
         self.lock().sessions.set_idle_limit(i64::try_from(seconds).unwrap_or(i64::MAX));
     }

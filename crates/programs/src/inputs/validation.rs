@@ -66,7 +66,7 @@ pub(super) fn validate(
     program.arguments.push(ARGUMENT.to_owned());
     let (mut group, pipes) = ProgramGroup::start(&program, environment, None)?;
     let (input, mut stdin) = (stanza.xml(), pipes.stdin);
-    // A program that reads nothing is no fault. The threads end with the program.
+    // A program may read nothing; that is not an error. The threads end with the program.
     spawn("quarry-validation-input", move || drop(stdin.write_all(input.as_bytes())))?;
     let mut stderr = pipes.stderr;
     spawn("quarry-validation-errors", move || drop(std::io::copy(&mut stderr, &mut std::io::sink())))?;
