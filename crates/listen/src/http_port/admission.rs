@@ -160,7 +160,7 @@ impl Admission {
     /// Logs the counts since the last call.
     pub(super) fn log_counts(&self, name: &str) {
         let counts = [
-            (&self.clients.closed, "waiting connections were closed in favour of new ones: the limit was reached"),
+            (&self.clients.closed, "connections were closed in favour of new ones: the limit was reached"),
             (&self.refused, "connections were refused: the maximum number was active"),
             (&self.unshaken, "connections were closed: their TLS handshake failed, or took too long"),
         ];

@@ -3,10 +3,10 @@
 //! HTTP/1 and HTTP/2 are distinguished by the first bytes. A connection that does not send a request head in time is
 //! closed. A port may accept both TLS and plain HTTP, which it distinguishes by the first byte, and may require TLS of
 //! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
-//! one; if all are active, the new one is refused. TLS handshakes count as idle. Clients that have not proven who they
 //! one; if all are active, the new one is refused. TLS handshakes count as idle. Connections of clients that have not
 //! proven who they are ([`ClientProof`]) are closed before those of clients that have, even while they are active
 //! ([`admission`]). Bodies must keep arriving, and answers must keep being read. Each request carries its [`Origin`].
+//!
 //! Not here: handling requests, limiting the size of bodies.
 
 mod admission;
