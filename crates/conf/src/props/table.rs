@@ -123,8 +123,8 @@ const ROWS: &[Row] = &[
         "separator of lines; the text of group 1 is dropped",
     ),
     row("LOOKUP-", Kind::Text, "", "", "search time: lookup to run: `table in AS field OUTPUT out AS field`"),
-    row("MAX_DAYS_AGO", DAYS, "10951", "days", "older timestamps are ignored"),
-    row("MAX_DAYS_HENCE", DAYS, "2", "days", "timestamps further in the future are ignored"),
+    row("MAX_DAYS_AGO", DAYS, "10951", "days", "timestamps older than this are ignored"),
+    row("MAX_DAYS_HENCE", DAYS, "2", "days", "timestamps further in the future than this are ignored"),
     row("MAX_DIFF_SECS_AGO", COUNT, "3600", "seconds", "maximum step back from the previous event's time"),
     row("MAX_DIFF_SECS_HENCE", COUNT, "604800", "seconds", "maximum step forward from the previous event's time"),
     row("MAX_EVENTS", COUNT, "256", "lines", "maximum lines of an event"),
@@ -139,7 +139,7 @@ const ROWS: &[Row] = &[
     row("PREAMBLE_REGEX", REGEX, "", "", "lines before the header that match are skipped"),
     row("REPORT-", Kind::Text, "", "", "search time: transforms.conf stanzas that extract fields, in order"),
     row("ROUTE_EVENTS_OLDER_THAN", Kind::Age, "", "", "older events are dropped: N with s, m, h or d"),
-    row("RULESET-", Kind::Text, "", "", "like TRANSFORMS-, and applied after these"),
+    row("RULESET-", Kind::Text, "", "", "like TRANSFORMS-, and applied after them"),
     row("SEDCMD-", Kind::Text, "", "", "sed commands on the event's text: `s/pattern/text/flags`, `y/abc/xyz/`"),
     row("SHOULD_LINEMERGE", Kind::Bool, "true", "", "whether lines are merged into events"),
     row(
@@ -163,7 +163,7 @@ const ROWS: &[Row] = &[
         "",
         "of two matching patterns, the higher one wins; default: 100 for plain names, otherwise 0",
     ),
-    row("rename", Kind::Text, "", "", "search time: name of the sourcetype"),
+    row("rename", Kind::Text, "", "", "search time: new name of the sourcetype"),
     row(
         "sourcetype",
         Kind::Text,

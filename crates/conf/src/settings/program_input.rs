@@ -142,7 +142,7 @@ const CHANGE_ROWS: &[Row] = &[
         Kind::Integer { min: -1, max: 1 << 40 },
         "-1",
         "bytes",
-        "maximum size of such a file; -1: the maximum size of an event",
+        "maximum size of a file whose text becomes an event; -1: the maximum size of an event",
     ),
     row(
         "filters",
