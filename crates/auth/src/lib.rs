@@ -488,7 +488,7 @@ impl Auth {
         self.lock().sessions.idle_limit_s()
     }
 
-    /// Changes that time, also for open sessions.
+    /// Changes that time, for open sessions as well.
     pub fn set_session_timeout(&self, seconds: u64) {
         self.lock().sessions.set_idle_limit(i64::try_from(seconds).unwrap_or(i64::MAX));
     }
@@ -807,7 +807,6 @@ fn no_tokens() -> UserError {
     UserError::Invalid("this node has no store for tokens".to_owned())
 }
 
-/// A key of 256 random bits in hexadecimal.
 /// User of the sessions of programs, which has no password.
 const PROGRAM_USER: &str = "splunk-system-user";
 
@@ -816,6 +815,7 @@ fn program_identity() -> Identity {
     Identity { user: PROGRAM_USER.to_owned(), roles: vec![ADMIN_ROLE.to_owned()], is_console: false }
 }
 
+/// A key of 256 random bits in hexadecimal.
 fn random_key(random: &RandomBytes) -> String {
     let mut bytes = [0u8; 32];
     random(&mut bytes);

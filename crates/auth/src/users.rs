@@ -122,7 +122,7 @@ pub enum UserError {
     #[error("{0}")]
     Forbidden(String),
     /// The records could not be written.
-    #[error("users cannot be written: {0}")]
+    #[error("the change cannot be saved: {0}")]
     Failed(Fault),
     /// The caller's login failed or must wait.
     #[error(transparent)]
@@ -141,7 +141,7 @@ impl HasKind for UserError {
     }
 }
 
-/// Position of the user of this name, whose case does not matter, as in Splunk. Older records may have capitals.
+/// Position of the user of this name, ignoring case, as in Splunk. Names in older records may have capitals.
 pub(crate) fn user_position(users: &[UserRecord], name: &str) -> Option<usize> {
     let exact = users.iter().position(|user| user.name == name);
     exact.or_else(|| {

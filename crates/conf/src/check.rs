@@ -108,8 +108,8 @@ fn find_problem(table: &ConfTable, sections: &'static [Section], stanza: &str, s
     let listed = |entries: &'static [&str]| entries.iter().filter_map(|entry| listed_name(entry, stanza));
     let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| matches_name(name, &setting.key));
     let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
-    // The row for any name applies only to settings in neither list. In [default] it would hide misspelt settings of
-    // other rows, unless its values are words.
+    // The row for any name applies only to settings in neither list. In [default], a row of free text would hide
+    // misspelt settings of other rows, so only a row with restricted values applies there, and only to a valid value.
     let is_named = is_unused || is_unsupported;
     let is_default = stanza == DEFAULT_STANZA;
     let takes_any_name =

@@ -14,9 +14,8 @@ pub enum IngestError {
     NoDataFolder(PathBuf),
     /// The folder is not empty and not a data directory.
     #[error(
-        "{} is not a data directory: it holds `{entry}`; name an empty or new folder with --data-dir (every file of \
-         a data \
-         directory is closed to other users)",
+        "{} is not a data directory: it holds `{entry}`; name an empty or new folder with --data-dir (the files of \
+         a data directory are made private to their owner)",
         folder.display()
     )]
     ForeignFolder {

@@ -48,7 +48,7 @@ pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn SinkFactory>) -> Res
 }
 
 impl Watching {
-    /// Watches the files of the current inputs.conf. Returns messages about stanzas that are left out; the others are
+    /// Watches the files of the current inputs.conf. Returns messages about stanzas that are skipped; the others are
     /// watched.
     ///
     /// If a stanza has changed, all watchers end and new ones continue where they stopped: a file belongs to the first

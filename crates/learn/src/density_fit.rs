@@ -59,7 +59,7 @@ pub(crate) fn fit(
         let Some(key) = key_of(&request.by, row) else { continue };
         values.entry(key).or_default().push(number);
         if values.len() > GROUPS_MAX {
-            let what = "groups of `by`: name fewer fields, or fields of fewer values".to_owned();
+            let what = "groups of `by`: name fewer fields, or fields with fewer values".to_owned();
             return Err(LearnError::Limit { what, value: values.len(), limit: GROUPS_MAX });
         }
     }

@@ -88,7 +88,7 @@ impl Encoding {
         }
         match encoding.width() {
             width if width > COLUMNS_MAX => {
-                let what = "columns to learn from, those of values of texts included: name fewer fields".to_owned();
+                let what = "columns to learn from, counting each value of a text field: name fewer fields".to_owned();
                 Err(LearnError::Limit { what, value: width, limit: COLUMNS_MAX })
             }
             _ => Ok(encoding),

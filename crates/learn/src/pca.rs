@@ -48,7 +48,7 @@ pub(crate) enum ComponentCount {
 pub(crate) fn fit(x: &Matrix, kept: ComponentCount, stop: StopCheck<'_>) -> Result<Axes, LearnError> {
     let width = x.width();
     if width > PCA_COLUMNS_MAX {
-        let what = "columns for PCA, those of values of texts included: name fewer fields".to_owned();
+        let what = "columns for PCA, counting each value of a text field: name fewer fields".to_owned();
         return Err(LearnError::Limit { what, value: width, limit: PCA_COLUMNS_MAX });
     }
     if x.rows() < 2 {

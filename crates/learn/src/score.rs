@@ -292,7 +292,7 @@ fn silhouette(
     points.iter().for_each(|(group, _)| *sizes.entry(group).or_default() += 1.0);
     if sizes.len() < 2 || sizes.len() >= points.len() {
         let message = format!(
-            "silhouette_score needs at least two groups and fewer than rows: {} has {}",
+            "silhouette_score needs at least two groups, and fewer groups than rows: {} has {}",
             label.name,
             sizes.len()
         );

@@ -75,7 +75,7 @@ pub struct PipelineCounters {
     pub bad_timestamps: u64,
     /// Number of lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
-    /// Number of bytes that were not valid UTF-8.
+    /// Number of bytes that are not valid in the source's character set.
     pub undecodable_bytes: u64,
     /// Number of lines that joined the previous event.
     pub merged_lines: u64,
@@ -88,9 +88,8 @@ pub struct PipelineCounters {
 impl PipelineCounters {
     /// Remark about dates that can be read in two ways, if the source has any.
     pub fn date_remark(&self) -> Option<&'static str> {
-        let text = "dates are read with the month first (05/11 is May 11), and the order of day and month is \
-                    ambiguous: if it \
-                    does, set TIME_FORMAT in props.conf";
+        let text = "dates are read with the month first (05/11 is May 11), but the order of day and month is \
+                    ambiguous: if the day comes first, set TIME_FORMAT in props.conf";
         (self.ambiguous_dates > 0).then_some(text)
     }
 }

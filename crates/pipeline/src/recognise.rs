@@ -66,7 +66,7 @@ impl Form {
             Form::Configured => "by TIME_FORMAT",
             Form::YearFirst => "year, month, day, time",
             Form::Compact => "digits without a break",
-            Form::CompactShortYear => "six digits each of day and time",
+            Form::CompactShortYear => "six digits each for date and time",
             Form::DayMonthName => "day, name of the month, year, time",
             Form::Triple => "three numbers and a time",
             Form::NoYear => "month and day without a year, time",

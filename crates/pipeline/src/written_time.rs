@@ -13,9 +13,9 @@ use crate::pipeline::PipelineContext;
 use crate::recognise::swap_day_and_month;
 use crate::timestamp::{FoundTimestamp, Timestamper};
 
-/// Offsets from UTC are multiples of a quarter of an hour ...
+/// Offsets from UTC are multiples of this, a quarter of an hour.
 const ZONE_STEP_SECS: i64 = 900;
-/// ... and at most this large.
+/// Largest offset from UTC.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 const DAY_SECS: i64 = 86_400;
 

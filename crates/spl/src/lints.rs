@@ -261,8 +261,8 @@ fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> 
 
 // ---- expressions --------------------------------------------------------------------------------------------------
 
-/// Adds the lints of an expression: names in single quotes where a text is meant, a `*` that is no wildcard, and time
-/// formats without `%`.
+/// Adds the lints of an expression: names in single quotes where a text is meant, a `*` that is not a wildcard, and
+/// time formats without `%`.
 pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
     match &expr.kind {
         ExprKind::Binary(op, left, right) => {
@@ -295,7 +295,7 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
     expr.parts().into_iter().for_each(|part| find_in_expression(text, part, found));
 }
 
-/// Warns of a `*` at the start or end of a text that a field must equal, because it is no wildcard in an expression.
+/// Warns of a `*` at the start or end of a text that a field must equal, because it is not a wildcard in an expression.
 fn check_equality(text: &str, field: &str, value: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &value.kind else { return };
     let inner = written.trim_matches('*');
@@ -319,7 +319,7 @@ fn check_time_format(text: &str, function: &str, format: &Expr, found: &mut Vec<
     }
 }
 
-/// Warns of a `*` in the pattern of `like`, because it is no wildcard there.
+/// Warns of a `*` in the pattern of `like`, because it is not a wildcard there.
 fn check_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &pattern.kind else { return };
     let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));

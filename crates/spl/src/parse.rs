@@ -37,7 +37,7 @@ pub const MAX_SUBSEARCH_DEPTH: usize = 16;
 pub const MAX_COMMANDS: usize = 2_000;
 /// Maximum terms, comparisons and values of `IN` lists of one search.
 pub(crate) const MAX_TERMS: usize = 100_000;
-/// Number of names as which a name with wildcards counts, because it is compared with all fields.
+/// A name with wildcards counts as this many names, because it is compared with all fields.
 pub(crate) const WILDCARD_NAMES: usize = 10;
 /// Maximum field names, assignments and aggregates of one command. Rows have a column for each, and commands look columns
 /// up by name, so that many more would make every batch of rows expensive.

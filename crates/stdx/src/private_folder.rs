@@ -68,7 +68,7 @@ pub fn make_private(data_dir: &Path) {
     }
     let closed = make_contents_private(data_dir, true, 0).and_then(|()| make_entry_private(data_dir, &found));
     match closed {
-        Ok(()) => crate::log::note(format!("{} is closed to other users of this machine now", data_dir.display())),
+        Ok(()) => crate::log::note(format!("{} is now closed to other users of this machine", data_dir.display())),
         Err(error) => {
             let folder = data_dir.display();
             crate::log::warning(format!("{folder}: other users of this machine may read it: {error}; chmod 700 it"));

@@ -78,7 +78,7 @@ impl Faults {
         ]
     }
 
-    /// Whether a request may have a fault; delays and limits of bandwidth are none.
+    /// Whether a request may have a fault; delays and limits of bandwidth do not count.
     fn are_possible(&self) -> bool {
         self.rates().iter().any(|(rate, _)| *rate > 0)
     }

@@ -228,8 +228,7 @@ impl PostgreSql {
             Some(found) if found < confirmed => {
                 let reason = format!(
                     "the server has lost transactions that it had confirmed, from number {} to {confirmed}: it may \
-                     be a \
-                     standby that had not received them; return to the previous server, or restore it from a copy",
+                     be a standby that had not received them; return to the previous server, or restore it from a copy",
                     found + 1
                 );
                 Err(Failure::Damaged(reason))

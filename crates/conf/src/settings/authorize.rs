@@ -76,8 +76,14 @@ const ROLE_ROWS: &[Row] = &[
         "",
         "roles that its users may grant to others; empty: not restricted by this setting",
     ),
-    row("rtSrchJobsQuota", COUNT, REAL_TIME_QUOTA, "real-time searches", "of a user that run at once; 0: any number"),
-    row("srchDiskQuota", COUNT, DISK_QUOTA, "MB", "that jobs of a user keep on disk; 0: any number"),
+    row(
+        "rtSrchJobsQuota",
+        COUNT,
+        REAL_TIME_QUOTA,
+        "real-time searches",
+        "maximum concurrent real-time searches of a user; 0: unlimited",
+    ),
+    row("srchDiskQuota", COUNT, DISK_QUOTA, "MB", "maximum size of a user's jobs on disk; 0: unlimited"),
     row(
         "srchMaxTime",
         Kind::Text,
@@ -85,13 +91,13 @@ const ROLE_ROWS: &[Row] = &[
         "",
         "maximum run time of a search, which then ends with its results so far; 0: unlimited",
     ),
-    row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "of a user that run at once; 0: any number"),
+    row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "maximum concurrent searches of a user; 0: unlimited"),
     row(
         "srchTimeWin",
         at_least(-1),
         "-1",
         "seconds",
-        "of a search's time range, counted back from its end; 0: unlimited, whatever other roles set; -1: not set",
+        "maximum time range of a search, back from its end; 0: unlimited, whatever other roles set; -1: not set",
     ),
     row("*", Kind::Choice(&[ENABLED, DISABLED]), DISABLED, "", "a capability"),
 ];
@@ -208,7 +214,7 @@ impl Roles {
         self.roles.iter()
     }
 
-    /// Role by name, whose case does not matter, as in Splunk. If two differ in nothing else, the exact name wins.
+    /// Role by name, ignoring case, as in Splunk. If several names differ only in case, the exact name wins.
     pub fn get(&self, name: &str) -> Option<&RoleSettings> {
         let exact = self.roles.iter().find(|role| role.name == name);
         exact.or_else(|| {

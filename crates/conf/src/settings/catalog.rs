@@ -25,7 +25,7 @@ pub(super) const CATALOG_ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "of the user; $NAME is the value of an environment variable; empty: PGPASSWORD, passfile",
+        "password of the user; $NAME is the value of an environment variable; empty: PGPASSWORD, passfile",
     ),
     row("passfile", Kind::Text, "", "", "file with passwords as libpq reads it; empty: PGPASSFILE"),
     row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates of the server; empty: the system's"),

@@ -136,7 +136,7 @@ pub struct HttpToken {
     pub disabled: bool,
     /// Default index of events.
     pub index: Option<String>,
-    /// Indexes that events may name; empty for any.
+    /// Indexes that events may name; empty for all whose names do not begin with `_`.
     pub indexes: Vec<String>,
     /// Default `host` of events.
     pub host: Option<String>,

@@ -35,8 +35,20 @@ const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("search"),
         rows: &[
-            row("base_max_searches", COUNT, "62", "searches", "that run at once, plus max_searches_per_cpu per core"),
-            row("max_searches_per_cpu", COUNT, "1", "searches", "that run at once for each core"),
+            row(
+                "base_max_searches",
+                COUNT,
+                "62",
+                "searches",
+                "concurrent searches, in addition to max_searches_per_cpu for each core",
+            ),
+            row(
+                "max_searches_per_cpu",
+                COUNT,
+                "1",
+                "searches",
+                "concurrent searches for each core, in addition to base_max_searches",
+            ),
             row(
                 "max_rt_search_multiplier",
                 COUNT,
@@ -74,14 +86,26 @@ const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("kvstore"),
         rows: &[
-            row("max_accelerations_per_collection", COUNT, "10", "accelerations", "that one collection may have"),
-            row("max_documents_per_batch_save", COUNT, "1000", "documents", "of one batch_save"),
-            row("max_fields_per_acceleration", COUNT, "10", "fields", "of one acceleration"),
-            row("max_queries_per_batch", COUNT, "1000", "queries", "of one batch_find"),
-            row("max_rows_per_query", COUNT, "50000", "documents", "that one query answers"),
-            row("max_size_per_batch_result_mb", COUNT, "100", "megabytes", "that one batch_find answers"),
-            row("max_size_per_batch_save_mb", COUNT, "50", "megabytes", "of one batch_save"),
-            row("max_size_per_result_mb", COUNT, "50", "megabytes", "that one query answers"),
+            row(
+                "max_accelerations_per_collection",
+                COUNT,
+                "10",
+                "accelerations",
+                "maximum accelerations of a collection",
+            ),
+            row("max_documents_per_batch_save", COUNT, "1000", "documents", "maximum documents of a batch_save"),
+            row("max_fields_per_acceleration", COUNT, "10", "fields", "maximum fields of an acceleration"),
+            row("max_queries_per_batch", COUNT, "1000", "queries", "maximum queries of a batch_find"),
+            row("max_rows_per_query", COUNT, "50000", "documents", "maximum documents that a query returns"),
+            row(
+                "max_size_per_batch_result_mb",
+                COUNT,
+                "100",
+                "megabytes",
+                "maximum size of the answer to a batch_find",
+            ),
+            row("max_size_per_batch_save_mb", COUNT, "50", "megabytes", "maximum size of a batch_save"),
+            row("max_size_per_result_mb", COUNT, "50", "megabytes", "maximum size of the answer to a query"),
         ],
     },
     Section { stanza: StanzaName::Named("spath"), rows: &[] },
@@ -110,8 +134,14 @@ const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("transactions"),
         rows: &[
-            row("maxopentxn", COUNT, "5000", "transactions", "open at a time in one `transaction`"),
-            row("maxopenevents", COUNT, "100000", "events", "events of the open transactions of one `transaction`"),
+            row("maxopentxn", COUNT, "5000", "transactions", "maximum open transactions of a `transaction` command"),
+            row(
+                "maxopenevents",
+                COUNT,
+                "100000",
+                "events",
+                "maximum events in the open transactions of a `transaction` command",
+            ),
         ],
     },
 ];

@@ -262,7 +262,7 @@ impl OutputSettings {
         let asked = size("persistentQueueSize").or_else(|| size("maxQueueSize"));
         if asked.is_none() && !all.text("maxQueueSize").eq_ignore_ascii_case("auto") {
             let text = all.text("maxQueueSize");
-            faults.push(format!("outputs.conf [tcpout]: maxQueueSize = {text}: give KB, MB or GB; auto is taken"));
+            faults.push(format!("outputs.conf [tcpout]: maxQueueSize = {text}: give KB, MB or GB; auto applies"));
         }
         let drop_after = all.integer("dropEventsOnQueueFull");
         OutputSettings {

@@ -34,8 +34,8 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS },
     Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS },
 ];
-/// Section of filters for `[fschange:]`. It must be the first section of inputs.conf: sections that accept any setting
-/// are left out for `[default]` only if they come first.
+/// Section of filters for `[fschange:]`. Its row accepts any setting, but not in `[default]`, where it would hide
+/// misspelt settings of other sections.
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[
@@ -142,7 +142,7 @@ const CHANGE_ROWS: &[Row] = &[
         Kind::Integer { min: -1, max: 1 << 40 },
         "-1",
         "bytes",
-        "maximum size of such a file; -1: the maximum size of an event",
+        "maximum size of a file whose text becomes an event; -1: the maximum size of an event",
     ),
     row(
         "filters",

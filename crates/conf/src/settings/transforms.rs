@@ -103,7 +103,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row("min_offset_secs", Kind::Text, "0", "s", "minimum time from a row to the event"),
     row("time_field", Kind::Text, "", "", "column with the time from which a row is valid"),
-    row("time_format", Kind::Text, "%s.%Q", "", "format of that time"),
+    row("time_format", Kind::Text, "%s.%Q", "", "format of the time in time_field"),
 ];
 
 /// A transform that extracts fields at search time.

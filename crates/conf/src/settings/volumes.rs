@@ -32,7 +32,7 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     row("path", Kind::Text, "", "", "s3://CONTAINER/PREFIX, or file:///FOLDER, of a remote volume"),
     row("remote.s3.endpoint", Kind::Text, "", "", "URLs of its servers, separated by commas; empty: those of AWS"),
     row("remote.s3.auth_region", Kind::Text, "us-east-1", "", "region for which requests are signed"),
-    row("remote.s3.access_key", Kind::Text, "", "", "id of the access key; empty: searched for like the AWS tools do"),
+    row("remote.s3.access_key", Kind::Text, "", "", "id of the access key; empty: found as the AWS tools find it"),
     row("remote.s3.secret_key", Kind::Text, "", "", "secret of the access key"),
     row(
         "remote.s3.url_version",
@@ -57,14 +57,20 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     ),
     row(KEY_FILE, Kind::Text, "", "", "file with the keys for cse; a line each: ID, space, 64 hexadecimal digits"),
     row(KEY_ID, Kind::Text, "", "", "id of the key for sse-kms"),
-    row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "of a part of an object that is sent in parts"),
+    row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "size of the parts of an object that is uploaded in parts"),
     row("remote.s3.timeout.connect", at_least(1), "5000", "milliseconds", "time limit for opening a connection"),
     row("remote.s3.timeout.read", at_least(1), "60000", "milliseconds", "time limit for a request, including its body"),
 ];
 
 /// Settings of `[cachemanager]` in server.conf.
 pub(super) const CACHE_ROWS: &[Row] = &[
-    row("max_cache_size", COUNT, "0", "MB", "of local copies of uploaded buckets and cached blocks; 0 for no limit"),
+    row(
+        "max_cache_size",
+        COUNT,
+        "0",
+        "MB",
+        "maximum size of local copies of uploaded buckets and of cached blocks; 0: unlimited",
+    ),
     row(
         "eviction_padding",
         COUNT,
@@ -79,13 +85,13 @@ pub(super) const CACHE_ROWS: &[Row] = &[
         "seconds",
         "age of events up to which their local copies are evicted last",
     ),
-    row("max_concurrent_uploads", at_least(1), "8", "buckets", "that are uploaded at once"),
+    row("max_concurrent_uploads", at_least(1), "8", "buckets", "maximum buckets uploaded at once"),
     row(
         "orphan_grace_secs",
         COUNT,
         "86400",
         "seconds",
-        "after which an object on a volume that belongs to no bucket is deleted",
+        "age after which an object on a volume that belongs to no bucket is deleted",
     ),
 ];
 

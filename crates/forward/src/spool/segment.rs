@@ -20,7 +20,7 @@ pub(super) const PRIVATE_MODE: u32 = 0o600;
 pub(super) struct Segment {
     pub(super) path: PathBuf,
     pub(super) file: Arc<File>,
-    /// Number of the segment's first record, also if it is empty.
+    /// Number of the segment's first record, even if it is empty.
     pub(super) first: u64,
     /// Number of the segment's last record; the number before its first if it is empty.
     pub(super) last: u64,

@@ -1,8 +1,8 @@
 //! Compression formats: recognised by their first bytes, not by file names, and decompressed as one stream.
 //!
-//! gzip, zstd, xz and bzip2 contain one content, possibly in several members. A zip archive is read if it contains one
-//! file ([`super::zip`]). Not here: archives with several files; the error names them, so that the user knows what to
-//! do.
+//! A gzip, zstd, xz or bzip2 file is one stream of content, possibly in several members. A zip archive is read if it
+//! contains one file ([`super::zip`]). Not here: archives with several files; the error names them, so that the user
+//! knows what to do.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};

@@ -354,8 +354,8 @@ fn logs_of_the_first_days_of_a_month_are_read_as_those_of_later_days() {
     assert_eq!(days.collect::<Vec<_>>(), [1; 19]);
 }
 
-/// The position stays before an event that may continue in the next line, and later batches stay small: once, the whole
-/// rest of the file followed a long event in one batch.
+/// The position stays before an event that may continue in the next line. Later batches stay small, too: a long event
+/// must not be followed by a batch with the whole rest of the file.
 #[test]
 fn long_events_of_merged_lines_are_in_batches_of_their_own_and_are_continued() {
     const EVENT_BYTES: usize = 800 << 10;

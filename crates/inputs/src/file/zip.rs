@@ -55,7 +55,7 @@ fn damaged_error(text: &str) -> io::Error {
 fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut record = vec![0; bytes];
     file.read_exact_at(&mut record, at).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => damaged_error("a record starts after its end"),
+        io::ErrorKind::UnexpectedEof => damaged_error("a record extends beyond its end"),
         _ => error,
     })?;
     Ok(record)

@@ -166,7 +166,7 @@ impl Collector {
         self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
     }
 
-    /// The token of a request, whose client is known by it.
+    /// The valid token of a request, by which the client has proven who it is.
     fn authorise(&self, request: &Request, query: &Query) -> Result<Arc<HttpToken>, Code> {
         let token = self.find_token(request.headers(), query)?;
         ClientProof::confirm_in(request.extensions());

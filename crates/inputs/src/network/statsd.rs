@@ -34,7 +34,7 @@ struct DimensionRule {
 }
 
 impl Statsd {
-    /// Compiles rules; those with an invalid pattern are left out.
+    /// Compiles rules; those with an invalid pattern are skipped.
     pub(crate) fn new(rules: &[Arc<IndexRule>]) -> Statsd {
         let mut statsd = Statsd { rules: Vec::new(), error: None };
         for rule in rules {
@@ -89,7 +89,7 @@ impl Statsd {
             }
             for (number, dimension) in rule.names.iter().enumerate() {
                 let (Some(dimension), Some(range)) = (dimension, groups.get(number)) else { continue };
-                // A pattern of bytes may split a character; such a group is no text.
+                // A byte pattern may split a character; such a group is not text.
                 let within = range.start.min(name.len())..range.end.min(name.len());
                 let Some(value) = name.get(within.clone()).filter(|value| !value.is_empty()) else { continue };
                 if !dimensions.iter().any(|(known, _)| known == dimension) {
@@ -101,7 +101,7 @@ impl Statsd {
         let letters = name.char_indices().filter(|(at, _)| !removed[*at]).map(|(_, letter)| letter);
         let rest: String = letters.collect();
         let segments: Vec<&str> = rest.split(SEGMENT_END).filter(|segment| !segment.is_empty()).collect();
-        // A metric has a name, even if it consists of dimensions.
+        // A name that consists only of dimensions is kept, because a metric must have a name.
         match removed.contains(&true) && !segments.is_empty() {
             true => (segments.join("."), dimensions),
             false => (name.to_owned(), dimensions),
@@ -116,7 +116,7 @@ struct Measurement<'a> {
     dimensions: Vec<(&'a str, &'a str)>,
 }
 
-/// Whether a value is a finite number; `inf` and `nan` are none, as in other metric inputs.
+/// Whether a value is a finite number; `inf` and `nan` do not count, as in other metric inputs.
 fn is_number(value: &str) -> bool {
     value.parse::<f64>().is_ok_and(f64::is_finite)
 }

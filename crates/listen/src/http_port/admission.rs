@@ -1,9 +1,9 @@
 //! Admission of new connections: which connection is closed when a port has no room.
 //!
-//! On a port where clients must prove who they are, those that have not done so have a limit of their own, whatever they
-//! or the server are doing: beyond it, the one that has waited longest for its client is closed, or else the oldest.
-//! A proven client is closed for another proven client only, or when every slot is held by proven clients. Some slots
-//! are left to clients that have yet to log in.
+//! On a port where clients must prove who they are, connections of unproven clients have a limit of their own, whether
+//! they wait or work. Beyond it, the connection that has waited longest for its client is closed, or, if none waits, the
+//! oldest one. A proven client's connection is closed only for another proven client, or when proven clients hold every
+//! slot. Some slots are left to clients that have yet to log in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +71,7 @@ impl Admission {
         }
     }
 
-    /// Closes a connection of an unproven client: the one that has waited longest, also for its handshake, or else the
+    /// Closes a connection of an unproven client: the one that has waited longest, handshakes included, or else the
     /// oldest.
     fn close_unproven(&self) -> bool {
         // Stalled handshakes and slow heads are closed by age, so that neither displaces a client that has just
@@ -160,7 +160,7 @@ impl Admission {
     /// Logs the counts since the last call.
     pub(super) fn log_counts(&self, name: &str) {
         let counts = [
-            (&self.clients.closed, "waiting connections were closed in favour of new ones: the limit was reached"),
+            (&self.clients.closed, "connections were closed in favour of new ones: the limit was reached"),
             (&self.refused, "connections were refused: the maximum number was active"),
             (&self.unshaken, "connections were closed: their TLS handshake failed, or took too long"),
         ];

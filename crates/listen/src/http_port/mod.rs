@@ -3,9 +3,9 @@
 //! HTTP/1 and HTTP/2 are distinguished by the first bytes. A connection that does not send a request head in time is
 //! closed. A port may accept both TLS and plain HTTP, which it distinguishes by the first byte, and may require TLS of
 //! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
-//! one; if all are active, the new one is refused. TLS handshakes count as idle. Clients that have not proven who they
-//! are ([`ClientProof`]) are closed before those that have, and whatever they do ([`admission`]). Bodies must keep
-//! arriving, and answers must keep being read. Each request carries its [`Origin`].
+//! one; if all are active, the new one is refused. TLS handshakes count as idle. Connections of clients that have not
+//! proven who they are ([`ClientProof`]) are closed before those of clients that have, even while they are active
+//! ([`admission`]). Bodies must keep arriving, and answers must keep being read. Each request carries its [`Origin`].
 //!
 //! Not here: handling requests, limiting the size of bodies.
 
@@ -385,7 +385,7 @@ impl Shared {
     }
 }
 
-/// Tells the handlers of a request from where it comes.
+/// Adds the origin of a request, for its handlers.
 fn add_origin(request: &mut hyper::Request<Incoming>, peer: SocketAddr, address: IpAddr) {
     let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
     request.extensions_mut().insert(ConnectInfo(peer));

@@ -1,6 +1,6 @@
 //! A request body with a minimum rate: a body that arrives more slowly ends with an error. As long as its client has not
-//! proven who it is, the whole body must arrive in a short time. When it is dropped, its
-//! unread rest is kept in [`Unread`].
+//! proven who it is, the whole body must arrive in a short time. When it is dropped, its unread rest is kept in
+//! [`Unread`].
 
 use std::io;
 use std::pin::Pin;

@@ -2,7 +2,7 @@
 //!
 //! As with text, a connection reads and appends only while it holds a turn. An acknowledgment is sent when the events
 //! before it are on disk. If the store fails, the forwarder is disconnected without an acknowledgment, so that it sends
-//! the events again. Events that the store refuses for good are left out, counted and reported.
+//! the events again. Events that the store refuses for good are dropped, counted and reported.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -332,7 +332,7 @@ impl Session<'_> {
     }
 
     /// Stores a numbered batch unless it is already stored. After a failure that may pass, the forwarder sends it
-    /// again; events that the store refuses for good are left out.
+    /// again; events that the store refuses for good are dropped.
     fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
         let shared = &self.port.shared;
         let Some(numbers) = &mut self.numbers else { return Err(SessionError::Unnumbered) };
@@ -356,7 +356,7 @@ impl Session<'_> {
             path: format!("forwarder {}", String::from_utf8_lossy(&numbers.identity.head)),
         };
         // After a refusal, the events of each index are stored on their own, so that only those that cannot be stored
-        // are left out. They are stored without the position, which would otherwise be durable before all of them are.
+        // are dropped. They are stored without the position, which would otherwise be durable before all of them are.
         let copy = (!batch.has_single_index()).then(|| batch.clone());
         let events = batch.len() as u64;
         let receipts = match self.port.store.append_at(batch, position) {
@@ -377,7 +377,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores the events of each index of a batch as a batch of its own; leaves out those that are refused.
+    /// Stores the events of each index of a batch as a batch of its own; drops those that are refused.
     fn append_by_index(&self, batch: EventBatch) -> Result<Vec<Box<dyn Receipt>>, SessionError> {
         let mut receipts = Vec::new();
         for mut part in batch.split_by_index() {

@@ -116,8 +116,8 @@ pub(crate) type Stores<'a> = &'a (dyn Fn(Option<&str>) -> Arc<dyn EventStore> + 
 
 impl Listeners {
     /// Opens the sockets of inputs.conf, and for forwarders also `asked`; returns the faults of stanzas that could not
-    /// be opened. Only a fault of `asked` is an error: with a port of inputs.conf that another process uses, the node
-    /// still has its other inputs and the interface by which the stanza is changed.
+    /// be opened. Only a fault of `asked` is an error: if another process uses a port of inputs.conf, the node still
+    /// has its other inputs and the interface through which the stanza can be corrected.
     pub async fn start(
         data_dir: &Path,
         node: &Arc<InputSettings>,

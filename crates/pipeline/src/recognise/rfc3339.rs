@@ -1,7 +1,7 @@
 //! The most common timestamp format, `2026-11-20T13:42:07.123Z`, at fixed positions.
 //!
 //! This shortcut accepts only text that the recognisers would read in the same way, so that times never depend on it.
-//! The recognisers read all other text, even if it has only one digit less.
+//! The recognisers read all other text, even if it has just one digit fewer.
 
 use quarry_event::time::DateTimeParts;
 

@@ -215,7 +215,7 @@ fn header_of(info: &Value, passes_session: bool) -> Vec<u8> {
     lines.concat().into_bytes()
 }
 
-/// The first rows of CSV with a header line, and whether rows were left out.
+/// The first rows of CSV with a header line, and whether rows were dropped.
 fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
     let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
     let mut record = csv::ByteRecord::new();

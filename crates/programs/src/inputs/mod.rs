@@ -53,7 +53,7 @@ enum InputUnit {
 /// A unit that runs; dropping this ends it and its processes.
 struct RunningUnit {
     unit: InputUnit,
-    /// Messages about its stanzas that are left out.
+    /// Messages about its stanzas that are skipped.
     faults: Vec<String>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -112,7 +112,7 @@ pub fn faults(data_dir: &Path, layers: &Layers) -> Vec<String> {
 
 impl ProgramInputs {
     /// Ends the inputs whose stanzas have changed or are gone, and starts those of new and changed stanzas. Returns
-    /// messages about stanzas that are left out; the others run.
+    /// messages about stanzas that are skipped; the others run.
     pub fn apply(&mut self, settings: &Arc<InputSettings>, stores: Stores<'_>) -> Result<Vec<String>, Fault> {
         let configured = Configured::new(&settings.layers);
         let mut faults = configured.faults.clone();

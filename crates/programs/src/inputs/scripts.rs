@@ -24,7 +24,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let source = input.source.clone().unwrap_or_else(|| file.display().to_string());
     if let (Some(_), None) = (&input.pass_auth, &shared.sessions) {
-        log::warning(format!("inputs.conf [{}]: passAuth is not carried out without a REST interface", input.stanza));
+        log::warning(format!("inputs.conf [{}]: passAuth has no effect without a REST interface", input.stanza));
     }
     // A script with `passAuth` reads the key as the first line of its standard input.
     let passes_key = input.pass_auth.is_some() && shared.sessions.is_some();

@@ -66,7 +66,7 @@ pub(super) fn validate(
     program.arguments.push(ARGUMENT.to_owned());
     let (mut group, pipes) = ProgramGroup::start(&program, environment, None)?;
     let (input, mut stdin) = (stanza.xml(), pipes.stdin);
-    // A program that reads nothing is no fault. The threads end with the program.
+    // A program may read nothing; that is not an error. The threads end with the program.
     spawn("quarry-validation-input", move || drop(stdin.write_all(input.as_bytes())))?;
     let mut stderr = pipes.stderr;
     spawn("quarry-validation-errors", move || drop(std::io::copy(&mut stderr, &mut std::io::sink())))?;
@@ -74,7 +74,7 @@ pub(super) fn validate(
     let mut stdout = pipes.stdout;
     let read = move || {
         let mut text = Vec::new();
-        // Output is text for people, so what cannot be read of it is left out.
+        // The output is only a message for people, so a read error is ignored.
         drop((&mut stdout).take(OUTPUT_BYTES_MAX).read_to_end(&mut text));
         drop(to_output.send(text));
         drop(std::io::copy(&mut stdout, &mut std::io::sink()));

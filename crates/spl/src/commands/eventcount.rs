@@ -24,7 +24,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
     loop {
-        // Published searches write OR between indexes, like a condition.
+        // Published searches write OR between indexes, as in a condition.
         parser.eat_keyword("or");
         let Some(option) = parser.option(OPTIONS)? else { break };
         match option.name.as_str() {

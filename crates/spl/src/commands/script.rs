@@ -1,6 +1,6 @@
 //! `script`, `run` and the commands of apps: pass rows through a program.
 //!
-//! Everything up to the end of the command is arguments, which the program parses. The parser receives the names of
+//! All text up to the end of the command is its arguments, which the program parses. The parser receives the names of
 //! apps' commands from its caller.
 
 use serde::{Deserialize, Serialize};

@@ -138,7 +138,7 @@ struct Stage {
     command: Option<Span>,
     help: Option<&'static CommandHelp>,
     grammar: Grammar,
-    /// No word has been read yet.
+    /// Whether no word has been read yet.
     is_at_start: bool,
     /// Whether a pipe precedes the stage, so that its first word is a command.
     is_piped: bool,

@@ -253,7 +253,7 @@ pub(crate) fn check_wildcards(aggregate: &Aggregate, command: &str) -> ParseResu
     }
     let message = format!("{command}: `{}` and `{}` differ in their number of `*`", field.text, aggregate.name);
     let hint =
-        "a function without an argument is one of all fields; give the new name as many `*`, as in `avg(*) AS *`";
+        "a function without an argument applies to all fields; give the new name as many `*`, as in `avg(*) AS *`";
     Err(Diagnostic::error(message, aggregate.span).with_hint(hint))
 }
 

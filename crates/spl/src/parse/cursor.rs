@@ -10,8 +10,8 @@ use super::{MAX_NESTING, MAX_TERMS, WILDCARD_NAMES, quoted_len};
 use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
-/// Free bytes of stack below which parsing continues on a larger stack. One level of nesting, a command and its
-/// analysis need less.
+/// Free bytes of stack below which parsing continues on a larger stack. One level of nesting, including a command and
+/// its analysis, needs less.
 const STACK_FREE_MIN_BYTES: usize = 512 << 10;
 /// Bytes of the larger stack. All levels together need less; an unoptimized build needs about 27 KB per level.
 const STACK_BYTES: usize = 4 << 20;

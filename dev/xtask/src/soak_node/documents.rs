@@ -71,7 +71,7 @@ impl DocumentWriter {
         }
     }
 
-    /// Checks all documents, also by reading one group after the other with the index of the groups.
+    /// Checks all documents, then reads them again by group with the index of the groups.
     pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
         let gone = || "the node did not answer when documents were looked at".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;

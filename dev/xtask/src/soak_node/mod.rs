@@ -188,7 +188,7 @@ fn print(totals: &Totals) {
     );
     totals.volumes.print();
     println!(
-        "soak-node: {} changes of objects and jobs and {} writes of documents were answered for and are there, all once",
+        "soak-node: {} changes of objects and jobs and {} writes of documents were acknowledged and are there, all once",
         totals.changes, totals.documents
     );
 }
@@ -342,7 +342,7 @@ fn one_world(
         documents.fault()?;
     }
     let running = node.start(&Fault::None)?;
-    let (address, token) = running.management().ok_or("the node says not where it is")?;
+    let (address, token) = running.management().ok_or("the node does not report its address")?;
     editor.check((&address, &token))?;
     documents.check((&address, &token))?;
     (totals.changes, totals.documents) = (editor.answered, documents.answered);

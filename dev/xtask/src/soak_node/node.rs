@@ -301,7 +301,7 @@ impl Node {
         let log = String::from_utf8_lossy(&log);
         match log.lines().find(|line| line.contains("panicked")) {
             None => Ok(()),
-            Some(line) => Err(format!("a thread fell: {line}; see {}", self.log.display())),
+            Some(line) => Err(format!("a thread panicked: {line}; see {}", self.log.display())),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads files with new data in turns, so that a large file does not delay small ones.
 //!
 //! A file that grew stays open for a while ([`super::session`]). A file that has not been written for
-//! `time_before_close` is closed as soon as it was read.
+//! `time_before_close` is closed as soon as it has been read.
 //!
 //! If a file was truncated or rewritten, the events read from it are still handed over: complete ones at once, and an
 //! incomplete line after a wait during which a copy with the whole line may be read.
