@@ -147,11 +147,16 @@ pub(super) fn fold_multiply(value: u64) -> u64 {
     wide as u64 ^ (wide >> 64) as u64
 }
 
+#[inline]
+fn fold_to_u32(hash: u64) -> u32 {
+    (hash ^ (hash >> 32)) as u32
+}
+
 /// Hash of a text of at most [`PAIR_BYTES`] bytes, given as a pair of words.
 #[inline]
 fn pair_hash([first, second]: [u64; 2], len: usize) -> u32 {
     let hash = fold_multiply(first ^ fold_multiply(second ^ len as u64));
-    (hash ^ (hash >> 32)) as u32
+    fold_to_u32(hash)
 }
 
 /// A fast hash for short texts.
@@ -174,5 +179,5 @@ pub(super) fn short_hash(text: &[u8]) -> u32 {
     } else if let [only] = text {
         hash = fold_multiply(u64::from(*only) + 1);
     }
-    (hash ^ (hash >> 32)) as u32
+    fold_to_u32(hash)
 }
