@@ -4,23 +4,21 @@
 //! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the one computed
 //! before sorting and encoding. The filter must contain every term, and every token that the term dictionaries omit.
 //! The latter tokens are computed again from the columns and looked up. Search-time fields that are stored must have the
-//! values given; the encoder may have left out some.
+//! digest of the values given; the encoder may have left out some.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use quarry_event::template::{
-    ColumnValues, ExtractedField, PageColumn, StoredExtraction, StoredValues, TemplatePart, TextParts, Texts,
-};
+use quarry_event::template::{ColumnValues, PageColumn, StoredValues, TemplatePart, TextParts, Texts};
 use quarry_event::{EventBatch, IndexedField, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 
 use crate::columns::{TemplatePage, TextBuffer};
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
 use crate::error::{BlockPosition, BucketError};
+use crate::extraction_digest::{ExtractionDigest, ValuesHasher};
 use crate::filter::TermFilter;
 use crate::rare_pages::add_rare_text_tokens;
 use crate::read_at::MemoryObject;
@@ -77,6 +75,15 @@ impl BucketVerifier {
 
     /// Compares the next slab: every event, every term.
     pub fn verify_next_slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+        self.verify_next_slab_by_digest(slab, &ExtractionDigest::of(slab))
+    }
+
+    /// Like [`BucketVerifier::verify_next_slab`], with the digest of the search-time fields in place of the fields.
+    pub fn verify_next_slab_by_digest(
+        &mut self,
+        slab: &SlabSource<'_>,
+        extraction: &ExtractionDigest,
+    ) -> Result<(), BucketError> {
         let BucketVerifier { reader, filter, next: number } = self;
         if *number >= reader.slabs().len() {
             return Err(mismatch(BlockPosition::outside_slabs("directory", 0), "the number of slabs"));
@@ -87,7 +94,7 @@ impl BucketVerifier {
         // locator, they are looked up later, when their pages are checked.
         let texts_first = reader.locator(*number)?.is_none();
         verify_slab(reader, *number, slab, if texts_first { Some(&mut look_up) } else { None })?;
-        verify_extractions(reader, *number, slab)?;
+        verify_extractions(reader, *number, extraction)?;
         reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
         reader.check_locator_covers_rare_tokens(*number, !texts_first, &mut look_up)?;
         if missing > 0 {
@@ -159,44 +166,43 @@ fn verify_slab(
 }
 
 /// Compares the search-time fields that a slab stores with those given.
-fn verify_extractions(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+fn verify_extractions(reader: &BucketReader, number: usize, given: &ExtractionDigest) -> Result<(), BucketError> {
     let Some(columns) = reader.columns(number)? else { return Ok(()) };
     let set = &columns.layout.template_set;
-    if set.extracted_names.as_ref() != slab.extracted_names {
-        let place = BlockPosition::outside_slabs("column layout", 0).in_slab(number);
+    let place = BlockPosition::outside_slabs("column layout", 0).in_slab(number);
+    if set.extracted_names != given.names {
         return Err(mismatch(place, "the names of search-time fields"));
     }
     let stored = &set.extractions;
     if stored.is_empty() {
         return Ok(());
     }
-    let find_given = |stored: &StoredExtraction| {
-        slab.extractions.iter().find(|field| (&field.name, field.rules) == (&stored.name, stored.rules))
-    };
+    let different = |at: usize| mismatch(place, format!("the search-time field {:?}", stored[at].name));
+    let mut read: Vec<ValuesHasher> = stored.iter().map(|_| ValuesHasher::default()).collect();
     let mut start = 0;
     for (at, info) in reader.slabs()[number].pages.iter().enumerate() {
-        let place = BlockPosition::outside_slabs("page", 0).in_slab(number).in_page(at);
-        let Some(mut page) = reader.template_page(number, at)? else { return Err(mismatch(place, "the columns")) };
-        for stored in stored {
-            let is_same = match (find_given(stored), &stored.values) {
-                (None, _) => false,
-                (Some(given), StoredValues::Absent) => given.rows.is_empty(),
-                (Some(given), StoredValues::Column(column)) => {
-                    let (rows, texts) = (page.column(*column)?.rows.clone(), page.all_texts(*column)?);
-                    are_values_equal((rows.as_deref(), &texts), given, start..start + info.events)
-                }
-                (Some(given), StoredValues::Parts(parts)) => match composed_values(&mut page, parts)? {
-                    Some((rows, texts)) => are_values_equal((Some(&rows), &texts), given, start..start + info.events),
-                    None => false,
+        let in_page = BlockPosition::outside_slabs("page", 0).in_slab(number).in_page(at);
+        let Some(mut page) = reader.template_page(number, at)? else { return Err(mismatch(in_page, "the columns")) };
+        for (field, stored) in stored.iter().enumerate() {
+            let (rows, texts) = match &stored.values {
+                StoredValues::Absent => continue,
+                StoredValues::Column(column) => (page.column(*column)?.rows.clone(), page.all_texts(*column)?),
+                StoredValues::Parts(parts) => match composed_values(&mut page, parts)? {
+                    Some((rows, texts)) => (Some(rows.into()), texts),
+                    None => return Err(different(field)),
                 },
             };
-            if !is_same {
-                return Err(mismatch(place, format!("the search-time field {:?}", stored.name)));
+            match rows {
+                Some(rows) => read[field].add(rows.iter().map(|row| row + start), &texts.ends, &texts.bytes),
+                None => read[field].add(start..start + info.events, &texts.ends, &texts.bytes),
             }
         }
         start += info.events;
     }
-    Ok(())
+    match stored.iter().zip(&read).position(|(stored, read)| given.values_of(stored) != Some(read.finish())) {
+        Some(at) => Err(different(at)),
+        None => Ok(()),
+    }
 }
 
 /// The rows of a page with values that are parts of the texts, and the values; `None` if a part has no value.
@@ -227,21 +233,6 @@ fn composed_values(page: &mut TemplatePage, of_codes: &TextParts) -> Result<Opti
         ends.push(u32_of(bytes.len()));
     }
     Ok(Some((rows, Texts { bytes: bytes.into(), ends })))
-}
-
-/// Whether the values read, and their rows in a page with these rows of the slab, are those given.
-fn are_values_equal((rows, texts): (Option<&[u32]>, &Texts), given: &ExtractedField, page: Range<u32>) -> bool {
-    let from = given.rows.partition_point(|row| *row < page.start);
-    let to = given.rows.partition_point(|row| *row < page.end);
-    let (given_rows, ends) = (&given.rows[from..to], &given.ends[from..to]);
-    let begin = if from == 0 { 0 } else { given.ends[from - 1] };
-    let same_rows = match rows {
-        Some(rows) => rows.iter().map(|row| row + page.start).eq(given_rows.iter().copied()),
-        None => given_rows.iter().copied().eq(page),
-    };
-    same_rows
-        && texts.ends.iter().map(|end| end + begin).eq(ends.iter().copied())
-        && texts.bytes == given.bytes[begin as usize..ends.last().copied().unwrap_or(begin) as usize]
 }
 
 /// Whether these texts and their ends are those of the rows of `slab` from `start`.
