@@ -233,7 +233,8 @@ impl BucketMetadata {
             opened: OnceLock::new(),
         };
         let columns = ColumnsSlot { at: head.block(BlockKind::ColumnLayout), opened: OnceLock::new() };
-        let locator = LocatorSlot { at: head.block(BlockKind::Locator), opened: OnceLock::new() };
+        let locator_at = head.block(BlockKind::LocatorDirectory).or(head.block(BlockKind::Locator));
+        let locator = LocatorSlot { at: locator_at, opened: OnceLock::new() };
         let (tokens, fields) = (slot(Namespace::Tokens), slot(Namespace::Fields));
         let is_run_directory = |at: &&BlockRef| at.kind == BlockKind::SharedDictionaryDirectory;
         let run_directories = head.blocks.iter().filter(is_run_directory).copied().collect();

@@ -180,6 +180,10 @@ impl Segment for RenamedSegment {
         self.segment.request_count()
     }
 
+    fn prefetch_lookups(&self, slabs: &[usize], query: &TermQuery) {
+        self.segment.prefetch_lookups(slabs, &without_sourcetypes(query));
+    }
+
     fn prefetch_pages(&self, pages: PageSet, is_certain: bool) {
         self.segment.prefetch_pages(pages, is_certain);
     }

@@ -172,7 +172,6 @@ impl Segment for SealedSegment {
         if !self.readers.may_match(&self.bucket, self.slab, query, has_fields) {
             return Ok(PageSet::default());
         }
-        self.readers.prefetch_lookup(&self.bucket, &self.open.reader, self.slab, query);
         let may_hold =
             |token: &[u8]| self.readers.may_hold_prefetched(&self.bucket, &self.open.reader, self.slab, token);
         let found = self.open.reader.candidate_pages_with_filter(self.slab, query, fields, &may_hold);
@@ -270,6 +269,10 @@ impl Segment for SealedSegment {
 
     fn request_count(&self) -> u64 {
         self.open.reader.request_count()
+    }
+
+    fn prefetch_lookups(&self, slabs: &[usize], query: &TermQuery) {
+        self.readers.prefetch_lookups(&self.bucket, &self.open, slabs, query);
     }
 
     fn prefetch_pages(&self, pages: PageSet, is_certain: bool) {
