@@ -113,7 +113,8 @@ impl Fuse {
         }
         let first = shareable_lengths(keys.len(), known);
         (0..ATTEMPTS_MAX).find_map(|attempt| {
-            let (segment_length, front_length) = if attempt == 0 { first } else { attempt_lengths(attempt, keys.len())? };
+            let (segment_length, front_length) =
+                if attempt == 0 { first } else { attempt_lengths(attempt, keys.len())? };
             let seed = u64::from(attempt).wrapping_mul(SEED_STEP);
             let cells = if seed == 0 {
                 assign_cells(keys, segment_length, front_length)

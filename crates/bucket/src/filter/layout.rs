@@ -62,7 +62,9 @@ impl Group {
         let total = self.cells.checked_mul(u64::from(self.slabs)).filter(|total| *total <= most);
         match total.filter(|_| are_probes_in_bounds(self.segment_length, self.front_length, self.cells)) {
             Some(total) => Ok(total),
-            None => Err(Malformed(format!("segments of {} do not fit {} fingerprints", self.segment_length, self.cells))),
+            None => {
+                Err(Malformed(format!("segments of {} do not fit {} fingerprints", self.segment_length, self.cells)))
+            }
         }
     }
 }

@@ -18,8 +18,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::enforces_checksums;
 use crate::error::{BlockPosition, BucketError};
-use crate::filter::fuse::{Fuse, Lengths};
 pub(crate) use crate::filter::fuse::sort_and_dedup;
+use crate::filter::fuse::{Fuse, Lengths};
 use crate::filter::layout::{
     Head, Layout, MAGIC, MAGIC_OF_VERSION_1, MAGIC_OF_VERSION_2, MAGIC_OF_VERSION_3, read_trailing_heads, slab_count,
 };

@@ -70,7 +70,13 @@ impl RangedFilter {
             }
             let read = place.map_malformed(Layout::read(&end, len))?;
             let (layout, sums) = read.ok_or_else(|| place.corrupt("its end was not returned"))?;
-            return Ok(Some(RangedFilter { object, layout, sums: Some(sums), recent: Mutex::default(), lookups: AtomicU64::new(0) }));
+            return Ok(Some(RangedFilter {
+                object,
+                layout,
+                sums: Some(sums),
+                recent: Mutex::default(),
+                lookups: AtomicU64::new(0),
+            }));
         }
         let layout = match place.map_malformed(bytes_of_trailing_heads(&end))? {
             Some(whole) => {
@@ -249,11 +255,7 @@ fn layout_of(heads: &[Head], mut start: u64, end: u64) -> Result<Layout, Malform
 }
 
 /// `None` if the sidecar is not of version 2.
-fn layout_of_version_2(
-    object: &dyn ReadAt,
-    place: BlockPosition,
-    first: u64,
-) -> Result<Option<Layout>, BucketError> {
+fn layout_of_version_2(object: &dyn ReadAt, place: BlockPosition, first: u64) -> Result<Option<Layout>, BucketError> {
     let mut start = object.read_at(0, usize::try_from(first).unwrap_or(usize::MAX))?;
     let mut cursor = Cursor::new(&start);
     if place.map_malformed(cursor.take(MAGIC.len(), "magic"))? != MAGIC_OF_VERSION_2 {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, SearchReads};
-use quarry_bucket::{BucketError, BucketReader, ReadAheadBudget, ReadAt, ReadError, RangedFilter, TermFilter};
+use quarry_bucket::{BucketError, BucketReader, RangedFilter, ReadAheadBudget, ReadAt, ReadError, TermFilter};
 use quarry_catalog::BucketRow;
 use quarry_event::template::PageColumn;
 use quarry_event::{Page, TermQuery};
@@ -32,8 +32,8 @@ use crate::sync::lock;
 use crate::{PageInfo, StoreError, StoreOptions};
 
 use self::fault::Faults;
-pub(crate) use self::lookup_prefetch::RecentTokens;
 pub(crate) use self::live_rows::RemainingRows;
+pub(crate) use self::lookup_prefetch::RecentTokens;
 pub(crate) use self::row::{LiveRow, Origins};
 pub(crate) use self::segment::SealedSegment;
 pub(crate) use self::slab_part::{SlabPart, split_rows};
