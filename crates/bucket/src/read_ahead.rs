@@ -53,6 +53,8 @@ struct State {
     done: PageSet,
     /// Columns read so far.
     columns: BTreeSet<u32>,
+    /// Columns that will be read, until they are fetched.
+    planned: BTreeSet<u32>,
 }
 
 impl ReadAhead {
@@ -120,6 +122,16 @@ impl ReadAhead {
         let mut state = self.lock();
         state.columns.extend(columns);
         state.columns.iter().copied().collect()
+    }
+
+    /// Notes that a few values of these columns will be read: the next request also fetches them.
+    pub(crate) fn plan_columns(&self, columns: impl Iterator<Item = u32>) {
+        self.lock().planned.extend(columns);
+    }
+
+    /// The planned columns; none on later calls.
+    pub(crate) fn take_planned_columns(&self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.lock().planned)
     }
 
     /// Ranges of blocks of these kinds in the page and in those fetched with it.
@@ -285,6 +297,20 @@ mod tests {
         assert_eq!(requests.load(Ordering::Relaxed), 1);
         // Without read-ahead, each column is fetched when it is read.
         reader.template_page(0, 0).unwrap().unwrap().prefetch_columns(&all).unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn planned_columns_come_with_the_first_request() {
+        let (reader, requests) = bucket();
+        let ahead = reader.with_read_ahead(0, PageSet(0b1001), true, &ReadAheadBudget::default());
+        let columns = ahead.template_set(0).unwrap().unwrap().columns.len() as u32;
+        ahead.plan_columns(0, &(1..columns).collect::<Vec<u32>>()).unwrap();
+        requests.store(0, Ordering::Relaxed);
+        for page in [3, 0] {
+            let mut values = ahead.template_page(0, page).unwrap().unwrap();
+            (0..columns).for_each(|column| drop(values.column(column).unwrap()));
+        }
         assert_eq!(requests.load(Ordering::Relaxed), 1);
     }
 

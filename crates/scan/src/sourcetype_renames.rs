@@ -188,6 +188,10 @@ impl Segment for RenamedSegment {
         self.segment.prefetch_pages(pages, is_certain);
     }
 
+    fn plan_columns(&self, columns: &[u32]) -> Result<(), StoreError> {
+        self.segment.plan_columns(columns)
+    }
+
     fn release_page(&self, page: usize) {
         self.segment.release_page(page);
     }

@@ -106,6 +106,11 @@ pub trait Segment: Debug + Send + Sync {
     /// Announces pages that may be read, or, if `is_certain`, that will all be read, so that one request can fetch data
     /// of several pages.
     fn prefetch_pages(&self, _pages: PageSet, _is_certain: bool) {}
+    /// Announces that a few values of these columns of [`Segment::template_set`] will be read in the announced pages, so
+    /// that they are fetched with the first request.
+    fn plan_columns(&self, _columns: &[u32]) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Ends the use of an announced page.
     fn release_page(&self, _page: usize) {}
     /// Opens a page to read single columns of [`Segment::template_set`]; `None` for plain text.

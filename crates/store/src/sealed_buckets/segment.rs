@@ -284,6 +284,15 @@ impl Segment for SealedSegment {
         }
     }
 
+    fn plan_columns(&self, columns: &[u32]) -> Result<(), StoreError> {
+        match self.ahead.get() {
+            Some(reader) => {
+                reader.plan_columns(self.slab, columns).map_err(|error| damage_error(self.bucket.id(), &error))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn release_page(&self, page: usize) {
         if let Some(reader) = self.ahead.get() {
             reader.release_page(self.first_page() + page);
