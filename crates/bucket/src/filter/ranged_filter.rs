@@ -44,7 +44,7 @@ pub struct RangedFilter {
     lookups: AtomicU64,
 }
 
-/// Which slabs of a group may hold the term with this hash.
+/// The slabs of a group that may hold the term with this hash.
 struct Answer {
     hash: u64,
     group: usize,
@@ -202,7 +202,7 @@ impl RangedFilter {
         Ok(())
     }
 
-    /// Which slabs of a group may hold a hash, according to bytes read for its cells.
+    /// The slabs of a group that may hold a hash, according to bytes read for its cells.
     fn answer(&self, group: usize, hash: u64, read: &[(u64, Bytes)]) -> Result<Box<[bool]>, BucketError> {
         let group = &self.layout.groups[group];
         let Some((expected, places)) = group.probe(hash) else { return Ok(vec![false; group.slabs as usize].into()) };
