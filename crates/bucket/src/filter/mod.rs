@@ -30,6 +30,9 @@ use crate::wire::{Cursor, Malformed};
 
 pub use self::ranged_filter::RangedFilter;
 
+/// Beginning of the magic of every version.
+const MAGIC_OF_ANY_VERSION: &[u8] = b"QRYFILT";
+
 /// Approximate set of a bucket's terms, which shows without reading the bucket that a term is absent. For each slab,
 /// about 1 in 256 absent terms is a false positive.
 #[derive(Clone, Debug)]
@@ -92,9 +95,10 @@ impl TermFilter {
             Some(MAGIC_OF_VERSION_1 | MAGIC_OF_VERSION_2 | MAGIC_OF_VERSION_3) => {
                 place.map_malformed(layout_of_older_version(sidecar))?
             }
-            Some(magic) => {
+            Some(magic) if magic.starts_with(MAGIC_OF_ANY_VERSION) => {
                 return Err(BucketError::Unsupported { place, reason: format!("magic {magic:02x?}") });
             }
+            Some(magic) => return Err(place.corrupt(format!("magic {magic:02x?}"))),
         };
         Ok(TermFilter { layout, sidecar: sidecar.into() })
     }
