@@ -27,10 +27,10 @@ use crate::wire::{Cursor, Malformed};
 
 /// Size of the magic and the number of slabs at the start of version 2.
 const START_BYTES: usize = MAGIC.len() + COUNT_BYTES;
-/// Minimum size of the first read, which holds the parameters of some hundred slabs.
-const FIRST_READ_BYTES_MIN: u64 = 16 << 10;
-/// Share of a sidecar that the first read has: twice that of the checksums.
-const FIRST_READ_DIVISOR: u64 = 512;
+/// Minimum size of the first read, which holds the parameters of two hundred slabs.
+const FIRST_READ_BYTES_MIN: u64 = 8 << 10;
+/// Share of a sidecar that the first read has: a little more than that of the checksums.
+const FIRST_READ_DIVISOR: u64 = 800;
 /// Maximum number of answers that are kept.
 const RECENT_ANSWERS_MAX: usize = 256;
 

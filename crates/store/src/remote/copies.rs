@@ -213,6 +213,10 @@ pub(crate) enum ObjectKind {
     Filter,
 }
 
+/// Bytes read of a filter's end in addition to checksums: the parameters of the slabs, and up to two checksum blocks
+/// that are read only in part.
+const FILTER_END_BYTES: u64 = 16 << 10;
+
 impl ObjectKind {
     pub(crate) const ALL: [ObjectKind; 2] = [ObjectKind::Object, ObjectKind::Filter];
 
@@ -240,7 +244,7 @@ impl ObjectKind {
             ObjectKind::Object => {
                 (row.object_bytes / TAIL_DIVISOR + row.object_bytes / SHARE_OF_SUMS / 2).max(OBJECT_END_BYTES)
             }
-            ObjectKind::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS,
+            ObjectKind::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS + FILTER_END_BYTES,
         }
     }
 
