@@ -47,6 +47,7 @@ pub(crate) enum BlockKind {
     LocatorPart = 19,
     SharedDictionaryRun = 20,
     SharedDictionaryDirectory = 21,
+    LocatorDirectory = 22,
 }
 
 /// Kind, offset and length of a block in the object.
@@ -65,7 +66,7 @@ impl BlockRef {
 }
 
 impl BlockKind {
-    pub(crate) const ALL: [BlockKind; 21] = [
+    pub(crate) const ALL: [BlockKind; 22] = [
         BlockKind::Time,
         BlockKind::IndexTime,
         BlockKind::Meta,
@@ -87,6 +88,7 @@ impl BlockKind {
         BlockKind::LocatorPart,
         BlockKind::SharedDictionaryRun,
         BlockKind::SharedDictionaryDirectory,
+        BlockKind::LocatorDirectory,
     ];
 
     /// Number that identifies this kind in stored blocks.
@@ -127,6 +129,7 @@ impl BlockKind {
             BlockKind::LocatorPart => "locator part",
             BlockKind::SharedDictionaryRun => "shared dictionary run",
             BlockKind::SharedDictionaryDirectory => "shared dictionary directory",
+            BlockKind::LocatorDirectory => "locator directory",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Encoder: from event batches to a bucket's two objects.
 //!
 //! The tokens of each page are added to the term table; its columns and text blocks are appended to the object. The
-//! last page of a slab is followed by the columns of its texts, if these were split, and by the pages of its term
-//! dictionaries. The blocks after the last slab, mainly directories, are written by [`crate::tail`].
+//! last page of a slab is followed by the columns of its texts, if these were split. The blocks after the last slab,
+//! mainly term dictionaries and directories, are written by [`crate::tail`].
 
 use bytes::Bytes;
 use quarry_event::template::{ExtractedField, ExtractedNames};
@@ -25,7 +25,7 @@ use crate::tail::{ObjectTail, SlabBlock};
 use crate::templates::{FieldSplit, TemplateSlab, split_slab};
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::add_terms;
-use crate::term_dictionary::write::write_term_dictionary;
+use crate::term_dictionary::write::{WrittenDictionary, encode_term_dictionary};
 use crate::term_dictionary::{Namespace, field_term};
 
 /// Options of the encoder.
@@ -112,15 +112,16 @@ pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result
     encoder.finish()
 }
 
-/// Encodes a bucket slab by slab. Memory holds only the slab being added, the encoded bucket, its locators and the
-/// candidates for shared dictionaries.
+/// Encodes a bucket slab by slab. Memory holds only the slab being added, the encoded bucket with its locators and term
+/// dictionaries, and the candidates for shared dictionaries.
 pub struct BucketEncoder {
     options: EncodeOptions,
     blocks: BlockWriter,
     shared: SharedColumns,
     heads: Vec<SlabHead>,
-    /// Term dictionary directories and column layouts, which are written last.
-    directories: Vec<SlabBlock>,
+    /// Column layouts and term dictionaries, which are written last.
+    layouts: Vec<SlabBlock>,
+    dictionaries: Vec<(usize, Namespace, WrittenDictionary)>,
     /// Locators and the numbers of their slabs. They are written last, when the sizes that [`Locators::IncludedWithin`]
     /// limits are known.
     locators: Vec<(usize, LocatorTables)>,
@@ -143,7 +144,8 @@ impl BucketEncoder {
             blocks: BlockWriter::new(bucket_header().to_vec(), options.zstd_level)?,
             shared: SharedColumns::default(),
             heads: Vec::new(),
-            directories: Vec::new(),
+            layouts: Vec::new(),
+            dictionaries: Vec::new(),
             locators: Vec::new(),
             extraction_bytes: 0,
             tokens: TermTable::new(Namespace::Tokens),
@@ -209,9 +211,9 @@ impl BucketEncoder {
             let written = write_columns(template_slab, slab, &mut self.blocks, self.options.zstd_level, shared)?;
             self.extraction_bytes += written.extraction_bytes;
             let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
-            self.directories.extend(written.layout.map(block));
+            self.layouts.extend(written.layout.map(block));
         }
-        self.write_term_dictionaries(slab_number, pages.len())?;
+        self.encode_term_dictionaries(slab_number, pages.len())?;
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
         Ok(SlabHead { metas: codes.metas.into(), pages, blocks: Vec::new() })
@@ -312,16 +314,16 @@ impl BucketEncoder {
         Ok(())
     }
 
-    /// Writes the term dictionaries of the slab whose terms are in the tables. An empty dictionary is omitted.
-    fn write_term_dictionaries(&mut self, slab: usize, pages: usize) -> Result<(), BucketError> {
+    /// Encodes the term dictionaries of the slab whose terms are in the tables. An empty dictionary is omitted.
+    fn encode_term_dictionaries(&mut self, slab: usize, pages: usize) -> Result<(), BucketError> {
         for table in [&mut self.tokens, &mut self.fields] {
             table.finish();
             if table.entries().is_empty() {
                 continue;
             }
             self.hashes.extend(table.entries().iter().map(|entry| table.hash_of(entry)));
-            let content = write_term_dictionary(table, pages, &mut self.blocks)?;
-            self.directories.push(SlabBlock { slab, kind: table.namespace().directory_kind(), content });
+            let dictionary = encode_term_dictionary(table, pages, &mut self.blocks)?;
+            self.dictionaries.push((slab, table.namespace(), dictionary));
         }
         Ok(())
     }
@@ -333,7 +335,8 @@ impl BucketEncoder {
             mut blocks,
             shared,
             mut heads,
-            mut directories,
+            mut layouts,
+            dictionaries,
             locators,
             extraction_bytes,
             filter,
@@ -342,12 +345,12 @@ impl BucketEncoder {
         } = self;
         for (slab, layout) in shared.finish(&mut blocks)? {
             heads[slab].blocks = layout.run_directories();
-            directories.push(SlabBlock { slab, kind: BlockKind::ColumnLayout, content: layout_content(&layout)? });
+            layouts.push(SlabBlock { slab, kind: BlockKind::ColumnLayout, content: layout_content(&layout)? });
         }
         let filter = filter.finish()?;
         let mut summary = summary.finish();
         summary.filter_bytes = filter.len() as u64;
-        let mut tail = ObjectTail { heads, directories, locators, summary };
+        let mut tail = ObjectTail { heads, layouts, dictionaries, locators, summary };
         let start = blocks.object.len();
         tail.write(&mut blocks)?;
         if let Locators::IncludedWithin(limit) = options.locators

@@ -23,8 +23,6 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Like [`GAP_BYTES_MAX`], for a search of few events: it needs little, so that gaps would be most of what it fetches.
-const FEW_GAP_BYTES: u64 = 8 << 10;
 /// Maximum number of pages for a search of few events, which fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
@@ -55,6 +53,8 @@ struct State {
     done: PageSet,
     /// Columns read so far.
     columns: BTreeSet<u32>,
+    /// Columns that will be read, until they are fetched.
+    planned: BTreeSet<u32>,
 }
 
 impl ReadAhead {
@@ -124,6 +124,16 @@ impl ReadAhead {
         state.columns.iter().copied().collect()
     }
 
+    /// Notes that a few values of these columns will be read: the next request also fetches them.
+    pub(crate) fn plan_columns(&self, columns: impl Iterator<Item = u32>) {
+        self.lock().planned.extend(columns);
+    }
+
+    /// The planned columns; none on later calls.
+    pub(crate) fn take_planned_columns(&self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.lock().planned)
+    }
+
     /// Ranges of blocks of these kinds in the page and in those fetched with it.
     pub(crate) fn block_ranges_to_fetch(&self, page: usize, wanted: &dyn Fn(BlockKind) -> bool) -> Vec<Range<u64>> {
         let pages = self.pages_to_fetch(page);
@@ -135,11 +145,12 @@ impl ReadAhead {
     pub(crate) fn missing_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);
-        let gap = if self.is_for_few_events() { FEW_GAP_BYTES } else { GAP_BYTES_MAX };
         let mut merged: Vec<Range<u64>> = Vec::new();
         for range in ranges {
             match merged.last_mut() {
-                Some(last) if range.start <= last.end.saturating_add(gap) => last.end = last.end.max(range.end),
+                Some(last) if range.start <= last.end.saturating_add(GAP_BYTES_MAX) => {
+                    last.end = last.end.max(range.end)
+                }
                 _ => merged.push(range),
             }
         }
@@ -286,6 +297,20 @@ mod tests {
         assert_eq!(requests.load(Ordering::Relaxed), 1);
         // Without read-ahead, each column is fetched when it is read.
         reader.template_page(0, 0).unwrap().unwrap().prefetch_columns(&all).unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn planned_columns_come_with_the_first_request() {
+        let (reader, requests) = bucket();
+        let ahead = reader.with_read_ahead(0, PageSet(0b1001), true, &ReadAheadBudget::default());
+        let columns = ahead.template_set(0).unwrap().unwrap().columns.len() as u32;
+        ahead.plan_columns(0, &(1..columns).collect::<Vec<u32>>()).unwrap();
+        requests.store(0, Ordering::Relaxed);
+        for page in [3, 0] {
+            let mut values = ahead.template_page(0, page).unwrap().unwrap();
+            (0..columns).for_each(|column| drop(values.column(column).unwrap()));
+        }
         assert_eq!(requests.load(Ordering::Relaxed), 1);
     }
 

@@ -197,6 +197,15 @@ impl BucketReader {
         BucketReader { source: self.source.with_read_ahead(Arc::new(ahead)), opened: Arc::clone(&self.opened) }
     }
 
+    /// Announces that a few values of these columns of a slab will be read, so that the next request with read-ahead also
+    /// fetches them.
+    pub fn plan_columns(&self, slab: usize, columns: &[u32]) -> Result<(), BucketError> {
+        if let Some(known) = self.columns(slab)? {
+            known.plan_for_search(&self.source, columns);
+        }
+        Ok(())
+    }
+
     /// Number of network requests sent for the bucket so far, if its object counts them.
     pub fn request_count(&self) -> u64 {
         self.source.request_count()
@@ -233,7 +242,8 @@ impl BucketMetadata {
             opened: OnceLock::new(),
         };
         let columns = ColumnsSlot { at: head.block(BlockKind::ColumnLayout), opened: OnceLock::new() };
-        let locator = LocatorSlot { at: head.block(BlockKind::Locator), opened: OnceLock::new() };
+        let locator_at = head.block(BlockKind::LocatorDirectory).or(head.block(BlockKind::Locator));
+        let locator = LocatorSlot { at: locator_at, opened: OnceLock::new() };
         let (tokens, fields) = (slot(Namespace::Tokens), slot(Namespace::Fields));
         let is_run_directory = |at: &&BlockRef| at.kind == BlockKind::SharedDictionaryDirectory;
         let run_directories = head.blocks.iter().filter(is_run_directory).copied().collect();

@@ -1,9 +1,11 @@
 //! Tail of a bucket object: what follows the blocks of the last slab.
 //!
-//! The tail has the parts of the locators, then all structures that hold positions: the directories of locators and
-//! term dictionaries, the column layouts, the slab heads, the directory and the trailer. A reader of a remote object
-//! fetches the end first and then knows where to look up a term. No block before the tail refers to the tail, so an
-//! encoder may discard a tail and write another one without locators.
+//! The tail has the parts of the locators, the pages of the term dictionaries, then all structures that hold positions:
+//! the directories of locators and term dictionaries, the column layouts, the slab heads, the directory and the trailer.
+//! A reader of a remote object fetches the end first and then knows where to look up a term; small term dictionaries
+//! come with the end. Those parts of the locators of all slabs that a token is looked up in are neighbours, so that they
+//! are fetched with one request. No block before the tail refers to the tail, so an encoder may discard a tail and write
+//! another one without locators.
 //!
 //! Not here: reading it (`crate::reader`); the layout of its blocks (`crate::directory`, `crate::locator`,
 //! `crate::columns`).
@@ -12,8 +14,10 @@ use crate::block::{BlockKind, BlockRef, BlockWriter};
 use crate::directory::{Directory, SlabHead, put_trailer};
 use crate::error::BucketError;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_SLAB_HEAD_BYTES, within};
-use crate::locator::LocatorTables;
+use crate::locator::{LocatorTables, write_locators};
 use crate::summary::BucketSummary;
+use crate::term_dictionary::Namespace;
+use crate::term_dictionary::write::WrittenDictionary;
 
 /// A block of a slab that is written with the tail.
 pub(crate) struct SlabBlock {
@@ -28,8 +32,10 @@ pub(crate) struct SlabBlock {
 pub(crate) struct ObjectTail {
     /// Heads of all slabs, which do not list the blocks of the tail yet.
     pub(crate) heads: Vec<SlabHead>,
-    /// Column layouts and directories of term dictionaries.
-    pub(crate) directories: Vec<SlabBlock>,
+    /// Column layouts.
+    pub(crate) layouts: Vec<SlabBlock>,
+    /// Term dictionaries with the numbers of their slabs.
+    pub(crate) dictionaries: Vec<(usize, Namespace, WrittenDictionary)>,
     /// Locators and the numbers of their slabs.
     pub(crate) locators: Vec<(usize, LocatorTables)>,
     /// Everything but `object_bytes`, which follows from the object itself.
@@ -40,13 +46,15 @@ impl ObjectTail {
     /// Appends the tail.
     pub(crate) fn write(&self, blocks: &mut BlockWriter) -> Result<(), BucketError> {
         let mut added: Vec<Vec<BlockRef>> = vec![Vec::new(); self.heads.len()];
-        let of_locator = |(slab, tables): &(usize, LocatorTables)| SlabBlock {
-            slab: *slab,
-            kind: BlockKind::Locator,
-            content: tables.write_parts(blocks),
-        };
-        let of_locators: Vec<SlabBlock> = self.locators.iter().map(of_locator).collect();
-        for SlabBlock { slab, kind, content } in of_locators.iter().chain(&self.directories) {
+        let mut directories: Vec<SlabBlock> = Vec::with_capacity(self.locators.len() + self.dictionaries.len());
+        for (slab, content) in write_locators(&self.locators, blocks) {
+            directories.push(SlabBlock { slab, kind: BlockKind::LocatorDirectory, content });
+        }
+        for (slab, namespace, dictionary) in &self.dictionaries {
+            let content = dictionary.write_pages(blocks);
+            directories.push(SlabBlock { slab: *slab, kind: namespace.directory_kind(), content });
+        }
+        for SlabBlock { slab, kind, content } in directories.iter().chain(&self.layouts) {
             let offset = blocks.object.len() as u64;
             let stored_len = blocks.write(*kind, content)?;
             added[*slab].push(BlockRef { kind: *kind, offset, stored_len });

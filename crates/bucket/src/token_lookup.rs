@@ -16,84 +16,122 @@ use crate::term_dictionary::{Namespace, truncate_term};
 /// Minimum number of digits of a token that counts as an identifier.
 const IDENTIFIER_DIGITS_MIN: usize = 4;
 
-/// The lookup of a token in a slab: the blocks of the term dictionary and of the locator that it may read.
+/// Maximum gap between two blocks of a lookup that are fetched with one request, together with the gap.
+const GAP_BYTES_MAX: u64 = 32 << 10;
+
+/// The lookup of a token in slabs of a bucket: the blocks of their term dictionaries and locators that it may read.
 pub struct TokenLookup<'a> {
-    source: &'a ObjectSource,
+    reader: &'a BucketReader,
+    slabs: Vec<usize>,
     token: &'a [u8],
-    /// Ranges of these blocks that are neither in memory nor in a cache.
-    missing: Vec<Range<u64>>,
 }
 
 impl std::fmt::Debug for TokenLookup<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("TokenLookup").field("missing", &self.missing).finish_non_exhaustive()
+        out.debug_struct("TokenLookup").field("slabs", &self.slabs).finish_non_exhaustive()
     }
 }
 
-impl TokenLookup<'_> {
+impl<'a> TokenLookup<'a> {
     /// The token, cut to the length of a term.
     pub fn token(&self) -> &[u8] {
         self.token
     }
 
-    /// Whether no network request is needed.
-    pub fn is_cached(&self) -> bool {
-        self.missing.is_empty()
+    /// Whether the token has at least four digits. Such tokens are mostly stored in columns, so their lookup consults
+    /// term dictionary, term filter and locator.
+    pub fn is_identifier(&self) -> bool {
+        self.token.iter().filter(|byte| byte.is_ascii_digit()).count() >= IDENTIFIER_DIGITS_MIN
     }
 
-    /// Reads the blocks so that the object's cache holds them.
-    pub fn prefetch(&self) -> Result<(), BucketError> {
-        self.source.prefetch(&self.missing)
+    /// Ranges of the blocks of the term dictionaries that are neither in memory nor in a cache.
+    pub fn dictionary_ranges(&self) -> Result<Vec<Range<u64>>, BucketError> {
+        let mut ranges = Vec::new();
+        for slab in &self.slabs {
+            let dictionary = self.reader.term_dictionary(*slab, &self.reader.parts()[*slab].tokens)?;
+            ranges.extend(dictionary.and_then(|dictionary| dictionary.block_range(self.token)));
+        }
+        Ok(self.source().uncached_ranges(ranges))
+    }
+
+    /// Ranges of the parts of the locators that are neither in memory nor in a cache.
+    pub fn locator_ranges(&self) -> Result<Vec<Range<u64>>, BucketError> {
+        let hash = hash_term(Namespace::Tokens, self.token);
+        let mut ranges = Vec::new();
+        for slab in &self.slabs {
+            ranges.extend(self.reader.locator(*slab)?.map(|locator| locator.part_range(hash)));
+        }
+        Ok(self.source().uncached_ranges(ranges))
+    }
+
+    /// The same lookup, only in the slabs whose term dictionary lacks the token.
+    pub fn where_unlisted(self) -> Result<TokenLookup<'a>, BucketError> {
+        let mut slabs = Vec::new();
+        for slab in self.slabs {
+            let found = match self.reader.term_dictionary(slab, &self.reader.parts()[slab].tokens)? {
+                Some(dictionary) => dictionary.find(&self.reader.source, self.token)?,
+                None => 0,
+            };
+            slabs.extend((found == 0).then_some(slab));
+        }
+        Ok(TokenLookup { slabs, ..self })
+    }
+
+    /// Whether it concerns no slab.
+    pub fn is_empty(&self) -> bool {
+        self.slabs.is_empty()
+    }
+
+    /// Reads ranges, so that the object's cache holds them.
+    pub fn prefetch(&self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end.saturating_add(GAP_BYTES_MAX) => {
+                    last.end = last.end.max(range.end);
+                }
+                _ => merged.push(range),
+            }
+        }
+        if merged.is_empty() { Ok(()) } else { self.source().prefetch(&merged) }
+    }
+
+    fn source(&self) -> &ObjectSource {
+        &self.reader.source
     }
 }
 
 impl BucketReader {
-    /// The first lookup of a query in slab `slab`, if its token is an identifier (at least four digits). Identifiers
-    /// are mostly stored in columns, so their lookup consults term dictionary, term filter and locator. `None` for
-    /// other queries, for a slab that does not exist, and if the directories cannot be read.
-    pub fn identifier_lookup<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<TokenLookup<'a>> {
-        let parts = self.parts().get(slab)?;
-        let token = first_identifier(query)?;
-        // The directories are usually in the part of the object that was read at opening; otherwise both are fetched
+    /// The first lookup of a query, in these slabs. `None` if the query does not begin with a token, and if the
+    /// directories cannot be read, which the lookup itself reports.
+    pub fn first_lookup<'a>(&'a self, slabs: &[usize], query: &'a TermQuery) -> Option<TokenLookup<'a>> {
+        let token = first_token(query)?;
+        let slabs: Vec<usize> = slabs.iter().copied().filter(|slab| *slab < self.parts().len()).collect();
+        // The directories are usually in the part of the object that was read at opening; otherwise all are fetched
         // together.
-        let directories = self.source.uncached_ranges(parts.unopened_directories());
+        let directories = slabs.iter().flat_map(|slab| self.parts()[*slab].unopened_directories()).collect();
+        let directories = self.source.uncached_ranges(directories);
         if !directories.is_empty() {
             self.source.prefetch(&directories).ok()?;
         }
-        let term_dictionary = self.term_dictionary(slab, &parts.tokens).ok()?;
-        let block = term_dictionary.and_then(|term_dictionary| term_dictionary.block_range(token));
-        let part = self.locator_part_range(slab, token)?;
-        let missing = self.source.uncached_ranges(block.into_iter().chain(part).collect());
-        Some(TokenLookup { source: &self.source, token, missing })
+        (!slabs.is_empty()).then_some(TokenLookup { reader: self, slabs, token })
     }
 
-    /// The lookup in slab `slab` of a token that its term dictionary lacks. `None` for a slab that does not exist, and
-    /// if the locator's directory cannot be read.
-    pub fn unlisted_token_lookup<'a>(&'a self, slab: usize, token: &'a [u8]) -> Option<TokenLookup<'a>> {
-        self.parts().get(slab)?;
-        let missing = self.source.uncached_ranges(self.locator_part_range(slab, token)?.into_iter().collect());
-        Some(TokenLookup { source: &self.source, token, missing })
-    }
-
-    /// Range of the locator's part for a token: the inner `None` if the slab has no locator, the outer `None` if its
-    /// directory cannot be read.
-    fn locator_part_range(&self, slab: usize, token: &[u8]) -> Option<Option<Range<u64>>> {
-        let locator = self.locator(slab).ok()?;
-        Some(locator.map(|locator| locator.part_range(hash_term(Namespace::Tokens, token))))
+    /// The lookup of a token in one slab; `None` if there is no such slab.
+    pub fn token_lookup<'a>(&'a self, slab: usize, token: &'a [u8]) -> Option<TokenLookup<'a>> {
+        (slab < self.parts().len()).then(|| TokenLookup { reader: self, slabs: vec![slab], token })
     }
 }
 
-/// The token that the lookup of a query begins with, if it is an identifier.
-fn first_identifier(query: &TermQuery) -> Option<&[u8]> {
+/// The token that the lookup of a query begins with, if any.
+fn first_token(query: &TermQuery) -> Option<&[u8]> {
     match query {
-        TermQuery::Token(token) => {
-            let digits = token.bytes().filter(u8::is_ascii_digit).count();
-            (digits >= IDENTIFIER_DIGITS_MIN).then(|| truncate_term(token.as_bytes()))
-        }
-        TermQuery::Value { tokens, .. } => first_identifier(tokens),
+        TermQuery::Token(token) => Some(truncate_term(token.as_bytes())),
+        TermQuery::Value { tokens, .. } => first_token(tokens),
         TermQuery::And(queries) => {
             let is_free = |query: &&TermQuery| matches!(query, TermQuery::Meta { .. } | TermQuery::All);
-            first_identifier(order_by_rarity(queries).into_iter().find(|query| !is_free(query))?)
+            first_token(order_by_rarity(queries).into_iter().find(|query| !is_free(query))?)
         }
         _ => None,
     }
@@ -104,7 +142,7 @@ mod tests {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use bytes::Bytes;
-    use quarry_event::{FieldColumns, ValueColumns};
+    use quarry_event::{EventBatch, FieldColumns, ValueColumns};
 
     use super::*;
     use crate::columns::tests::{batch_of, encoded_by_words};
@@ -152,11 +190,13 @@ mod tests {
 
     /// A compacted bucket of events with an id each and several thousand words; its locator is larger than the end that
     /// opening reads.
-    fn bucket() -> (BucketReader, Arc<RecordedObject>) {
+    fn bucket(slabs: usize) -> (BucketReader, Arc<RecordedObject>) {
         let letter = |at: usize, digit: u32| char::from(b'a' + (at / 9usize.pow(digit) % 9) as u8);
         let word = |at: usize| (0..4).map(|digit| letter(at % 6_000, digit)).collect::<String>();
-        let events = batch_of((0..EVENTS).map(|at| format!("{} took {} id={}", word(at), at % 997, id(at))));
-        let object = MemoryObject(encoded_by_words(&[events], 3).object);
+        let text = |at: usize| format!("{} took {} id={}", word(at), at % 997, id(at));
+        let of_slab = |slab: usize| batch_of((slab * EVENTS / slabs..(slab + 1) * EVENTS / slabs).map(text));
+        let events: Vec<EventBatch> = (0..slabs).map(of_slab).collect();
+        let object = MemoryObject(encoded_by_words(&events, 3).object);
         let recorded = Arc::new(RecordedObject { object, ranges: Mutex::default() });
         let reader = BucketReader::open(Arc::clone(&recorded) as Arc<dyn ReadAt>).unwrap();
         recorded.take();
@@ -165,39 +205,58 @@ mod tests {
 
     #[test]
     fn lookups_read_exactly_the_prefetched_ranges() {
-        let (reader, recorded) = bucket();
+        let (reader, recorded) = bucket(1);
         let mut looked_up = 0;
         for at in (0..EVENTS).step_by(997) {
             let query = TermQuery::And(vec![TermQuery::Token("took".into()), TermQuery::Token(id(at).into())]);
-            let lookup = reader.identifier_lookup(0, &query).unwrap();
-            assert_eq!(lookup.token(), id(at).as_bytes());
+            let lookup = reader.first_lookup(&[0], &query).unwrap();
+            assert!(lookup.token() == id(at).as_bytes() && lookup.is_identifier());
             assert_eq!(recorded.take(), [], "the directories came with the end of the object");
-            lookup.prefetch().unwrap();
+            let parts = lookup.locator_ranges().unwrap();
+            lookup.prefetch([lookup.dictionary_ranges().unwrap(), parts.clone()].concat()).unwrap();
             let foreseen = recorded.take();
             // Neither the block of the dictionary nor the part of the locator was read at opening.
-            looked_up += usize::from(foreseen.len() == 2);
+            looked_up += usize::from(!foreseen.is_empty());
             let found = reader.candidate_pages(0, &query, &NoFields).unwrap();
             assert!(found.contains(at / crate::MAX_PAGE_EVENTS) && found.0.count_ones() <= 2);
-            assert!(recorded.take().iter().all(|read| foreseen.contains(read)));
-            let unlisted = reader.unlisted_token_lookup(0, lookup.token()).unwrap();
-            unlisted.prefetch().unwrap();
-            assert!(recorded.take().iter().all(|read| foreseen.contains(read)), "the locator alone");
+            let is_foreseen =
+                |read: &Range<u64>| foreseen.iter().any(|range| range.start <= read.start && read.end <= range.end);
+            assert!(recorded.take().iter().all(is_foreseen));
+            let unlisted = reader.token_lookup(0, lookup.token()).unwrap();
+            assert_eq!(unlisted.locator_ranges().unwrap(), parts);
         }
         assert!(looked_up > 10, "{looked_up}");
     }
 
     #[test]
-    fn words_and_missing_slabs_have_no_lookup() {
-        let (reader, _) = bucket();
-        for (slab, query) in [
-            (0, TermQuery::Token("took".into())),
-            (0, TermQuery::Token("abc123".into())),
-            (0, TermQuery::Prefix("70000".into())),
-            (0, TermQuery::Or(vec![TermQuery::Token(id(1).into())])),
-            (0, TermQuery::And(vec![TermQuery::All])),
-            (1, TermQuery::Token(id(1).into())),
-        ] {
-            assert!(reader.identifier_lookup(slab, &query).is_none(), "{query:?}");
+    fn one_request_fetches_the_locator_parts_of_all_slabs() {
+        let (reader, recorded) = bucket(6);
+        let mut requests = 0;
+        for at in (0..EVENTS).step_by(9_970) {
+            let query = TermQuery::Token(id(at).into());
+            let lookup = reader.first_lookup(&[0, 1, 2, 3, 4, 5], &query).unwrap();
+            lookup.prefetch(lookup.locator_ranges().unwrap()).unwrap();
+            requests += recorded.take().len();
+            let found = (0..6).filter(|slab| !reader.candidate_pages(*slab, &query, &NoFields).unwrap().is_empty());
+            assert!(found.count() >= 1);
+            recorded.take();
         }
+        assert!(requests <= EVENTS.div_ceil(9_970), "{requests} requests");
+    }
+
+    #[test]
+    fn lookups_concern_existing_slabs_and_queries_that_begin_with_a_token() {
+        let (reader, _) = bucket(1);
+        for query in [TermQuery::Prefix("70000".into()), TermQuery::Or(vec![TermQuery::Token(id(1).into())])] {
+            assert!(reader.first_lookup(&[0], &query).is_none(), "{query:?}");
+        }
+        assert!(reader.first_lookup(&[0], &TermQuery::And(vec![TermQuery::All])).is_none());
+        let query = TermQuery::And(vec![TermQuery::Prefix("a".into()), TermQuery::Token("took".into())]);
+        assert!(!reader.first_lookup(&[0], &query).unwrap().is_identifier());
+        let query = TermQuery::Token(id(1).into());
+        assert!(reader.first_lookup(&[1], &query).is_none() && reader.token_lookup(1, b"took").is_none());
+        let is_unlisted =
+            |query: &TermQuery| !reader.first_lookup(&[0], query).unwrap().where_unlisted().unwrap().is_empty();
+        assert!(!is_unlisted(&TermQuery::Token("took".into())) && is_unlisted(&query));
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Not here: which blocks are fetched together with a page (bucket).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::costs::{PruneFigures, ScanPart};
 use quarry_eval::messages;
 use quarry_eval::panics::catch_panic;
+use quarry_stdx::number::usize_of;
 use quarry_store::Segment;
 
 use crate::event_scan::{EventScan, page_set};
@@ -298,6 +299,28 @@ impl EventScan {
         Ok(found)
     }
 
+    /// Fetches what the first lookup in these segments needs: for all slabs of a bucket together, and for the buckets
+    /// concurrently.
+    fn prefetch_lookups(&self, segments: &[&Arc<dyn Segment>], requests: &(dyn Fn() -> u64 + Sync)) {
+        let mut buckets: BTreeMap<u64, (&Arc<dyn Segment>, Vec<usize>)> = BTreeMap::new();
+        for segment in segments.iter().copied() {
+            if let Some(stored) = segment.stored() {
+                buckets.entry(stored.bucket).or_insert((segment, Vec::new())).1.push(usize_of(u64::from(stored.slab)));
+            }
+        }
+        let buckets: Vec<(&Arc<dyn Segment>, Vec<usize>)> = buckets.into_values().collect();
+        let prefetch = |at: usize| {
+            let _counting = self.progress.reads().count_thread_reads();
+            let (segment, slabs) = &buckets[at];
+            // A failure is reported by the lookup itself.
+            drop(catch_panic("lookups were prefetched", || {
+                segment.prefetch_lookups(slabs, self.filter.terms());
+                Ok(())
+            }));
+        };
+        map_concurrently(buckets.len(), requests, &prefetch);
+    }
+
     fn query_all(
         &self,
         segments: &[&Arc<dyn Segment>],
@@ -306,6 +329,7 @@ impl EventScan {
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
         let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_remote()).collect();
         let requests = || self.progress.reads().stats().requests;
+        self.prefetch_lookups(&far, &requests);
         let (before, is_begun) = (requests(), AtomicBool::new(false));
         let ask = |at: usize| {
             let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));

@@ -180,8 +180,16 @@ impl Segment for RenamedSegment {
         self.segment.request_count()
     }
 
+    fn prefetch_lookups(&self, slabs: &[usize], query: &TermQuery) {
+        self.segment.prefetch_lookups(slabs, &without_sourcetypes(query));
+    }
+
     fn prefetch_pages(&self, pages: PageSet, is_certain: bool) {
         self.segment.prefetch_pages(pages, is_certain);
+    }
+
+    fn plan_columns(&self, columns: &[u32]) -> Result<(), StoreError> {
+        self.segment.plan_columns(columns)
     }
 
     fn release_page(&self, page: usize) {

@@ -100,9 +100,17 @@ pub trait Segment: Debug + Send + Sync {
     fn request_count(&self) -> u64 {
         0
     }
+    /// Announces that [`Segment::candidate_pages`] is about to be asked for this query in these slabs of the segment's
+    /// bucket, so that a few requests can fetch what it needs for all of them.
+    fn prefetch_lookups(&self, _slabs: &[usize], _query: &TermQuery) {}
     /// Announces pages that may be read, or, if `is_certain`, that will all be read, so that one request can fetch data
     /// of several pages.
     fn prefetch_pages(&self, _pages: PageSet, _is_certain: bool) {}
+    /// Announces that a few values of these columns of [`Segment::template_set`] will be read in the announced pages, so
+    /// that they are fetched with the first request.
+    fn plan_columns(&self, _columns: &[u32]) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Ends the use of an announced page.
     fn release_page(&self, _page: usize) {}
     /// Opens a page to read single columns of [`Segment::template_set`]; `None` for plain text.

@@ -154,6 +154,9 @@ impl SlabColumns {
         for column in search.with_earlier_columns(columns) {
             self.add_values(column, &pages, extent, &mut ranges);
         }
+        for column in search.take_planned_columns() {
+            self.add_values(column, &pages, Extent::Few, &mut ranges);
+        }
         source.fetch_for_search(ranges)
     }
 
@@ -171,6 +174,14 @@ impl SlabColumns {
             }
         }
         source.fetch_for_search(ranges)
+    }
+
+    /// Announces that a few values of these columns will be read, and of the columns that say which rows have them.
+    pub(crate) fn plan_for_search(&self, source: &ObjectSource, columns: &[u32]) {
+        let Some(search) = source.read_ahead() else { return };
+        let all = &self.layout.template_set.columns;
+        let chain_of = |column: u32| std::iter::successors(Some(column), |column| all.get(*column as usize)?.parent);
+        search.plan_columns(columns.iter().copied().flat_map(chain_of));
     }
 
     /// Whether reading the values of a column in a page needs no request.

@@ -17,6 +17,10 @@ const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
 const ATTEMPTS_MAX: u32 = 64;
 /// Each further attempt adds one segment per this many segments of the first attempt, rounded up.
 const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
+/// Filters share lengths if these exceed what the smaller one needs by at most this fraction.
+const SHARED_EXCESS_DIVISOR: u32 = 8;
+/// Fraction of spare cells of a filter whose lengths other filters may share; none below this number of segments.
+const SPARE_DIVISOR: u32 = 32;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Number of upper bits by which the first sorting pass distributes the hashes.
@@ -96,15 +100,21 @@ pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
     *keys = scattered;
 }
 
+/// Segment length and front length of a filter.
+pub(super) type Lengths = (u32, u32);
+
 impl Fuse {
-    /// Builds the filter of `keys`, which must ascend and be distinct. `None` if no seed works, which does not happen
-    /// in practice.
-    pub(super) fn build(keys: &[u64]) -> Option<Fuse> {
+    /// Builds the filter of `keys`, which must ascend and be distinct. If some of the lengths `known` suit it, the first
+    /// of these are used, so that several filters of about the same size have the same lengths. `None` if no seed works,
+    /// which does not happen in practice.
+    pub(super) fn build(keys: &[u64], known: &[Lengths]) -> Option<Fuse> {
         if keys.is_empty() {
             return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });
         }
+        let first = shareable_lengths(keys.len(), known);
         (0..ATTEMPTS_MAX).find_map(|attempt| {
-            let (segment_length, front_length) = attempt_lengths(attempt, keys.len())?;
+            let (segment_length, front_length) =
+                if attempt == 0 { first } else { attempt_lengths(attempt, keys.len())? };
             let seed = u64::from(attempt).wrapping_mul(SEED_STEP);
             let cells = if seed == 0 {
                 assign_cells(keys, segment_length, front_length)
@@ -118,8 +128,8 @@ impl Fuse {
     }
 
     /// Whether `key` may be among the keys.
-    #[inline]
-    pub(super) fn may_contain(&self, key: u64) -> bool {
+    #[cfg(test)]
+    fn may_contain(&self, key: u64) -> bool {
         if self.cells.is_empty() {
             return false;
         }
@@ -127,8 +137,8 @@ impl Fuse {
         fingerprint == self.cells[a] ^ self.cells[b] ^ self.cells[c]
     }
 
-    /// Whether every probe stays inside the cells. Filters read from disk need not satisfy this.
-    pub(super) fn is_valid(&self) -> bool {
+    #[cfg(test)]
+    fn is_valid(&self) -> bool {
         are_probes_in_bounds(self.segment_length, self.front_length, self.cells.len() as u64)
     }
 }
@@ -154,6 +164,17 @@ fn initial_lengths(keys: usize) -> (u32, u32) {
     let capacity = (count * factor) as u64;
     let segments = capacity.div_ceil(u64::from(segment_length)).saturating_sub(u64::from(CELLS_PER_KEY - 1)).max(1);
     (segment_length, (segments * u64::from(segment_length)) as u32)
+}
+
+/// Lengths for the first attempt: the first of `known` that has as many cells as this many keys need, but hardly more;
+/// otherwise what they need and a few cells more, so that the filter of a few more keys can have these lengths, too.
+fn shareable_lengths(keys: usize, known: &[Lengths]) -> Lengths {
+    let (segment_length, needed) = initial_lengths(keys);
+    let suits = |(segment, front): &&Lengths| {
+        *segment == segment_length && (needed..=needed.saturating_add(needed / SHARED_EXCESS_DIVISOR)).contains(front)
+    };
+    let spare = needed / segment_length / SPARE_DIVISOR * segment_length;
+    known.iter().find(suits).copied().unwrap_or((segment_length, needed.saturating_add(spare)))
 }
 
 /// Segment length and front length of an attempt; attempts are counted from 0. `None` if there would be more cells than
@@ -281,7 +302,7 @@ mod tests {
     fn filters_contain_every_key_and_few_others() {
         for count in [1, 2, 3, 10, 100, 1_000, 50_000] {
             let keys = keys(count);
-            let fuse = Fuse::build(&keys).unwrap();
+            let fuse = Fuse::build(&keys, &[]).unwrap();
             assert!(fuse.is_valid());
             assert!(keys.iter().all(|key| fuse.may_contain(*key)), "{count}");
             let wrong = (0..20_000u64).filter(|at| fuse.may_contain(mix_key(*at + 1))).count();
@@ -301,13 +322,32 @@ mod tests {
         let mut numbers = 0;
         for count in densest_numbers() {
             let keys = keys(count as u64);
-            let fuse = Fuse::build(&keys).unwrap();
+            let fuse = Fuse::build(&keys, &[]).unwrap();
             let attempts = fuse.seed.wrapping_mul(INVERSE_OF_SEED_STEP) + 1;
             assert!(attempts <= 5, "{attempts} attempts for {count} keys");
             assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_contain(*key)), "{count}");
             numbers += 1;
         }
         assert!(numbers > 50, "{numbers} numbers");
+    }
+
+    #[test]
+    fn filters_of_similar_sizes_share_lengths() {
+        let lengths = |fuse: &Fuse| (fuse.segment_length, fuse.front_length);
+        for count in [1, 1_000, 60_000] {
+            let mut known = Vec::new();
+            for more in 0..8 {
+                let keys = keys(count + count * more / 200);
+                let fuse = Fuse::build(&keys, &known).unwrap();
+                assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_contain(*key)));
+                if fuse.seed == 0 && !known.contains(&lengths(&fuse)) {
+                    known.push(lengths(&fuse));
+                }
+            }
+            assert!(known.len() <= 3, "{count}: {known:?}");
+        }
+        let (small, large) = (Fuse::build(&keys(1_000), &[]).unwrap(), Fuse::build(&keys(50_000), &[]).unwrap());
+        assert_eq!(Fuse::build(&keys(1_000), &[lengths(&large)]).unwrap(), small, "far too many cells");
     }
 
     #[test]
@@ -325,7 +365,7 @@ mod tests {
             filled += 1;
         }
         assert!(filled > ATTEMPTS_MAX - 8, "{filled} attempts succeeded");
-        assert!(!Fuse::build(&[]).unwrap().may_contain(0));
+        assert!(!Fuse::build(&[], &[]).unwrap().may_contain(0));
         assert_eq!(attempt_lengths(u32::MAX, 1_000), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use xorf::{BinaryFuse8, DmaSerializable};
 
+use super::layout::{HEAD_BYTES, TRAILER_BYTES_OF_VERSION_3};
 use super::*;
 
 fn hashes(from: u64, count: u64) -> Vec<u64> {
@@ -14,15 +15,37 @@ fn sidecar(slabs: &[Vec<u64>]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// A sidecar as version 2 wrote it.
-fn sidecar_of_version_2(slabs: &[Vec<u64>]) -> Vec<u8> {
-    let whole = sidecar(slabs);
-    let foot = whole.len() - TRAILER_BYTES;
-    let heads = foot - HEAD_BYTES * slabs.len();
-    let count = &whole[foot..][..COUNT_BYTES];
-    let mut out = [MAGIC_OF_VERSION_2, count, &whole[heads..foot], &whole[MAGIC.len()..heads]].concat();
+/// The cells of each slab one after the other, and then the parameters of each, as up to version 3.
+fn cells_and_heads(slabs: &[Vec<u64>]) -> (Vec<u8>, Vec<u8>) {
+    let (mut cells, mut heads) = (Vec::new(), Vec::new());
+    for slab in slabs {
+        let mut hashes = slab.clone();
+        sort_and_dedup(&mut hashes);
+        let fuse = Fuse::build(&hashes, &[]).unwrap();
+        cells.extend_from_slice(&fuse.cells);
+        heads.extend_from_slice(&fuse.seed.to_le_bytes());
+        heads.extend_from_slice(&fuse.segment_length.to_le_bytes());
+        heads.extend_from_slice(&fuse.front_length.to_le_bytes());
+        heads.extend_from_slice(&(fuse.cells.len() as u64).to_le_bytes());
+    }
+    (cells, heads)
+}
+
+fn with_checksum(mut out: Vec<u8>) -> Vec<u8> {
     out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
     out
+}
+
+/// A sidecar as version 3 wrote it.
+fn sidecar_of_version_3(slabs: &[Vec<u64>]) -> Vec<u8> {
+    let ((cells, heads), count) = (cells_and_heads(slabs), (slabs.len() as u32).to_le_bytes());
+    with_checksum([&MAGIC_OF_VERSION_3[..], &cells, &heads, &count, MAGIC_OF_VERSION_3].concat())
+}
+
+/// A sidecar as version 2 wrote it.
+fn sidecar_of_version_2(slabs: &[Vec<u64>]) -> Vec<u8> {
+    let ((cells, heads), count) = (cells_and_heads(slabs), (slabs.len() as u32).to_le_bytes());
+    with_checksum([&MAGIC_OF_VERSION_2[..], &count, &heads, &cells].concat())
 }
 
 /// A sidecar as version 1 wrote it.
@@ -42,7 +65,9 @@ fn sidecar_of_version_1(hashes: &[u64]) -> Vec<u8> {
 fn damaged_sidecars_are_rejected() {
     for count in [0u64, 1, 2, 3, 1_000] {
         let slabs = [hashes(0, count), hashes(7, 3)];
-        for sidecar in [sidecar(&slabs), sidecar_of_version_2(&slabs), sidecar_of_version_1(&hashes(0, count))] {
+        let older =
+            [sidecar_of_version_3(&slabs), sidecar_of_version_2(&slabs), sidecar_of_version_1(&hashes(0, count))];
+        for sidecar in std::iter::once(sidecar(&slabs)).chain(older) {
             TermFilter::open(&sidecar).unwrap();
             for at in 0..sidecar.len() {
                 let mut flipped = sidecar.clone();
@@ -89,34 +114,35 @@ fn slabs_answer_separately_and_the_bucket_for_all_slabs() {
 }
 
 #[test]
-fn remote_filters_agree_with_the_filter_in_memory() {
+fn ranged_filters_agree_with_the_filter_in_memory() {
     let slabs = [hashes(0, 30_000), Vec::new(), hashes(10_000, 1_000), hashes(5, 1)];
-    for whole in [sidecar(&slabs), sidecar_of_version_2(&slabs)] {
+    for whole in [sidecar(&slabs), sidecar_of_version_3(&slabs), sidecar_of_version_2(&slabs)] {
         let filter = TermFilter::open(&whole).unwrap();
-        let ranged = RemoteFilter::open(std::sync::Arc::new(crate::MemoryObject(whole.into()))).unwrap().unwrap();
+        let ranged = open_ranged(whole).unwrap().unwrap();
         for number in (0..40_000u64).step_by(7) {
             let text = number.to_string();
             for slab in 0..5 {
                 let said = ranged.may_contain(slab, text.as_bytes()).unwrap();
                 let query = TermQuery::Token(text.as_str().into());
-                assert_eq!(said, filter.may_match_slab(slab, &query, false), "{text} in slab {slab}");
+                let expected = filter.may_match_slab(slab, &query, false);
+                assert_eq!(said, expected, "{text} in slab {slab}");
+                assert_eq!(ranged.may_match_slab(slab, &query, false, false).unwrap(), expected);
             }
         }
     }
 }
 
 #[test]
-fn remote_filters_read_many_heads_and_reject_damage() {
-    let open = |sidecar: Vec<u8>| RemoteFilter::open(std::sync::Arc::new(crate::MemoryObject(sidecar.into())));
+fn ranged_filters_read_many_heads_and_reject_damage() {
     let many: Vec<Vec<u64>> = (0..900).map(|slab| hashes(slab * 10, 3)).collect();
-    for filter in [sidecar(&many), sidecar_of_version_2(&many)] {
-        let filter = open(filter).unwrap().unwrap();
+    for filter in [sidecar(&many), sidecar_of_version_3(&many), sidecar_of_version_2(&many)] {
+        let filter = open_ranged(filter).unwrap().unwrap();
         assert!((0..900usize).all(|slab| filter.may_contain(slab, (slab * 10).to_string().as_bytes()).unwrap()));
     }
-    assert!(open(sidecar_of_version_1(&hashes(0, 10))).unwrap().is_none());
-    for whole in [sidecar(&[hashes(0, 100)]), sidecar_of_version_2(&[hashes(0, 100)])] {
+    assert!(open_ranged(sidecar_of_version_1(&hashes(0, 10))).unwrap().is_none());
+    for whole in [sidecar_of_version_3(&[hashes(0, 100)]), sidecar_of_version_2(&[hashes(0, 100)])] {
         for len in 0..whole.len() {
-            if let Ok(Some(cut)) = open(whole[..len].to_vec()) {
+            if let Ok(Some(cut)) = open_ranged(whole[..len].to_vec()) {
                 // Head and cells are complete; the rest is the checksum, which is never read.
                 assert!(len >= whole.len() - 8 && cut.may_contain(0, b"5").unwrap());
             }
@@ -125,14 +151,59 @@ fn remote_filters_read_many_heads_and_reject_damage() {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x40;
             // Any answer about terms is allowed, but failures must be errors, not panics.
-            if let Ok(Some(filter)) = open(flipped) {
+            if let Ok(Some(filter)) = open_ranged(flipped) {
                 drop(filter.may_contain(0, b"5"));
             }
         }
     }
 }
 
+#[test]
+fn ranged_filters_verify_what_they_read() {
+    let whole = sidecar(&[hashes(0, 20_000), hashes(50, 20_000)]);
+    assert!(open_ranged(whole.clone()).unwrap().unwrap().verifies_checksums());
+    for len in 0..whole.len().min(300) {
+        // It is then read as a whole, which reports the damage.
+        let cut = whole[..whole.len() - 1 - len].to_vec();
+        assert!(!matches!(open_ranged(cut), Ok(Some(_))), "{len} bytes less");
+    }
+    let mut refused = 0;
+    for at in (0..whole.len()).step_by(37) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x40;
+        let asked = open_ranged(flipped).and_then(|filter| {
+            let filter = filter.ok_or_else(|| BlockPosition::outside_slabs("filter", 0).corrupt("another version"))?;
+            (0..50u64).try_for_each(|number| {
+                let held = filter.may_contain(0, number.to_string().as_bytes())?;
+                assert!(held, "byte {at} is damaged");
+                Ok(())
+            })
+        });
+        refused += usize::from(asked.is_err());
+    }
+    assert!(refused > 500, "{refused}");
+}
+
+#[test]
+fn one_lookup_answers_for_slabs_of_about_the_same_size() {
+    let slabs: Vec<Vec<u64>> = (0..20).map(|slab| hashes(slab * 7, 60_000 + slab * 100)).collect();
+    let whole = sidecar(&slabs);
+    let apart = sidecar_of_version_3(&slabs);
+    assert!(whole.len() < apart.len() + apart.len() / 20, "{} bytes instead of {}", whole.len(), apart.len());
+    let filter = open_ranged(whole).unwrap().unwrap();
+    assert!(filter.layout.groups.len() <= 4, "{}", filter.layout.groups.len());
+    filter.look_up(b"77777777").unwrap();
+    let known = filter.kept_answers();
+    let held = (0..20).filter(|slab| filter.may_contain(*slab, b"77777777").unwrap()).count();
+    assert!(held <= 2, "{held} slabs hold an absent term");
+    assert_eq!((known, filter.kept_answers()), (filter.layout.groups.len(), known));
+}
+
+fn open_ranged(sidecar: Vec<u8>) -> Result<Option<RangedFilter>, BucketError> {
+    RangedFilter::open(std::sync::Arc::new(crate::MemoryObject(sidecar.into())))
+}
+
 /// Magic, number of slabs and the head of one, as version 2 begins.
 const START_OF_CELLS: usize = 8 + 4 + 24;
 /// The head of one slab and what follows.
-const END_OF_CELLS: usize = HEAD_BYTES + TRAILER_BYTES;
+const END_OF_CELLS: usize = HEAD_BYTES + TRAILER_BYTES_OF_VERSION_3;

@@ -17,7 +17,7 @@ mod ribbon;
 mod write;
 
 pub(crate) use read::Locator;
-pub(crate) use write::{LocatorTables, RareTokenPages};
+pub(crate) use write::{LocatorTables, RareTokenPages, write_locators};
 
 use self::ribbon::mix_key;
 

@@ -21,8 +21,7 @@ pub(crate) struct Locator {
     place: BlockPosition,
     links: Links,
     slab_pages: usize,
-    /// Start of each part, followed by the end of the last one.
-    starts: Box<[u64]>,
+    parts: Box<[BlockRef]>,
 }
 
 impl Locator {
@@ -34,10 +33,11 @@ impl Locator {
         slab_pages: usize,
     ) -> Result<Locator, BucketError> {
         let bytes = source.fetch_block(place, at.stored_len as usize)?;
-        let block = open_block(&bytes, BlockKind::Locator, place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
+        let block = open_block(&bytes, at.kind, place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
         let place = block.position();
-        let starts = place.map_malformed(read_starts(&block.decode()?))?;
-        Ok(Locator { place, links: Links::of(slab_pages), slab_pages, starts })
+        let are_contiguous = at.kind == BlockKind::Locator;
+        let parts = place.map_malformed(read_parts(&block.decode()?, are_contiguous))?;
+        Ok(Locator { place, links: Links::of(slab_pages), slab_pages, parts })
     }
 
     /// The pages of the rare token with this hash; arbitrary pages if there is no such token. `None` if the token is in
@@ -50,8 +50,7 @@ impl Locator {
 
     /// Byte range of the part that a lookup of this hash reads.
     pub(crate) fn part_range(&self, hash: u64) -> Range<u64> {
-        let at = self.part_block(part_number(hash_key(hash), self.part_count()));
-        at.offset..at.offset.saturating_add(u64::from(at.stored_len))
+        self.parts[part_number(hash_key(hash), self.part_count())].range()
     }
 
     /// Follows the links of a key.
@@ -74,7 +73,7 @@ impl Locator {
 
     /// The table of a part and its position.
     fn fetch_part(&self, source: &ObjectSource, part: usize) -> Result<(Bytes, BlockPosition), BucketError> {
-        let at = self.part_block(part);
+        let at = self.parts[part];
         let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
         let bytes = source.fetch_block(place, at.stored_len as usize)?;
         let table = open_block(&bytes, at.kind, place, MAX_PART_BYTES)?.stored()?;
@@ -93,17 +92,12 @@ impl Locator {
     }
 
     fn part_count(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    fn part_block(&self, part: usize) -> BlockRef {
-        let (offset, end) = (self.starts[part], self.starts[part + 1]);
-        BlockRef { kind: BlockKind::LocatorPart, offset, stored_len: (end - offset) as u32 }
+        self.parts.len()
     }
 
     /// The parts' blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockRef> + '_ {
-        (0..self.part_count()).map(|part| self.part_block(part))
+        self.parts.iter().copied()
     }
 }
 
@@ -123,19 +117,24 @@ impl Tables<'_> {
     }
 }
 
-fn read_starts(bytes: &[u8]) -> Result<Box<[u64]>, Malformed> {
+/// The parts that a directory lists. In older buckets they `are_contiguous`; now each is listed with its distance from
+/// the part before.
+fn read_parts(bytes: &[u8], are_contiguous: bool) -> Result<Box<[BlockRef]>, Malformed> {
     let mut cursor = Cursor::new(bytes);
-    let parts = cursor.count("parts of a locator", MAX_PARTS.min(bytes.len()))?;
-    if parts == 0 {
+    let count = cursor.count("parts of a locator", MAX_PARTS.min(bytes.len()))?;
+    if count == 0 {
         return Err(Malformed::new("a locator has no parts"));
     }
-    let mut offset = cursor.varint("offset of the parts")?;
-    let mut starts = Vec::with_capacity(parts + 1);
-    starts.push(offset);
-    for _ in 0..parts {
-        offset = offset.saturating_add(cursor.count("stored length of a part", u32::MAX as usize)? as u64);
-        starts.push(offset);
+    let mut offset = if are_contiguous { cursor.varint("offset of the parts")? } else { 0 };
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        if !are_contiguous {
+            offset = offset.saturating_add(cursor.varint("distance of a part")?);
+        }
+        let stored_len = cursor.count32("stored length of a part", u32::MAX as usize)?;
+        parts.push(BlockRef { kind: BlockKind::LocatorPart, offset, stored_len });
+        offset = offset.saturating_add(u64::from(stored_len));
     }
     cursor.finish("the locator")?;
-    Ok(starts.into())
+    Ok(parts.into())
 }

@@ -27,10 +27,12 @@ fn write_locator(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Lo
         }
     }
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-    let directory = LocatorTables::of(rare, pages).unwrap()?.write_parts(&mut blocks);
+    let tables = LocatorTables::of(rare, pages).unwrap()?;
+    let (_, directory) = write_locators(&[(0, tables)], &mut blocks).remove(0);
     let offset = blocks.object.len() as u64;
-    let stored_len = blocks.write(BlockKind::Locator, &directory).unwrap();
-    let at = BlockRef { kind: BlockKind::Locator, offset, stored_len };
+    let kind = BlockKind::LocatorDirectory;
+    let stored_len = blocks.write(kind, &directory).unwrap();
+    let at = BlockRef { kind, offset, stored_len };
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
     let locator = Locator::open(&source, at, BlockPosition::outside_slabs("locator", at.offset), pages).unwrap();
     let tables = locator.read_tables(&source).unwrap();

@@ -14,6 +14,9 @@ use crate::wire::put_varint;
 /// pairs, as long events full of ids produce, gets no locator.
 const MAX_PAIRS: usize = 16 << 20;
 
+/// Minimum number of steps that the number of parts is rounded to a multiple of.
+const PART_COUNT_STEPS: usize = 16;
+
 /// Pairs of a rare token and a page that contains it, each as the upper bits of the token's hash with the page number
 /// in the low bits.
 #[derive(Debug, Default)]
@@ -90,7 +93,7 @@ impl LocatorTables {
         }
         sort_and_dedup(&mut pairs);
         let links = Links::of(pages);
-        let parts = pairs.len().div_ceil(TARGET_PART_KEYS);
+        let parts = part_count(pairs.len());
         assert!((1..=MAX_PARTS).contains(&parts), "a locator has at most MAX_PARTS parts");
         assert!(links.bits() <= MAX_VALUE_BITS, "a link fits its table");
         let mut tables = LocatorTables { payloads: Vec::new(), ends: Vec::with_capacity(parts) };
@@ -116,18 +119,48 @@ impl LocatorTables {
         Ok(Some(tables))
     }
 
-    /// Appends the parts; returns the content of the block that lists them, the locator's directory.
-    pub(crate) fn write_parts(&self, blocks: &mut BlockWriter) -> Vec<u8> {
-        let mut directory = Vec::new();
-        put_varint(&mut directory, self.ends.len() as u64);
-        put_varint(&mut directory, blocks.object.len() as u64);
-        let mut start = 0;
-        for end in &self.ends {
-            let payload = &self.payloads[std::mem::replace(&mut start, *end)..*end];
-            put_varint(&mut directory, u64::from(blocks.write_stored(BlockKind::LocatorPart, payload)));
-        }
-        directory
+    fn parts(&self) -> usize {
+        self.ends.len()
     }
+
+    fn payload(&self, part: usize) -> &[u8] {
+        &self.payloads[if part == 0 { 0 } else { self.ends[part - 1] }..self.ends[part]]
+    }
+}
+
+/// Number of parts for this many keys. It is rounded up, so that slabs of about the same size have as many parts, and
+/// those in which a token is looked up are neighbours in the object.
+fn part_count(keys: usize) -> usize {
+    let needed = keys.div_ceil(TARGET_PART_KEYS);
+    let step = (needed / PART_COUNT_STEPS).checked_next_power_of_two().unwrap_or(1).max(1);
+    needed.next_multiple_of(step)
+}
+
+/// Appends the parts of the locators of several slabs, ordered by the hashes that they cover. Returns the slabs and the
+/// contents of their locators' directories.
+pub(crate) fn write_locators(locators: &[(usize, LocatorTables)], blocks: &mut BlockWriter) -> Vec<(usize, Vec<u8>)> {
+    let mut order: Vec<(u64, usize, usize)> = Vec::new();
+    for (at, (_, tables)) in locators.iter().enumerate() {
+        let parts = tables.parts() as u64;
+        // The first hash of a part, in units of 2^-32 of all hashes.
+        order.extend((0..parts).zip(0..).map(|(part, number)| ((part << 32) / parts, at, number)));
+    }
+    order.sort_unstable();
+    let mut directories: Vec<(usize, Vec<u8>)> = Vec::with_capacity(locators.len());
+    for (slab, tables) in locators {
+        let mut directory = Vec::new();
+        put_varint(&mut directory, tables.parts() as u64);
+        directories.push((*slab, directory));
+    }
+    let mut ends = vec![0u64; locators.len()];
+    for (_, at, part) in order {
+        let offset = blocks.object.len() as u64;
+        let stored = blocks.write_stored(BlockKind::LocatorPart, locators[at].1.payload(part));
+        put_varint(&mut directories[at].1, offset - ends[at]);
+        put_varint(&mut directories[at].1, u64::from(stored));
+        ends[at] = offset + u64::from(stored);
+    }
+    directories
 }
 
 /// Adds the links of one token, whose pairs are `token`, in order of pages.

@@ -9,7 +9,7 @@ use super::hash::{hash_pair, hash_term, load_pair, load_pair_at};
 use super::postings::{PostingsWriter, read_postings};
 use super::read::TermDictionary;
 use super::table::TermTable;
-use super::write::write_term_dictionary;
+use super::write::encode_term_dictionary;
 use super::{Namespace, field_term, fold_case, truncate_term};
 use crate::block::BlockWriter;
 use crate::error::BlockPosition;
@@ -33,7 +33,7 @@ fn write_terms(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) 
     }
     table.finish();
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-    let directory = write_term_dictionary(&table, pages.len(), &mut blocks).unwrap();
+    let directory = encode_term_dictionary(&table, pages.len(), &mut blocks).unwrap().write_pages(&mut blocks);
     let offset = blocks.object.len() as u64;
     let stored_len = blocks.write(Namespace::Tokens.directory_kind(), &directory).unwrap();
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();

@@ -18,6 +18,9 @@ use crate::wire::{put_bytes, put_varint};
 /// Marks lengths that do not fit in two nibbles and therefore follow as varints.
 pub(crate) const LONG_LENGTHS_MARKER: u8 = 0xff;
 
+/// Maximum size of a position as varint.
+const POSITION_BYTES_MAX: usize = 10;
+
 /// Fingerprint of a term and its pages. The sum of all fingerprints is an order-independent checksum, which shows that
 /// the written terms and pages are those that were collected.
 #[inline]
@@ -25,19 +28,40 @@ pub(crate) fn term_fingerprint(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
 }
 
-/// Appends the terms of `table`, which belong to a slab of `pages` pages, to `blocks`; returns the content of the
-/// directory block.
-pub(crate) fn write_term_dictionary(
+/// A term dictionary whose position in the object is not known yet.
+#[derive(Debug)]
+pub(crate) struct WrittenDictionary {
+    /// Content of the directory block before the position of the pages, and after it.
+    before: Vec<u8>,
+    after: Vec<u8>,
+    /// The blocks of the pages, which are contiguous.
+    pages: Vec<u8>,
+}
+
+impl WrittenDictionary {
+    /// Appends the pages to the object; returns the content of the directory block.
+    pub(crate) fn write_pages(&self, blocks: &mut BlockWriter) -> Vec<u8> {
+        let mut directory = self.before.clone();
+        put_varint(&mut directory, blocks.object.len() as u64);
+        directory.extend_from_slice(&self.after);
+        blocks.object.extend_from_slice(&self.pages);
+        directory
+    }
+}
+
+/// Encodes the terms of `table`, which belong to a slab of `pages` pages, with `blocks`, to whose object nothing is
+/// added.
+pub(crate) fn encode_term_dictionary(
     table: &TermTable,
     pages: usize,
     blocks: &mut BlockWriter,
-) -> Result<Vec<u8>, BucketError> {
+) -> Result<WrittenDictionary, BucketError> {
     assert!(pages <= MAX_SLAB_PAGES, "a page set has one bit per page");
     let order = sort_terms(table)?;
     let postings = PostingsWriter::new(table.entries(), pages);
-    let mut directory = Vec::new();
-    put_varint(&mut directory, order.len() as u64);
-    put_varint(&mut directory, blocks.object.len() as u64);
+    let (mut before, mut directory) = (Vec::new(), Vec::new());
+    put_varint(&mut before, order.len() as u64);
+    let start = blocks.object.len();
     directory.extend_from_slice(&table_fingerprint(table).to_le_bytes());
     assert!(postings.shared().len() <= MAX_SHARED_MASKS, "the number of shared page sets has a limit");
     put_varint(&mut directory, postings.shared().len() as u64);
@@ -55,15 +79,16 @@ pub(crate) fn write_term_dictionary(
         let first = &table.entries()[chunk[0].position as usize];
         put_bytes(&mut directory, table.term(first, &mut pair_bytes));
     }
-    if directory.len() > MAX_TERM_DICTIONARY_DIRECTORY_BYTES {
+    let directory_bytes = before.len() + POSITION_BYTES_MAX + directory.len();
+    if directory_bytes > MAX_TERM_DICTIONARY_DIRECTORY_BYTES {
         return Err(BucketError::Limit {
             what: "bytes of a term dictionary directory",
-            value: directory.len() as u64,
+            value: directory_bytes as u64,
             limit_name: "MAX_TERM_DICTIONARY_DIRECTORY_BYTES",
             limit: MAX_TERM_DICTIONARY_DIRECTORY_BYTES as u64,
         });
     }
-    Ok(directory)
+    Ok(WrittenDictionary { before, after: directory, pages: blocks.object.split_off(start) })
 }
 
 fn table_fingerprint(table: &TermTable) -> u64 {

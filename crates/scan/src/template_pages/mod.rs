@@ -107,6 +107,9 @@ const UNDECIDED_ROWS_MIN: usize = 16;
 /// If a page has at most this many candidate rows, only these are read and tested, and no whole column.
 const RARE_ROWS_MAX: usize = 16;
 
+/// Maximum number of columns that are fetched before a condition is known to match.
+const PLANNED_COLUMNS_MAX: usize = 16;
+
 /// Result of reading a page by columns.
 pub(super) enum TemplateRows {
     /// The page is stored as plain text.
@@ -161,6 +164,9 @@ impl EventScan {
             return Ok(TemplateRows::Rows(rows));
         }
         let Some(slab) = self.slab_of(page, way, context)? else { return Ok(TemplateRows::PlainTexts) };
+        if page.is_rare && page.segment.is_remote() {
+            page.segment.plan_columns(&self.field_columns(&slab))?;
+        }
         let mut reader = PageReader::new(&slab, page, columns);
         let in_range = self.rows_in_range(&mut reader, page)?;
         if in_range.is_empty() {
@@ -190,6 +196,13 @@ impl EventScan {
         }
         let rows = self.filter_by_terms(page, split_outcome(outcome, in_range), &reader, left)?;
         Ok(TemplateRows::Rows(self.build_rows(rows, &mut reader, coded, context, left)?))
+    }
+
+    /// The columns with the fields that the search returns; none if they are many.
+    fn field_columns(&self, slab: &Slab) -> Vec<u32> {
+        let fields = self.projection.names.iter().filter_map(|name| slab.field(name)?.columns.as_ref());
+        let columns: Vec<u32> = fields.flat_map(|values| values.columns.iter().copied()).collect();
+        if columns.len() > PLANNED_COLUMNS_MAX { Vec::new() } else { columns }
     }
 
     /// Builds the rows at these positions of a page of a template slab from their texts.

@@ -1,6 +1,8 @@
 //! Buckets on volumes of indexes.conf: they are uploaded, searched there, and found again after kills.
 
-use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
+use std::time::Duration;
+
+use quarry_s3world::{CONTAINER, FaultProxy, Faults, Gateway, KEY_ID, ProxiedRequest, SECRET};
 
 use crate::jobs::Client;
 use crate::permissions::with_users;
@@ -24,7 +26,10 @@ fn place_on(volume: &str) -> Place {
 
 /// Like [`place_on`], with a volume on an S3 server.
 pub(crate) fn on_s3(gateway: &Gateway) -> Place {
-    let url = gateway.url();
+    on_s3_at(&gateway.url())
+}
+
+fn on_s3_at(url: &str) -> Place {
     place_on(&format!(
         "path = s3://{CONTAINER}/some/where\nremote.s3.endpoint = {url}\nremote.s3.access_key = {KEY_ID}\n\
          remote.s3.secret_key = {SECRET}"
@@ -321,4 +326,73 @@ fn a_volume_that_cannot_be_used_keeps_the_store_from_opening() {
     let log = place.write("a.log", lines(0..10));
     let RunOutput { code, err, .. } = place.run(&["add", "oneshot", &log]);
     assert!(code != 0 && err.contains("indexes.conf: [volume:cold]: path = s3://"), "{code} {err}");
+}
+
+/// Number of events, which are two slabs whose term filter is too large to be read whole.
+const EVENTS_WITH_IDS: usize = 300_000;
+/// Delay of each answer in a test that counts sequential requests; longer than it takes to send those of one round.
+const ROUND_TRIP: Duration = Duration::from_millis(300);
+
+/// The id of an event: unique, of digits and letters.
+fn id_of(event: usize) -> String {
+    format!("{:016x}", (event as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// The length of the longest chain of requests each of which was sent after the answer to the one before.
+fn sequential_requests(requests: &[ProxiedRequest]) -> usize {
+    let mut chains: Vec<usize> = Vec::new();
+    for request in requests {
+        let earlier = requests.iter().zip(&chains);
+        let before = earlier.filter(|(earlier, _)| earlier.answered.is_some_and(|at| at <= request.arrived));
+        let before = before.map(|(_, chain)| *chain).max().unwrap_or(0);
+        chains.push(before + 1);
+    }
+    chains.into_iter().max().unwrap_or(0)
+}
+
+#[test]
+fn rare_events_are_found_with_few_sequential_requests() {
+    let Some(gateway) = Gateway::start() else { return };
+    let proxy = FaultProxy::start(gateway.address(), Faults::default());
+    let place = on_s3_at(&proxy.url());
+    let event = |at: usize| {
+        let (second, word) = (at / 10, if at == EVENTS_WITH_IDS / 3 { "zebra" } else { "horse" });
+        let time = format!(
+            "2026-11-{:02}T{:02}:{:02}:{:02}Z",
+            1 + second / 86_400,
+            second / 3_600 % 24,
+            second / 60 % 60,
+            second % 60
+        );
+        format!("{time} worker={} id={} animal={word} took={} ms\n", at % 17, id_of(at), at * 31 % 9_973)
+    };
+    let log = place.write("ids.log", (0..EVENTS_WITH_IDS).map(event).collect::<String>());
+    place.run(&["add", "oneshot", &log]).expect_success();
+    place.run(&["bucket", "compact"]).expect_success();
+    let server = Server::start(&place);
+    assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+    server.stop("-TERM");
+    let (id, absent) = (id_of(EVENTS_WITH_IDS / 7), "0123456789abcdee");
+    for (search, most, expected) in [
+        ("zebra | table animal", 4, "animal\nzebra\n".to_owned()),
+        (&*format!("{id} | head 1 | table id"), 4, format!("id\n{id}\n")),
+        (&*format!("id={id} | table id worker"), 4, format!("id,worker\n{id},{}\n", EVENTS_WITH_IDS / 7 % 17)),
+        (&*format!("{absent} | stats count"), 2, "count\n0\n".to_owned()),
+        ("zebra | stats count", 4, "count\n1\n".to_owned()),
+    ] {
+        if place.data().join("cache").exists() {
+            std::fs::remove_dir_all(place.data().join("cache")).unwrap();
+        }
+        let server = Server::start(&place);
+        proxy.set(Faults { latency: ROUND_TRIP, ..Faults::default() });
+        let before = proxy.requests().len();
+        assert_eq!(place.run(&["search", search, "-o", "csv"]).expect_success(), expected, "{search}");
+        let requests = proxy.requests().split_off(before);
+        proxy.set(Faults::default());
+        let heads = || requests.iter().map(|request| request.header("range").unwrap_or_default()).collect::<Vec<_>>();
+        let sequential = sequential_requests(&requests);
+        assert!((1..=most).contains(&sequential), "{search}: {sequential} sequential requests: {:?}", heads());
+        assert!(requests.len() <= 30, "{search}: {:?}", heads());
+        server.stop("-TERM");
+    }
 }

@@ -24,8 +24,9 @@ const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
 /// The first read of a bucket object covers its end: one in this many of its bytes, which is a little more than
 /// the share of the metadata of all slabs.
 const TAIL_DIVISOR: u64 = 240;
-/// Minimum size of the first read of a bucket object: the bytes that a reader of a bucket fetches first.
-const OBJECT_END_BYTES: u64 = 64 << 10;
+/// Minimum size of the first read of a bucket object besides its checksums: the 64 KiB that a reader of a bucket reads
+/// first, and up to two checksum blocks that are read only in part.
+const OBJECT_END_BYTES: u64 = 80 << 10;
 /// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the
 /// object.
 const SHARE_OF_SUMS: u64 = 1_024;
@@ -213,6 +214,10 @@ pub(crate) enum ObjectKind {
     Filter,
 }
 
+/// Bytes read of a filter's end in addition to checksums: the parameters of the slabs, and up to two checksum blocks
+/// that are read only in part.
+const FILTER_END_BYTES: u64 = 16 << 10;
+
 impl ObjectKind {
     pub(crate) const ALL: [ObjectKind; 2] = [ObjectKind::Object, ObjectKind::Filter];
 
@@ -238,9 +243,10 @@ impl ObjectKind {
     fn tail_bytes(self, row: &LiveRow) -> u64 {
         match self {
             ObjectKind::Object => {
-                (row.object_bytes / TAIL_DIVISOR + row.object_bytes / SHARE_OF_SUMS / 2).max(OBJECT_END_BYTES)
+                let sums = row.object_bytes / SHARE_OF_SUMS;
+                (row.object_bytes / TAIL_DIVISOR + sums / 2).max(OBJECT_END_BYTES + sums)
             }
-            ObjectKind::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS,
+            ObjectKind::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS + FILTER_END_BYTES,
         }
     }
 

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, SearchReads};
-use quarry_bucket::{BucketError, BucketReader, ReadAheadBudget, ReadAt, ReadError, RemoteFilter, TermFilter};
+use quarry_bucket::{BucketError, BucketReader, RangedFilter, ReadAheadBudget, ReadAt, ReadError, TermFilter};
 use quarry_catalog::BucketRow;
 use quarry_event::template::PageColumn;
 use quarry_event::{Page, TermQuery};
@@ -33,12 +33,15 @@ use crate::{PageInfo, StoreError, StoreOptions};
 
 use self::fault::Faults;
 pub(crate) use self::live_rows::RemainingRows;
+pub(crate) use self::lookup_prefetch::RecentTokens;
 pub(crate) use self::row::{LiveRow, Origins};
 pub(crate) use self::segment::SealedSegment;
 pub(crate) use self::slab_part::{SlabPart, split_rows};
 
-/// Size in bytes up to which a remote term filter is read whole, because reading single cells would take as long.
+/// Size in bytes up to which a term filter is read whole, because reading single cells would take as long.
 const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
+/// Number of terms looked up in a local filter after which it is read whole: further lookups then need no file.
+const LOOKUPS_BEFORE_WHOLE: u64 = 64;
 /// Maximum number of remote buckets that one search opens concurrently.
 const CONCURRENT_OPENS_MAX: usize = 16;
 
@@ -128,6 +131,7 @@ impl SealedBucket {
 pub(crate) struct OpenBucket {
     pub(crate) reader: BucketReader,
     pub(crate) infos: Vec<Vec<PageInfo>>,
+    recent_tokens: RecentTokens,
 }
 
 impl fmt::Debug for OpenBucket {
@@ -154,7 +158,7 @@ pub(crate) struct Readers {
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
     /// Term filters that are read cell by cell.
-    ranged_filters: Cache<u64, Arc<RemoteFilter>>,
+    ranged_filters: Cache<u64, Arc<RangedFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
     pub(crate) columns: ScanCache<ColumnKey, Arc<PageColumn>>,
@@ -346,7 +350,8 @@ impl Readers {
         if let Some(open) = self.open.get(&bucket.row.number) {
             return Ok(open);
         }
-        let opened = match self.is_ranged(bucket) {
+        let has_ranged_filter = bucket.row.filter_bytes > WHOLE_FILTER_BYTES_MAX && !bucket.copies.is_local();
+        let opened = match has_ranged_filter {
             // Both reads wait for the network, so they run in parallel.
             true => std::thread::scope(|scope| {
                 let reads = SearchReads::of_current_thread();
@@ -394,7 +399,7 @@ impl Readers {
             raw_bytes: page.raw_bytes,
         };
         let infos = reader.slabs().iter().map(|slab| slab.pages.iter().map(info_of).collect()).collect();
-        Ok(OpenBucket { reader, infos })
+        Ok(OpenBucket { reader, infos, recent_tokens: RecentTokens::default() })
     }
 
     /// Whether a slab may match, by its term filter; `true` if the filter cannot be read. `has_fields` is true if the
@@ -410,15 +415,20 @@ impl Readers {
         if self.faults.get(number).is_some() {
             return true;
         }
-        if self.is_ranged(bucket) {
-            match self.ranged_filter(bucket) {
-                // Single cells are read only after the term dictionary was consulted (`may_hold`).
-                Ok(Some(_)) => return true,
-                Ok(None) => {}
-                Err(error) => {
-                    self.faults.note(bucket, &error);
-                    return true;
-                }
+        let is_local = bucket.copies.is_local();
+        let ranged = self.ranged_filter(bucket).and_then(|filter| match filter {
+            Some(filter) if !is_local || filter.lookups() < LOOKUPS_BEFORE_WHOLE => {
+                // Cells on a volume are fetched only after the term dictionary was consulted (`may_hold`).
+                filter.may_match_slab(slab, query, has_fields, !is_local).map(Some)
+            }
+            _ => Ok(None),
+        });
+        match ranged {
+            Ok(Some(may_match)) => return may_match,
+            Ok(None) => {}
+            Err(error) => {
+                self.faults.note(bucket, &error);
+                return true;
             }
         }
         match self.read_filter(bucket) {
@@ -438,7 +448,7 @@ impl Readers {
     /// Whether a slab may hold a token, according to single cells of the bucket's term filter; `true` if the filter
     /// cannot be read, and for buckets whose whole filter [`Readers::may_match`] has tested.
     pub(crate) fn may_hold(&self, bucket: &SealedBucket, slab: usize, token: &[u8]) -> bool {
-        if !self.is_ranged(bucket) || self.faults.get(bucket.row.number).is_some() {
+        if bucket.copies.is_local() || self.faults.get(bucket.row.number).is_some() {
             return true;
         }
         let asked = self.ranged_filter(bucket).and_then(|filter| match filter {
@@ -451,20 +461,20 @@ impl Readers {
         })
     }
 
-    /// Whether single cells of the bucket's term filter are read: if the filter is large and on a volume that
-    /// verifies checksums.
-    fn is_ranged(&self, bucket: &SealedBucket) -> bool {
-        bucket.row.filter_bytes > WHOLE_FILTER_BYTES_MAX && self.objects.verifies_checksums(&bucket.copies)
-    }
-
-    /// The bucket's term filter for reads of single cells, opened on first use; `None` if the filter must be read
-    /// whole.
-    fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RemoteFilter>>, BucketError> {
+    /// The bucket's term filter for reads of single cells, opened on first use. `None` if the filter must be read whole:
+    /// if it is small, or if nothing would verify what is read.
+    fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RangedFilter>>, BucketError> {
         let number = bucket.row.number;
+        if bucket.row.filter_bytes <= WHOLE_FILTER_BYTES_MAX {
+            return Ok(None);
+        }
         if let Some(filter) = self.ranged_filters.get(&number) {
             return Ok(Some(filter));
         }
-        let filter = RemoteFilter::open(self.filter_object(bucket)?)?.map(Arc::new);
+        let filter = RangedFilter::open(self.filter_object(bucket)?)?;
+        let is_verified =
+            |filter: &RangedFilter| filter.verifies_checksums() || self.objects.verifies_checksums(&bucket.copies);
+        let filter = filter.filter(is_verified).map(Arc::new);
         if let Some(filter) = &filter {
             self.ranged_filters.put(number, Arc::clone(filter), 1);
         }

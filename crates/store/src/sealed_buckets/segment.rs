@@ -172,7 +172,6 @@ impl Segment for SealedSegment {
         if !self.readers.may_match(&self.bucket, self.slab, query, has_fields) {
             return Ok(PageSet::default());
         }
-        self.readers.prefetch_lookup(&self.bucket, &self.open.reader, self.slab, query);
         let may_hold =
             |token: &[u8]| self.readers.may_hold_prefetched(&self.bucket, &self.open.reader, self.slab, token);
         let found = self.open.reader.candidate_pages_with_filter(self.slab, query, fields, &may_hold);
@@ -272,12 +271,25 @@ impl Segment for SealedSegment {
         self.open.reader.request_count()
     }
 
+    fn prefetch_lookups(&self, slabs: &[usize], query: &TermQuery) {
+        self.readers.prefetch_lookups(&self.bucket, &self.open, slabs, query);
+    }
+
     fn prefetch_pages(&self, pages: PageSet, is_certain: bool) {
         if self.is_remote() {
             let pages = PageSet(pages.0 << self.first_page());
             // Repeated calls have no further effect.
             let budget = &self.readers.read_ahead;
             self.ahead.get_or_init(|| self.open.reader.with_read_ahead(self.slab, pages, is_certain, budget));
+        }
+    }
+
+    fn plan_columns(&self, columns: &[u32]) -> Result<(), StoreError> {
+        match self.ahead.get() {
+            Some(reader) => {
+                reader.plan_columns(self.slab, columns).map_err(|error| damage_error(self.bucket.id(), &error))
+            }
+            None => Ok(()),
         }
     }
 

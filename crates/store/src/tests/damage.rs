@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use quarry_event::{AnyColumn, TermQuery, TimeRange};
 use tempfile::tempdir;
 
-use super::{all, append, expected, open, segment_texts, small};
-use crate::{IndexSelector, Segment, Store, StoreError};
+use super::{all, append, expected, open, sample, segment_texts, small};
+use crate::{AppendRequest, IndexSelector, Segment, Store, StoreError, StoreOptions};
 
 /// Texts that a search for a term finds, and names of the damaged buckets.
 fn search(store: &Store) -> (Vec<String>, Vec<String>) {
@@ -77,6 +77,40 @@ fn flipped_bits_are_detected_and_affect_one_bucket() {
         fs::write(&file, whole).unwrap();
     }
     assert_eq!(search(&open(&options)).1, Vec::<String>::new());
+}
+
+#[test]
+fn damaged_blocks_of_a_large_term_filter_are_reported_and_hide_no_event() {
+    let dir = tempdir().unwrap();
+    let options = StoreOptions { slab_events: 50_000, ..small(dir.path()) };
+    let id = |event: u64, number: u64| format!("{:016x}", (event * 8 + number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let text = |event: u64| (0..8).map(|number| id(event, number)).collect::<Vec<String>>().join(" ");
+    let store = open(&options);
+    let batch = sample::batch_of("main", (0..40_000).map(|event| (event, text(event))));
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    store.seal_all().unwrap();
+    drop(store);
+    let file = dir.path().join("db/main/0000000001.filter");
+    let whole = fs::read(&file).unwrap();
+    assert!(whole.len() > 300_000, "{} bytes", whole.len());
+    // Within the fingerprints, in the checksums and the parameters, and no damage.
+    for at in [20_000, 200_000, whole.len() - 300, whole.len() - 20, usize::MAX] {
+        let mut flipped = whole.clone();
+        flipped.get_mut(at).into_iter().for_each(|byte| *byte ^= 16);
+        fs::write(&file, flipped).unwrap();
+        let store = open(&options);
+        let snapshot = all(&store);
+        let mut damaged = snapshot.damaged.clone();
+        let is_found = |event: u64| {
+            let query = TermQuery::for_keyword(&id(event, event % 8));
+            snapshot.segments.iter().any(|segment| !segment.candidate_pages(&query, &AnyColumn).unwrap().is_empty())
+        };
+        // The filter is read by block at first, and then as a whole.
+        assert!((0..200).all(|number| is_found(number * 199)), "byte {at}");
+        damaged.extend(snapshot.segments.iter().filter_map(|segment| segment.damage()));
+        let expected = if at == usize::MAX { 0 } else { 1 };
+        assert_eq!(damaged.len(), expected, "byte {at}: {damaged:?}");
+    }
 }
 
 #[test]
