@@ -234,5 +234,28 @@ pub(super) fn compare_columns(op: CompareOp, a: &ArrayRef, b: &ArrayRef) -> Bool
         (ColumnReader::Time(a), ColumnReader::Time(b)) => compare_with_kernel(op, a, b),
         _ => None,
     };
-    fast.unwrap_or_else(|| (0..a.len()).map(|row| compare_values(op, &left.value(row), &right.value(row))).collect())
+    fast.unwrap_or_else(|| (0..a.len()).map(|row| compare_rows(op, &left, &right, row)).collect())
+}
+
+/// `left op right` in a row. Values that are stored as numbers are not turned into other values first.
+#[inline]
+fn compare_rows(op: CompareOp, left: &ColumnReader, right: &ColumnReader, row: usize) -> Option<bool> {
+    match (plain_number(left, row), plain_number(right, row)) {
+        (Some(a), Some(b)) => Some(holds(op, a.total_cmp(b))),
+        _ => compare_values(op, &left.value(row), &right.value(row)),
+    }
+}
+
+/// The number of a row that is stored as an integer or a double.
+#[inline]
+fn plain_number(reader: &ColumnReader, row: usize) -> Option<Number> {
+    match reader {
+        ColumnReader::Int(array) => array.is_valid(row).then(|| Number::Int(array.value(row))),
+        ColumnReader::Float(array) => array.is_valid(row).then(|| Number::Float(array.value(row))),
+        ColumnReader::Mixed(mixed) if !mixed.is_text(row) => match &mixed.numbers {
+            ColumnReader::Int(array) => array.is_valid(row).then(|| Number::Int(array.value(row))),
+            _ => None,
+        },
+        _ => None,
+    }
 }
