@@ -117,7 +117,7 @@ pub(crate) fn conform_column(array: &ArrayRef, kind: &DataType) -> ArrayRef {
         DataType::Utf8View => Arc::new(as_text_array(array)),
         DataType::Float64 => Arc::new(as_number_array(array)),
         DataType::List(_) => as_multi_array(array),
-        DataType::Struct(_) => {
+        mixed if is_mixed_of(mixed, array.data_type()) => {
             let texts = StringViewArray::new_null(array.len());
             mixed_column(Arc::clone(array), texts).unwrap_or_else(|_| new_null_array(kind, array.len()))
         }
