@@ -8,18 +8,19 @@ const OCTETS: [([u8; 4], u8); 256] = octets();
 
 const fn octets() -> [([u8; 4], u8); 256] {
     let mut octets = [([0; 4], 0); 256];
-    let mut octet = 0;
-    while octet < octets.len() {
-        let (hundreds, tens, ones) = (octet / 100, octet / 10 % 10, octet % 10);
-        let (hundreds, tens, ones) = (b'0' + hundreds as u8, b'0' + tens as u8, b'0' + ones as u8);
-        octets[octet] = match octet {
+    let mut octet = 0u8;
+    loop {
+        let (hundreds, tens, ones) = (b'0' + octet / 100, b'0' + octet / 10 % 10, b'0' + octet % 10);
+        octets[octet as usize] = match octet {
             0..10 => ([ones, b'.', 0, 0], 1),
             10..100 => ([tens, ones, b'.', 0], 2),
             _ => ([hundreds, tens, ones, b'.'], 3),
         };
+        if octet == u8::MAX {
+            return octets;
+        }
         octet += 1;
     }
-    octets
 }
 
 /// The text of an address, followed by zeros, and its length. Read as big-endian numbers, the arrays are in the order
@@ -39,8 +40,8 @@ pub fn ip4_text(address: u32) -> ([u8; IP4_TEXT_BYTES], usize) {
 
 /// Length of the text of an address.
 #[inline]
-pub fn ip4_text_len(address: u32) -> usize {
-    address.to_be_bytes().into_iter().map(|octet| usize::from(OCTETS[usize::from(octet)].1)).sum::<usize>() + 3
+pub fn ip4_text_len(address: u32) -> u32 {
+    address.to_be_bytes().into_iter().map(|octet| u32::from(OCTETS[usize::from(octet)].1)).sum::<u32>() + 3
 }
 
 #[cfg(test)]
@@ -58,7 +59,7 @@ mod tests {
                 [one, other].map(|address| (address, Ipv4Addr::from(address).to_string()));
             let ((bytes, len), (other_bytes, _)) = (ip4_text(one), ip4_text(other));
             prop_assert_eq!(&bytes[..len], one_text.as_bytes());
-            prop_assert_eq!(ip4_text_len(one), len);
+            prop_assert_eq!(ip4_text_len(one) as usize, len);
             prop_assert_eq!(bytes.cmp(&other_bytes), one_text.cmp(&other_text));
         }
     }

@@ -246,7 +246,7 @@ fn formatted_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u3
         NumberFormat::Decimal { digits } => {
             digits_of(number.unsigned_abs() / 10u64.pow(u32::from(digits))) + 1 + u32::from(digits) + sign
         }
-        NumberFormat::Ip4 => ip4_text_len(number as u32) as u32,
+        NumberFormat::Ip4 => ip4_text_len(number as u32),
         NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => {
             text.clear();
             format.write(number, text);

@@ -416,7 +416,10 @@ mod tests {
                         let (left, _) = window.pop(&mut values).unwrap();
                         sliding.pop(body, left, &values[0]);
                     }
-                    let anew = fold_rows(body, window.rows.iter().zip(&window.values[0]).map(|(row, values)| (values.texts(), row.time)));
+                    let anew = fold_rows(
+                        body,
+                        window.rows.iter().zip(&window.values[0]).map(|(row, values)| (values.texts(), row.time)),
+                    );
                     assert_eq!(sliding.value(body, &window, 0, 0), anew, "{function:?} over {size} at {at}");
                 }
             }
