@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use arrow::array::TimestampNanosecondArray;
-use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, Float64Array, Int64Array, StringViewArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::cmp;
 use arrow::datatypes::Float64Type;
@@ -208,10 +208,16 @@ fn compare_mixed(mixed: &MixedColumn, op: CompareOp, literal: &Literal) -> Boole
     if mixed.texts.null_count() == mixed.texts.len() {
         return numbers;
     }
-    let texts = compare_column(&ColumnReader::Text(mixed.texts.clone()), op, literal);
-    let holds = &true_rows(&numbers) | &true_rows(&texts);
-    let nulls = numbers.nulls().zip(texts.nulls());
-    BooleanArray::new(holds, nulls.map(|(one, other)| NullBuffer::new(one.inner() | other.inner())))
+    let same = holds(op, Ordering::Equal);
+    let text_holds = |row: &usize| match mixed.texts.value(*row) {
+        text if text == literal.text => same,
+        text => holds(op, literal.order_text(text)),
+    };
+    let mut passes = BooleanBufferBuilder::new(numbers.len());
+    passes.append_buffer(&true_rows(&numbers));
+    mixed.text_rows().filter(text_holds).for_each(|row| passes.set_bit(row, true));
+    let nulls = numbers.nulls().zip(mixed.texts.nulls());
+    BooleanArray::new(passes.finish(), nulls.map(|(one, other)| NullBuffer::new(one.inner() | other.inner())))
 }
 
 /// The rows that are true and not null.
