@@ -127,7 +127,7 @@ impl Runner {
     ) -> Result<RowIter, EngineError> {
         if let (Source::Scan(scan), None) = (&plan.source, &plan.fold) {
             let steps = self.steps_of_rows(plan, context)?;
-            let rows = exchanged.map_or_else(|| self.events(scan, plan, context), Ok)?;
+            let rows = exchanged.map_or_else(|| self.events_here(scan, plan, context), Ok)?;
             let rows = match previews {
                 Some(previews) => previews.of_rows(rows, &steps),
                 None => rows,
@@ -202,6 +202,17 @@ impl Runner {
             let is_admitted = |rows| exchange.as_ref().is_some_and(|exchange| exchange.accepts(rows));
             assert!(rows.as_ref().map_or(true, is_admitted), "a scan gives the columns that its plan announces");
         })))
+    }
+
+    /// Like [`Runner::events`], for commands in the same process. If they support numbers with exceptions, the rows may
+    /// have such columns, which an exchange does not have.
+    fn events_here(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
+        if !supports_numbers(&plan.reduce) {
+            return self.events(scan, plan, context);
+        }
+        let mut events = self.selecting_scan(scan, plan, context)?;
+        events.keep_numbers();
+        Ok(Box::new(OrderedRows::new(events, context.clone())?))
     }
 
     /// The scan of a plan without a fold. It selects rows by the first commands of the plan.
@@ -380,6 +391,23 @@ impl PreparedFold {
         };
         apply(rows, self.after, context)
     }
+}
+
+/// Whether the rows of a scan reach an aggregation through commands that read numbers with exceptions as such.
+fn supports_numbers(stages: &[Stage]) -> bool {
+    for stage in stages {
+        match &stage.command {
+            Command::Stats(_) => return true,
+            Command::Search(_)
+            | Command::Where(_)
+            | Command::Eval(_)
+            | Command::EventStats(_)
+            | Command::StreamStats(_) => {}
+            Command::Dedup(dedup) if !dedup.keep_events && dedup.sort_by.is_empty() => {}
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Number of commands up to the last one that drops rows, among the leading commands that drop rows or are `eval`.

@@ -39,7 +39,7 @@ use crate::EngineError;
 
 pub use build::ColumnBuilder;
 pub use column_type::ColumnType;
-pub use decode::{DECIMAL_PRECISION, decode_column, decode_rows};
+pub use decode::{DECIMAL_PRECISION, decode_column, decode_rows, decode_rows_except_numbers};
 pub use distinct_memo::{DistinctMemo, NumberHandling};
 pub use mixed_column::{MixedColumn, mixed_column};
 pub use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};

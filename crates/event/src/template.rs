@@ -8,6 +8,7 @@
 //!
 //! Not here: splitting texts and storing columns (bucket); mapping fields to variables (scan).
 
+mod address;
 mod byte_set;
 mod forms;
 mod number;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use ::bytes::Bytes;
 
+pub use address::{IP4_TEXT_BYTES, ip4_text, ip4_text_len};
 pub use byte_set::ByteSet;
 pub use number::{NumberFormat, TimeLayout};
 
@@ -514,6 +516,15 @@ impl PageColumn {
             Some(rows) => rows.binary_search(&row).ok(),
         }
     }
+}
+
+/// Lengths of the texts of a column in a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextEnds {
+    /// Rows of the page that have a text, ascending; `None` if all rows have one.
+    pub rows: Option<Arc<[u32]>>,
+    /// End of each of these texts in their concatenation.
+    pub ends: Vec<u32>,
 }
 
 /// Values of a column.

@@ -106,6 +106,7 @@ impl ScanEnvironment<'_> {
             summary,
             extremes: plan.extremes,
             counts: plan.counts,
+            keeps_numbers: false,
             progress: Arc::clone(self.progress),
         })
     }

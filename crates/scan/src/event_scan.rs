@@ -80,6 +80,8 @@ pub struct EventScan {
     pub(crate) extremes: bool,
     /// Whether events may be represented by distinct values with counts.
     pub(crate) counts: bool,
+    /// Whether ordered rows may have numbers with exceptions.
+    pub(crate) keeps_numbers: bool,
     /// Progress so far.
     pub progress: Arc<ScanProgress>,
 }
@@ -185,6 +187,11 @@ impl EventScan {
     /// Whether the rows returned for a page depend on other pages, so that a second read may return fewer.
     pub(crate) fn has_threshold(&self) -> bool {
         self.top_k.is_some() || self.selector.as_ref().is_some_and(RowSelector::has_threshold)
+    }
+
+    /// Lets ordered rows have numbers with exceptions, because their reader supports them.
+    pub fn keep_numbers(&mut self) {
+        self.keeps_numbers = true;
     }
 
     /// Whether only summaries are read and this segment has none.
@@ -418,7 +425,10 @@ impl EventScan {
             None => rows,
         };
         *left += read - rows.num_rows();
-        self.requested_columns(&rows::decode_rows(&rows)?)
+        self.requested_columns(&match self.keeps_numbers {
+            true => rows::decode_rows_except_numbers(&rows)?,
+            false => rows::decode_rows(&rows)?,
+        })
     }
 
     /// The rows without columns that only the condition or a pushed-down command read.

@@ -19,6 +19,8 @@ use crate::plan::FirstRows;
 
 /// Maximum number of fields whose codes form a key.
 pub const KEY_FIELDS_MAX: usize = 2;
+/// Maximum number of combinations of codes that are counted in an array.
+const DENSE_KEYS_MAX: usize = 16_384;
 
 impl FirstRows {
     /// The rows of a page that may be in the result.
@@ -40,7 +42,7 @@ impl FirstRows {
         if !times.values().is_sorted() {
             order.sort_by_key(|row| std::cmp::Reverse(times.value(*row)));
         }
-        let mut seen: HashMap<[u32; KEY_FIELDS_MAX], usize, FixedState> = HashMap::default();
+        let mut seen = SeenKeys::of(&columns);
         let mut kept = vec![true; count];
         for row in order {
             let mut key = [0; KEY_FIELDS_MAX];
@@ -49,11 +51,49 @@ impl FirstRows {
                 kept[row] = self.keeps_empty;
                 continue;
             }
-            let before = seen.entry(key).or_insert(0);
+            let before = seen.count_of(key);
             kept[row] = *before < self.count;
             *before += 1;
         }
         if kept.contains(&false) { rows::filter(&rows, &kept.into()) } else { Ok(rows) }
+    }
+}
+
+/// Number of rows so far with each combination of codes.
+enum SeenKeys {
+    /// By the codes of small dictionaries.
+    Few {
+        counts: Vec<usize>,
+        second: usize,
+    },
+    Many(HashMap<[u32; KEY_FIELDS_MAX], usize, FixedState>),
+}
+
+impl SeenKeys {
+    fn of(columns: &[ColumnReader]) -> SeenKeys {
+        let sizes: Option<Vec<usize>> = columns.iter().map(dictionary_size).collect();
+        let keys = sizes.as_ref().map_or(usize::MAX, |sizes| sizes.iter().copied().fold(1, usize::saturating_mul));
+        let second = sizes.and_then(|sizes| sizes.get(1).copied()).unwrap_or(1);
+        match keys {
+            ..=DENSE_KEYS_MAX => SeenKeys::Few { counts: vec![0; keys], second },
+            _ => SeenKeys::Many(HashMap::default()),
+        }
+    }
+
+    #[inline]
+    fn count_of(&mut self, key: [u32; KEY_FIELDS_MAX]) -> &mut usize {
+        match self {
+            SeenKeys::Few { counts, second } => &mut counts[key[0] as usize * *second + key[1] as usize],
+            SeenKeys::Many(seen) => seen.entry(key).or_insert(0),
+        }
+    }
+}
+
+/// Number of texts of a dictionary.
+fn dictionary_size(column: &ColumnReader) -> Option<usize> {
+    match column {
+        ColumnReader::Dictionary(coded) => Some(coded.texts.len()),
+        _ => None,
     }
 }
 

@@ -11,13 +11,14 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef, AsArray as _};
+use arrow::array::{Array, ArrayRef, AsArray as _, UInt32Array};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::rows::rank::{MISSING, NUMBER, rank};
+use quarry_eval::rows::rank::{MISSING, NUMBER, TEXT, rank};
 use quarry_eval::rows::{self, ColumnReader, DictionaryColumn};
 use quarry_event::TimeNs;
+use quarry_event::template::{IP4_TEXT_BYTES, ip4_text};
 use quarry_spl::ast::{SortKey, SortKind};
 
 use crate::plan::{Extraction, TopK};
@@ -129,6 +130,11 @@ impl TopKThreshold {
             let kept = self.candidate_mask_of_codes(&coded, &worst, time_at);
             return kept.contains(&false).then_some(kept);
         }
+        if let Some(ColumnReader::Address(addresses)) = values.map(ColumnReader::new)
+            && let Some(kept) = self.candidate_mask_of_addresses(&addresses, &worst, time_at)
+        {
+            return kept.contains(&false).then_some(kept);
+        }
         let mut kept = Vec::with_capacity(count);
         self.ranks(values, count, |row, class, number, text| {
             kept.push(worst.compare_at(class, number, text, time_at(row)).is_ge());
@@ -156,6 +162,36 @@ impl TopKThreshold {
             order.then_with(|| worst.compare_times(time_at(row))).is_ge()
         });
         rows.collect()
+    }
+
+    /// Mask of the rows of a column of addresses that may be in the result of a sort by text; `None` for other sorts
+    /// and if the threshold is no short text.
+    fn candidate_mask_of_addresses(
+        &self,
+        addresses: &UInt32Array,
+        worst: &Rank,
+        time_at: impl Fn(usize) -> Option<TimeNs>,
+    ) -> Option<Vec<bool>> {
+        if self.key.kind != SortKind::Str || worst.class != self.directed_class(TEXT) {
+            return None;
+        }
+        let text = worst.text.as_deref()?.as_bytes();
+        if text.len() >= IP4_TEXT_BYTES || text.contains(&0) {
+            return None;
+        }
+        let mut limit = [0; IP4_TEXT_BYTES];
+        limit[..text.len()].copy_from_slice(text);
+        let limit = u128::from_be_bytes(limit);
+        let missing = worst.compare(MISSING, None, None);
+        let rows = (0..addresses.len()).map(|row| {
+            let order = match addresses.is_valid(row) {
+                true => limit.cmp(&u128::from_be_bytes(ip4_text(addresses.value(row)).0)),
+                false => return missing.then_with(|| worst.compare_times(time_at(row))).is_ge(),
+            };
+            let order = if worst.descending { order.reverse() } else { order };
+            order.then_with(|| worst.compare_times(time_at(row))).is_ge()
+        });
+        Some(rows.collect())
     }
 
     /// The class, negated if the order is descending; missing values stay last.

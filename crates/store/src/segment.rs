@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use quarry_event::template::{Dictionary, PageColumn, TemplateSet, Texts};
+use quarry_event::template::{Dictionary, PageColumn, TemplateSet, TextEnds, Texts};
 use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::{Deletion, StoreError};
@@ -162,6 +162,10 @@ pub trait TemplatePage: Send {
     }
     /// Whether a numeric column contains this number; `None` if the check would take as long as reading the column.
     fn contains_number(&mut self, _column: u32, _number: i64) -> Result<Option<bool>, StoreError> {
+        Ok(None)
+    }
+    /// The lengths of the texts of a column; `None` if reading them would take as long as reading the column.
+    fn text_ends(&mut self, _column: u32) -> Result<Option<TextEnds>, StoreError> {
         Ok(None)
     }
     /// Announces that these columns are about to be read in this number of rows, so that a remote bucket fetches them

@@ -393,6 +393,15 @@ pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Ve
     Ok((bytes, ends))
 }
 
+/// The end of each text of a chunk that [`decode_texts`] decodes, without decompressing the texts; `None` if the texts
+/// are split.
+pub(super) fn decode_ends(chunk: &[u8], count: usize, limit: u64) -> Result<Option<Vec<u32>>, Malformed> {
+    match chunk.first() {
+        Some(&TEXTS_SPLIT) => Ok(None),
+        _ => read_ends(&mut Cursor::new(chunk), count, limit).map(Some),
+    }
+}
+
 /// Decodes concatenated texts.
 fn decode_unsplit(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let mut cursor = Cursor::new(chunk);
@@ -483,6 +492,8 @@ mod tests {
                 let (back, back_ends) = decode_texts(&chunk, ends.len(), bytes.len() as u64).unwrap();
                 prop_assert_eq!(&back[..], bytes.as_bytes());
                 prop_assert!(back_ends.iter().map(|end| end + 7).eq(ends.iter().copied()));
+                let only_ends = decode_ends(&chunk, ends.len(), bytes.len() as u64).unwrap();
+                prop_assert!(only_ends.is_none_or(|only| only == back_ends));
                 peek::check_texts(&chunk, &texts, bytes.len() as u64);
                 prop_assert!(bytes.is_empty() || decode_texts(&chunk, ends.len(), bytes.len() as u64 - 1).is_err());
             }

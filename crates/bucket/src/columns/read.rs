@@ -9,14 +9,16 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::template::{Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TemplateSet};
+use quarry_event::template::{
+    Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TemplateSet, TextEnds,
+};
 use quarry_event::{PageSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef, open_block};
-use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
+use crate::columns::codec::{decode_codes, decode_ends, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
-use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout};
+use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout, StoredColumn};
 use crate::columns::point_reads::PointReads;
 use crate::columns::rebuild::RebuildPlans;
 use crate::columns::shared_dictionary::{FewEntries, SharedCache, SharedDictionary};
@@ -437,6 +439,16 @@ impl TemplatePage {
             Some(None) => {}
             None => return Err(self.position().corrupt(format!("there is no column {column}"))),
         }
+        let rows = self.rows_of(column)?;
+        let read = Arc::new(PageColumn { rows, values: self.values(column)? });
+        assert_eq!(read.values.len(), self.value_count(column), "a column has as many values as its page lists");
+        debug_assert!(read.rows.as_ref().is_none_or(|rows| rows.is_sorted()), "rows are in order of arrival");
+        self.read[column as usize] = Some(read.clone());
+        Ok(read)
+    }
+
+    /// The rows in which a column, which must exist, has a value; `None` for all.
+    fn rows_of(&mut self, column: u32) -> Result<Option<Arc<[u32]>>, BucketError> {
         let columns = self.columns.clone();
         self.fetch_with_parents(column)?;
         let expected = columns.layout.stored[column as usize].counts[self.page] as usize;
@@ -457,11 +469,27 @@ impl TemplatePage {
         if found != expected {
             return Err(self.position().corrupt(format!("column {column} has {expected} values for {found} rows")));
         }
-        let read = Arc::new(PageColumn { rows, values: self.values(column)? });
-        assert_eq!(read.values.len(), expected, "a column has as many values as its page lists");
-        debug_assert!(read.rows.as_ref().is_none_or(|rows| rows.is_sorted()), "rows are in order of arrival");
-        self.read[column as usize] = Some(read.clone());
-        Ok(read)
+        Ok(rows)
+    }
+
+    /// The lengths of the texts of a column, which are not decompressed; `None` for columns of another kind, in memory,
+    /// or stored without lengths.
+    pub fn text_ends(&mut self, column: u32) -> Result<Option<TextEnds>, BucketError> {
+        let columns = self.columns.clone();
+        let is_text = |column: &Column| matches!(column.kind, ColumnKind::Texts);
+        let has_chunk = |stored: &StoredColumn| matches!(stored.values, ChunkLocations::Blocks { .. });
+        let is_stored = columns.layout.stored.get(column as usize).is_some_and(has_chunk);
+        if !is_stored
+            || !columns.layout.template_set.columns.get(column as usize).is_some_and(is_text)
+            || self.value_count(column) == 0
+            || self.has_column(column)
+        {
+            return Ok(None);
+        }
+        let rows = self.rows_of(column)?;
+        let (chunk, place) = self.stored_chunk(column, Extent::All)?;
+        let ends = place.map_malformed(decode_ends(&chunk, self.value_count(column), self.most_bytes))?;
+        Ok(ends.map(|ends| TextEnds { rows, ends }))
     }
 
     /// Whether a column is in memory already.

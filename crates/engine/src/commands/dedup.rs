@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::keys::{KeyTable, add_key_part};
+use quarry_eval::aggregate::row_groups::{MultivaluePart, NO_GROUP, RowGroups};
 use quarry_eval::command::RowCommand;
 use quarry_eval::dataflow::MemoryAccount;
 use quarry_eval::rows::{self, ColumnReader};
@@ -39,7 +39,8 @@ struct Dedup {
     keep_empty: bool,
     keep_events: bool,
     consecutive: bool,
-    keys: KeyTable,
+    groups: RowGroups,
+    /// By group: number of rows so far.
     seen: Vec<u32>,
     last: Option<u32>,
     account: MemoryAccount,
@@ -54,43 +55,42 @@ impl Dedup {
             keep_empty: command.keep_empty,
             keep_events: command.keep_events,
             consecutive: command.consecutive,
-            keys: KeyTable::default(),
+            groups: RowGroups::new(command.fields.len(), MultivaluePart::Joined),
             seen: Vec::new(),
             last: None,
             account,
         }
     }
 
-    /// Whether the row is among the first with its combination.
-    fn is_first(&mut self, readers: &[ColumnReader], row: usize, key: &mut Vec<u8>, scratch: &mut String) -> bool {
-        key.clear();
-        for reader in readers {
-            match reader.text(row, scratch) {
-                Some(text) => add_key_part(key, text, readers.len()),
-                None => return self.keep_empty,
+    /// For each row, whether it is among the first with its combination.
+    fn first_rows(&mut self, readers: &[ColumnReader], rows: usize) -> Vec<bool> {
+        let groups = self.groups.numbers(readers, rows);
+        let mut kept = Vec::with_capacity(rows);
+        for group in groups {
+            if *group == NO_GROUP {
+                kept.push(self.keep_empty);
+                continue;
             }
+            let at = *group as usize;
+            if at >= self.seen.len() {
+                self.seen.resize(at + 1, 0);
+            }
+            if self.consecutive && self.last != Some(*group) {
+                self.seen[at] = 0;
+            }
+            self.last = Some(*group);
+            self.seen[at] = self.seen[at].saturating_add(1);
+            kept.push(self.seen[at] <= self.count);
         }
-        let at = self.keys.intern(key);
-        if at as usize >= self.seen.len() {
-            self.seen.push(0);
-        }
-        if self.consecutive && self.last != Some(at) {
-            self.seen[at as usize] = 0;
-        }
-        self.last = Some(at);
-        let seen = &mut self.seen[at as usize];
-        *seen = seen.saturating_add(1);
-        *seen <= self.count
+        kept
     }
 }
 
 impl RowCommand for Dedup {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let readers: Vec<ColumnReader> = self.fields.iter().map(|field| rows::reader(&rows, &field.text)).collect();
-        let (mut key, mut scratch) = (Vec::new(), String::new());
-        let kept: Vec<bool> =
-            (0..rows.num_rows()).map(|row| self.is_first(&readers, row, &mut key, &mut scratch)).collect();
-        self.account.set(self.keys.bytes() + self.seen.capacity() * size_of::<u32>())?;
+        let kept = self.first_rows(&readers, rows.num_rows());
+        self.account.set(self.groups.bytes() + self.seen.capacity() * size_of::<u32>())?;
         let kept = BooleanArray::from(kept);
         if !self.keep_events {
             return rows::filter(&rows, &kept);

@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, UInt32Array};
+use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::row_groups::{MultivaluePart, RowGroups};
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter};
 use quarry_spl::ast::{EventStatsCommand, StatsCommand};
 
-use super::stats::{plan_for, write_key};
+use super::stats::plan_for;
 use super::{Execute, delimiter};
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking, names};
@@ -51,8 +51,9 @@ impl Blocking for EventStats {
         let groups = plan.values(folded, context)?;
         let mut account = context.dataflow.account("groups of eventstats");
         let (groups, bytes) = rows::compact(&groups)?;
-        let keys = keys_of(&groups, &self.by);
-        account.set(bytes + keys.bytes())?;
+        let mut keys = RowGroups::new(self.by.len(), MultivaluePart::First);
+        let group_rows = keys.places(&readers_of(&groups, &self.by), groups.num_rows());
+        account.set(bytes + keys.bytes() + group_rows.get_array_memory_size())?;
         let by = self.by.clone();
         let columns = plan.columns.iter().map(|column| rows::column_or_null(&groups, &column.name));
         let added: Arc<Vec<ArrayRef>> = Arc::new(columns.collect());
@@ -63,7 +64,7 @@ impl Blocking for EventStats {
                 Ok(batch) => batch,
                 Err(error) => return Box::new(std::iter::once(Err(error))),
             };
-            let places = group_numbers(&batch, &keys, &by);
+            let places = groups_of_rows(&batch, &mut keys, &group_rows, &by);
             let (added, names) = (Arc::clone(&added), Arc::clone(&names));
             let parts = parts_of(&added, &places).into_iter();
             Box::new(parts.map(move |Range { start, end }| {
@@ -96,27 +97,14 @@ fn parts_of(added: &[ArrayRef], places: &UInt32Array) -> Vec<Range<usize>> {
     parts
 }
 
-/// The keys of the groups, numbered by row.
-fn keys_of(groups: &RecordBatch, by: &[String]) -> KeyTable {
-    let mut keys = KeyTable::default();
-    if by.is_empty() {
-        return keys;
-    }
-    let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(groups, name)).collect();
-    let mut key = Vec::new();
-    for row in 0..groups.num_rows() {
-        write_key(&readers, row, &mut key);
-        keys.intern(&key);
-    }
-    keys
+fn readers_of(rows: &RecordBatch, by: &[String]) -> Vec<ColumnReader> {
+    by.iter().map(|name| rows::reader(rows, name)).collect()
 }
 
-/// Group number of each row; null if it has no group.
-fn group_numbers(rows: &RecordBatch, keys: &KeyTable, by: &[String]) -> UInt32Array {
-    if by.is_empty() {
-        return std::iter::repeat_n(Some(0), rows.num_rows()).collect();
-    }
-    let mut key = Vec::new();
-    let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(rows, name)).collect();
-    (0..rows.num_rows()).map(|row| write_key(&readers, row, &mut key).then(|| keys.find(&key)).flatten()).collect()
+/// The row of each row's group; null if it has no group. `group_rows` has the row of each number of `keys`.
+fn groups_of_rows(rows: &RecordBatch, keys: &mut RowGroups, group_rows: &UInt32Array, by: &[String]) -> UInt32Array {
+    let numbers = keys.numbers(&readers_of(rows, by), rows.num_rows());
+    // A row without a group has a number beyond all others.
+    let row_of = |number: &u32| (*number as usize) < group_rows.len() && group_rows.is_valid(*number as usize);
+    numbers.iter().map(|number| row_of(number).then(|| group_rows.value(*number as usize))).collect()
 }

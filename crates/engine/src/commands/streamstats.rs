@@ -4,15 +4,16 @@
 //! updated as rows enter and leave ([`window`]).
 
 mod row_values;
+mod stacks;
 mod window;
 
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::row_groups::{MultivaluePart, NO_GROUP, RowGroups};
 use quarry_eval::aggregate::running_state::Running;
-use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, has_wildcards};
+use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, FunctionBody, has_wildcards};
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::dataflow::MemoryAccount;
@@ -25,7 +26,6 @@ use quarry_spl::ast::StreamStatsCommand;
 use self::row_values::RowValues;
 use self::window::{Sliding, Window, WindowRow};
 use super::Execute;
-use super::stats::write_key;
 use crate::lowering::{Lowering, Step, names, ordered};
 use crate::new_columns::NewColumns;
 
@@ -59,11 +59,14 @@ struct StreamStats {
     plan: Arc<AggregatePlan>,
     reset_before: Option<Arc<CompiledExpr>>,
     reset_after: Option<Arc<CompiledExpr>>,
-    groups: KeyTable,
-    running: Vec<Vec<Running>>,
+    groups: RowGroups,
+    /// States of all groups, each with as many as there are aggregates.
+    running: Vec<Running>,
     windows: Vec<Window>,
     /// Window states of the groups.
     sliding: Vec<Vec<Sliding>>,
+    /// Values of the row that left a window last.
+    left: Vec<RowValues>,
     last_group: Option<u32>,
     account: MemoryAccount,
     stop: Arc<Stop>,
@@ -93,10 +96,11 @@ impl StreamStats {
             plan,
             reset_before,
             reset_after,
-            groups: KeyTable::default(),
+            groups: RowGroups::new(command.by.len(), MultivaluePart::First),
             running: Vec::new(),
             windows: Vec::new(),
             sliding: Vec::new(),
+            left: Vec::new(),
             last_group: None,
             account: context.dataflow.account("streamstats"),
             stop: Arc::clone(&context.stop),
@@ -110,8 +114,13 @@ impl StreamStats {
         self.command.window > 0 || self.command.time_window.is_some()
     }
 
+    /// Whether the states of all groups may be reset before a row of the batch.
+    fn may_reset(&self) -> bool {
+        self.command.reset_on_change || self.reset_before.is_some() || self.reset_after.is_some()
+    }
+
     fn reset(&mut self) {
-        self.groups = KeyTable::default();
+        self.groups = RowGroups::new(self.command.by.len(), MultivaluePart::First);
         self.running.clear();
         self.windows.clear();
         self.sliding.clear();
@@ -127,63 +136,75 @@ impl StreamStats {
         }
         self.checked_bytes = self.window_bytes;
         self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4);
-        let group_bytes = size_of::<Vec<Running>>() + self.plan.columns.len() * size_of::<Running>();
-        let running: usize = self.running.iter().flatten().map(Running::bytes).sum();
+        let running: usize = self.running.iter().map(Running::bytes).sum();
         let windows = self.windows.capacity() * size_of::<Window>() + self.window_bytes;
         let sliding_bytes = size_of::<Vec<Sliding>>() + self.plan.columns.len() * size_of::<Sliding>();
         let sliding = self.sliding.iter().flatten().map(Sliding::bytes).sum::<usize>();
-        let running = self.running.capacity() * group_bytes + running;
+        let running = self.running.capacity() * size_of::<Running>() + running;
         self.account.set(self.groups.bytes() + running + windows + self.sliding.capacity() * sliding_bytes + sliding)
     }
 
-    /// Adds a row, and appends the values of its aggregates to `results`. A window takes the row's values.
-    fn row(&mut self, seen: &mut WindowRow, results: &mut Vec<Value<'static>>) -> Result<(), EngineError> {
+    /// Prepares the states of this many groups.
+    fn prepare_groups(&mut self, groups: usize) {
+        let columns = &self.plan.columns;
         if self.is_windowed() {
-            return self.windowed_row(WindowRow { values: std::mem::take(&mut seen.values), ..*seen }, results);
+            let new = || columns.iter().map(|column| Sliding::new(column.body)).collect();
+            self.sliding.resize_with(groups.max(self.sliding.len()), new);
+            return;
         }
-        let group = seen.group as usize;
-        while self.running.len() <= group {
-            self.running.push(self.plan.columns.iter().map(|column| Running::new(column.body)).collect());
+        while self.running.len() < groups * columns.len() {
+            self.running.extend(columns.iter().map(|column| Running::new(column.body)));
         }
-        let running = &mut self.running[group];
-        if self.command.current {
-            add(&self.plan, running, seen);
+    }
+
+    /// Adds a row with these values of its aggregates, and appends their results to `results`.
+    fn row(
+        &mut self,
+        seen: WindowRow,
+        values: &mut Vec<RowValues>,
+        results: &mut Vec<Value<'static>>,
+    ) -> Result<(), EngineError> {
+        self.prepare_groups(seen.group as usize + 1);
+        if self.is_windowed() {
+            return self.windowed_row(seen, values, results);
         }
-        let states = running.iter_mut().zip(&self.plan.columns);
-        results.extend(states.map(|(running, column)| running.value(column.body)));
-        if !self.command.current {
-            add(&self.plan, running, seen);
+        let count = self.plan.columns.len();
+        let states = &mut self.running[seen.group as usize * count..][..count];
+        for ((running, column), values) in states.iter_mut().zip(&self.plan.columns).zip(values.iter()) {
+            results.push(value_with_row(running, column.body, values, seen.time, self.command.current));
         }
         Ok(())
     }
 
-    fn windowed_row(&mut self, seen: WindowRow, results: &mut Vec<Value<'static>>) -> Result<(), EngineError> {
-        let (group, time) = (seen.group, seen.time);
+    fn windowed_row(
+        &mut self,
+        seen: WindowRow,
+        values: &mut Vec<RowValues>,
+        results: &mut Vec<Value<'static>>,
+    ) -> Result<(), EngineError> {
         // A single window over all groups counts rows of any group; otherwise each group has its own.
-        let at = if self.command.global { 0 } else { group as usize };
+        let at = if self.command.global { 0 } else { seen.group as usize };
         while self.windows.len() <= at {
-            self.windows.push(Window::default());
-        }
-        while self.sliding.len() <= group as usize {
-            self.sliding.push(self.plan.columns.iter().map(|column| Sliding::new(column.body)).collect());
+            self.windows.push(Window::new(self.plan.columns.len()));
         }
         if self.command.current {
-            self.add_to_window(at, seen);
-            self.evict(at, time)?;
-            self.append_values_of_window(at, group, results);
+            self.add_to_window(at, seen, values);
+            self.evict(at, seen.time)?;
+            self.append_values_of_window(at, seen.group, results);
             return Ok(());
         }
-        self.evict(at, time)?;
-        self.append_values_of_window(at, group, results);
-        self.add_to_window(at, seen);
+        self.evict(at, seen.time)?;
+        self.append_values_of_window(at, seen.group, results);
+        self.add_to_window(at, seen, values);
         Ok(())
     }
 
-    fn add_to_window(&mut self, at: usize, seen: WindowRow) {
-        self.window_bytes += seen.bytes();
-        let (window, group) = (&mut self.windows[at], seen.group as usize);
-        let number = window.push(seen);
-        for (column, (sliding, aggregate)) in self.sliding[group].iter_mut().zip(&self.plan.columns).enumerate() {
+    fn add_to_window(&mut self, at: usize, seen: WindowRow, values: &mut Vec<RowValues>) {
+        self.window_bytes += WindowRow::bytes(values);
+        let window = &mut self.windows[at];
+        let number = window.push(seen, values.drain(..));
+        let states = self.sliding[seen.group as usize].iter_mut();
+        for (column, (sliding, aggregate)) in states.zip(&self.plan.columns).enumerate() {
             sliding.push(aggregate.body, window, number, column);
         }
     }
@@ -197,10 +218,10 @@ impl StreamStats {
             _ => false,
         };
         while size > 0 && self.windows[at].len() > size || self.windows[at].front().is_some_and(too_old) {
-            let Some((number, seen)) = self.windows[at].pop() else { break };
-            self.window_bytes = self.window_bytes.saturating_sub(seen.bytes());
+            let Some((number, seen)) = self.windows[at].pop(&mut self.left) else { break };
+            self.window_bytes = self.window_bytes.saturating_sub(WindowRow::bytes(&self.left));
             let states = self.sliding[seen.group as usize].iter_mut().zip(&self.plan.columns);
-            for ((sliding, aggregate), values) in states.zip(&seen.values) {
+            for ((sliding, aggregate), values) in states.zip(&self.left) {
                 sliding.pop(aggregate.body, number, values);
             }
         }
@@ -220,11 +241,22 @@ impl StreamStats {
     }
 }
 
-/// Adds a row to the aggregates of its group.
-fn add(plan: &AggregatePlan, running: &mut [Running], seen: &WindowRow) {
-    for ((running, column), values) in running.iter_mut().zip(&plan.columns).zip(&seen.values) {
-        values.add_to(running, column.body, seen.time);
+/// Adds a row to a state; returns the value after it, or before it unless the row counts as well.
+#[inline]
+fn value_with_row(
+    running: &mut Running,
+    body: FunctionBody,
+    values: &RowValues,
+    time: Option<TimeNs>,
+    current: bool,
+) -> Value<'static> {
+    if current {
+        values.add_to(running, body, time);
+        return running.value(body);
     }
+    let value = running.value(body);
+    values.add_to(running, body, time);
+    value
 }
 
 impl StreamStats {
@@ -263,49 +295,83 @@ fn count_repeated(results: &[Value<'_>], left: &mut usize) -> Result<(), EngineE
     Ok(())
 }
 
-impl RowCommand for StreamStats {
-    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let by: Vec<ColumnReader> = self.command.by.iter().map(|field| rows::reader(&rows, &field.text)).collect();
-        let times = rows::reader(&rows, "_time");
-        let arguments = arguments(&self.plan, &rows)?;
-        let before = self.reset_before.as_ref().map(|expr| expr.matches(&rows)).transpose()?;
+/// The columns that the command reads from a batch.
+struct Inputs {
+    by: Vec<ColumnReader>,
+    times: ColumnReader,
+    arguments: Vec<Option<ColumnReader>>,
+}
+
+impl Inputs {
+    fn time(&self, row: usize) -> Option<TimeNs> {
+        time_ns(&self.times, row)
+    }
+}
+
+impl StreamStats {
+    /// The results for a batch, if no state is reset and there are no windows: aggregate by aggregate.
+    fn running_columns(&mut self, inputs: &Inputs, groups: &[u32]) -> Result<Vec<ColumnBuilder>, EngineError> {
+        let (count, current) = (self.plan.columns.len(), self.command.current);
+        let (mut built, mut values_left) = (Vec::with_capacity(count), REPEATED_VALUES_MAX);
+        for (at, (column, argument)) in self.plan.columns.iter().zip(&inputs.arguments).enumerate() {
+            let mut builder = ColumnBuilder::new(groups.len());
+            for (row, group) in groups.iter().enumerate() {
+                if *group == NO_GROUP {
+                    builder.push_null();
+                    continue;
+                }
+                let running = &mut self.running[*group as usize * count + at];
+                let values = RowValues::read(column.body, argument.as_ref(), row);
+                if let (Running::Count(count), RowValues::Count(more)) = (&mut *running, &values) {
+                    let before = *count;
+                    *count += *more as i64;
+                    builder.push(Value::Int(if current { *count } else { before }));
+                    continue;
+                }
+                self.stop.check_cancelled()?;
+                let value = value_with_row(running, column.body, &values, inputs.time(row), current);
+                count_repeated(std::slice::from_ref(&value), &mut values_left)?;
+                builder.push(value);
+            }
+            built.push(builder);
+        }
+        Ok(built)
+    }
+
+    /// The results for a batch, row by row. `groups` has the group of each row if no state is reset.
+    fn row_columns(
+        &mut self,
+        rows: &RecordBatch,
+        inputs: &Inputs,
+        groups: Option<&[u32]>,
+    ) -> Result<Vec<ColumnBuilder>, EngineError> {
+        let before = self.reset_before.as_ref().map(|expr| expr.matches(rows)).transpose()?;
         let after = match self.reset_after_reads_results() {
             true => None,
-            false => self.reset_after.as_ref().map(|expr| expr.matches(&rows)).transpose()?,
+            false => self.reset_after.as_ref().map(|expr| expr.matches(rows)).transpose()?,
         };
-        let mut columns: Vec<ColumnBuilder> =
-            self.plan.columns.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
-        let (mut key, mut results) = (Vec::new(), Vec::new());
-        let mut seen = WindowRow { time: None, values: Vec::new(), group: 0 };
-        let mut values_left = REPEATED_VALUES_MAX;
-        for row in 0..rows.num_rows() {
+        let count = rows.num_rows();
+        let mut columns: Vec<ColumnBuilder> = self.plan.columns.iter().map(|_| ColumnBuilder::new(count)).collect();
+        let (mut values, mut results, mut values_left) = (Vec::new(), Vec::new(), REPEATED_VALUES_MAX);
+        for row in 0..count {
             // A median is computed from all rows of its window.
             self.stop.check_cancelled()?;
             if before.as_ref().is_some_and(|holds| holds.value(row)) {
                 self.reset();
             }
-            // Without BY fields, all rows have the empty key, which is known after the first row.
-            let is_known = by.is_empty() && !self.groups.is_empty();
-            if !is_known && !write_key(&by, row, &mut key) {
+            let group = groups.map_or_else(|| self.group_of_row(&inputs.by, row), |groups| groups[row]);
+            if group == NO_GROUP {
                 columns.iter_mut().for_each(ColumnBuilder::push_null);
                 continue;
             }
-            let mut group = if is_known { 0 } else { self.groups.intern(&key) };
-            if self.command.reset_on_change && self.last_group.is_some_and(|last| last != group) {
-                self.reset();
-                group = self.groups.intern(&key);
-            }
-            self.last_group = Some(group);
-            seen.values.clear();
-            let columns_of_plan = self.plan.columns.iter().zip(&arguments);
-            seen.values
-                .extend(columns_of_plan.map(|(column, argument)| RowValues::read(column.body, argument.as_ref(), row)));
-            (seen.time, seen.group) = (time_ns(&times, row), group);
+            values.clear();
+            let arguments = self.plan.columns.iter().zip(&inputs.arguments);
+            values.extend(arguments.map(|(column, argument)| RowValues::read(column.body, argument.as_ref(), row)));
             results.clear();
-            self.row(&mut seen, &mut results)?;
+            self.row(WindowRow { time: inputs.time(row), group }, &mut values, &mut results)?;
             let resets = match &after {
                 Some(holds) => holds.value(row),
-                None => self.resets_after(&rows, row, &results)?,
+                None => self.resets_after(rows, row, &results)?,
             };
             count_repeated(&results, &mut values_left)?;
             columns.iter_mut().zip(results.drain(..)).for_each(|(column, value)| column.push(value));
@@ -313,6 +379,45 @@ impl RowCommand for StreamStats {
                 self.reset();
             }
         }
+        Ok(columns)
+    }
+
+    /// The group of a row, before which all states are reset if the command resets them when the group changes.
+    fn group_of_row(&mut self, by: &[ColumnReader], row: usize) -> u32 {
+        let group = self.groups.number_of_row(by, row);
+        if group == NO_GROUP {
+            return group;
+        }
+        let is_other = self.last_group.is_some_and(|last| last != group);
+        let group = match self.command.reset_on_change && is_other {
+            true => {
+                self.reset();
+                self.groups.number_of_row(by, row)
+            }
+            false => group,
+        };
+        self.last_group = Some(group);
+        group
+    }
+}
+
+impl RowCommand for StreamStats {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let inputs = Inputs {
+            by: self.command.by.iter().map(|field| rows::reader(&rows, &field.text)).collect(),
+            times: rows::reader(&rows, "_time"),
+            arguments: arguments(&self.plan, &rows)?,
+        };
+        let columns = if self.may_reset() {
+            self.row_columns(&rows, &inputs, None)?
+        } else {
+            let groups = self.groups.numbers(&inputs.by, rows.num_rows()).to_vec();
+            self.prepare_groups(self.groups.len());
+            match self.is_windowed() {
+                true => self.row_columns(&rows, &inputs, Some(&groups))?,
+                false => self.running_columns(&inputs, &groups)?,
+            }
+        };
         self.account_memory(rows.num_rows())?;
         let mut result = NewColumns::of(rows);
         for (aggregate, column) in self.plan.columns.iter().zip(columns) {

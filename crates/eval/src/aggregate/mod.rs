@@ -6,7 +6,7 @@
 //! form ([`StateLayout`]), in which states are spilled when memory is short, merged partition by partition
 //! ([`spill`]), and sent to other nodes. `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns
 //! merged states into the function's value, [`running_state`] computes the value after each row. [`groups`] finds the
-//! group of a row, [`values`] defines which values are equal.
+//! group of a row, [`row_groups`] the single group that other commands need, [`values`] defines which values are equal.
 //!
 //! Not here: selection of rows, layout of the result (chart, timechart and top are in the engine).
 
@@ -24,6 +24,7 @@ pub mod keys;
 pub mod moments;
 pub mod numbers;
 mod pairs;
+pub mod row_groups;
 pub mod running_state;
 mod sparkline;
 mod spill;

@@ -60,6 +60,11 @@ impl Sums {
         self.scale = self.scale.max(figure.scale);
     }
 
+    /// The sums of `count` integers that add up to `sum`, which a double holds exactly. There is no sum of squares.
+    pub fn of_integers(count: i64, sum: i64) -> Sums {
+        Sums { count, sum: Total { sum: sum as f64, lost: 0.0 }, ..Sums::default() }
+    }
+
     /// Mean of the numbers; `None` without numbers.
     pub fn mean(&self) -> Option<Number> {
         self.value(false, |sum, count| sum.divided_by(Number::Int(count)))

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBuilder};
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, BooleanBuilder};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::boolean;
 use arrow::datatypes::DataType;
+use quarry_event::value::parse_number;
 
 use super::arithmetic::{Arithmetic, Operand, calculate_column};
 use super::batch::Batch;
@@ -104,7 +105,25 @@ pub(super) fn condition(node: &ExprNode, batch: &Batch<'_>) -> Result<BooleanArr
 
 /// `isnum` of every row; false where there is no value.
 fn are_numbers(reader: &ColumnReader) -> BooleanArray {
-    BooleanArray::from(BooleanBuffer::collect_bool(reader.len(), |row| reader.number(row).is_some()))
+    BooleanArray::from(number_rows(reader))
+}
+
+/// The rows with a number.
+fn number_rows(reader: &ColumnReader) -> BooleanBuffer {
+    match reader {
+        ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Time(_) => match reader.validity() {
+            Some(valid) => valid.inner().clone(),
+            None => BooleanBuffer::new_set(reader.len()),
+        },
+        ColumnReader::Mixed(mixed) => {
+            let mut rows = BooleanBufferBuilder::new(reader.len());
+            rows.append_buffer(&number_rows(&mixed.numbers));
+            let is_number = |row: &usize| parse_number(mixed.texts.value(*row)).is_some();
+            mixed.text_rows().filter(is_number).for_each(|row| rows.set_bit(row, true));
+            rows.finish()
+        }
+        reader => BooleanBuffer::collect_bool(reader.len(), |row| reader.number(row).is_some()),
+    }
 }
 
 /// Whether the node is evaluated column-wise down to the fields.

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use arrow::array::TimestampNanosecondArray;
-use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, Float64Array, Int64Array, StringViewArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::cmp;
 use arrow::datatypes::Float64Type;
@@ -208,10 +208,16 @@ fn compare_mixed(mixed: &MixedColumn, op: CompareOp, literal: &Literal) -> Boole
     if mixed.texts.null_count() == mixed.texts.len() {
         return numbers;
     }
-    let texts = compare_column(&ColumnReader::Text(mixed.texts.clone()), op, literal);
-    let holds = &true_rows(&numbers) | &true_rows(&texts);
-    let nulls = numbers.nulls().zip(texts.nulls());
-    BooleanArray::new(holds, nulls.map(|(one, other)| NullBuffer::new(one.inner() | other.inner())))
+    let same = holds(op, Ordering::Equal);
+    let text_holds = |row: &usize| match mixed.texts.value(*row) {
+        text if text == literal.text => same,
+        text => holds(op, literal.order_text(text)),
+    };
+    let mut passes = BooleanBufferBuilder::new(numbers.len());
+    passes.append_buffer(&true_rows(&numbers));
+    mixed.text_rows().filter(text_holds).for_each(|row| passes.set_bit(row, true));
+    let nulls = numbers.nulls().zip(mixed.texts.nulls());
+    BooleanArray::new(passes.finish(), nulls.map(|(one, other)| NullBuffer::new(one.inner() | other.inner())))
 }
 
 /// The rows that are true and not null.
@@ -234,5 +240,28 @@ pub(super) fn compare_columns(op: CompareOp, a: &ArrayRef, b: &ArrayRef) -> Bool
         (ColumnReader::Time(a), ColumnReader::Time(b)) => compare_with_kernel(op, a, b),
         _ => None,
     };
-    fast.unwrap_or_else(|| (0..a.len()).map(|row| compare_values(op, &left.value(row), &right.value(row))).collect())
+    fast.unwrap_or_else(|| (0..a.len()).map(|row| compare_rows(op, &left, &right, row)).collect())
+}
+
+/// `left op right` in a row. Values that are stored as numbers are not turned into other values first.
+#[inline]
+fn compare_rows(op: CompareOp, left: &ColumnReader, right: &ColumnReader, row: usize) -> Option<bool> {
+    match (plain_number(left, row), plain_number(right, row)) {
+        (Some(a), Some(b)) => Some(holds(op, a.total_cmp(b))),
+        _ => compare_values(op, &left.value(row), &right.value(row)),
+    }
+}
+
+/// The number of a row that is stored as an integer or a double.
+#[inline]
+fn plain_number(reader: &ColumnReader, row: usize) -> Option<Number> {
+    match reader {
+        ColumnReader::Int(array) => array.is_valid(row).then(|| Number::Int(array.value(row))),
+        ColumnReader::Float(array) => array.is_valid(row).then(|| Number::Float(array.value(row))),
+        ColumnReader::Mixed(mixed) if !mixed.is_text(row) => match &mixed.numbers {
+            ColumnReader::Int(array) => array.is_valid(row).then(|| Number::Int(array.value(row))),
+            _ => None,
+        },
+        _ => None,
+    }
 }

@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewA
 use arrow::record_batch::RecordBatch;
 
 use super::*;
-use crate::rows::{ColumnBuilder, ColumnReader, Value, batch_of};
+use crate::rows::{ColumnBuilder, ColumnReader, Value, batch_of, mixed_column};
 
 /// 2024-11-20 00:00:00 UTC.
 const NOW: i64 = 1_732_060_800 * 1_000_000_000;
@@ -247,6 +247,44 @@ fn typed_and_text_columns_agree() {
         let compiled = compiled(expression);
         let of = |array: &ArrayRef| texts(&compiled.evaluate(&batch_of([("x", array.clone())], 3).unwrap()).unwrap());
         assert_eq!(of(&typed), of(&text), "{expression}");
+    }
+}
+
+#[test]
+fn numbers_with_exceptions_and_texts_agree() {
+    let rows = [Some("7"), Some("-"), None, Some("-3"), Some("1e1"), Some("250")];
+    let number = |text: &Option<&str>| text.filter(|text| *text != "1e1").and_then(|text| text.parse::<i64>().ok());
+    let numbers: ArrayRef = Arc::new(rows.iter().map(number).collect::<Int64Array>());
+    let exceptions = rows.iter().map(|text| text.filter(|_| number(text).is_none())).collect::<StringViewArray>();
+    let mixed = mixed_column(numbers, exceptions).unwrap();
+    let text: ArrayRef = Arc::new(rows.iter().copied().collect::<StringViewArray>());
+    let limits: ArrayRef =
+        Arc::new(Float64Array::from(vec![Some(6.5), Some(1.0), Some(1.0), None, Some(10.0), Some(250.0)]));
+    for expression in [
+        "isnum(x)",
+        "NOT isnum(x)",
+        "x < 5",
+        "x >= 7",
+        "x = \"-\"",
+        "x != \"-\"",
+        "x < \"a\"",
+        "x = 10",
+        "isnull(x)",
+        "x > y",
+        "y > x",
+        "x = y",
+        "x > 2 * y",
+        "x != x",
+        "x >= x",
+    ] {
+        let compiled = compiled(expression);
+        let of = |array: &ArrayRef| {
+            let columns = [("x", array.clone()), ("y", limits.clone())];
+            compiled.matches(&batch_of(columns, rows.len()).unwrap()).unwrap()
+        };
+        let (mixed, text) = (of(&mixed), of(&text));
+        let true_rows = |found: &BooleanArray| found.iter().map(|row| row == Some(true)).collect::<Vec<_>>();
+        assert_eq!(true_rows(&mixed), true_rows(&text), "{expression}");
     }
 }
 

@@ -21,9 +21,19 @@ pub const DECIMAL_PRECISION: u8 = 18;
 
 /// The rows, with coded columns decoded to texts.
 pub fn decode_rows(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
-    let is_coded = |kind: &DataType| {
-        is_mixed(kind) || matches!(kind, DataType::UInt32 | DataType::Decimal64(..) | DataType::Dictionary(..))
-    };
+    decode_columns(rows, |kind| is_mixed(kind) || is_coded(kind))
+}
+
+/// Like [`decode_rows`], but numbers with exceptions stay numbers.
+pub fn decode_rows_except_numbers(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    decode_columns(rows, is_coded)
+}
+
+fn is_coded(kind: &DataType) -> bool {
+    matches!(kind, DataType::UInt32 | DataType::Decimal64(..) | DataType::Dictionary(..))
+}
+
+fn decode_columns(rows: &RecordBatch, is_coded: impl Fn(&DataType) -> bool) -> Result<RecordBatch, EngineError> {
     if !rows.schema_ref().fields().iter().any(|field| is_coded(field.data_type())) {
         return Ok(rows.clone());
     }
@@ -31,7 +41,11 @@ pub fn decode_rows(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         true => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
         false => Arc::clone(field),
     });
-    let arrays = rows.columns().iter().map(decode_column).collect::<Result<Vec<_>, _>>()?;
+    let arrays = rows.columns().iter().map(|array| match is_coded(array.data_type()) {
+        true => decode_column(array),
+        false => Ok(Arc::clone(array)),
+    });
+    let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
     rebuild(fields.collect(), arrays, rows.num_rows())
 }
 

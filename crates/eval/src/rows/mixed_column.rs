@@ -75,6 +75,11 @@ pub fn mixed_column(numbers: ArrayRef, texts: StringViewArray) -> Result<ArrayRe
     Ok(Arc::new(StructArray::try_new(fields.to_vec().into(), vec![numbers, Arc::new(texts)], nulls)?))
 }
 
+/// Whether `mixed` is the type of a mixed column whose numbers have the type `numbers`.
+pub(super) fn is_mixed_of(mixed: &DataType, numbers: &DataType) -> bool {
+    matches!(mixed, DataType::Struct(fields) if fields.first().is_some_and(|first| first.data_type() == numbers))
+}
+
 /// Whether this is the type of a mixed column.
 pub(super) fn is_mixed(kind: &DataType) -> bool {
     matches!(kind, DataType::Struct(_))

@@ -13,6 +13,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Decimal64Type, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType, UInt32Type,
 };
+use quarry_event::template::ip4_text;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_number, write_integer, write_nanos, write_number};
 
@@ -380,12 +381,8 @@ impl ColumnReader {
 
 /// Appends an address: `10.0.0.1`.
 pub fn write_address(address: u32, out: &mut String) {
-    for (at, part) in address.to_be_bytes().into_iter().enumerate() {
-        if at > 0 {
-            out.push('.');
-        }
-        write_integer(i64::from(part), out);
-    }
+    let (text, len) = ip4_text(address);
+    out.push_str(std::str::from_utf8(&text[..len]).unwrap_or_default());
 }
 
 /// Appends a decimal with `digits` decimal places: `8.70`.

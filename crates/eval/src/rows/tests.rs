@@ -180,3 +180,22 @@ fn whole_dictionaries_are_computed_once() {
     }
     assert_eq!(asked.get(), 51);
 }
+
+#[test]
+fn integers_with_and_without_exceptions_stay_numbers_in_one_batch() {
+    let numbers = |values: Vec<Option<i64>>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
+    let exceptions = StringViewArray::from(vec![None, Some("-")]);
+    let mixed = mixed_column(numbers(vec![Some(7), None]), exceptions).unwrap();
+    let plain = numbers(vec![Some(8), None]);
+    let batch = |array: &ArrayRef| batch_of([("n", Arc::clone(array))], array.len()).unwrap();
+    let expected = [Some("7"), Some("-"), Some("8"), None].map(|text| text.map(str::to_owned));
+    let all = concat_rows(vec![batch(&mixed), batch(&plain)]).unwrap();
+    assert_eq!(all.column(0).data_type(), mixed.data_type());
+    assert_eq!(texts(all.column(0)), expected);
+    assert_eq!(all.column(0).null_count(), 1);
+    // With texts, they become texts.
+    let words: ArrayRef = Arc::new(StringViewArray::from(vec!["x"]));
+    let all = concat_rows(vec![batch(&mixed), batch(&plain), batch(&words)]).unwrap();
+    assert_eq!(all.column(0).data_type(), &DataType::Utf8View);
+    assert_eq!(texts(all.column(0))[..4], expected);
+}

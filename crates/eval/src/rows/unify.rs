@@ -3,24 +3,26 @@
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef, Int64Array, ListArray, new_null_array};
+use arrow::array::{Array, ArrayRef, Int64Array, ListArray, StringViewArray, new_null_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use quarry_event::value::MAX_EXACT_INTEGER;
 
+use super::mixed_column::{is_mixed_of, mixed_column};
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
 use crate::EngineError;
 
-/// The narrowest type for values of both types: null adopts the other type, integers become numbers, incompatible
-/// types become text, and multivalue stays multivalue.
+/// The narrowest type for values of both types: null adopts the other type, integers become numbers, numbers
+/// with and without exceptions stay numbers, incompatible types become text, and multivalue stays multivalue.
 pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         _ if a == b => a.clone(),
         (DataType::Null, other) | (other, DataType::Null) => other.clone(),
         (DataType::List(_), _) | (_, DataType::List(_)) => multi_type(),
         (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,
+        (mixed, numbers) | (numbers, mixed) if is_mixed_of(mixed, numbers) => mixed.clone(),
         _ => DataType::Utf8View,
     }
 }
@@ -115,6 +117,10 @@ pub(crate) fn conform_column(array: &ArrayRef, kind: &DataType) -> ArrayRef {
         DataType::Utf8View => Arc::new(as_text_array(array)),
         DataType::Float64 => Arc::new(as_number_array(array)),
         DataType::List(_) => as_multi_array(array),
+        mixed if is_mixed_of(mixed, array.data_type()) => {
+            let texts = StringViewArray::new_null(array.len());
+            mixed_column(Arc::clone(array), texts).unwrap_or_else(|_| new_null_array(kind, array.len()))
+        }
         _ => arrow::compute::cast(array, kind).unwrap_or_else(|_| new_null_array(kind, array.len())),
     }
 }

@@ -4,6 +4,7 @@
 //! exactly, so each format rejects texts that it would write differently: `007` is not an integer, and `1.50` is not a
 //! decimal with one decimal place.
 
+use super::address::ip4_text;
 use crate::time::civil::{date_from_days, days_from_date};
 
 /// Number of digits that always fit an i64.
@@ -144,12 +145,8 @@ impl NumberFormat {
                 }
             }
             NumberFormat::Ip4 => {
-                for (at, part) in (number as u32).to_be_bytes().into_iter().enumerate() {
-                    if at > 0 {
-                        out.push(b'.');
-                    }
-                    write_digits(u64::from(part), 1, out);
-                }
+                let (text, len) = ip4_text(number as u32);
+                out.extend_from_slice(&text[..len]);
             }
             NumberFormat::Time(layout) => layout.write(number, out),
         }

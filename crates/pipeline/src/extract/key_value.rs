@@ -52,6 +52,26 @@ pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t,
     );
 }
 
+/// The value of the pair whose key is at `key..equals` of a text, which has an equals sign there; `None` if it is
+/// empty, or if the text before the key may change what [`auto_kv`] finds here.
+pub fn certain_value(text: &[u8], key: usize, equals: usize) -> Option<&[u8]> {
+    let (before, after) = (&text[..key], equals + 1);
+    let class = before.last().map_or(VALUE_END, |byte| CLASSES[usize::from(*byte)]);
+    let is_certain = match class {
+        // The key continues to the left.
+        KEY => false,
+        // An unquoted value ended at the latest there.
+        VALUE_END => memchr(b'"', before).is_none(),
+        _ => memchr2(b'"', b'=', before).is_none(),
+    };
+    if !is_certain || equals - key > KEY_BYTES_MAX || matches!(text.get(after), Some(b'=' | b'"')) {
+        return None;
+    }
+    let end = value_end(text, after);
+    let value = &text[after..balanced_end(text, after, end)];
+    (!value.is_empty()).then_some(value)
+}
+
 /// A key as a field name: characters other than letters, digits, dots and underscores become underscores.
 pub fn clean_key(key: &str) -> Cow<'_, str> {
     let clean = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == '.';

@@ -24,6 +24,7 @@ use super::composed_columns::composed_column;
 use super::divided_keys::keys_of_rows;
 use super::field_locations::{FieldLocations, is_consistent};
 use super::inner_pairs::InnerPair;
+use super::key_end::KeyEnd;
 use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
 use super::rex::invalid_utf8;
@@ -316,7 +317,8 @@ pub(super) fn column_from_mixed_locations(
         nested.add(place, rows, page)?;
     }
     let variables = variable_texts(place_of, rows, &nested, page)?;
-    let mut reader = LocationReader { variables, nested, key_end: field.key_end.finder(), written: Vec::new() };
+    let key_end = (&field.key_end, field.key_end.finder());
+    let mut reader = LocationReader { variables, nested, key_end, written: Vec::new() };
     let is_list = |place: &ValueLocation| matches!(place, ValueLocation::List(_));
     let column = match rows.iter().any(|row| is_list(place_of(row))) {
         true => reader.multivalue_column(place_of, rows)?,
@@ -331,7 +333,7 @@ pub(super) fn column_from_mixed_locations(
 struct LocationReader<'f> {
     variables: Vec<VariableTexts>,
     nested: NestedColumns,
-    key_end: Finder<'f>,
+    key_end: (&'f KeyEnd, Finder<'f>),
     /// A reusable buffer.
     written: Vec<u8>,
 }
@@ -450,7 +452,7 @@ fn variable_texts<'p>(
             for column in one.into_iter().chain(named) {
                 match variables.iter_mut().find(|variable| variable.column == column) {
                     Some(variable) => variable.rows.push(row),
-                    None => variables.push(VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
+                    None => variables.push(VariableTexts::new(column, row)),
                 }
             }
         }
@@ -506,6 +508,28 @@ struct VariableTexts {
     rows: Vec<u32>,
     texts: Texts,
     next: usize,
+    /// Indices of the texts that contain the end of the field's key, ascending, once they are known.
+    with_key: Option<Vec<usize>>,
+    /// Number of these that precede `next`.
+    keys_passed: usize,
+}
+
+impl VariableTexts {
+    fn new(column: u32, row: u32) -> VariableTexts {
+        VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0, with_key: None, keys_passed: 0 }
+    }
+
+    /// The next text, if it contains the key end. All texts are searched at once.
+    fn next_with_key(&mut self, key_end: &KeyEnd) -> Option<&[u8]> {
+        let VariableTexts { texts, with_key, .. } = self;
+        let with_key = with_key.get_or_insert_with(|| key_end.matching_texts(&texts.bytes, &texts.ends));
+        let at = self.next;
+        self.next += usize::from(at < texts.ends.len());
+        while with_key.get(self.keys_passed).is_some_and(|known| *known < at) {
+            self.keys_passed += 1;
+        }
+        (with_key.get(self.keys_passed) == Some(&at)).then(|| texts.get(at))
+    }
 }
 
 /// Appends literals and the values of variables in the order of `parts`.
@@ -523,15 +547,24 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,
-    key_end: &Finder<'_>,
+    (key_end, finder): &(&KeyEnd, Finder<'_>),
     written: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) -> bool {
     let mut is_found = false;
     for piece in pair.pieces() {
+        if let [TemplatePart::Variable(column)] = piece {
+            let variable = variables.iter_mut().find(|variable| variable.column == *column);
+            let text = variable.and_then(|variable| variable.next_with_key(key_end));
+            if !is_found && let Some(value) = text.and_then(|text| pair.value_in(text, finder)) {
+                out.extend_from_slice(value.as_bytes());
+                is_found = true;
+            }
+            continue;
+        }
         written.clear();
         append_parts(variables, piece, written);
-        if !is_found && let Some(value) = pair.value_in(written, key_end) {
+        if !is_found && let Some(value) = pair.value_in(written, finder) {
             out.extend_from_slice(value.as_bytes());
             is_found = true;
         }

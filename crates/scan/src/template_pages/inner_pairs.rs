@@ -9,7 +9,7 @@
 
 use memchr::memmem::Finder;
 use quarry_event::template::{Template, TemplatePart, TemplateSet, ValueTraits};
-use quarry_pipeline::extract::key_value::KEY_BYTES_MAX;
+use quarry_pipeline::extract::key_value::{KEY_BYTES_MAX, certain_value};
 use quarry_pipeline::extract::{auto_kv, clean_key, extracted_name};
 
 use super::fields::{VALUE_ENDS, is_key_byte};
@@ -95,10 +95,20 @@ impl InnerPair {
     /// Value of the pair in `text`, the text of one piece; `None` if it has no such pair. A text that does not contain
     /// the bytes of `key_end` is not examined.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
-        key_end.find(text)?;
+        let at = key_end.find(text)?;
+        let is_name = |key: &str| *extracted_name(&clean_key(key)) == *self.name;
+        let equals = at + key_end.needle().len() - 1;
+        // If the key end is the whole key, no pair before the first occurrence has this name.
+        if self.name.as_bytes() == &text[at..equals]
+            && self.name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && is_name(&self.name)
+            && let Some(value) = certain_value(text, at, equals)
+        {
+            return std::str::from_utf8(value).ok();
+        }
         let mut found = None;
         auto_kv(std::str::from_utf8(text).ok()?, &mut |key, value| {
-            if found.is_none() && *extracted_name(&clean_key(key)) == *self.name {
+            if found.is_none() && is_name(key) {
                 found = Some(value);
             }
         });

@@ -95,7 +95,7 @@ impl KeyEnd {
         let (mut places, mut from, mut at) = (Vec::new(), 0, 0);
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
             let start = from + found;
-            at += ends[at..].partition_point(|end| *end as usize <= start);
+            at += ends[at..].iter().take_while(|end| **end as usize <= start).count();
             let Some(end) = ends.get(at).map(|end| *end as usize) else { break };
             if start + self.0.len() <= end {
                 places.push(at);

@@ -8,10 +8,12 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Decimal64Array, Int64Array, StringViewArray, UInt32Array};
+use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, mixed_column};
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplateSet};
+use quarry_stdx::number::u32_of;
 
 use super::columns::{column_from_mixed_locations, is_null};
 use super::divided_keys::keys_of_rows;
@@ -51,63 +53,144 @@ pub(super) fn number_column(
     }
     let Some(format) = sources.usual_format(used(), template_set) else { return Ok(None) };
     sources.parse_dictionaries(format, page)?;
-    let values: Vec<KeyValue> = field.locations.iter().map(|place| sources.value_of(place, format)).collect();
+    let value_of = |(place, rows): (&ValueLocation, &usize)| match rows {
+        0 => KeyValue::Absent,
+        _ => sources.value_of(place, format),
+    };
+    let values: Vec<KeyValue> = field.locations.iter().zip(&rows_of_key).map(value_of).collect();
 
-    let mut numbers: Vec<Option<i64>> = Vec::with_capacity(rows.len());
-    let mut exceptions: Vec<u32> = Vec::new();
+    let mut found = FoundNumbers::with_capacity(rows.len());
     for row in rows.iter() {
-        let value = values.get(keys[row as usize] as usize).unwrap_or(&KeyValue::Absent);
-        numbers.push(match sources.read(value, row) {
-            Found::Number(number) => Some(number),
-            Found::Nothing => None,
+        match sources.read(values.get(keys[row as usize] as usize).unwrap_or(&KeyValue::Absent), row) {
+            Found::Number(number) => found.push(number),
+            Found::Nothing => found.push_missing(),
             Found::Exception => {
-                exceptions.push(row);
-                None
+                found.exceptions.push(row);
+                found.push_missing();
             }
-        });
+        }
     }
     // A column of addresses has no exceptions.
     let exceptions_max = if format == NumberFormat::Ip4 { 0 } else { rows.len() / NUMBERS_DIVISOR };
-    if exceptions.len() > exceptions_max {
+    if found.exceptions.len() > exceptions_max {
         return Ok(None);
     }
-    let numbers: ArrayRef = match format {
-        NumberFormat::Ip4 => {
-            let address = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
-            Arc::new(numbers.into_iter().map(address).collect::<UInt32Array>())
-        }
-        NumberFormat::Decimal { digits } => {
-            let decimals: Decimal64Array = numbers.into_iter().collect();
-            Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits.cast_signed())?)
-        }
-        _ => Arc::new(numbers.into_iter().collect::<Int64Array>()),
-    };
+    let exceptions = std::mem::take(&mut found.exceptions);
+    let numbers = found.into_array(format)?;
     if exceptions.is_empty() {
         return Ok(Some(numbers));
     }
-    let texts = exception_texts(field, rows, exceptions, page)?;
+    let texts = exception_texts(field, &keys, rows, exceptions, page)?;
     mixed_column(numbers, texts).map(Some)
+}
+
+/// The numbers of rows, and the rows whose value is an exception.
+struct FoundNumbers {
+    /// 0 in rows without a number.
+    numbers: Vec<i64>,
+    has_number: Vec<bool>,
+    missing: usize,
+    exceptions: Vec<u32>,
+}
+
+impl FoundNumbers {
+    fn with_capacity(rows: usize) -> FoundNumbers {
+        FoundNumbers {
+            numbers: Vec::with_capacity(rows),
+            has_number: Vec::with_capacity(rows),
+            missing: 0,
+            exceptions: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, number: i64) {
+        self.numbers.push(number);
+        self.has_number.push(true);
+    }
+
+    #[inline]
+    fn push_missing(&mut self) {
+        self.numbers.push(0);
+        self.has_number.push(false);
+        self.missing += 1;
+    }
+
+    fn into_array(self, format: NumberFormat) -> Result<ArrayRef, EngineError> {
+        let nulls = (self.missing > 0).then(|| NullBuffer::from(self.has_number));
+        Ok(match format {
+            NumberFormat::Ip4 => {
+                let addresses: Vec<u32> = self.numbers.into_iter().map(|number| number as u32).collect();
+                Arc::new(UInt32Array::new(addresses.into(), nulls))
+            }
+            NumberFormat::Decimal { digits } => {
+                let decimals = Decimal64Array::new(self.numbers.into(), nulls);
+                Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits.cast_signed())?)
+            }
+            _ => Arc::new(Int64Array::new(self.numbers.into(), nulls)),
+        })
+    }
 }
 
 /// The texts of the exceptions among these rows, and null in all other rows.
 fn exception_texts(
     field: &FieldLocations,
+    keys: &[u32],
     rows: &Rows,
     exceptions: Vec<u32>,
     page: &mut PageReader<'_>,
 ) -> Result<StringViewArray, EngineError> {
-    let mut next = exceptions.iter().zip(0u32..).peekable();
-    let places: UInt32Array =
-        rows.iter().map(|row| next.next_if(|(known, _)| **known == row).map(|(_, place)| place)).collect();
-    let texts = column_from_mixed_locations(field, &Rows::Some(exceptions), page)?;
+    let (texts, of_exceptions) = match constant_exceptions(field, keys, &exceptions) {
+        Some((texts, of_exceptions)) => (Arc::new(StringViewArray::from_iter_values(texts)) as ArrayRef, of_exceptions),
+        None => {
+            let texts = column_from_mixed_locations(field, &Rows::Some(exceptions.clone()), page)?;
+            (texts, (0..u32_of(exceptions.len())).collect())
+        }
+    };
+    let (mut places, mut is_exception) = (vec![0; rows.len()], vec![false; rows.len()]);
+    let mut left = exceptions.into_iter().zip(of_exceptions).peekable();
+    for (at, row) in rows.iter().enumerate() {
+        if let Some((_, text)) = left.next_if(|(exception, _)| *exception == row) {
+            (places[at], is_exception[at]) = (text, true);
+        }
+    }
+    let places = UInt32Array::new(places.into(), Some(NullBuffer::from(is_exception)));
     Ok(take(&texts, &places, None)?.as_string_view().clone())
+}
+
+/// The distinct texts of exceptions that are constants of their templates, and the place of each row's text among
+/// them; `None` if a value must be read.
+fn constant_exceptions<'f>(
+    field: &'f FieldLocations,
+    keys: &[u32],
+    exceptions: &[u32],
+) -> Option<(Vec<&'f str>, Vec<u32>)> {
+    let mut place_of_key: Vec<Option<u32>> = vec![None; field.locations.len()];
+    let mut texts: Vec<&str> = Vec::new();
+    let mut places = Vec::with_capacity(exceptions.len());
+    for row in exceptions {
+        let key = keys[*row as usize] as usize;
+        let place = place_of_key.get_mut(key)?;
+        if place.is_none() {
+            let ValueLocation::Constant(text) = field.locations.get(key)? else { return None };
+            let known = texts.iter().position(|known| *known == text.as_ref());
+            *place = Some(u32_of(known.unwrap_or(texts.len())));
+            if known.is_none() {
+                texts.push(text);
+            }
+        }
+        places.extend(*place);
+    }
+    Some((texts, places))
 }
 
 /// The value of a field in the rows of a key.
 enum KeyValue {
     Absent,
     Constant(i64),
-    /// In the first of these columns, given by their indices in [`Sources`], that has a value in the row.
+    /// In this column, given by its index in [`Sources`].
+    Column(usize),
+    /// In the first of these columns that has a value in the row.
     Columns(Box<[usize]>),
     Exception,
 }
@@ -219,42 +302,51 @@ impl Sources {
             }
             // A column of texts has no source.
             place => match columns_of(place).map(|column| self.place_of(column)).collect::<Option<Box<[usize]>>>() {
-                Some(columns) if !columns.is_empty() => KeyValue::Columns(columns),
-                _ => KeyValue::Exception,
+                Some(columns) => match &*columns {
+                    [] => KeyValue::Exception,
+                    [column] => KeyValue::Column(*column),
+                    _ => KeyValue::Columns(columns),
+                },
+                None => KeyValue::Exception,
             },
         }
     }
 
     /// The value of a row; rows are read in ascending order.
+    #[inline]
     fn read(&mut self, value: &KeyValue, row: u32) -> Found {
-        let columns = match value {
-            KeyValue::Absent => return Found::Nothing,
-            KeyValue::Constant(number) => return Found::Number(*number),
-            KeyValue::Exception => return Found::Exception,
-            KeyValue::Columns(columns) => columns,
-        };
-        for at in columns {
-            let source = &mut self.0[*at];
-            let Some(place) = source.place(row) else { continue };
-            let number = match (&source.numbers, &source.values.values) {
-                (SourceNumbers::Values, ColumnValues::Numbers(numbers)) => numbers.get(place).copied(),
-                (SourceNumbers::ByCode(numbers), ColumnValues::Codes(codes)) => {
-                    codes.get(place).and_then(|code| *numbers.get(*code as usize)?)
-                }
-                _ => None,
-            };
-            return number.map_or(Found::Exception, Found::Number);
+        match value {
+            KeyValue::Absent => Found::Nothing,
+            KeyValue::Constant(number) => Found::Number(*number),
+            KeyValue::Exception => Found::Exception,
+            KeyValue::Column(at) => self.0[*at].read(row).unwrap_or(Found::Nothing),
+            KeyValue::Columns(columns) => columns.iter().find_map(|at| self.0[*at].read(row)).unwrap_or(Found::Nothing),
         }
-        Found::Nothing
     }
 }
 
 impl NumberSource {
+    /// The value in a row; `None` if the column has none there.
+    #[inline]
+    fn read(&mut self, row: u32) -> Option<Found> {
+        let place = self.place(row)?;
+        let number = match (&self.numbers, &self.values.values) {
+            (SourceNumbers::Values, ColumnValues::Numbers(numbers)) => numbers.get(place).copied(),
+            (SourceNumbers::ByCode(numbers), ColumnValues::Codes(codes)) => {
+                codes.get(place).and_then(|code| *numbers.get(*code as usize)?)
+            }
+            _ => None,
+        };
+        Some(number.map_or(Found::Exception, Found::Number))
+    }
+
     /// Position of a row's value; rows are asked for in ascending order.
+    #[inline]
     fn place(&mut self, row: u32) -> Option<usize> {
         let Some(rows) = &self.values.rows else { return Some(row as usize) };
-        let passed = rows[self.next..].iter().take_while(|known| **known < row).count();
-        self.next += passed;
+        while rows.get(self.next).is_some_and(|known| *known < row) {
+            self.next += 1;
+        }
         (rows.get(self.next) == Some(&row)).then_some(self.next)
     }
 }

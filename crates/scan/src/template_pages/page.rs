@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows;
-use quarry_event::template::{ColumnValues, FieldColumn, PageColumn, TEXT_COLUMN, TemplateSet, Texts};
+use quarry_event::template::{ColumnValues, FieldColumn, PageColumn, TEXT_COLUMN, TemplateSet, TextEnds, Texts};
 use quarry_event::{FieldNames, IndexedField, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, TemplatePage};
@@ -222,6 +222,11 @@ impl<'a> PageReader<'a> {
     /// Whether a number column contains this number; `None` if finding out costs as much as reading the column.
     pub(super) fn contains_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, EngineError> {
         Ok(self.template_page()?.contains_number(column, number)?)
+    }
+
+    /// Lengths of the texts of a column; `None` if reading the column itself takes no longer.
+    pub(super) fn text_ends(&mut self, column: u32) -> Result<Option<TextEnds>, EngineError> {
+        Ok(self.template_page()?.text_ends(column)?)
     }
 
     /// Texts of a column in these rows, all of which must have a text.

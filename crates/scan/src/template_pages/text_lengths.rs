@@ -13,6 +13,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use quarry_eval::EngineError;
 use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, TEXT_COLUMN, TemplatePart, TemplateSet,
+    ip4_text_len,
 };
 use quarry_stdx::number::u32_of;
 
@@ -103,10 +104,18 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
     let mut lengths = vec![0u32; page.len()];
     let mut open = vec![TEXT_COLUMN];
     let mut seen = vec![false; page.template_set().columns.len()];
-    if rows.len() >= page.len() / MANY_ROWS_DIVISOR {
+    let are_many = rows.len() >= page.len() / MANY_ROWS_DIVISOR;
+    if are_many {
         page.prefetch_columns(&known.columns_to_read(page.template_set()), rows)?;
     }
     while let Some(column) = open.pop() {
+        if are_many
+            && is_ascii(&page.template_set().columns[column as usize])
+            && let Some(texts) = page.text_ends(column)?
+        {
+            add_text_lengths(texts.rows.as_deref(), &texts.ends, &mut lengths);
+            continue;
+        }
         let values = page.column_of_rows(column, rows)?;
         if values.values.is_empty() {
             continue;
@@ -141,33 +150,36 @@ fn add_column_lengths(
     lengths: &mut [u32],
     page: &PageReader<'_>,
 ) -> Result<(), EngineError> {
-    let Column { kind, traits, .. } = &page.template_set().columns[column as usize];
-    match (&values.values, kind) {
+    let described = &page.template_set().columns[column as usize];
+    let rows = values.rows.as_deref();
+    match (&values.values, &described.kind) {
         (ColumnValues::Codes(codes), ColumnKind::Templates(_)) => {
             let own = known.templates.get(&column).map_or(&[][..], Vec::as_slice);
-            add_value_lengths(values, codes.iter().map(|code| own.get(*code as usize).copied().unwrap_or(0)), lengths);
+            add_value_lengths(rows, codes.iter().map(|code| own.get(*code as usize).copied().unwrap_or(0)), lengths);
         }
         (ColumnValues::Codes(codes), _) => match known.dictionary_lengths(column, page)? {
-            Some(counts) => add_value_lengths(values, codes.iter().map(|code| counts[*code as usize]), lengths),
+            Some(counts) => add_value_lengths(rows, codes.iter().map(|code| counts[*code as usize]), lengths),
             None => {
                 let dictionary = page.segment().dictionary(column)?;
-                add_value_lengths(values, codes.iter().map(|code| char_count(dictionary.get(*code)) as u32), lengths);
+                add_value_lengths(rows, codes.iter().map(|code| char_count(dictionary.get(*code)) as u32), lengths);
             }
         },
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
             let mut text = Vec::new();
             let length = |number: &i64| formatted_length(*format, *number, &mut text);
-            add_value_lengths(values, numbers.iter().map(length), lengths);
+            add_value_lengths(rows, numbers.iter().map(length), lengths);
+        }
+        (ColumnValues::Texts { ends, .. }, _) if is_ascii(described) => {
+            add_text_lengths(rows, ends, lengths);
         }
         (ColumnValues::Texts { bytes, ends }, _) => {
-            let is_ascii = traits.bytes.is_subset(ASCII);
             let mut start = 0usize;
             let length = |end: &u32| {
                 let text = bytes.get(start..*end as usize).unwrap_or_default();
                 start = *end as usize;
-                if is_ascii { text.len() as u32 } else { char_count(text) as u32 }
+                char_count(text) as u32
             };
-            add_value_lengths(values, ends.iter().map(length), lengths);
+            add_value_lengths(rows, ends.iter().map(length), lengths);
         }
         (ColumnValues::Numbers(_), _) => {
             return Err(EngineError::invalid(
@@ -178,9 +190,21 @@ fn add_column_lengths(
     Ok(())
 }
 
+/// Whether each byte of a column's values is a character.
+fn is_ascii(column: &Column) -> bool {
+    column.traits.bytes.is_subset(ASCII)
+}
+
+/// Adds the lengths of texts of one byte per character, given by their ends, to the lengths of their rows.
+fn add_text_lengths(rows: Option<&[u32]>, ends: &[u32], lengths: &mut [u32]) {
+    let mut start = 0;
+    let length = |end: &u32| end - std::mem::replace(&mut start, *end);
+    add_value_lengths(rows, ends.iter().map(length), lengths);
+}
+
 /// Adds the length of each value to the length of its row.
-fn add_value_lengths(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut [u32]) {
-    match &values.rows {
+fn add_value_lengths(rows: Option<&[u32]>, of_values: impl Iterator<Item = u32>, lengths: &mut [u32]) {
+    match rows {
         None => lengths.iter_mut().zip(of_values).for_each(|(length, of_value)| *length += of_value),
         Some(rows) => rows.iter().zip(of_values).for_each(|(row, of_value)| lengths[*row as usize] += of_value),
     }
@@ -215,12 +239,20 @@ fn common_length(column: &Column) -> Option<u32> {
 /// Length of a number as written; its characters are bytes.
 #[inline]
 fn formatted_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u32 {
-    if format == NumberFormat::Integer {
-        return number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1 + u32::from(number < 0);
+    let digits_of = |number: u64| number.checked_ilog10().unwrap_or(0) + 1;
+    let sign = u32::from(number < 0);
+    match format {
+        NumberFormat::Integer => digits_of(number.unsigned_abs()) + sign,
+        NumberFormat::Decimal { digits } => {
+            digits_of(number.unsigned_abs() / 10u64.pow(u32::from(digits))) + 1 + u32::from(digits) + sign
+        }
+        NumberFormat::Ip4 => ip4_text_len(number as u32),
+        NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => {
+            text.clear();
+            format.write(number, text);
+            text.len() as u32
+        }
     }
-    text.clear();
-    format.write(number, text);
-    text.len() as u32
 }
 
 #[cfg(test)]

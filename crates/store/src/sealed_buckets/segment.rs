@@ -9,7 +9,7 @@ use crate::sealed_buckets::{
 };
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, POINT_READ_ROWS_MAX};
-use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, Texts};
+use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, TextEnds, Texts};
 use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -365,6 +365,17 @@ impl TemplatePage for SealedPage {
 
     fn contains_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, StoreError> {
         self.page.contains_number(column, [number, number]).map_err(|error| damage_error(self.bucket.id(), &error))
+    }
+
+    fn text_ends(&mut self, column: u32) -> Result<Option<TextEnds>, StoreError> {
+        if self.page.has_column(column) || self.take_cached(column).is_some() {
+            return Ok(None);
+        }
+        // The rows of the column follow from its parent column, which is kept for other columns.
+        if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
+            self.column(parent)?;
+        }
+        self.page.text_ends(column).map_err(|error| damage_error(self.bucket.id(), &error))
     }
 
     fn prefetch_columns(&mut self, columns: &[u32], rows: usize) -> Result<(), StoreError> {

@@ -67,6 +67,12 @@ impl RowValues {
         }
     }
 
+    /// Approximate bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |text: &String| size_of::<String>() + text.len();
+        size_of::<RowValues>() + self.texts().iter().map(text).sum::<usize>()
+    }
+
     /// Number of values.
     pub(super) fn len(&self) -> usize {
         match self {
@@ -116,11 +122,11 @@ mod tests {
         for (column, function) in columns.iter().flat_map(|column| functions.iter().map(move |f| (column, f))) {
             let (body, reader) = (FunctionBody::of(function), ColumnReader::new(column));
             let (mut running, mut expected) = (Running::new(body), Running::new(body));
-            let (mut window, mut sliding) = (Window::default(), Sliding::new(body));
+            let (mut window, mut sliding) = (Window::new(1), Sliding::new(body));
             for row in 0..column.len() {
                 let values = RowValues::read(body, Some(&reader), row);
                 values.add_to(&mut running, body, None);
-                let at = window.push(WindowRow { time: None, values: vec![values], group: 0 });
+                let at = window.push(WindowRow { time: None, group: 0 }, std::iter::once(values));
                 sliding.push(body, &window, at, 0);
                 let texts = match reader.value(row) {
                     Value::Bool(false) => Vec::new(),

@@ -14,50 +14,58 @@ use quarry_eval::aggregate::running_state::{Running, Sums, is_by_arrival, multiv
 use quarry_eval::aggregate::{DistinctResult, FunctionBody, LIST_VALUES_MAX};
 use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
-use quarry_event::value::{compare, parse_exact_number, parse_number};
+use quarry_event::value::{Number, compare, parse_number};
 
 use super::row_values::RowValues;
+use super::stacks::Stacks;
 
 /// Approximate bytes of a value's count, besides its text.
 const VALUE_COUNT_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
 
-/// Stored part of a row: its time and the values for each aggregate.
-#[derive(Clone, Debug)]
+/// Stored part of a row, besides its values.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct WindowRow {
     pub(super) time: Option<TimeNs>,
-    pub(super) values: Vec<RowValues>,
     pub(super) group: u32,
 }
 
 impl WindowRow {
-    /// Approximate bytes held.
-    pub(super) fn bytes(&self) -> usize {
-        let text = |text: &String| size_of::<String>() + text.len();
-        let values = |values: &RowValues| size_of::<RowValues>() + values.texts().iter().map(text).sum::<usize>();
-        size_of::<WindowRow>() + self.values.iter().map(values).sum::<usize>()
+    /// Approximate bytes held for a row with these values.
+    pub(super) fn bytes(values: &[RowValues]) -> usize {
+        size_of::<WindowRow>() + values.iter().map(RowValues::bytes).sum::<usize>()
     }
 }
 
 /// Rows in order of arrival, each with a permanent number.
-#[derive(Default)]
 pub(super) struct Window {
     rows: VecDeque<WindowRow>,
+    /// The values of these rows for each aggregate.
+    values: Vec<VecDeque<RowValues>>,
     /// Number of the first row.
     first: u64,
 }
 
 impl Window {
-    /// Adds a row; returns its number.
-    pub(super) fn push(&mut self, seen: WindowRow) -> u64 {
-        self.rows.push_back(seen);
+    /// An empty window for this many aggregates.
+    pub(super) fn new(aggregates: usize) -> Window {
+        Window { rows: VecDeque::new(), values: vec![VecDeque::new(); aggregates], first: 0 }
+    }
+
+    /// Adds a row with its values, one per aggregate; returns its number.
+    pub(super) fn push(&mut self, row: WindowRow, values: impl Iterator<Item = RowValues>) -> u64 {
+        self.rows.push_back(row);
+        self.values.iter_mut().zip(values).for_each(|(column, values)| column.push_back(values));
+        assert!(self.values.iter().all(|column| column.len() == self.rows.len()), "each aggregate has its values");
         self.first + self.rows.len() as u64 - 1
     }
 
-    /// Removes the first row; returns it with its number.
-    pub(super) fn pop(&mut self) -> Option<(u64, WindowRow)> {
-        let seen = self.rows.pop_front()?;
+    /// Removes the first row; returns it with its number, and moves its values to `values`.
+    pub(super) fn pop(&mut self, values: &mut Vec<RowValues>) -> Option<(u64, WindowRow)> {
+        let row = self.rows.pop_front()?;
+        values.clear();
+        values.extend(self.values.iter_mut().filter_map(VecDeque::pop_front));
         self.first += 1;
-        Some((self.first - 1, seen))
+        Some((self.first - 1, row))
     }
 
     /// The first row.
@@ -73,6 +81,10 @@ impl Window {
     fn row(&self, number: u64) -> &WindowRow {
         &self.rows[(number - self.first) as usize]
     }
+
+    fn values(&self, number: u64, column: usize) -> &RowValues {
+        &self.values[column][(number - self.first) as usize]
+    }
 }
 
 /// One aggregate of one group over the rows in its window.
@@ -80,7 +92,7 @@ pub(super) enum Sliding {
     /// Number of values.
     Count(i64),
     /// Sums of numbers.
-    Sums(Stacks<Sums>),
+    Sums(Box<WindowSums>),
     /// For variances.
     Moments(Stacks<Moments>),
     /// Smallest and largest value, separately for numbers and other texts, as only values of one kind are ordered.
@@ -109,7 +121,7 @@ impl Sliding {
     pub(super) fn new(body: FunctionBody) -> Sliding {
         match Running::new(body) {
             Running::Count(_) => Sliding::Count(0),
-            Running::Sums(_) => Sliding::Sums(Stacks::default()),
+            Running::Sums(_) => Sliding::Sums(Box::new(WindowSums::new(body))),
             Running::Moments(_) => Sliding::Moments(Stacks::default()),
             Running::Extremes(_) => Sliding::Extremes(Box::default()),
             Running::Distinct(_) if matches!(body, FunctionBody::Distinct(_)) => {
@@ -123,16 +135,16 @@ impl Sliding {
     /// Adds the window's newest row; `column` is the aggregate's index.
     pub(super) fn push(&mut self, body: FunctionBody, window: &Window, at: u64, column: usize) {
         let row = window.row(at);
-        let values = &row.values[column];
+        let values = window.values(at, column);
         if values.is_empty() {
             return;
         }
         match self {
             Sliding::Count(count) => *count += values.len() as i64,
-            Sliding::Sums(stacks) => stacks.push(values),
+            Sliding::Sums(sums) => sums.push(window, at, column),
             Sliding::Moments(stacks) => stacks.push(values),
             Sliding::Extremes(kinds) => {
-                let text = |(row, value): &(u64, usize)| window.row(*row).values[column].texts()[*value].as_str();
+                let text = |(row, value): &(u64, usize)| window.values(*row, column).texts()[*value].as_str();
                 for (place, value) in values.texts().iter().enumerate() {
                     let is_number = parse_number(value).is_some();
                     if !is_number && body.reads_only_numbers() {
@@ -168,7 +180,7 @@ impl Sliding {
         }
         match self {
             Sliding::Count(count) => *count -= values.len() as i64,
-            Sliding::Sums(stacks) => stacks.pop(),
+            Sliding::Sums(sums) => sums.pop(values),
             Sliding::Moments(stacks) => stacks.pop(),
             Sliding::Extremes(kinds) => {
                 for value in values.texts() {
@@ -202,15 +214,15 @@ impl Sliding {
 
     /// The function's value over the group's rows in the window.
     pub(super) fn value(&self, body: FunctionBody, window: &Window, column: usize, group: u32) -> Value<'static> {
-        let values = |row: u64| window.row(row).values[column].texts();
+        let values = |row: u64| window.values(row, column).texts();
         match self {
             Sliding::Count(count) => Value::Int(*count),
-            Sliding::Sums(stacks) => Running::Sums(stacks.total()).value(body),
+            Sliding::Sums(sums) => Running::Sums(sums.total()).value(body),
             Sliding::Moments(stacks) => Running::Moments(stacks.total()).value(body),
             Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
                 // Numbers and texts mixed have no total order, so the result depends on the order of rows.
-                let rows = window.rows.iter().filter(|row| row.group == group);
-                fold_rows(body, rows.map(|row| (row.values[column].texts(), row.time)))
+                let rows = window.rows.iter().zip(&window.values[column]).filter(|(row, _)| row.group == group);
+                fold_rows(body, rows.map(|(row, values)| (values.texts(), row.time)))
             }
             Sliding::Extremes(kinds) => {
                 let kind = if kinds[0].count > 0 { &kinds[0] } else { &kinds[1] };
@@ -246,7 +258,7 @@ impl Sliding {
         let candidates = |some: &Candidates| some.capacity() * size_of::<(u64, usize)>();
         match self {
             Sliding::Count(_) => 0,
-            Sliding::Sums(stacks) => stacks.bytes(),
+            Sliding::Sums(sums) => size_of::<WindowSums>() + sums.stacks.as_ref().map_or(0, Stacks::bytes),
             Sliding::Moments(stacks) => stacks.bytes(),
             Sliding::Extremes(kinds) => {
                 let held = kinds.iter().map(|kind| candidates(&kind.low) + candidates(&kind.high));
@@ -281,80 +293,64 @@ fn fold_rows<'v>(body: FunctionBody, rows: impl Iterator<Item = (&'v [String], O
     running.value(body)
 }
 
-/// A value that can be aggregated with two stacks.
-pub(super) trait Foldable: Copy + Default {
-    /// The value for one row.
-    fn from_values(values: &RowValues) -> Self;
-    /// Combines this value with the one after it.
-    fn combine(self, other: Self) -> Self;
+/// The sums of a window. As long as all its numbers are small integers, they are added and subtracted exactly.
+pub(super) struct WindowSums {
+    count: i64,
+    sum: i64,
+    /// Sums of any numbers; once there are any, they take the place of the sum of integers.
+    stacks: Option<Stacks<Sums>>,
 }
 
-impl Foldable for Sums {
-    fn from_values(values: &RowValues) -> Sums {
-        let mut sums = Sums::default();
-        if let RowValues::Number(Some(number)) = values {
-            sums.add(*number);
-        }
-        values.texts().iter().filter_map(|value| parse_exact_number(value)).for_each(|number| sums.add(number));
-        sums
+/// Largest integer of an exact sum: as many of them as a window may have add up to an exact double.
+const EXACT_INTEGER_MAX: u64 = 1 << 32;
+const _: () = assert!(EXACT_INTEGER_MAX * (super::WINDOW_MAX as u64 + 1) < 1 << 53, "the sum is an exact double");
+
+impl WindowSums {
+    /// The sums of an empty window; the squares of integers are too large for exact sums.
+    fn new(body: FunctionBody) -> WindowSums {
+        let is_square = matches!(body, FunctionBody::Sum { squares: true, .. });
+        WindowSums { count: 0, sum: 0, stacks: is_square.then(Stacks::default) }
     }
 
-    fn combine(mut self, other: Sums) -> Sums {
-        self.merge(other);
-        self
-    }
-}
-
-impl Foldable for Moments {
-    fn from_values(values: &RowValues) -> Moments {
-        let mut moments = Moments::default();
-        moments.add_texts(values.texts());
-        moments
-    }
-
-    fn combine(mut self, other: Moments) -> Moments {
-        self.merge(&other);
-        self
-    }
-}
-
-/// A queue that maintains the total of its elements: older ones as suffix totals, newer ones with a running total.
-#[derive(Default)]
-pub(super) struct Stacks<T> {
-    /// Suffix totals: for each older element, the total from it to the newest older element. The oldest element is at
-    /// the end.
-    older: Vec<T>,
-    newer: Vec<T>,
-    /// Total of the newer elements.
-    newest: T,
-}
-
-impl<T: Foldable> Stacks<T> {
-    fn push(&mut self, values: &RowValues) {
-        let part = T::from_values(values);
-        self.newest = self.newest.combine(part);
-        self.newer.push(part);
-    }
-
-    fn pop(&mut self) {
-        if self.older.is_empty() {
-            let mut total = T::default();
-            self.older.reserve_exact(self.newer.len());
-            while let Some(part) = self.newer.pop() {
-                total = part.combine(total);
-                self.older.push(total);
+    /// Adds the row `at`, the window's newest.
+    fn push(&mut self, window: &Window, at: u64, column: usize) {
+        let values = window.values(at, column);
+        match (&mut self.stacks, small_integer(values)) {
+            (Some(stacks), _) => stacks.push(values),
+            (None, Some(integer)) => {
+                self.count += 1;
+                self.sum += integer;
             }
-            self.newest = T::default();
+            (None, None) => {
+                let group = window.row(at).group;
+                let rows = window.rows.iter().zip(&window.values[column]).filter(|(row, _)| row.group == group);
+                let stacks = self.stacks.insert(Stacks::default());
+                rows.filter(|(_, values)| !values.is_empty()).for_each(|(_, values)| stacks.push(values));
+            }
         }
-        self.older.pop();
     }
 
-    fn total(&self) -> T {
-        self.older.last().map_or(self.newest, |older| older.combine(self.newest))
+    /// Removes the oldest row with values.
+    fn pop(&mut self, values: &RowValues) {
+        match (&mut self.stacks, small_integer(values)) {
+            (Some(stacks), _) => stacks.pop(),
+            (None, Some(integer)) => {
+                self.count -= 1;
+                self.sum -= integer;
+            }
+            (None, None) => debug_assert!(false, "a row that was added as an integer is one"),
+        }
     }
 
-    fn bytes(&self) -> usize {
-        (self.older.capacity() + self.newer.capacity()) * size_of::<T>()
+    fn total(&self) -> Sums {
+        self.stacks.as_ref().map_or_else(|| Sums::of_integers(self.count, self.sum), Stacks::total)
+    }
+}
+
+fn small_integer(values: &RowValues) -> Option<i64> {
+    match values {
+        RowValues::Number(Some(Number::Int(integer))) if integer.unsigned_abs() <= EXACT_INTEGER_MAX => Some(*integer),
+        _ => None,
     }
 }
 
@@ -366,7 +362,7 @@ mod tests {
 
     /// Integers, decimals, texts, equal numbers in different notations, several values and none, in random order of
     /// time.
-    fn rows(count: u64, mixed: bool) -> Vec<WindowRow> {
+    fn rows(count: u64, mixed: bool) -> Vec<(WindowRow, RowValues)> {
         let values = |at: u64| match at * 7_919 % 11 {
             0 => vec![],
             1 => vec!["5".to_owned(), "5.0".to_owned()],
@@ -375,10 +371,9 @@ mod tests {
             4 => vec!["1e20".to_owned()],
             _ => vec![format!("{}.{}", at * 31 % 17, at % 10)],
         };
-        let seen = |at| WindowRow {
-            time: (at % 13 != 0).then_some((at * 37 % 29) as i64),
-            values: vec![RowValues::Texts(values(at))],
-            group: 0,
+        let seen = |at| {
+            let time = (at % 13 != 0).then_some((at * 37 % 29) as i64);
+            (WindowRow { time, group: 0 }, RowValues::Texts(values(at)))
         };
         (0..count).map(seen).collect()
     }
@@ -412,16 +407,50 @@ mod tests {
         for function in &functions {
             let body = FunctionBody::of(function);
             for (size, mixed) in [(1, true), (3, true), (40, true), (40, false), (500, false)] {
-                let (mut window, mut sliding) = (Window::default(), Sliding::new(body));
-                for seen in rows(300, mixed) {
-                    let at = window.push(seen);
+                let (mut window, mut sliding) = (Window::new(1), Sliding::new(body));
+                for (seen, values) in rows(300, mixed) {
+                    let at = window.push(seen, std::iter::once(values));
                     sliding.push(body, &window, at, 0);
                     if window.len() > size {
-                        let (left, seen) = window.pop().unwrap();
-                        sliding.pop(body, left, &seen.values[0]);
+                        let mut values = Vec::new();
+                        let (left, _) = window.pop(&mut values).unwrap();
+                        sliding.pop(body, left, &values[0]);
                     }
-                    let anew = fold_rows(body, window.rows.iter().map(|row| (row.values[0].texts(), row.time)));
+                    let anew = fold_rows(
+                        body,
+                        window.rows.iter().zip(&window.values[0]).map(|(row, values)| (values.texts(), row.time)),
+                    );
                     assert_eq!(sliding.value(body, &window, 0, 0), anew, "{function:?} over {size} at {at}");
+                }
+            }
+        }
+    }
+    #[test]
+    fn sums_of_integers_equal_those_of_any_numbers() {
+        let numbers = |at: u64| match at % 97 {
+            96 => None,
+            95 if at > 150 => Some(Number::Float(0.1)),
+            94 if at > 250 => Some(Number::Int(i64::MAX)),
+            small => Some(Number::Int(small as i64 * 1_000_003 - 40_000_000)),
+        };
+        for function in [StatsFunction::Sum, StatsFunction::Avg, StatsFunction::SumSq] {
+            let body = FunctionBody::of(&function);
+            let (mut window, mut values) = (Window::new(1), Vec::new());
+            let mut groups = [Sliding::new(body), Sliding::new(body)];
+            for at in 0..400 {
+                let group = u32::from(at % 3 == 0);
+                let row = WindowRow { time: None, group };
+                let number = window.push(row, std::iter::once(RowValues::Number(numbers(at))));
+                groups[group as usize].push(body, &window, number, 0);
+                if window.len() > 20 {
+                    let (left, row) = window.pop(&mut values).unwrap();
+                    groups[row.group as usize].pop(body, left, &values[0]);
+                }
+                for (group, sliding) in (0..).zip(&groups) {
+                    let mut anew = Running::new(body);
+                    let rows = window.rows.iter().zip(&window.values[0]).filter(|(row, _)| row.group == group);
+                    rows.for_each(|(_, values)| values.add_to(&mut anew, body, None));
+                    assert_eq!(sliding.value(body, &window, 0, group), anew.value(body), "{function:?} at {at}");
                 }
             }
         }

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 
-use super::{KEY_BYTES_MAX, auto_kv, auto_kv_escaped, clean_key};
+use super::{KEY_BYTES_MAX, auto_kv, auto_kv_escaped, certain_value, clean_key};
 
 fn pairs(text: &str) -> Vec<(&str, &str)> {
     let mut pairs = Vec::new();
@@ -104,6 +104,15 @@ fn keys_become_valid_field_names() {
 }
 
 proptest! {
+    #[test]
+    fn certain_values_are_those_of_the_first_pair_with_the_key(text in "[k=& ?\"(),ka]{0,4}(k=[=& \"ka)]{0,4}){0,3}") {
+        let Some(at) = text.find("k=") else { return Ok(()) };
+        if let Some(value) = certain_value(text.as_bytes(), at, at + 1) {
+            let first = pairs(&text).into_iter().find(|(key, _)| *key == "k");
+            prop_assert_eq!(first.map(|(_, value)| value.as_bytes()), Some(value), "{}", text);
+        }
+    }
+
     #[test]
     fn written_pairs_are_found(pairs_in in proptest::collection::vec(("[a-zA-Z][a-zA-Z0-9_.]{0,8}", "[a-z0-9/:.=<(é]{1,8}"), 0..8)) {
         prop_assume!(pairs_in.iter().all(|(_, value)| !value.starts_with('=')));

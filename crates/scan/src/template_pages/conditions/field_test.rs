@@ -59,6 +59,11 @@ impl FieldTest {
         &self.name
     }
 
+    /// Whether any value passes.
+    pub(super) fn requires_presence(&self) -> bool {
+        self.as_written.is_empty() && matches!(&self.compare, Some((CompareOp::Eq, value)) if value == "*")
+    }
+
     /// The answers for values spelled as in the event text.
     pub(super) fn test_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
         let mut answers = self.test_values(texts)?;

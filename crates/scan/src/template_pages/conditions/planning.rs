@@ -90,6 +90,7 @@ impl FieldTest {
                     _ => ColumnPlan::Codes(answers),
                 })
             }
+            _ if self.requires_presence() => Ok(ColumnPlan::Same(YES)),
             ColumnKind::Numbers { format, min, max } => Ok(self.number_plan(*format, *min, *max)),
             _ => Ok(ColumnPlan::Texts),
         }
