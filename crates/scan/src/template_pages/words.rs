@@ -9,13 +9,16 @@
 //! Percent-encoded breakers (`%20`) bound a word that begins several bytes after the `%`; where one may precede the
 //! word, the answer is maybe.
 
+mod alignments;
 mod finder;
 mod spans;
+mod ways;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::segment::{WordBound, WordPattern, is_breaker};
+use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, WordBound, WordPattern, is_breaker, is_major};
 use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template,
     TemplatePart, TemplateSet, TimeLayout, ValueTraits,
@@ -23,8 +26,10 @@ use quarry_event::template::{
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use self::alignments::Piece;
 use self::finder::Finder;
 use self::spans::TemplateSpan;
+use self::ways::Matching;
 use super::by_value::ByValue;
 use super::edges::{EdgeContext, Edges};
 use super::facts::{Bounds, WordFacts, byte_set};
@@ -153,7 +158,7 @@ impl Word {
         }
         let nodes = self.probes.iter().map(|probe| {
             let around = EdgeContext { left: true, right: true, free: true };
-            Planner { probe, template_set, facts, segment }.column_plan(0, around)
+            Planner { probe, template_set, facts, segment, matching: RefCell::default() }.column_plan(0, around)
         });
         Ok(WordPlan { nodes: nodes.collect::<Result<_, _>>()? })
     }
@@ -185,7 +190,7 @@ impl Word {
 }
 
 impl WordPlan {
-    /// Whether rows must be tested one by one for matches across edges.
+    /// Whether many rows must be tested one by one for matches across edges.
     pub(super) fn reads_spans(&self) -> bool {
         self.nodes.iter().any(ProbePlan::reads_spans)
     }
@@ -210,7 +215,7 @@ impl ProbePlan {
     fn reads_spans(&self) -> bool {
         match self {
             ProbePlan::Templates { children, spans, .. } => {
-                !spans.is_empty() || children.iter().any(|child| child.node.reads_spans())
+                spans.iter().any(|span| !span.is_selective()) || children.iter().any(|child| child.node.reads_spans())
             }
             _ => false,
         }
@@ -347,7 +352,7 @@ impl Probe {
             return YES;
         }
         if !around.free {
-            return UNDECIDED;
+            return if self.matches_anywhere(whole, text) { YES } else { UNDECIDED };
         }
         let is_sure = if around.left && around.right {
             whole.pattern.is_match(text)
@@ -365,6 +370,30 @@ impl Probe {
         let open =
             whole.bound != WordBound::Breaker || (!(around.left && around.right) && whole.pattern.is_match(text));
         if open { UNDECIDED } else { NO }
+    }
+
+    /// Whether the run matches in the text whatever bytes precede and follow the text: the bytes next to the match
+    /// bound it, and no percent-encoded breaker can contain them.
+    fn matches_anywhere(&self, whole: &WholePattern, text: &[u8]) -> bool {
+        let is_bound = |at: usize| {
+            let (Some((before, [last])), Some(after)) = (text[..at].split_last_chunk::<1>(), text.get(at)) else {
+                return false;
+            };
+            match whole.bound {
+                WordBound::Breaker => {
+                    let codes = &before[before.len().saturating_sub(PERCENT_MAJOR_BYTES_MAX)..];
+                    let is_no_code = (*last != b'%' && !last.is_ascii_hexdigit())
+                        || (*last != b'%' && codes.len() == PERCENT_MAJOR_BYTES_MAX && !codes.contains(&b'%'));
+                    (is_breaker(*last) || is_breaker(*after)) && is_no_code
+                }
+                WordBound::Major => is_major(*last) || is_major(*after),
+                WordBound::Whole => false,
+            }
+        };
+        let mut places = self.finder.positions(text);
+        places.any(|start| {
+            (whole.leading_star || is_bound(start)) && (whole.trailing_star || is_bound(start + self.needle.len()))
+        })
     }
 
     fn run(&self, node: &ProbePlan, column: u32, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
@@ -506,6 +535,8 @@ struct Planner<'a> {
     template_set: &'a TemplateSet,
     facts: &'a WordFacts,
     segment: &'a dyn Segment,
+    /// The values that contain the pieces of alignments, as far as they have been determined.
+    matching: RefCell<Vec<(Piece, Matching)>>,
 }
 
 impl Planner<'_> {
@@ -694,7 +725,7 @@ impl Planner<'_> {
         children: &mut Vec<ChildPlan>,
     ) -> Result<Vec<TemplateSpan>, EngineError> {
         let mut by_row = Vec::with_capacity(all.len());
-        for span in all {
+        for mut span in all {
             match self.by_value(span.span())? {
                 Some((_, ProbePlan::Same(same))) => {
                     let answers = base.iter_mut().zip(span.counting_templates()).filter(|(_, counts)| **counts);
@@ -709,7 +740,13 @@ impl Planner<'_> {
                         covers: false,
                     });
                 }
-                None => by_row.push(span),
+                None => {
+                    span.set_ways(match span.alignments() {
+                        [] => None,
+                        alignments => self.ways(alignments)?,
+                    });
+                    by_row.push(span);
+                }
             }
         }
         Ok(by_row)

@@ -18,6 +18,8 @@ use super::super::edges::{EdgeContext, Edges};
 use super::super::facts::PartFacts;
 use super::super::outcome::{NO, UNDECIDED};
 use super::super::page::PageReader;
+use super::alignments::{Alignment, Piece};
+use super::ways::{Way, are_selective, rows_of_ways};
 use super::{Planner, Probe, ProbePlan, is_one_word, row_at};
 
 /// Number of bytes of a part that are kept beyond those of a match: the bytes that bound the match, including an
@@ -31,6 +33,8 @@ const SPAN_VARIABLES_MAX: usize = 12;
 const RARE_NUMBER_SHARE_MAX: f64 = 0.25;
 /// Maximum number of distinct values in a column of numbers for which answers are computed by value.
 const CACHED_NUMBERS_MAX: u64 = 1_024;
+/// Maximum number of alignments of a span that are told apart.
+const ALIGNMENTS_MAX: usize = 16;
 
 /// Adjacent parts of a template.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub(super) struct Span {
     around: EdgeContext,
     /// Pairs of a column and a number; every match contains one of them.
     needed: Option<Box<[(u32, i64)]>>,
+    /// For each alignment of the word with the parts, its pieces in the variables; empty if unknown.
+    alignments: Box<[Box<[Piece]>]>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -86,6 +92,8 @@ pub(super) struct TemplateSpan {
     span: Span,
     /// For each template, whether the span can raise its answer.
     counts: Vec<bool>,
+    /// Tests that every match passes; `None` if none are known.
+    ways: Option<Vec<Way>>,
 }
 
 /// The range of parts that matches across some edges can touch.
@@ -115,12 +123,65 @@ impl PartRange {
     }
 }
 
+impl PartRange {
+    fn of(alignment: &Alignment) -> PartRange {
+        let Alignment { first, last, in_first, in_last, .. } = *alignment;
+        PartRange { first, last, in_first, in_last }
+    }
+
+    /// This range and the literals next to variables at its ends: their bytes decide whether a match is bounded.
+    fn with_neighbours(self, parts: &[TemplatePart]) -> PartRange {
+        let is_variable = |at: usize| matches!(parts.get(at), Some(TemplatePart::Variable(_)));
+        let is_literal = |at: usize| matches!(parts.get(at), Some(TemplatePart::Literal(_)));
+        let mut range = self;
+        if let Some(before) =
+            range.first.checked_sub(1).filter(|before| is_literal(*before) && is_variable(range.first))
+        {
+            (range.first, range.in_first) = (before, 0);
+        }
+        if is_variable(range.last) && is_literal(range.last + 1) {
+            (range.last, range.in_last) = (range.last + 1, 0);
+        }
+        range
+    }
+}
+
+impl Alignment {
+    fn is_within(&self, range: &PartRange) -> bool {
+        range.first <= self.first && self.last <= range.last
+    }
+}
+
+/// The union of overlapping ranges.
+fn join_ranges(ranges: impl Iterator<Item = PartRange>) -> Vec<PartRange> {
+    let mut ranges: Vec<PartRange> = ranges.collect();
+    ranges.sort_by_key(|range| range.first);
+    let mut joined: Vec<PartRange> = Vec::new();
+    for mut range in ranges {
+        while let Some(before) = joined.pop_if(|before| before.last >= range.first) {
+            range = before.join(range);
+        }
+        joined.push(range);
+    }
+    joined
+}
+
 impl TemplateSpan {
     /// A span of template number `number` of `templates`.
     pub(super) fn new(span: Span, number: usize, templates: usize) -> TemplateSpan {
         let mut counts = vec![false; templates];
         counts[number] = true;
-        TemplateSpan { span, counts }
+        TemplateSpan { span, counts, ways: None }
+    }
+
+    /// Sets the tests that every match passes.
+    pub(super) fn set_ways(&mut self, ways: Option<Vec<Way>>) {
+        self.ways = ways;
+    }
+
+    /// Whether tests of codes and numbers leave few rows.
+    pub(super) fn is_selective(&self) -> bool {
+        self.ways.as_deref().is_some_and(are_selective)
     }
 
     /// Whether a span equals this one; if so, template number `number` is added to its templates.
@@ -132,6 +193,11 @@ impl TemplateSpan {
 
     pub(super) fn span(&self) -> &Span {
         &self.span
+    }
+
+    /// For each known alignment of the word, its pieces in the variables.
+    pub(super) fn alignments(&self) -> &[Box<[Piece]>] {
+        &self.span.alignments
     }
 
     /// For each template, whether the span can raise its answer.
@@ -149,21 +215,23 @@ impl TemplateSpan {
 impl Planner<'_> {
     /// The spans of a template that can contain a match across an edge; `None` if they have too many variables.
     pub(super) fn spans(&self, template: &Template, edges: &Edges<'_>, facts: &[PartFacts]) -> Option<Vec<Span>> {
-        let mut reaches: Vec<PartRange> = Vec::new();
-        for edge in 1..edges.parts.len() {
-            let Some(mut reach) = self.reachable_parts(edges, edge, facts) else { continue };
-            // A match across this edge may begin before the parts of an earlier range.
-            while let Some(before) = reaches.pop_if(|before| before.last >= reach.first) {
-                reach = before.join(reach);
-            }
-            reaches.push(reach);
-        }
+        let alignments = self.probe.alignments(edges, facts);
+        let reaches = match &alignments {
+            Some(found) => join_ranges(found.iter().map(PartRange::of)),
+            None => join_ranges((1..edges.parts.len()).filter_map(|edge| self.reachable_parts(edges, edge, facts))),
+        };
         let variables = |reach: &PartRange| {
             let parts = &template.parts[reach.first..=reach.last];
             parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_))).count()
         };
         let is_small = reaches.iter().map(variables).sum::<usize>() <= SPAN_VARIABLES_MAX;
-        is_small.then(|| reaches.iter().map(|reach| self.span(template, *reach, edges, facts)).collect())
+        let span = |reach: &PartRange| {
+            let within = alignments.iter().flatten().filter(|found| found.is_within(reach));
+            let pieces: Box<[Box<[Piece]>]> = within.map(|found| found.pieces.clone()).collect();
+            let pieces = if pieces.len() > ALIGNMENTS_MAX { Box::default() } else { pieces };
+            self.span(template, reach.with_neighbours(&template.parts), (edges, facts), pieces)
+        };
+        is_small.then(|| reaches.iter().map(span).collect())
     }
 
     /// The range of parts that a match across this edge can touch; `None` if no match can cross the edge.
@@ -197,7 +265,13 @@ impl Planner<'_> {
         }
     }
 
-    fn span(&self, template: &Template, reach: PartRange, edges: &Edges<'_>, facts: &[PartFacts]) -> Span {
+    fn span(
+        &self,
+        template: &Template,
+        reach: PartRange,
+        (edges, facts): (&Edges<'_>, &[PartFacts]),
+        alignments: Box<[Box<[Piece]>]>,
+    ) -> Span {
         let PartRange { first, last, in_first, in_last } = reach;
         let around_of = |at: usize| facts[at].surroundings.context(edges.around, self.probe.bounds);
         let parts = (first..=last).map(|at| {
@@ -221,7 +295,7 @@ impl Planner<'_> {
         };
         let parts: Box<[SpanPart]> = parts.collect();
         let needed = self.required_numbers(&parts, around);
-        Span { parts, around, needed }
+        Span { parts, around, needed, alignments }
     }
 
     /// Numbers, one of which is in every match: if all variables of the span are numbers between breakers, a run of
@@ -331,7 +405,14 @@ fn append_cut(out: &mut Vec<u8>, text: &[u8], cut: CutEnd) -> CutEnd {
 }
 
 /// The rows of a page whose template contains the span and that may match.
-fn span_rows(span: &Span, counts: &[bool], parent: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+fn span_rows(
+    TemplateSpan { span, counts, ways }: &TemplateSpan,
+    parent: u32,
+    page: &mut PageReader<'_>,
+) -> Result<Vec<u32>, EngineError> {
+    if let Some(ways) = ways {
+        return rows_of_ways(ways, counts, parent, page);
+    }
     let templates = page.column(parent)?;
     let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
     let is_counted = |code: &u32| counts.get(*code as usize) == Some(&true);
@@ -380,11 +461,12 @@ impl Probe {
     /// The answers other than no for the rows of a page whose template, a code of column `parent`, contains this span.
     pub(super) fn test_span(
         &self,
-        TemplateSpan { span, counts }: &TemplateSpan,
+        of_templates: &TemplateSpan,
         parent: u32,
         page: &mut PageReader<'_>,
     ) -> Result<Vec<(u32, u8)>, EngineError> {
-        let rows = span_rows(span, counts, parent, page)?;
+        let span = &of_templates.span;
+        let rows = span_rows(of_templates, parent, page)?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
