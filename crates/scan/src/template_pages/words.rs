@@ -26,7 +26,7 @@ use quarry_event::template::{
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
-use self::alignments::Piece;
+use self::alignments::{Cuts, Piece};
 use self::finder::Finder;
 use self::spans::TemplateSpan;
 use self::ways::Matching;
@@ -663,6 +663,8 @@ impl Planner<'_> {
             edge.templates.iter().for_each(|number| may_cross[*number as usize] = true);
         }
         let mut all: Vec<TemplateSpan> = Vec::new();
+        let crosses = may_cross.contains(&true);
+        let mut cuts = if crosses { Cuts::new(self.probe, self.template_set.columns.len()) } else { None };
         for (number, template) in templates.iter().enumerate().filter(|(number, _)| may_cross[*number]) {
             let edges = Edges {
                 template_set: self.template_set,
@@ -670,7 +672,7 @@ impl Planner<'_> {
                 around,
                 free: self.facts.columns_without_encoded_breakers(),
             };
-            let Some(spans) = self.spans(template, &edges, self.facts.parts(column, number)) else {
+            let Some(spans) = self.spans(template, (&edges, self.facts.parts(column, number)), cuts.as_mut()) else {
                 base[number] = base[number].max(UNDECIDED);
                 continue;
             };
@@ -741,11 +743,14 @@ impl Planner<'_> {
                     });
                 }
                 None => {
-                    span.set_ways(match span.alignments() {
+                    let ways = match span.alignments() {
                         [] => None,
                         alignments => self.ways(alignments)?,
-                    });
-                    by_row.push(span);
+                    };
+                    if ways.as_ref().is_none_or(|ways| !ways.is_empty()) {
+                        span.set_ways(ways);
+                        by_row.push(span);
+                    }
                 }
             }
         }

@@ -47,24 +47,61 @@ pub(super) struct Alignment {
     pub pieces: Box<[Piece]>,
 }
 
-/// The cuts of a run at an edge: bit `n` stands for `n` bytes before the edge.
-struct Cuts<'a> {
-    probe: &'a Probe,
+/// The places at which an edge can cut a run, as sets of bits: bit `n` stands for `n` bytes before the edge.
+pub(super) struct Cuts {
+    /// By byte: the cuts that the byte can precede, and those that it can follow.
+    of_bytes: Box<[PartCuts; 256]>,
+    /// By column: the same for the values of a column, as far as known.
+    of_columns: Box<[Option<PartCuts>]>,
 }
 
-impl Cuts<'_> {
-    /// The cuts before which one of these bytes can stand.
-    fn after_bytes(&self, lasts: ByteSet) -> u128 {
-        self.select(|at| self.probe.matches_set(self.probe.needle[at - 1], lasts))
+/// The cuts at the edges of a part.
+#[derive(Clone, Copy, Default)]
+struct PartCuts {
+    /// At the edge after the part.
+    ending: u128,
+    /// At the edge before the part.
+    starting: u128,
+}
+
+impl Cuts {
+    /// The cuts of a run; `None` if the run is too long.
+    pub(super) fn new(probe: &Probe, columns: usize) -> Option<Cuts> {
+        let needle = &probe.needle;
+        (needle.len() < RUN_BYTES_MAX).then_some(())?;
+        let mut of_bytes = Box::new([PartCuts::default(); 256]);
+        let cases =
+            |byte: u8| if probe.fold { [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()] } else { [byte; 2] };
+        for cut in 1..needle.len() {
+            for byte in cases(needle[cut - 1]) {
+                of_bytes[usize::from(byte)].ending |= 1 << cut;
+            }
+            for byte in cases(needle[cut]) {
+                of_bytes[usize::from(byte)].starting |= 1 << cut;
+            }
+        }
+        Some(Cuts { of_bytes, of_columns: vec![None; columns].into() })
     }
 
-    /// The cuts after which one of these bytes can stand.
-    fn before_bytes(&self, firsts: ByteSet) -> u128 {
-        self.select(|at| self.probe.matches_set(self.probe.needle[at], firsts))
-    }
-
-    fn select(&self, is_met: impl Fn(usize) -> bool) -> u128 {
-        (1..self.probe.needle.len()).filter(|at| is_met(*at)).fold(0, |bits, at| bits | 1 << at)
+    /// The cuts at the edges of a part.
+    fn of_part(&mut self, probe: &Probe, part: &TemplatePart, edges: &Edges<'_>) -> PartCuts {
+        let of_byte = |byte: Option<&u8>| byte.map_or_else(PartCuts::default, |byte| self.of_bytes[usize::from(*byte)]);
+        match part {
+            TemplatePart::Literal(literal) => {
+                PartCuts { ending: of_byte(literal.last()).ending, starting: of_byte(literal.first()).starting }
+            }
+            TemplatePart::Variable(column) => {
+                let known = &mut self.of_columns[*column as usize];
+                *known.get_or_insert_with(|| {
+                    let traits = edges.traits(*column);
+                    let select = |set: ByteSet, offset: usize| {
+                        let may_be = |cut: &usize| probe.matches_set(probe.needle[cut - offset], set);
+                        (1..probe.needle.len()).filter(may_be).fold(0, |bits, cut| bits | 1 << cut)
+                    };
+                    PartCuts { ending: select(traits.lasts, 1), starting: select(traits.firsts, 0) }
+                })
+            }
+        }
     }
 }
 
@@ -80,21 +117,20 @@ struct Begun {
 
 impl Probe {
     /// The alignments that cross an edge between parts; `None` if there are too many possibilities.
-    pub(super) fn alignments(&self, edges: &Edges<'_>, facts: &[PartFacts]) -> Option<Vec<Alignment>> {
-        if self.needle.len() >= RUN_BYTES_MAX {
-            return None;
-        }
+    pub(super) fn alignments(&self, edges: &Edges<'_>, facts: &[PartFacts], cuts: &mut Cuts) -> Option<Vec<Alignment>> {
         let (mut found, mut steps) = (Vec::new(), 0);
-        let cuts = Cuts { probe: self };
-        // The cuts at the edge before the part that was visited last.
+        let Some(last) = edges.parts.last() else { return Some(found) };
+        // The cuts that the bytes after an edge allow, and those of the part after it.
         let mut after = 0;
+        let mut part = cuts.of_part(self, last, edges);
         for at in (1..edges.parts.len()).rev() {
-            let (firsts, _, is_filled) = edges.part_bounds(at);
-            after = cuts.before_bytes(firsts) | if is_filled { 0 } else { after };
+            let (_, _, is_filled) = edges.part_bounds(at);
+            after = part.starting | if is_filled { 0 } else { after };
+            part = cuts.of_part(self, &edges.parts[at - 1], edges);
             if !self.contains_breaker && !facts[at].open_edge {
                 continue;
             }
-            let mut open = if after == 0 { 0 } else { after & cuts.after_bytes(edges.part_bounds(at - 1).1) };
+            let mut open = part.ending & after;
             while open != 0 {
                 let cut = open.trailing_zeros() as usize;
                 open &= open - 1;
@@ -207,5 +243,100 @@ impl Begun {
     fn finish(self, in_last: usize) -> Alignment {
         let Begun { first, in_first, part, pieces, .. } = self;
         Alignment { first, last: part, in_first, in_last, pieces: pieces.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use quarry_event::segment::WordBound;
+    use quarry_event::template::{Column, ColumnKind, Template, TemplateSet};
+
+    use super::super::super::edges::EdgeContext;
+    use super::super::super::facts::WordFacts;
+    use super::super::Word;
+    use super::*;
+
+    /// Traits of a column with these values.
+    fn traits_of(values: &[String]) -> ValueTraits {
+        let mut traits = ValueTraits { min_len: u32::MAX, ..ValueTraits::default() };
+        for value in values {
+            value.bytes().for_each(|byte| traits.bytes.insert(byte));
+            value.bytes().next().iter().for_each(|byte| traits.firsts.insert(*byte));
+            value.bytes().last().iter().for_each(|byte| traits.lasts.insert(*byte));
+            let length = u32::try_from(value.len()).unwrap();
+            (traits.min_len, traits.max_len) = (traits.min_len.min(length), traits.max_len.max(length));
+        }
+        traits
+    }
+
+    fn template_set(template: &Template, columns: &[Vec<String>]) -> TemplateSet {
+        let text = Column {
+            parent: None,
+            kind: ColumnKind::Templates([template.clone()].into()),
+            traits: ValueTraits::default(),
+            values: 1,
+        };
+        let column = |values: &Vec<String>| Column {
+            parent: Some(0),
+            kind: ColumnKind::Texts,
+            traits: traits_of(values),
+            values: 1,
+        };
+        let columns = std::iter::once(text).chain(columns.iter().map(column)).collect();
+        TemplateSet { columns, ..TemplateSet::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn every_match_across_an_edge_has_an_alignment(
+            columns in prop::collection::vec(prop::collection::vec("[aA,b]{0,3}", 1..3), 3..4),
+            literals in prop::collection::vec("[a,b]{1,2}", 2..3),
+            chosen in prop::collection::vec(any::<prop::sample::Index>(), 3..4),
+            place in any::<prop::sample::Index>(),
+            length in 2usize..8,
+        ) {
+            let parts = vec![
+                TemplatePart::Variable(1),
+                TemplatePart::Literal(literals[0].as_bytes().into()),
+                TemplatePart::Variable(2),
+                TemplatePart::Literal(literals[1].as_bytes().into()),
+                TemplatePart::Variable(3),
+            ];
+            let values: Vec<&String> = chosen.iter().zip(&columns).map(|(at, values)| at.get(values)).collect();
+            let texts = [values[0], &literals[0], values[1], &literals[1], values[2]];
+            let text: String = texts.iter().map(|part| part.as_str()).collect();
+            let start = place.index(text.len());
+            let end = (start + length).min(text.len());
+            // The parts in which the excerpt begins and ends.
+            let ends: Vec<usize> =
+                texts.iter().scan(0, |end, part| { *end += part.len(); Some(*end) }).collect();
+            let part_at = |byte: usize| ends.iter().position(|end| byte < *end).unwrap();
+            let (first, last) = (part_at(start), part_at(end - 1));
+            prop_assume!(first < last);
+            let template = Template { parts };
+            let set = template_set(&template, &columns);
+            let facts = WordFacts::new(&set);
+            let word = Word::new(&text[start..end], WordBound::Breaker, false);
+            let around = EdgeContext { left: true, right: true, free: true };
+            let free = facts.columns_without_encoded_breakers();
+            let edges = Edges { template_set: &set, parts: &template.parts, around, free };
+            let probe = &word.probes[0];
+            let mut cuts = Cuts::new(probe, set.columns.len()).unwrap();
+            let found = probe.alignments(&edges, facts.parts(0, 0), &mut cuts).unwrap();
+            let is_it = |alignment: &&Alignment| {
+                (alignment.first, alignment.last) == (first, last)
+                    && alignment.in_first == ends[first] - start
+                    && alignment.in_last == end - ends[last - 1]
+            };
+            // A word without breakers crosses only edges that no breaker is next to.
+            if !probe.contains_breaker && !(first..last).all(|at| facts.parts(0, 0)[at + 1].open_edge) {
+                return Ok(());
+            }
+            let met = found.iter().filter(is_it).any(|alignment| {
+                alignment.pieces.iter().all(|piece| probe.fits(piece, values[piece.column as usize - 1].as_bytes()))
+            });
+            prop_assert!(met, "{:?} in {:?}: {:?}", &text[start..end], texts, found);
+        }
     }
 }

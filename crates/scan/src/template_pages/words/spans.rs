@@ -18,7 +18,7 @@ use super::super::edges::{EdgeContext, Edges};
 use super::super::facts::PartFacts;
 use super::super::outcome::{NO, UNDECIDED};
 use super::super::page::PageReader;
-use super::alignments::{Alignment, Piece};
+use super::alignments::{Alignment, Cuts, Piece};
 use super::ways::{Way, are_selective, rows_of_ways};
 use super::{Planner, Probe, ProbePlan, is_one_word, row_at};
 
@@ -129,17 +129,22 @@ impl PartRange {
         PartRange { first, last, in_first, in_last }
     }
 
-    /// This range and the literals next to variables at its ends: their bytes decide whether a match is bounded.
-    fn with_neighbours(self, parts: &[TemplatePart]) -> PartRange {
-        let is_variable = |at: usize| matches!(parts.get(at), Some(TemplatePart::Variable(_)));
-        let is_literal = |at: usize| matches!(parts.get(at), Some(TemplatePart::Literal(_)));
+    /// This range and the literals next to its ends, if variables at the ends may lie in the match as a whole: then
+    /// the bytes of these literals decide whether the match is bounded.
+    fn with_neighbours(self, edges: &Edges<'_>) -> PartRange {
+        let is_literal = |at: usize| matches!(edges.parts.get(at), Some(TemplatePart::Literal(_)));
+        let may_be_whole = |at: usize, bytes: usize| match edges.parts.get(at) {
+            Some(TemplatePart::Variable(column)) => edges.traits(*column).min_len as usize <= bytes,
+            _ => false,
+        };
         let mut range = self;
-        if let Some(before) =
-            range.first.checked_sub(1).filter(|before| is_literal(*before) && is_variable(range.first))
+        if let Some(before) = range.first.checked_sub(1)
+            && is_literal(before)
+            && may_be_whole(range.first, range.in_first)
         {
             (range.first, range.in_first) = (before, 0);
         }
-        if is_variable(range.last) && is_literal(range.last + 1) {
+        if is_literal(range.last + 1) && may_be_whole(range.last, range.in_last) {
             (range.last, range.in_last) = (range.last + 1, 0);
         }
         range
@@ -214,8 +219,13 @@ impl TemplateSpan {
 
 impl Planner<'_> {
     /// The spans of a template that can contain a match across an edge; `None` if they have too many variables.
-    pub(super) fn spans(&self, template: &Template, edges: &Edges<'_>, facts: &[PartFacts]) -> Option<Vec<Span>> {
-        let alignments = self.probe.alignments(edges, facts);
+    pub(super) fn spans(
+        &self,
+        template: &Template,
+        (edges, facts): (&Edges<'_>, &[PartFacts]),
+        cuts: Option<&mut Cuts>,
+    ) -> Option<Vec<Span>> {
+        let alignments = cuts.and_then(|cuts| self.probe.alignments(edges, facts, cuts));
         let reaches = match &alignments {
             Some(found) => join_ranges(found.iter().map(PartRange::of)),
             None => join_ranges((1..edges.parts.len()).filter_map(|edge| self.reachable_parts(edges, edge, facts))),
@@ -229,7 +239,7 @@ impl Planner<'_> {
             let within = alignments.iter().flatten().filter(|found| found.is_within(reach));
             let pieces: Box<[Box<[Piece]>]> = within.map(|found| found.pieces.clone()).collect();
             let pieces = if pieces.len() > ALIGNMENTS_MAX { Box::default() } else { pieces };
-            self.span(template, reach.with_neighbours(&template.parts), (edges, facts), pieces)
+            self.span(template, reach.with_neighbours(edges), (edges, facts), pieces)
         };
         is_small.then(|| reaches.iter().map(span).collect())
     }
