@@ -7,7 +7,7 @@ use quarry_event::template::{ByteSet, TemplatePart, ValueTraits};
 
 use super::super::edges::Edges;
 use super::super::facts::PartFacts;
-use super::Probe;
+use super::run::Run;
 
 /// Maximum length of a run whose alignments are found: its cuts are bits of a number.
 const RUN_BYTES_MAX: usize = 128;
@@ -24,7 +24,7 @@ pub(super) struct Piece {
     pub place: Place,
 }
 
-/// Where a piece lies in the value.
+/// The position of a piece in the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The value ends with the piece.
@@ -66,12 +66,12 @@ struct PartCuts {
 
 impl Cuts {
     /// The cuts of a run; `None` if the run is too long.
-    pub(super) fn new(probe: &Probe, columns: usize) -> Option<Cuts> {
-        let needle = &probe.needle;
+    pub(super) fn new(run: &Run, columns: usize) -> Option<Cuts> {
+        let needle = &run.needle;
         (needle.len() < RUN_BYTES_MAX).then_some(())?;
         let mut of_bytes = Box::new([PartCuts::default(); 256]);
         let cases =
-            |byte: u8| if probe.fold { [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()] } else { [byte; 2] };
+            |byte: u8| if run.fold { [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()] } else { [byte; 2] };
         for cut in 1..needle.len() {
             for byte in cases(needle[cut - 1]) {
                 of_bytes[usize::from(byte)].ending |= 1 << cut;
@@ -84,7 +84,7 @@ impl Cuts {
     }
 
     /// The cuts at the edges of a part.
-    fn of_part(&mut self, probe: &Probe, part: &TemplatePart, edges: &Edges<'_>) -> PartCuts {
+    fn of_part(&mut self, run: &Run, part: &TemplatePart, edges: &Edges<'_>) -> PartCuts {
         let of_byte = |byte: Option<&u8>| byte.map_or_else(PartCuts::default, |byte| self.of_bytes[usize::from(*byte)]);
         match part {
             TemplatePart::Literal(literal) => {
@@ -95,8 +95,8 @@ impl Cuts {
                 *known.get_or_insert_with(|| {
                     let traits = edges.traits(*column);
                     let select = |set: ByteSet, offset: usize| {
-                        let may_be = |cut: &usize| probe.matches_set(probe.needle[cut - offset], set);
-                        (1..probe.needle.len()).filter(may_be).fold(0, |bits, cut| bits | 1 << cut)
+                        let may_be = |cut: &usize| run.matches_set(run.needle[cut - offset], set);
+                        (1..run.needle.len()).filter(may_be).fold(0, |bits, cut| bits | 1 << cut)
                     };
                     PartCuts { ending: select(traits.lasts, 1), starting: select(traits.firsts, 0) }
                 })
@@ -115,9 +115,15 @@ struct Begun {
     pieces: Vec<Piece>,
 }
 
-impl Probe {
-    /// The alignments that cross an edge between parts; `None` if there are too many possibilities.
-    pub(super) fn alignments(&self, edges: &Edges<'_>, facts: &[PartFacts], cuts: &mut Cuts) -> Option<Vec<Alignment>> {
+impl Run {
+    /// The alignments that cross an edge between parts, or only an open edge; `None` if there are too many
+    /// possibilities.
+    pub(super) fn alignments(
+        &self,
+        edges: &Edges<'_>,
+        (facts, only_open): (&[PartFacts], bool),
+        cuts: &mut Cuts,
+    ) -> Option<Vec<Alignment>> {
         let (mut found, mut steps) = (Vec::new(), 0);
         let Some(last) = edges.parts.last() else { return Some(found) };
         // The cuts that the bytes after an edge allow, and those of the part after it.
@@ -127,7 +133,7 @@ impl Probe {
             let (_, _, is_filled) = edges.part_bounds(at);
             after = part.starting | if is_filled { 0 } else { after };
             part = cuts.of_part(self, &edges.parts[at - 1], edges);
-            if !self.contains_breaker && !facts[at].open_edge {
+            if only_open && !facts[at].open_edge {
                 continue;
             }
             let mut open = part.ending & after;
@@ -201,10 +207,6 @@ impl Probe {
             }
         }
         Some(())
-    }
-
-    fn equals(&self, mine: &[u8], text: &[u8]) -> bool {
-        if self.fold { mine.eq_ignore_ascii_case(text) } else { mine == text }
     }
 
     fn consists_of(&self, mine: &[u8], set: ByteSet) -> bool {
@@ -322,19 +324,20 @@ mod tests {
             let free = facts.columns_without_encoded_breakers();
             let edges = Edges { template_set: &set, parts: &template.parts, around, free };
             let probe = &word.probes[0];
-            let mut cuts = Cuts::new(probe, set.columns.len()).unwrap();
-            let found = probe.alignments(&edges, facts.parts(0, 0), &mut cuts).unwrap();
+            let mut cuts = Cuts::new(&probe.run, set.columns.len()).unwrap();
+            let facts = (facts.parts(0, 0), !probe.contains_breaker);
+            let found = probe.run.alignments(&edges, facts, &mut cuts).unwrap();
             let is_it = |alignment: &&Alignment| {
                 (alignment.first, alignment.last) == (first, last)
                     && alignment.in_first == ends[first] - start
                     && alignment.in_last == end - ends[last - 1]
             };
             // A word without breakers crosses only edges that no breaker is next to.
-            if !probe.contains_breaker && !(first..last).all(|at| facts.parts(0, 0)[at + 1].open_edge) {
+            if !probe.contains_breaker && !(first..last).all(|at| facts.0[at + 1].open_edge) {
                 return Ok(());
             }
             let met = found.iter().filter(is_it).any(|alignment| {
-                alignment.pieces.iter().all(|piece| probe.fits(piece, values[piece.column as usize - 1].as_bytes()))
+                alignment.pieces.iter().all(|piece| probe.run.fits(piece, values[piece.column as usize - 1].as_bytes()))
             });
             prop_assert!(met, "{:?} in {:?}: {:?}", &text[start..end], texts, found);
         }

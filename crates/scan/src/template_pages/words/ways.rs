@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Template};
+use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Template, TemplateSet};
+use quarry_store::Segment;
 
 use super::super::edges::{EdgeContext, Edges};
-use super::super::page::PageReader;
 use super::alignments::{Piece, Place};
-use super::{Planner, row_at};
+use super::run::Run;
 
 /// Maximum number of distinct numbers of a column that are tested by value.
 const NUMBERS_MAX: u64 = 1_024;
@@ -21,13 +21,13 @@ const SELECTIVE_SHARE_MAX: f64 = 0.25;
 /// Tests for one alignment, the most selective first; every match has the alignment of some way and passes its tests.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    tests: Vec<ValueTest>,
+    pub tests: Vec<ValueTest>,
 }
 
 /// A test of a column's values.
 #[derive(Clone, Debug)]
-struct ValueTest {
-    column: u32,
+pub(super) struct ValueTest {
+    pub column: u32,
     accepted: Accepted,
     /// Share of the distinct values that pass.
     share: f64,
@@ -42,18 +42,14 @@ enum Accepted {
     Number(i64),
 }
 
-/// What is known about the values that contain a piece.
+/// The values that contain a piece, as far as known.
 #[derive(Clone, Debug)]
-pub(super) enum Matching {
+enum Matching {
     None,
     /// All, or it is unknown.
     Any,
-    Some(Box<Test>),
+    Some(ValueTest),
 }
-
-/// A test whose representation other files need not know.
-#[derive(Clone, Debug)]
-pub(super) struct Test(ValueTest);
 
 impl Matching {
     fn by_value(piece: &Piece, passed: Vec<bool>, accepted: impl FnOnce(Arc<[bool]>) -> Accepted) -> Matching {
@@ -62,11 +58,7 @@ impl Matching {
             count if count == passed.len() => Matching::Any,
             count => {
                 let share = count as f64 / passed.len() as f64;
-                Matching::Some(Box::new(Test(ValueTest {
-                    column: piece.column,
-                    accepted: accepted(passed.into()),
-                    share,
-                })))
+                Matching::Some(ValueTest { column: piece.column, accepted: accepted(passed.into()), share })
             }
         }
     }
@@ -83,17 +75,41 @@ pub(super) fn are_selective(ways: &[Way]) -> bool {
     ways.iter().all(Way::is_selective)
 }
 
-impl Planner<'_> {
-    /// The ways of these alignments; none if nothing can match, and `None` if an alignment has no tests.
-    pub(super) fn ways(&self, alignments: &[Box<[Piece]>]) -> Result<Option<Vec<Way>>, EngineError> {
+/// Finds the ways of spans.
+pub(super) struct WayPlanner<'a> {
+    run: &'a Run,
+    /// Whether the run begins, and ends, at bounds of words.
+    bounded: (bool, bool),
+    template_set: &'a TemplateSet,
+    segment: &'a dyn Segment,
+    /// For each column, whether no value can contain an encoded breaker.
+    free: &'a [bool],
+    /// The values that contain a piece, as far as they have been determined: the templates of a slab share most pieces.
+    known: Vec<(Piece, Matching)>,
+}
+
+impl<'a> WayPlanner<'a> {
+    /// A planner for a run; `bounded` tells whether the run begins, and ends, at bounds of words.
+    pub(super) fn new(
+        run: &'a Run,
+        bounded: (bool, bool),
+        (template_set, segment, free): (&'a TemplateSet, &'a dyn Segment, &'a [bool]),
+    ) -> WayPlanner<'a> {
+        WayPlanner { run, bounded, template_set, segment, free, known: Vec::new() }
+    }
+
+    /// The ways of these alignments; none if nothing can match, and `None` if an alignment has no tests. `free` tells
+    /// whether no encoded breaker is in the span or shortly before it.
+    pub(super) fn ways(&mut self, alignments: &[Box<[Piece]>], free: bool) -> Result<Option<Vec<Way>>, EngineError> {
         let mut ways = Vec::with_capacity(alignments.len());
         'alignments: for pieces in alignments {
             let mut tests = Vec::with_capacity(pieces.len());
             for piece in pieces {
-                match self.known_matching(piece)? {
+                let piece = if free { self.as_whole_number(*piece) } else { *piece };
+                match self.known_matching(&piece)? {
                     Matching::None => continue 'alignments,
                     Matching::Any => {}
-                    Matching::Some(test) => tests.push(test.0),
+                    Matching::Some(test) => tests.push(test),
                 }
             }
             if tests.is_empty() {
@@ -105,21 +121,35 @@ impl Planner<'_> {
         Ok(Some(ways))
     }
 
-    /// The values that contain a piece. The templates of a slab share most pieces.
-    fn known_matching(&self, piece: &Piece) -> Result<Matching, EngineError> {
-        if let Some((_, known)) = self.matching.borrow().iter().find(|(known, _)| known == piece) {
+    /// The piece as a whole value, if the run begins or ends with it at the bound of a word, and values are numbers
+    /// without breakers.
+    fn as_whole_number(&self, piece: Piece) -> Piece {
+        let ColumnKind::Numbers { format, min, .. } = &self.template_set.columns[piece.column as usize].kind else {
+            return piece;
+        };
+        let is_bounded = match piece.place {
+            Place::End => self.bounded.0,
+            Place::Whole => true,
+            Place::Start => self.bounded.1,
+        };
+        if is_bounded && is_one_word(*format, *min) { Piece { place: Place::Whole, ..piece } } else { piece }
+    }
+
+    fn known_matching(&mut self, piece: &Piece) -> Result<Matching, EngineError> {
+        if let Some((_, known)) = self.known.iter().find(|(known, _)| known == piece) {
             return Ok(known.clone());
         }
         let found = self.find_matching(piece)?;
-        self.matching.borrow_mut().push((*piece, found.clone()));
+        self.known.push((*piece, found.clone()));
         Ok(found)
     }
 
+    /// The values that contain a piece.
     fn find_matching(&self, piece: &Piece) -> Result<Matching, EngineError> {
         Ok(match &self.template_set.columns[piece.column as usize].kind {
             ColumnKind::Dictionary { .. } => {
                 let texts = self.segment.dictionary(piece.column)?;
-                let passed = texts.iter().map(|text| self.probe.fits(piece, text)).collect();
+                let passed = texts.iter().map(|text| self.run.fits(piece, text)).collect();
                 Matching::by_value(piece, passed, Accepted::Codes)
             }
             ColumnKind::Templates(templates) => {
@@ -131,7 +161,7 @@ impl Planner<'_> {
                 let passed = (*min..=*max).map(|number| {
                     text.clear();
                     format.write(number, &mut text);
-                    self.probe.fits(piece, &text)
+                    self.run.fits(piece, &text)
                 });
                 Matching::by_value(piece, passed.collect(), |passed| Accepted::Numbers(*min, passed))
             }
@@ -146,13 +176,12 @@ impl Planner<'_> {
         if piece.place != Place::Whole || matches!(format, NumberFormat::Time(_)) {
             return Matching::Any;
         }
-        let text = &self.probe.needle[piece.start..piece.end];
-        let text = if self.probe.fold { text.to_ascii_lowercase() } else { text.to_vec() };
-        match format.parse(&text) {
+        let text = &self.run.needle[piece.start..piece.end];
+        match format.parse(&self.run.as_number(text)) {
             Some(number) if (min..=max).contains(&number) => {
                 let share = 1.0 / (max.abs_diff(min) as f64 + 1.0);
                 let accepted = Accepted::Number(number);
-                Matching::Some(Box::new(Test(ValueTest { column: piece.column, accepted, share })))
+                Matching::Some(ValueTest { column: piece.column, accepted, share })
             }
             _ => Matching::None,
         }
@@ -164,31 +193,28 @@ impl Planner<'_> {
             template_set: self.template_set,
             parts: &template.parts,
             around: EdgeContext { left: false, right: false, free: false },
-            free: self.facts.columns_without_encoded_breakers(),
+            free: self.free,
         };
-        let text = &self.probe.needle[piece.start..piece.end];
+        let text = &self.run.needle[piece.start..piece.end];
         // An empty value has no parts that could be compared.
         let Some(last) = template.parts.len().checked_sub(1).filter(|_| !text.is_empty()) else { return true };
-        let begins = piece.place == Place::End || self.may_begin_with(&edges, 0, text);
-        begins && (piece.place == Place::Start || self.may_end_with(&edges, last, text))
+        let begins = piece.place == Place::End || self.run.may_begin_with(&edges, 0, text);
+        begins && (piece.place == Place::Start || self.run.may_end_with(&edges, last, text))
     }
 }
 
 impl ValueTest {
-    /// The rows of a page that pass, ascending.
-    fn passing_rows(&self, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
-        if let Accepted::Number(number) = self.accepted
-            && page.contains_number(self.column, number)? == Some(false)
-        {
-            return Ok(Vec::new());
+    /// The only number that passes.
+    pub(super) fn number(&self) -> Option<i64> {
+        match self.accepted {
+            Accepted::Number(number) => Some(number),
+            _ => None,
         }
-        let values = page.column(self.column)?;
-        let passing = (0..values.values.len()).filter(|place| self.accepts(&values, *place));
-        Ok(passing.map(|place| row_at(&values, place)).collect())
     }
 
+    /// Whether a value of the column passes.
     #[inline]
-    fn accepts(&self, values: &PageColumn, place: usize) -> bool {
+    pub(super) fn accepts(&self, values: &PageColumn, place: usize) -> bool {
         let by_code = |passed: &[bool], code: Option<usize>| code.is_none_or(|code| passed.get(code) != Some(&false));
         match (&self.accepted, &values.values) {
             (Accepted::Codes(passed), ColumnValues::Codes(codes)) => {
@@ -206,35 +232,16 @@ impl ValueTest {
     }
 }
 
-/// The rows that pass the tests of some way and whose template `counts`, a code of column `parent`.
-pub(super) fn rows_of_ways(
-    ways: &[Way],
-    counts: &[bool],
-    parent: u32,
-    page: &mut PageReader<'_>,
-) -> Result<Vec<u32>, EngineError> {
-    let mut all = Vec::new();
-    for way in ways {
-        let Some((first, rest)) = way.tests.split_first() else { continue };
-        let mut rows = first.passing_rows(page)?;
-        rows.retain(|row| page.is_relevant(*row));
-        if rows.is_empty() {
-            continue;
-        }
-        let templates = page.column(parent)?;
-        let ColumnValues::Codes(codes) = &templates.values else { continue };
-        let is_counted = |code: &u32| counts.get(*code as usize) == Some(&true);
-        rows.retain(|row| templates.value_index(*row).and_then(|place| codes.get(place)).is_some_and(is_counted));
-        for test in rest {
-            if rows.is_empty() {
-                break;
-            }
-            let values = page.column(test.column)?;
-            rows.retain(|row| values.value_index(*row).is_none_or(|place| test.accepts(&values, place)));
-        }
-        all.extend(rows);
+/// The row of a value.
+pub(super) fn row_at(values: &PageColumn, place: usize) -> u32 {
+    values.rows.as_ref().map_or(place as u32, |rows| rows[place])
+}
+
+/// Whether no number of this format, from `min` on, contains a breaker.
+pub(super) fn is_one_word(format: NumberFormat, min: i64) -> bool {
+    match format {
+        NumberFormat::Integer => min >= 0,
+        NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
+        NumberFormat::Decimal { .. } | NumberFormat::Ip4 | NumberFormat::Time(_) => false,
     }
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
 }
