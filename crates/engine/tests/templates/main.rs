@@ -9,6 +9,7 @@ mod extracts;
 mod json;
 mod mixed_numbers;
 mod nested_json;
+mod phrases;
 mod reports;
 mod rex;
 mod shaper;

@@ -9,22 +9,28 @@
 //! Percent-encoded breakers (`%20`) bound a word that begins several bytes after the `%`; where one may precede the
 //! word, the answer is maybe.
 
+mod alignments;
 mod finder;
+mod run;
 mod spans;
+mod ways;
 
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::segment::{WordBound, WordPattern, is_breaker};
+use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, WordBound, WordPattern, is_breaker, is_major};
 use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template,
-    TemplatePart, TemplateSet, TimeLayout, ValueTraits,
+    TemplateSet, TimeLayout, ValueTraits,
 };
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use self::alignments::Cuts;
 use self::finder::Finder;
+use self::run::Run;
 use self::spans::TemplateSpan;
+use self::ways::{WayPlanner, is_one_word, row_at};
 use super::by_value::ByValue;
 use super::edges::{EdgeContext, Edges};
 use super::facts::{Bounds, WordFacts, byte_set};
@@ -46,8 +52,7 @@ pub(super) struct Word {
 /// A run of bytes without wildcards.
 #[derive(Clone, Debug)]
 struct Probe {
-    needle: Box<[u8]>,
-    fold: bool,
+    run: Run,
     /// All breakers; `bounds` tells which of them bound a match.
     breakers: ByteSet,
     bounds: Bounds,
@@ -128,9 +133,8 @@ impl Word {
         let breakers = byte_set(is_breaker);
         let bounds = if bound == WordBound::Major { Bounds::MajorBreakers } else { Bounds::Breakers };
         let probes = texts.iter().map(|text| Probe {
-            needle: text.as_bytes().into(),
+            run: Run { needle: text.as_bytes().into(), fold },
             finder: Finder::new(text.as_bytes(), fold),
-            fold,
             breakers,
             bounds,
             contains_breaker: text.bytes().any(is_breaker),
@@ -185,7 +189,7 @@ impl Word {
 }
 
 impl WordPlan {
-    /// Whether rows must be tested one by one for matches across edges.
+    /// Whether many rows must be tested one by one for matches across edges.
     pub(super) fn reads_spans(&self) -> bool {
         self.nodes.iter().any(ProbePlan::reads_spans)
     }
@@ -210,7 +214,7 @@ impl ProbePlan {
     fn reads_spans(&self) -> bool {
         match self {
             ProbePlan::Templates { children, spans, .. } => {
-                !spans.is_empty() || children.iter().any(|child| child.node.reads_spans())
+                spans.iter().any(|span| !span.is_selective()) || children.iter().any(|child| child.node.reads_spans())
             }
             _ => false,
         }
@@ -260,19 +264,10 @@ impl ProbePlan {
 }
 
 impl Probe {
-    fn matches_byte(&self, mine: u8, byte: u8) -> bool {
-        mine == byte || (self.fold && mine.eq_ignore_ascii_case(&byte))
-    }
-
-    fn matches_set(&self, mine: u8, set: ByteSet) -> bool {
-        set.contains(mine)
-            || (self.fold && (set.contains(mine.to_ascii_lowercase()) || set.contains(mine.to_ascii_uppercase())))
-    }
-
     /// Whether a value with these traits can contain the run.
     fn may_occur_in(&self, traits: &ValueTraits) -> bool {
-        self.needle.len() <= traits.max_len as usize
-            && self.needle.iter().all(|byte| self.matches_set(*byte, traits.bytes))
+        self.run.needle.len() <= traits.max_len as usize
+            && self.run.needle.iter().all(|byte| self.run.matches_set(*byte, traits.bytes))
     }
 
     /// Whether a time of this layout may contain the run; if `bounded`, only as a word. Times of one layout differ
@@ -295,30 +290,31 @@ impl Probe {
             let [before, after] = [at.checked_sub(1), Some(at)].map(|at| at.and_then(|at| sample.get(at)));
             before.zip(after).is_none_or(|(before, after)| is_breaker(*before) || is_breaker(*after))
         };
-        let mut places = 0..(sample.len() + 1).saturating_sub(self.needle.len());
+        let mut places = 0..(sample.len() + 1).saturating_sub(self.run.needle.len());
         places.any(|place| {
-            sample[place..].iter().zip(&self.needle).all(is_alike)
+            sample[place..].iter().zip(&self.run.needle).all(is_alike)
                 && (!starts || is_edge(place))
-                && (!ends || is_edge(place + self.needle.len()))
+                && (!ends || is_edge(place + self.run.needle.len()))
         })
     }
 
     /// Whether a match of the run can cross such an edge.
     fn may_cross(&self, edge: &EdgeUse) -> bool {
-        let is_met = |pair: &[u8]| self.matches_set(pair[0], edge.before) && self.matches_set(pair[1], edge.after);
-        (self.contains_breaker || edge.is_open) && self.needle.windows(2).any(is_met)
+        let is_met =
+            |pair: &[u8]| self.run.matches_set(pair[0], edge.before) && self.run.matches_set(pair[1], edge.after);
+        (self.contains_breaker || edge.is_open) && self.run.needle.windows(2).any(is_met)
     }
 
     /// Whether the run cannot match although its bytes occur: values with these traits contain no breakers, so a match
     /// would have to be at the start or end of a value, and the run does not fit there.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(WholePattern { leading_star, trailing_star, .. }) = &self.whole_pattern else { return false };
-        let (Some(first), Some(last)) = (self.needle.first(), self.needle.last()) else { return false };
+        let (Some(first), Some(last)) = (self.run.needle.first(), self.run.needle.last()) else { return false };
         let one_word = !traits.bytes.intersects(self.breakers);
         one_word
-            && ((!leading_star && !self.matches_set(*first, traits.firsts))
-                || (!trailing_star && !self.matches_set(*last, traits.lasts))
-                || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
+            && ((!leading_star && !self.run.matches_set(*first, traits.firsts))
+                || (!trailing_star && !self.run.matches_set(*last, traits.lasts))
+                || (!leading_star && !trailing_star && self.run.needle.len() < traits.min_len as usize))
     }
 
     /// Indices of the texts in which an occurrence begins, ascending and without repetition. The texts are
@@ -339,7 +335,7 @@ impl Probe {
 
     /// The answer for a text with surroundings `around`; `scratch` is a reusable buffer.
     fn test_text(&self, text: &[u8], around: EdgeContext, scratch: &mut Vec<u8>) -> u8 {
-        if text.len() < self.needle.len() || !self.occurs.is_match(text) {
+        if text.len() < self.run.needle.len() || !self.occurs.is_match(text) {
             return NO;
         }
         let Some(whole) = &self.whole_pattern else { return UNDECIDED };
@@ -347,7 +343,7 @@ impl Probe {
             return YES;
         }
         if !around.free {
-            return UNDECIDED;
+            return if self.matches_anywhere(whole, text) { YES } else { UNDECIDED };
         }
         let is_sure = if around.left && around.right {
             whole.pattern.is_match(text)
@@ -365,6 +361,30 @@ impl Probe {
         let open =
             whole.bound != WordBound::Breaker || (!(around.left && around.right) && whole.pattern.is_match(text));
         if open { UNDECIDED } else { NO }
+    }
+
+    /// Whether the run matches in the text whatever bytes precede and follow the text: the bytes next to the match
+    /// bound it, and no percent-encoded breaker can contain them.
+    fn matches_anywhere(&self, whole: &WholePattern, text: &[u8]) -> bool {
+        let is_bound = |at: usize| {
+            let (Some((before, [last])), Some(after)) = (text[..at].split_last_chunk::<1>(), text.get(at)) else {
+                return false;
+            };
+            match whole.bound {
+                WordBound::Breaker => {
+                    let codes = &before[before.len().saturating_sub(PERCENT_MAJOR_BYTES_MAX)..];
+                    let is_no_code = (*last != b'%' && !last.is_ascii_hexdigit())
+                        || (*last != b'%' && codes.len() == PERCENT_MAJOR_BYTES_MAX && !codes.contains(&b'%'));
+                    (is_breaker(*last) || is_breaker(*after)) && is_no_code
+                }
+                WordBound::Major => is_major(*last) || is_major(*after),
+                WordBound::Whole => false,
+            }
+        };
+        let mut places = self.finder.positions(text);
+        places.any(|start| {
+            (whole.leading_star || is_bound(start)) && (whole.trailing_star || is_bound(start + self.run.needle.len()))
+        })
     }
 
     fn run(&self, node: &ProbePlan, column: u32, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
@@ -450,10 +470,6 @@ impl Probe {
 
 fn answer_of(answers: &[u8], code: u32) -> u8 {
     answers.get(code as usize).copied().unwrap_or(UNDECIDED)
-}
-
-fn row_at(values: &PageColumn, place: usize) -> u32 {
-    values.rows.as_ref().map_or(place as u32, |rows| rows[place])
 }
 
 fn page_answers(values: &PageColumn, answers: impl Iterator<Item = u8>) -> PageAnswers {
@@ -543,7 +559,7 @@ impl Planner<'_> {
     /// Digits are searched for in numbers without formatting the numbers, if numbers contain no byte that bounds a
     /// word.
     fn number_plan(&self, format: NumberFormat, min: i64, around: EdgeContext) -> ProbePlan {
-        let needle = &self.probe.needle;
+        let needle = &self.probe.run.needle;
         let is_word = self
             .probe
             .whole_pattern
@@ -571,8 +587,7 @@ impl Planner<'_> {
         if !is_address && !is_one_word(format, min) {
             return ProbePlan::Each(around);
         }
-        let needle = if self.probe.fold { needle.to_ascii_lowercase() } else { needle.to_vec() };
-        format.parse(&needle).map_or(ProbePlan::Same(NO), ProbePlan::Equals)
+        format.parse(&self.probe.run.as_number(needle)).map_or(ProbePlan::Same(NO), ProbePlan::Equals)
     }
 
     fn template_plan(
@@ -632,6 +647,8 @@ impl Planner<'_> {
             edge.templates.iter().for_each(|number| may_cross[*number as usize] = true);
         }
         let mut all: Vec<TemplateSpan> = Vec::new();
+        let crosses = may_cross.contains(&true);
+        let mut cuts = if crosses { Cuts::new(&self.probe.run, self.template_set.columns.len()) } else { None };
         for (number, template) in templates.iter().enumerate().filter(|(number, _)| may_cross[*number]) {
             let edges = Edges {
                 template_set: self.template_set,
@@ -639,7 +656,7 @@ impl Planner<'_> {
                 around,
                 free: self.facts.columns_without_encoded_breakers(),
             };
-            let Some(spans) = self.spans(template, &edges, self.facts.parts(column, number)) else {
+            let Some(spans) = self.spans(template, (&edges, self.facts.parts(column, number)), cuts.as_mut()) else {
                 base[number] = base[number].max(UNDECIDED);
                 continue;
             };
@@ -686,6 +703,16 @@ impl Planner<'_> {
         Ok(known)
     }
 
+    /// Finds tests of the codes and numbers of spans.
+    fn way_planner(&self) -> WayPlanner<'_> {
+        // A match can begin or end inside a word only if the pattern has a wildcard there.
+        let whole = self.probe.whole_pattern.as_ref().filter(|whole| whole.bound == WordBound::Breaker);
+        let (begins, ends) = whole.map_or((false, false), |whole| (!whole.leading_star, !whole.trailing_star));
+        let Planner { template_set, segment, .. } = *self;
+        let free = self.facts.columns_without_encoded_breakers();
+        WayPlanner::new(&self.probe.run, (begins, ends), (template_set, segment, free))
+    }
+
     /// The spans that are examined row by row; the answers of other spans are assigned to templates or to values.
     fn spans_by_row(
         &self,
@@ -694,7 +721,8 @@ impl Planner<'_> {
         children: &mut Vec<ChildPlan>,
     ) -> Result<Vec<TemplateSpan>, EngineError> {
         let mut by_row = Vec::with_capacity(all.len());
-        for span in all {
+        let mut ways = self.way_planner();
+        for mut span in all {
             match self.by_value(span.span())? {
                 Some((_, ProbePlan::Same(same))) => {
                     let answers = base.iter_mut().zip(span.counting_templates()).filter(|(_, counts)| **counts);
@@ -709,42 +737,14 @@ impl Planner<'_> {
                         covers: false,
                     });
                 }
-                None => by_row.push(span),
+                None => {
+                    if span.find_ways(&mut ways)? {
+                        by_row.push(span);
+                    }
+                }
             }
         }
         Ok(by_row)
-    }
-
-    /// Whether the text up to part `at` can end with `head`.
-    fn may_end_with(&self, edges: &Edges<'_>, at: usize, head: &[u8]) -> bool {
-        match &edges.parts[at] {
-            TemplatePart::Literal(literal) => {
-                head.iter().rev().zip(literal.iter().rev()).all(|(mine, byte)| self.probe.matches_byte(*mine, *byte))
-            }
-            TemplatePart::Variable(column) => {
-                let traits = edges.traits(*column);
-                let (lasts, _) = edges.bytes_before(at + 1);
-                let sure = head.len().min(traits.min_len as usize);
-                head.last().is_some_and(|last| self.probe.matches_set(*last, lasts))
-                    && head[head.len() - sure..].iter().all(|byte| self.probe.matches_set(*byte, traits.bytes))
-            }
-        }
-    }
-
-    /// Whether the text from part `at` on can begin with `tail`.
-    fn may_begin_with(&self, edges: &Edges<'_>, at: usize, tail: &[u8]) -> bool {
-        match &edges.parts[at] {
-            TemplatePart::Literal(literal) => {
-                tail.iter().zip(literal.iter()).all(|(mine, byte)| self.probe.matches_byte(*mine, *byte))
-            }
-            TemplatePart::Variable(column) => {
-                let traits = edges.traits(*column);
-                let (firsts, _) = edges.bytes_after(at);
-                let sure = tail.len().min(traits.min_len as usize);
-                tail.first().is_some_and(|first| self.probe.matches_set(*first, firsts))
-                    && tail[..sure].iter().all(|byte| self.probe.matches_set(*byte, traits.bytes))
-            }
-        }
     }
 }
 
@@ -753,15 +753,6 @@ fn raise_answers(base: &mut [u8], templates: &[u32], answer: u8) {
     for number in templates.iter().filter(|_| answer != NO) {
         let base = &mut base[*number as usize];
         *base = (*base).max(answer);
-    }
-}
-
-/// Whether no number of this format, from `min` on, contains a breaker.
-fn is_one_word(format: NumberFormat, min: i64) -> bool {
-    match format {
-        NumberFormat::Integer => min >= 0,
-        NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
-        NumberFormat::Decimal { .. } | NumberFormat::Ip4 | NumberFormat::Time(_) => false,
     }
 }
 

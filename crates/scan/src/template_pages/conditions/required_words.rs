@@ -46,7 +46,8 @@ pub(crate) struct RequiredWords {
 /// Compiled form of [`RequiredWords`].
 #[derive(Default)]
 pub(super) struct CompiledWords {
-    words: Vec<usize>,
+    /// Each word, and runs that every text with the word contains.
+    words: Vec<(usize, Runs)>,
     except: Vec<String>,
     may_be_indexed: bool,
     /// Number of pages in which the words ruled out few rows.
@@ -55,7 +56,7 @@ pub(super) struct CompiledWords {
 
 impl CompiledWords {
     /// The words, if every event of the page needs one of them, and if they have ruled out enough rows so far.
-    fn words_for(&self, page: &PageReader<'_>) -> &[usize] {
+    fn words_for(&self, page: &PageReader<'_>) -> &[(usize, Runs)] {
         let metas: &[Metadata] = &page.slab.metas;
         let is_excepted = |meta: &Metadata| self.except.iter().any(|name| meta.sourcetype.eq_ignore_ascii_case(name));
         let is_in_vain = self.fruitless_pages.load(Ordering::Relaxed) >= FRUITLESS_PAGES_MAX;
@@ -83,35 +84,37 @@ impl Conditions {
             // A text with a backslash may contain the value with escapes.
             patterns.push("*\\*".to_owned());
         }
-        let words = patterns.iter().map(|pattern| {
-            self.words.push(Word::new(pattern, WordBound::Breaker, false));
-            self.words.len() - 1
-        });
+        let words = patterns.iter().map(|pattern| self.word_and_runs(pattern, WordBound::Breaker, false));
         CompiledWords { words: words.collect(), except, may_be_indexed, fruitless_pages: AtomicUsize::new(0) }
     }
 
     /// Compiles a phrase, and the numbers and runs that every text with the phrase contains.
     pub(super) fn word(&mut self, pattern: &SearchPattern, bound: WordBound, case_sensitive: bool) -> Condition {
-        self.words.push(Word::new(&pattern.text, bound, case_sensitive));
+        let (word, runs) = self.word_and_runs(&pattern.text, bound, case_sensitive);
+        Condition::Word(word, runs)
+    }
+
+    fn word_and_runs(&mut self, pattern: &str, bound: WordBound, case_sensitive: bool) -> (usize, Runs) {
+        self.words.push(Word::new(pattern, bound, case_sensitive));
         let word = self.words.len() - 1;
         let is_between =
             |letter: char| letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
         // Runs that may be part of a number or an address would have to be compared with every number, which takes
         // longer than rebuilding texts.
         let is_word = |run: &&str| run.len() >= RUN_BYTES_MIN && has_non_hex_letter(run);
-        let mut runs: Vec<&str> = pattern.text.split(is_between).filter(is_word).collect();
-        runs.retain(|run| run.len() < pattern.text.len());
+        let mut runs: Vec<&str> = pattern.split(is_between).filter(is_word).collect();
+        runs.retain(|run| run.len() < pattern.trim_matches('*').len());
         // Longer runs are usually rarer.
         runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
         runs.dedup();
         // Numbers are even rarer, and cheaper to search for.
-        let numbers = whole_numbers(&pattern.text).into_iter().map(str::to_owned);
+        let numbers = whole_numbers(pattern).into_iter().map(str::to_owned);
         let words = numbers.chain(runs.into_iter().map(|run| format!("*{run}*"))).take(RUNS_MAX);
         let words = words.map(|run| {
             self.words.push(Word::new(&run, WordBound::Breaker, case_sensitive));
             self.words.len() - 1
         });
-        Condition::Word(word, Runs { words: words.collect(), fruitless_pages: AtomicUsize::new(0) })
+        (word, Runs { words: words.collect(), fruitless_pages: AtomicUsize::new(0) })
     }
 
     /// The answer of a phrase for every event of a page.
@@ -223,7 +226,7 @@ impl Conditions {
             if page.slab.word_plan(*run, &self.words[*run])?.reads_spans() {
                 continue;
             }
-            found = self.exclude_rows_without(found, std::slice::from_ref(run), page)?;
+            found = self.exclude_rows_without_run(found, *run, page)?;
             let left = found.count_undecided(page.len());
             if left * 2 > doubts {
                 runs.fruitless_pages.fetch_add(1, Ordering::Relaxed);
@@ -238,31 +241,56 @@ impl Conditions {
     fn exclude_rows_without(
         &self,
         found: Outcome,
-        words: &[usize],
+        words: &[(usize, Runs)],
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
-        let is_told = match &found {
-            Outcome::Same(answer) => *answer != UNDECIDED,
-            Outcome::Each(answers) => !answers.contains(&UNDECIDED),
-        };
-        if is_told || words.is_empty() {
+        if is_decided(&found) || words.is_empty() {
             return Ok(found);
         }
         let mut any = Outcome::Same(NO);
-        for at in words {
-            let word = &self.words[*at];
-            let plan = page.slab.word_plan(*at, word)?;
-            any = any.or(word.run(&plan, page)?);
+        for (at, runs) in words {
+            any = any.or(self.answer_word(*at, runs, page)?);
             if any.is_all(YES) || any.is_all(UNDECIDED) {
                 return Ok(found);
             }
         }
-        let any = any.into_each(page.len());
-        let mut answers = found.into_each(page.len());
-        let absent = answers.iter_mut().zip(any).filter(|(answer, any)| **answer == UNDECIDED && *any == NO);
-        absent.for_each(|(answer, _)| *answer = NO);
-        Ok(Outcome::Each(answers))
+        Ok(exclude_absent(found, any, page.len()))
     }
+
+    /// Changes the undecided rows of a test to no if their text does not contain the run.
+    fn exclude_rows_without_run(
+        &self,
+        found: Outcome,
+        run: usize,
+        page: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        if is_decided(&found) {
+            return Ok(found);
+        }
+        let word = &self.words[run];
+        let present = word.run(&*page.slab.word_plan(run, word)?, page)?;
+        Ok(exclude_absent(found, present, page.len()))
+    }
+}
+
+/// Whether no row is undecided.
+fn is_decided(found: &Outcome) -> bool {
+    match found {
+        Outcome::Same(answer) => *answer != UNDECIDED,
+        Outcome::Each(answers) => !answers.contains(&UNDECIDED),
+    }
+}
+
+/// `found`, with no for undecided rows in which nothing is `present`.
+fn exclude_absent(found: Outcome, present: Outcome, rows: usize) -> Outcome {
+    if present.is_all(YES) || present.is_all(UNDECIDED) {
+        return found;
+    }
+    let present = present.into_each(rows);
+    let mut answers = found.into_each(rows);
+    let absent = answers.iter_mut().zip(present).filter(|(answer, present)| **answer == UNDECIDED && *present == NO);
+    absent.for_each(|(answer, _)| *answer = NO);
+    Outcome::Each(answers)
 }
 
 /// Whether searching for this word takes less time than reading texts. A word that may be part of a number or an

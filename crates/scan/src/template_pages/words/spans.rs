@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::segment::{WordBound, is_breaker};
 use quarry_event::template::{ColumnKind, ColumnValues, Dictionary, Template, TemplatePart, Texts};
 use quarry_stdx::number::u32_of;
 
@@ -18,7 +17,9 @@ use super::super::edges::{EdgeContext, Edges};
 use super::super::facts::PartFacts;
 use super::super::outcome::{NO, UNDECIDED};
 use super::super::page::PageReader;
-use super::{Planner, Probe, ProbePlan, is_one_word, row_at};
+use super::alignments::{Alignment, Cuts, Piece};
+use super::ways::{ValueTest, Way, WayPlanner, are_selective, row_at};
+use super::{Planner, Probe, ProbePlan};
 
 /// Number of bytes of a part that are kept beyond those of a match: the bytes that bound the match, including an
 /// encoded breaker.
@@ -26,11 +27,10 @@ const MARGIN_BYTES: usize = 8;
 /// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
 /// time.
 const SPAN_VARIABLES_MAX: usize = 12;
-/// If at least this share of rows is expected to contain one of the numbers that a match requires, searching for these
-/// numbers does not pay off.
-const RARE_NUMBER_SHARE_MAX: f64 = 0.25;
 /// Maximum number of distinct values in a column of numbers for which answers are computed by value.
 const CACHED_NUMBERS_MAX: u64 = 1_024;
+/// Maximum number of alignments of a span that are told apart.
+const ALIGNMENTS_MAX: usize = 16;
 
 /// Adjacent parts of a template.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub(super) struct Span {
     parts: Box<[SpanPart]>,
     /// Surroundings of the parts if no part is shortened.
     around: EdgeContext,
-    /// Pairs of a column and a number; every match contains one of them.
-    needed: Option<Box<[(u32, i64)]>>,
+    /// For each alignment of the word with the parts, its pieces in the variables; empty if unknown.
+    alignments: Box<[Box<[Piece]>]>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub(super) struct TemplateSpan {
     span: Span,
     /// For each template, whether the span can raise its answer.
     counts: Vec<bool>,
+    /// Tests that every match passes; `None` if none are known.
+    ways: Option<Vec<Way>>,
 }
 
 /// The range of parts that matches across some edges can touch.
@@ -115,12 +117,74 @@ impl PartRange {
     }
 }
 
+impl PartRange {
+    fn of(alignment: &Alignment) -> PartRange {
+        let Alignment { first, last, in_first, in_last, .. } = *alignment;
+        PartRange { first, last, in_first, in_last }
+    }
+
+    /// This range and the literals next to its ends, if variables at the ends may lie in the match as a whole: then
+    /// the bytes of these literals decide whether the match is bounded.
+    fn with_neighbours(self, edges: &Edges<'_>) -> PartRange {
+        let is_literal = |at: usize| matches!(edges.parts.get(at), Some(TemplatePart::Literal(_)));
+        let may_be_whole = |at: usize, bytes: usize| match edges.parts.get(at) {
+            Some(TemplatePart::Variable(column)) => edges.traits(*column).min_len as usize <= bytes,
+            _ => false,
+        };
+        let mut range = self;
+        if let Some(before) = range.first.checked_sub(1)
+            && is_literal(before)
+            && may_be_whole(range.first, range.in_first)
+        {
+            (range.first, range.in_first) = (before, 0);
+        }
+        if is_literal(range.last + 1) && may_be_whole(range.last, range.in_last) {
+            (range.last, range.in_last) = (range.last + 1, 0);
+        }
+        range
+    }
+}
+
+impl Alignment {
+    fn is_within(&self, range: &PartRange) -> bool {
+        range.first <= self.first && self.last <= range.last
+    }
+}
+
+/// The union of overlapping ranges.
+fn join_ranges(ranges: impl Iterator<Item = PartRange>) -> Vec<PartRange> {
+    let mut ranges: Vec<PartRange> = ranges.collect();
+    ranges.sort_by_key(|range| range.first);
+    let mut joined: Vec<PartRange> = Vec::new();
+    for mut range in ranges {
+        while let Some(before) = joined.pop_if(|before| before.last >= range.first) {
+            range = before.join(range);
+        }
+        joined.push(range);
+    }
+    joined
+}
+
 impl TemplateSpan {
     /// A span of template number `number` of `templates`.
     pub(super) fn new(span: Span, number: usize, templates: usize) -> TemplateSpan {
         let mut counts = vec![false; templates];
         counts[number] = true;
-        TemplateSpan { span, counts }
+        TemplateSpan { span, counts, ways: None }
+    }
+
+    /// Finds the tests that every match passes; false if no value passes them.
+    pub(super) fn find_ways(&mut self, planner: &mut WayPlanner<'_>) -> Result<bool, EngineError> {
+        self.ways = match &*self.span.alignments {
+            [] => None,
+            alignments => planner.ways(alignments, self.span.around.free)?,
+        };
+        Ok(self.ways.as_ref().is_none_or(|ways| !ways.is_empty()))
+    }
+
+    /// Whether tests of codes and numbers leave few rows.
+    pub(super) fn is_selective(&self) -> bool {
+        self.ways.as_deref().is_some_and(are_selective)
     }
 
     /// Whether a span equals this one; if so, template number `number` is added to its templates.
@@ -148,32 +212,41 @@ impl TemplateSpan {
 
 impl Planner<'_> {
     /// The spans of a template that can contain a match across an edge; `None` if they have too many variables.
-    pub(super) fn spans(&self, template: &Template, edges: &Edges<'_>, facts: &[PartFacts]) -> Option<Vec<Span>> {
-        let mut reaches: Vec<PartRange> = Vec::new();
-        for edge in 1..edges.parts.len() {
-            let Some(mut reach) = self.reachable_parts(edges, edge, facts) else { continue };
-            // A match across this edge may begin before the parts of an earlier range.
-            while let Some(before) = reaches.pop_if(|before| before.last >= reach.first) {
-                reach = before.join(reach);
-            }
-            reaches.push(reach);
-        }
+    pub(super) fn spans(
+        &self,
+        template: &Template,
+        (edges, facts): (&Edges<'_>, &[PartFacts]),
+        cuts: Option<&mut Cuts>,
+    ) -> Option<Vec<Span>> {
+        let alignments =
+            cuts.and_then(|cuts| self.probe.run.alignments(edges, (facts, !self.probe.contains_breaker), cuts));
+        let reaches = match &alignments {
+            Some(found) => join_ranges(found.iter().map(PartRange::of)),
+            None => join_ranges((1..edges.parts.len()).filter_map(|edge| self.reachable_parts(edges, edge, facts))),
+        };
         let variables = |reach: &PartRange| {
             let parts = &template.parts[reach.first..=reach.last];
             parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_))).count()
         };
         let is_small = reaches.iter().map(variables).sum::<usize>() <= SPAN_VARIABLES_MAX;
-        is_small.then(|| reaches.iter().map(|reach| self.span(template, *reach, edges, facts)).collect())
+        let span = |reach: &PartRange| {
+            let within = alignments.iter().flatten().filter(|found| found.is_within(reach));
+            let pieces: Box<[Box<[Piece]>]> = within.map(|found| found.pieces.clone()).collect();
+            let pieces = if pieces.len() > ALIGNMENTS_MAX { Box::default() } else { pieces };
+            self.span(template, reach.with_neighbours(edges), (edges, facts), pieces)
+        };
+        is_small.then(|| reaches.iter().map(span).collect())
     }
 
     /// The range of parts that a match across this edge can touch; `None` if no match can cross the edge.
     fn reachable_parts(&self, edges: &Edges<'_>, edge: usize, facts: &[PartFacts]) -> Option<PartRange> {
-        let needle = &self.probe.needle;
+        let run = &self.probe.run;
+        let needle = &run.needle;
         if !self.probe.contains_breaker && !facts[edge].open_edge {
             return None;
         }
         let crosses = |cut: &usize| {
-            self.may_end_with(edges, edge - 1, &needle[..*cut]) && self.may_begin_with(edges, edge, &needle[*cut..])
+            run.may_end_with(edges, edge - 1, &needle[..*cut]) && run.may_begin_with(edges, edge, &needle[*cut..])
         };
         let shortest = (1..needle.len()).find(crosses)?;
         let longest = (1..needle.len()).rfind(crosses)?;
@@ -197,7 +270,13 @@ impl Planner<'_> {
         }
     }
 
-    fn span(&self, template: &Template, reach: PartRange, edges: &Edges<'_>, facts: &[PartFacts]) -> Span {
+    fn span(
+        &self,
+        template: &Template,
+        reach: PartRange,
+        (edges, facts): (&Edges<'_>, &[PartFacts]),
+        alignments: Box<[Box<[Piece]>]>,
+    ) -> Span {
         let PartRange { first, last, in_first, in_last } = reach;
         let around_of = |at: usize| facts[at].surroundings.context(edges.around, self.probe.bounds);
         let parts = (first..=last).map(|at| {
@@ -220,65 +299,7 @@ impl Planner<'_> {
             free: (first..=last).all(|at| around_of(at).free),
         };
         let parts: Box<[SpanPart]> = parts.collect();
-        let needed = self.required_numbers(&parts, around);
-        Span { parts, around, needed }
-    }
-
-    /// Numbers, one of which is in every match: if all variables of the span are numbers between breakers, a run of
-    /// the word without breakers equals one whole number. Of several such runs, the one expected in the fewest rows is
-    /// chosen.
-    fn required_numbers(&self, parts: &[SpanPart], around: EdgeContext) -> Option<Box<[(u32, i64)]>> {
-        let whole =
-            self.probe.whole_pattern.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;
-        let is_break = |byte: Option<&u8>| byte.is_some_and(|byte| is_breaker(*byte));
-        let (mut numbers, mut literals): (Vec<_>, Vec<&[u8]>) = (Vec::new(), Vec::new());
-        for (at, part) in parts.iter().enumerate() {
-            let column = match part {
-                SpanPart::Literal { bytes, .. } => {
-                    literals.extend(bytes.split(|byte| is_breaker(*byte)));
-                    continue;
-                }
-                SpanPart::Value { column, .. } => *column,
-            };
-            let begins = match at.checked_sub(1).and_then(|before| parts.get(before)) {
-                Some(SpanPart::Literal { bytes, .. }) => is_break(bytes.last()),
-                Some(SpanPart::Value { .. }) => false,
-                None => true,
-            };
-            let ends = match parts.get(at + 1) {
-                Some(SpanPart::Literal { bytes, .. }) => is_break(bytes.first()),
-                Some(SpanPart::Value { .. }) => false,
-                None => true,
-            };
-            match &self.template_set.columns[column as usize].kind {
-                ColumnKind::Numbers { format, min, max } if begins && ends && is_one_word(*format, *min) => {
-                    numbers.push((column, *format, *min..=*max));
-                }
-                _ => return None,
-            }
-        }
-        let mut runs: Vec<&[u8]> = self.probe.needle.split(|byte| is_breaker(*byte)).collect();
-        // A run next to a wildcard may be only part of a token.
-        if whole.trailing_star {
-            runs.pop();
-        }
-        let runs = runs.into_iter().skip(usize::from(whole.leading_star));
-        let is_literal = |run: &[u8]| literals.iter().any(|literal| literal.eq_ignore_ascii_case(run));
-        let candidates = runs.filter(|run| !run.is_empty() && !is_literal(run)).map(|run| {
-            let run = if self.probe.fold { run.to_ascii_lowercase() } else { run.to_vec() };
-            let (mut expected, mut found) = (0.0, Vec::new());
-            for (column, format, range) in &numbers {
-                if let Some(number) = format.parse(&run).filter(|number| range.contains(number)) {
-                    expected += 1.0 / (range.end().abs_diff(*range.start()) as f64 + 1.0);
-                    found.push((*column, number));
-                }
-            }
-            (expected, found)
-        });
-        let best = candidates
-            .min_by(|(a, _), (b, _)| a.total_cmp(b))
-            .filter(|(expected, _)| *expected < RARE_NUMBER_SHARE_MAX);
-        best.map(|(_, numbers)| numbers.into())
+        Span { parts, around, alignments }
     }
 
     /// The plan for a span whose only variable has few values, and the column of that variable.
@@ -330,41 +351,54 @@ fn append_cut(out: &mut Vec<u8>, text: &[u8], cut: CutEnd) -> CutEnd {
     cut
 }
 
-/// The rows of a page whose template contains the span and that may match.
-fn span_rows(span: &Span, counts: &[bool], parent: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
-    let templates = page.column(parent)?;
-    let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
+/// The rows of a page whose template contains the span and that may match, ascending.
+fn span_rows(
+    TemplateSpan { counts, ways, .. }: &TemplateSpan,
+    parent: u32,
+    page: &mut PageReader<'_>,
+) -> Result<Vec<u32>, EngineError> {
     let is_counted = |code: &u32| counts.get(*code as usize) == Some(&true);
-    let mut rows: Vec<u32> = match &span.needed {
-        Some(needed) => {
-            let mut rows = rows_with_numbers(needed, page)?;
-            rows.retain(|row| templates.value_index(*row).and_then(|place| codes.get(place)).is_some_and(is_counted));
-            rows
-        }
-        None => {
-            let with_span = codes.iter().enumerate().filter(|(_, code)| is_counted(code));
-            with_span.map(|(place, _)| row_at(&templates, place)).collect()
-        }
+    let Some(ways) = ways else {
+        let templates = page.column(parent)?;
+        let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
+        let with_span = codes.iter().enumerate().filter(|(_, code)| is_counted(code));
+        let rows = with_span.map(|(place, _)| row_at(&templates, place));
+        return Ok(rows.filter(|row| page.is_relevant(*row)).collect());
     };
-    rows.retain(|row| page.is_relevant(*row));
-    Ok(rows)
-}
-
-/// The rows that have one of these numbers, ascending.
-fn rows_with_numbers(numbers: &[(u32, i64)], page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
-    let mut rows = Vec::new();
-    for (column, number) in numbers {
-        if page.contains_number(*column, *number)? == Some(false) {
+    let mut all = Vec::new();
+    for way in ways {
+        let Some((first, rest)) = way.tests.split_first() else { continue };
+        let mut rows = passing_rows(first, page)?;
+        if rows.is_empty() {
             continue;
         }
-        let values = page.column(*column)?;
-        let ColumnValues::Numbers(of_rows) = &values.values else { continue };
-        let found = of_rows.iter().enumerate().filter(|(_, of_row)| **of_row == *number);
-        rows.extend(found.map(|(place, _)| row_at(&values, place)));
+        let templates = page.column(parent)?;
+        let ColumnValues::Codes(codes) = &templates.values else { continue };
+        rows.retain(|row| templates.value_index(*row).and_then(|place| codes.get(place)).is_some_and(is_counted));
+        for test in rest {
+            if rows.is_empty() {
+                break;
+            }
+            let values = page.column(test.column)?;
+            rows.retain(|row| values.value_index(*row).is_none_or(|place| test.accepts(&values, place)));
+        }
+        all.extend(rows);
     }
-    rows.sort_unstable();
-    rows.dedup();
-    Ok(rows)
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// The relevant rows of a page that pass a test, ascending.
+fn passing_rows(test: &ValueTest, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+    if let Some(number) = test.number()
+        && page.contains_number(test.column, number)? == Some(false)
+    {
+        return Ok(Vec::new());
+    }
+    let values = page.column(test.column)?;
+    let passing = (0..values.values.len()).filter(|place| test.accepts(&values, *place));
+    Ok(passing.map(|place| row_at(&values, place)).filter(|row| page.is_relevant(*row)).collect())
 }
 
 /// Reader for the values of a variable in the rows of a page.
@@ -380,11 +414,12 @@ impl Probe {
     /// The answers other than no for the rows of a page whose template, a code of column `parent`, contains this span.
     pub(super) fn test_span(
         &self,
-        TemplateSpan { span, counts }: &TemplateSpan,
+        of_templates: &TemplateSpan,
         parent: u32,
         page: &mut PageReader<'_>,
     ) -> Result<Vec<(u32, u8)>, EngineError> {
-        let rows = span_rows(span, counts, parent, page)?;
+        let span = &of_templates.span;
+        let rows = span_rows(of_templates, parent, page)?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }

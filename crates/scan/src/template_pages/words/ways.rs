@@ -1,0 +1,247 @@
+//! Ways: for each alignment of a run with the parts of a span, tests of the variables' codes and numbers that every
+//! match passes.
+//!
+//! They rule out most rows of a page before any text is concatenated. The rows that remain are not known to match.
+
+use std::sync::Arc;
+
+use quarry_eval::EngineError;
+use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Template, TemplateSet};
+use quarry_store::Segment;
+
+use super::super::edges::{EdgeContext, Edges};
+use super::alignments::{Piece, Place};
+use super::run::Run;
+
+/// Maximum number of distinct numbers of a column that are tested by value.
+const NUMBERS_MAX: u64 = 1_024;
+/// If all ways have a test that at most this share of the values passes, the rows of a span are few.
+const SELECTIVE_SHARE_MAX: f64 = 0.25;
+
+/// Tests for one alignment, the most selective first; every match has the alignment of some way and passes its tests.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub tests: Vec<ValueTest>,
+}
+
+/// A test of a column's values.
+#[derive(Clone, Debug)]
+pub(super) struct ValueTest {
+    pub column: u32,
+    accepted: Accepted,
+    /// Share of the distinct values that pass.
+    share: f64,
+}
+
+#[derive(Clone, Debug)]
+enum Accepted {
+    /// By code of a dictionary or of templates.
+    Codes(Arc<[bool]>),
+    /// By number, from the first on.
+    Numbers(i64, Arc<[bool]>),
+    Number(i64),
+}
+
+/// The values that contain a piece, as far as known.
+#[derive(Clone, Debug)]
+enum Matching {
+    None,
+    /// All, or it is unknown.
+    Any,
+    Some(ValueTest),
+}
+
+impl Matching {
+    fn by_value(piece: &Piece, passed: Vec<bool>, accepted: impl FnOnce(Arc<[bool]>) -> Accepted) -> Matching {
+        match passed.iter().filter(|passed| **passed).count() {
+            0 => Matching::None,
+            count if count == passed.len() => Matching::Any,
+            count => {
+                let share = count as f64 / passed.len() as f64;
+                Matching::Some(ValueTest { column: piece.column, accepted: accepted(passed.into()), share })
+            }
+        }
+    }
+}
+
+impl Way {
+    fn is_selective(&self) -> bool {
+        self.tests.first().is_some_and(|test| test.share <= SELECTIVE_SHARE_MAX)
+    }
+}
+
+/// Whether few rows are expected to pass.
+pub(super) fn are_selective(ways: &[Way]) -> bool {
+    ways.iter().all(Way::is_selective)
+}
+
+/// Finds the ways of spans.
+pub(super) struct WayPlanner<'a> {
+    run: &'a Run,
+    /// Whether the run begins, and ends, at bounds of words.
+    bounded: (bool, bool),
+    template_set: &'a TemplateSet,
+    segment: &'a dyn Segment,
+    /// For each column, whether no value can contain an encoded breaker.
+    free: &'a [bool],
+    /// The values that contain a piece, as far as they have been determined: the templates of a slab share most pieces.
+    known: Vec<(Piece, Matching)>,
+}
+
+impl<'a> WayPlanner<'a> {
+    /// A planner for a run; `bounded` tells whether the run begins, and ends, at bounds of words.
+    pub(super) fn new(
+        run: &'a Run,
+        bounded: (bool, bool),
+        (template_set, segment, free): (&'a TemplateSet, &'a dyn Segment, &'a [bool]),
+    ) -> WayPlanner<'a> {
+        WayPlanner { run, bounded, template_set, segment, free, known: Vec::new() }
+    }
+
+    /// The ways of these alignments; none if nothing can match, and `None` if an alignment has no tests. `free` tells
+    /// whether no encoded breaker is in the span or shortly before it.
+    pub(super) fn ways(&mut self, alignments: &[Box<[Piece]>], free: bool) -> Result<Option<Vec<Way>>, EngineError> {
+        let mut ways = Vec::with_capacity(alignments.len());
+        'alignments: for pieces in alignments {
+            let mut tests = Vec::with_capacity(pieces.len());
+            for piece in pieces {
+                let piece = if free { self.as_whole_number(*piece) } else { *piece };
+                match self.known_matching(&piece)? {
+                    Matching::None => continue 'alignments,
+                    Matching::Any => {}
+                    Matching::Some(test) => tests.push(test),
+                }
+            }
+            if tests.is_empty() {
+                return Ok(None);
+            }
+            tests.sort_by(|a, b| a.share.total_cmp(&b.share));
+            ways.push(Way { tests });
+        }
+        Ok(Some(ways))
+    }
+
+    /// The piece as a whole value, if the run begins or ends with it at the bound of a word, and values are numbers
+    /// without breakers.
+    fn as_whole_number(&self, piece: Piece) -> Piece {
+        let ColumnKind::Numbers { format, min, .. } = &self.template_set.columns[piece.column as usize].kind else {
+            return piece;
+        };
+        let is_bounded = match piece.place {
+            Place::End => self.bounded.0,
+            Place::Whole => true,
+            Place::Start => self.bounded.1,
+        };
+        if is_bounded && is_one_word(*format, *min) { Piece { place: Place::Whole, ..piece } } else { piece }
+    }
+
+    fn known_matching(&mut self, piece: &Piece) -> Result<Matching, EngineError> {
+        if let Some((_, known)) = self.known.iter().find(|(known, _)| known == piece) {
+            return Ok(known.clone());
+        }
+        let found = self.find_matching(piece)?;
+        self.known.push((*piece, found.clone()));
+        Ok(found)
+    }
+
+    /// The values that contain a piece.
+    fn find_matching(&self, piece: &Piece) -> Result<Matching, EngineError> {
+        Ok(match &self.template_set.columns[piece.column as usize].kind {
+            ColumnKind::Dictionary { .. } => {
+                let texts = self.segment.dictionary(piece.column)?;
+                let passed = texts.iter().map(|text| self.run.fits(piece, text)).collect();
+                Matching::by_value(piece, passed, Accepted::Codes)
+            }
+            ColumnKind::Templates(templates) => {
+                let passed = templates.iter().map(|template| self.may_fit(piece, template)).collect();
+                Matching::by_value(piece, passed, Accepted::Codes)
+            }
+            ColumnKind::Numbers { format, min, max } if max.abs_diff(*min) < NUMBERS_MAX => {
+                let mut text = Vec::new();
+                let passed = (*min..=*max).map(|number| {
+                    text.clear();
+                    format.write(number, &mut text);
+                    self.run.fits(piece, &text)
+                });
+                Matching::by_value(piece, passed.collect(), |passed| Accepted::Numbers(*min, passed))
+            }
+            ColumnKind::Numbers { format, min, max } => self.whole_number(piece, *format, *min, *max),
+            ColumnKind::Texts => Matching::Any,
+        })
+    }
+
+    /// The number whose text is the piece.
+    fn whole_number(&self, piece: &Piece, format: NumberFormat, min: i64, max: i64) -> Matching {
+        // Names of months may be written in another case.
+        if piece.place != Place::Whole || matches!(format, NumberFormat::Time(_)) {
+            return Matching::Any;
+        }
+        let text = &self.run.needle[piece.start..piece.end];
+        match format.parse(&self.run.as_number(text)) {
+            Some(number) if (min..=max).contains(&number) => {
+                let share = 1.0 / (max.abs_diff(min) as f64 + 1.0);
+                let accepted = Accepted::Number(number);
+                Matching::Some(ValueTest { column: piece.column, accepted, share })
+            }
+            _ => Matching::None,
+        }
+    }
+
+    /// Whether a value with this template may contain the piece.
+    fn may_fit(&self, piece: &Piece, template: &Template) -> bool {
+        let edges = Edges {
+            template_set: self.template_set,
+            parts: &template.parts,
+            around: EdgeContext { left: false, right: false, free: false },
+            free: self.free,
+        };
+        let text = &self.run.needle[piece.start..piece.end];
+        // An empty value has no parts that could be compared.
+        let Some(last) = template.parts.len().checked_sub(1).filter(|_| !text.is_empty()) else { return true };
+        let begins = piece.place == Place::End || self.run.may_begin_with(&edges, 0, text);
+        begins && (piece.place == Place::Start || self.run.may_end_with(&edges, last, text))
+    }
+}
+
+impl ValueTest {
+    /// The only number that passes.
+    pub(super) fn number(&self) -> Option<i64> {
+        match self.accepted {
+            Accepted::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Whether a value of the column passes.
+    #[inline]
+    pub(super) fn accepts(&self, values: &PageColumn, place: usize) -> bool {
+        let by_code = |passed: &[bool], code: Option<usize>| code.is_none_or(|code| passed.get(code) != Some(&false));
+        match (&self.accepted, &values.values) {
+            (Accepted::Codes(passed), ColumnValues::Codes(codes)) => {
+                by_code(passed, codes.get(place).map(|code| *code as usize))
+            }
+            (Accepted::Numbers(min, passed), ColumnValues::Numbers(numbers)) => {
+                let offset = numbers.get(place).and_then(|number| number.checked_sub(*min));
+                by_code(passed, offset.and_then(|offset| usize::try_from(offset).ok()))
+            }
+            (Accepted::Number(wanted), ColumnValues::Numbers(numbers)) => {
+                numbers.get(place).is_none_or(|number| number == wanted)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The row of a value.
+pub(super) fn row_at(values: &PageColumn, place: usize) -> u32 {
+    values.rows.as_ref().map_or(place as u32, |rows| rows[place])
+}
+
+/// Whether no number of this format, from `min` on, contains a breaker.
+pub(super) fn is_one_word(format: NumberFormat, min: i64) -> bool {
+    match format {
+        NumberFormat::Integer => min >= 0,
+        NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
+        NumberFormat::Decimal { .. } | NumberFormat::Ip4 | NumberFormat::Time(_) => false,
+    }
+}
