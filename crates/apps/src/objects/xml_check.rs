@@ -111,10 +111,10 @@ impl<'t> Document<'t> {
         }
         loop {
             self.at = self.reader.buffer_position();
-            let event = self.reader.read_event().map_err(|error| XmlFault {
-                at: self.reader.error_position().max(self.at),
-                text: explain(&error),
-            })?;
+            let event = self
+                .reader
+                .read_event()
+                .map_err(|error| XmlFault { at: self.reader.error_position().max(self.at), text: explain(&error) })?;
             match event {
                 Event::Eof => break,
                 Event::Start(tag) => {
@@ -339,7 +339,8 @@ mod tests {
         let root = RootElement::of(text).unwrap();
         assert_eq!((root.name.as_str(), root.attribute("version")), ("form", Some("1.1")));
         assert_eq!((root.attribute("theme"), root.text("label")), (Some("a&b"), Some("Sales < 5")));
-        let in_section = RootElement::of("<view><label><![CDATA[A & B]]> &#67;</label><label>2</label></view>").unwrap();
+        let in_section =
+            RootElement::of("<view><label><![CDATA[A & B]]> &#67;</label><label>2</label></view>").unwrap();
         assert_eq!(in_section.text("label"), Some("A & B C"));
         assert_eq!((root.text("description"), RootElement::of("<a>")), (None, None));
     }
