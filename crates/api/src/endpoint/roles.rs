@@ -43,7 +43,7 @@ const ROLES_MAX: usize = 1_000;
 const WITHOUT_EFFECT: [&str; 5] =
     ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp", "federatedProviders", TIME_EARLIEST];
 const WITHOUT_EFFECT_MESSAGE: &str = "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota, defaultApp, federatedProviders and srchTimeEarliest of roles are stored but have no effect.";
-/// How far back searches may read, in seconds.
+/// Limit of the age of events that searches read, in seconds.
 const TIME_EARLIEST: &str = "srchTimeEarliest";
 /// Value of a time limit that is not set.
 const NOT_SET: i64 = -1;

@@ -77,7 +77,7 @@ pub(super) fn check_well_formed(name: &str, text: &str) -> Result<(), ObjectErro
 struct Document<'t> {
     text: &'t str,
     reader: Reader<&'t [u8]>,
-    /// Where the current event begins.
+    /// Start of the current event.
     at: u64,
     /// Names of the open elements.
     open: Vec<String>,
@@ -228,7 +228,7 @@ impl<'t> Document<'t> {
 /// Depth of the children of the outermost element.
 const CHILD_DEPTH: usize = 2;
 
-/// What follows the attribute at the beginning of `tag`.
+/// The rest of a tag after the attribute at its beginning.
 fn after_attribute<'t>(tag: &'t [u8], attribute: &Attribute<'_>) -> &'t [u8] {
     let skip = |bytes: &'t [u8], count: usize| bytes.trim_ascii_start().get(count..).unwrap_or_default();
     let quotes = 2;
