@@ -13,6 +13,8 @@ use quarry_apps::objects::{NOBODY, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_conf::permissions::INDEXES_EDIT;
 use quarry_conf::text::DEFAULT_STANZA;
+use quarry_event::time::NS_PER_SEC;
+use quarry_stdx::Fault;
 use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
@@ -37,60 +39,106 @@ const TITLE: &str = "indexes";
 /// The conf of indexes.
 const CONF: &str = "indexes";
 /// Boolean members with their defaults.
-const FLAGS: [(&str, bool); 11] = [
+const FLAGS: [(&str, bool); 18] = [
+    ("archiver.enableDataArchive", false),
     ("assureUTF8", false),
+    ("bucketMerging", false),
     ("compressRawdata", true),
     ("disabled", false),
     ("enableDataIntegrityControl", false),
     ("enableOnlineBucketRepair", true),
     ("enableRealtimeSearch", true),
+    ("enableTsidxReduction", false),
     ("isInternal", false),
     ("isReadOnly", false),
     ("isReady", true),
     ("isVirtual", false),
+    ("metric.enableFloatingPointCompression", true),
+    ("metric.stubOutRawdataJournal", true),
+    ("serviceOnlyAsNeeded", true),
+    ("suspendHotRollByDeleteQuery", false),
     ("syncMeta", false),
 ];
 /// Other members with Splunk's defaults, for clients that expect all of them. Of these, only `maxTotalDataSizeMB` and
 /// the destinations of frozen buckets have an effect here.
-const DEFAULTS: [(&str, &str); 30] = [
+const DEFAULTS: [(&str, &str); 67] = [
+    ("archiver.coldStorageProvider", ""),
+    ("archiver.coldStorageRetentionPeriod", "0"),
+    ("archiver.maxDataArchiveRetentionPeriod", "0"),
     ("blockSignSize", "0"),
     ("blockSignatureDatabase", "_blocksignature"),
     ("bloomfilterTotalSizeKB", "0"),
+    ("bucketRebuildMemoryHint", "auto"),
+    ("coldPath.maxDataSizeMB", "0"),
     ("coldToFrozenDir", ""),
     ("coldToFrozenScript", ""),
     ("datatype", "event"),
     ("defaultDatabase", "main"),
+    ("fileSystemExecutorWorkers", "5"),
+    ("homePath.maxDataSizeMB", "0"),
+    ("hotBucketTimeRefreshInterval", "10"),
     ("indexThreads", "auto"),
     ("journalCompression", "zstd"),
+    ("maxBloomBackfillBucketAge", "30d"),
+    ("maxBucketSizeCacheEntries", "0"),
     ("maxConcurrentOptimizes", "6"),
     ("maxDataSize", "auto"),
+    ("maxGlobalDataSizeMB", "0"),
+    ("maxGlobalRawDataSizeMB", "0"),
     ("maxHotBuckets", "auto"),
     ("maxHotIdleSecs", "0"),
     ("maxHotSpanSecs", "7776000"),
     ("maxMemMB", "5"),
     ("maxMetaEntries", "1000000"),
     ("maxRunningProcessGroups", "8"),
+    ("maxRunningProcessGroupsLowPriority", "1"),
+    ("maxTimeUnreplicatedNoAcks", "300"),
+    ("maxTimeUnreplicatedWithAcks", "60"),
     ("maxTotalDataSizeMB", "500000"),
     ("maxWarmDBCount", "300"),
     ("memPoolMB", "auto"),
+    ("metric.compressionBlockSize", "1024"),
+    ("metric.maxHotBuckets", "auto"),
+    ("metric.splitByIndexKeys", ""),
+    ("metric.timestampResolution", "s"),
+    ("metric.tsidxTargetSizeMB", "1500"),
+    ("minHotIdleSecsBeforeForceRoll", "600"),
     ("minRawFileSyncSecs", "disable"),
+    ("minStreamGroupQueueSize", "2000"),
     ("partialServiceMetaPeriod", "0"),
+    ("processTrackerServiceInterval", "1"),
     ("quarantineFutureSecs", "2592000"),
     ("quarantinePastSecs", "77760000"),
     ("rawChunkSizeBytes", "131072"),
+    ("repFactor", "0"),
     ("rotatePeriodInSecs", "60"),
+    ("rtRouterQueueSize", "10000"),
+    ("rtRouterThreads", "0"),
+    ("selfStorageThreads", "2"),
+    ("serviceInactiveIndexesPeriod", "60"),
     ("serviceMetaPeriod", "25"),
+    ("serviceSubtaskTimingPeriod", "30"),
+    ("splitByIndexKeys", ""),
+    ("streamingTargetTsidxSyncPeriodMsec", "5000"),
     ("suppressBannerList", ""),
     ("sync", "0"),
     ("throttleCheckPeriod", "15"),
+    ("timePeriodInSecBeforeTsidxReduction", "604800"),
+    ("tsidxDedupPostingsListMaxTermsLimit", "8388608"),
+    ("tsidxReductionCheckPeriodInSec", "600"),
+    ("tsidxTargetSizeMB", "1500"),
+    ("waitPeriodInSecsForManifestWrite", "60"),
+    ("warmToColdScript", ""),
 ];
 /// Folder of all indexes in the data directory.
 const FOLDER: &str = "db";
 /// Paths of an index, relative to its folder. They are fixed, but clients read them; `NAME_expanded` is the real path.
-const PATHS: [(&str, &str); 3] = [("coldPath", ""), ("homePath", ""), ("thawedPath", "/thaweddb")];
+const PATHS: [(&str, &str); 4] =
+    [("coldPath", ""), ("homePath", ""), ("summaryHomePath", "/summary"), ("thawedPath", "/thaweddb")];
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
     ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
+const NS_PER_MICROSECOND: i64 = 1_000;
 /// Maximum number of stanzas that the removal of an index removes.
 const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
@@ -177,7 +225,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 /// Members of an index besides its settings.
 const INDEX: &[Member] = &[
+    ("archiver.enableDataArchive", Shape::Flag),
     ("assureUTF8", Shape::Flag),
+    ("bucketMerging", Shape::Flag),
     ("compressRawdata", Shape::Flag),
     ("currentDBSizeMB", Shape::Text),
     ("defaultDatabase", Shape::Text),
@@ -185,13 +235,19 @@ const INDEX: &[Member] = &[
     ("enableDataIntegrityControl", Shape::Flag),
     ("enableOnlineBucketRepair", Shape::Flag),
     ("enableRealtimeSearch", Shape::Flag),
+    ("enableTsidxReduction", Shape::Flag),
     ("frozenTimePeriodInSecs", WHOLE_NUMBER),
     ("isInternal", Shape::Flag),
     ("isReadOnly", Shape::Flag),
     ("isReady", Shape::Flag),
     ("isVirtual", Shape::Flag),
+    ("lastInitTime", Shape::Text),
     ("maxTime", Shape::Text),
+    ("metric.enableFloatingPointCompression", Shape::Flag),
+    ("metric.stubOutRawdataJournal", Shape::Flag),
     ("minTime", Shape::Text),
+    ("serviceOnlyAsNeeded", Shape::Flag),
+    ("suspendHotRollByDeleteQuery", Shape::Flag),
     ("sync", Shape::Text),
     ("syncMeta", Shape::Flag),
     ("totalEventCount", WHOLE_NUMBER),
@@ -201,8 +257,12 @@ const INDEX: &[Member] = &[
 async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
     let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let path = format!("/services/{COLLECTION}");
-    let facts = run_blocking(move || node.search_service_of(&permissions)?.node_entries(&path, &permissions)).await??;
-    let facts = facts.unwrap_or_default();
+    let read = move || {
+        let entries = node.search_service_of(&permissions)?.node_entries(&path, &permissions)?;
+        Ok::<_, Fault>((entries.unwrap_or_default(), node.condition().started))
+    };
+    let (facts, started) = run_blocking(read).await??;
+    let started = format!("{}.{:06}", started / NS_PER_SEC, started % NS_PER_SEC / NS_PER_MICROSECOND);
     let settings = with_objects(state, caller, |objects, _| {
         let all = objects.list(CONF, &Scope::for_namespace("-", "-")?, &Permissions::owner())?;
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
@@ -232,6 +292,7 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
             let of_all = settings.get(DEFAULT_STANZA).and_then(|of_all| of_all.get(key));
             content.entry(key).or_insert_with(|| json_value(key, of_all.map_or(otherwise, String::as_str)));
         }
+        content.insert("lastInitTime".to_owned(), started.as_str().into());
         content
             .entry("tstatsHomePath")
             .or_insert_with(|| format!("volume:_splunk_summaries/{name}/datamodel_summary").into());

@@ -4,6 +4,7 @@
 //! in open sessions. Not here: the effective permissions of several roles ([`quarry_auth::permissions`]).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -17,7 +18,7 @@ use quarry_conf::{Permissions, RoleSettings, Roles};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::Content;
-use super::entities::change;
+use super::entities::{change, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, entities};
@@ -39,9 +40,13 @@ const NAME_CHARS_MAX: usize = 100;
 /// Maximum roles.
 const ROLES_MAX: usize = 1_000;
 /// Parameters that are stored without effect, and the message about them.
-const WITHOUT_EFFECT: [&str; 3] = ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp"];
-const WITHOUT_EFFECT_MESSAGE: &str =
-    "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are stored but have no effect.";
+const WITHOUT_EFFECT: [&str; 5] =
+    ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp", "federatedProviders", TIME_EARLIEST];
+const WITHOUT_EFFECT_MESSAGE: &str = "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota, defaultApp, federatedProviders and srchTimeEarliest of roles are stored but have no effect.";
+/// Limit of the age of events that searches read, in seconds.
+const TIME_EARLIEST: &str = "srchTimeEarliest";
+/// Value of a time limit that is not set.
+const NOT_SET: i64 = -1;
 /// Capabilities that the administrator role must keep, because nobody could grant them again.
 const REQUIRED_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
@@ -54,6 +59,7 @@ pub(super) const FIELDS: Fields = Fields {
         "cumulativeSrchJobsQuota",
         "defaultApp",
         "deleteIndexesAllowed",
+        "federatedProviders",
         "grantableRoles",
         "imported_roles",
         "rtSrchJobsQuota",
@@ -65,13 +71,15 @@ pub(super) const FIELDS: Fields = Fields {
         "srchIndexesDisallowed",
         "srchJobsQuota",
         "srchMaxTime",
+        TIME_EARLIEST,
         "srchTimeWin",
     ],
     wildcard: &[],
 };
 /// Parameters that are lists, and the settings that store them.
-const LISTS: [(&str, &str); 6] = [
+const LISTS: [(&str, &str); 7] = [
     ("deleteIndexesAllowed", "deleteIndexesAllowed"),
+    ("federatedProviders", "federatedProviders"),
     ("grantableRoles", "grantableRoles"),
     ("imported_roles", "importRoles"),
     ("srchIndexesAllowed", "srchIndexesAllowed"),
@@ -79,13 +87,14 @@ const LISTS: [(&str, &str); 6] = [
     ("srchIndexesDisallowed", "srchIndexesDisallowed"),
 ];
 /// Numeric parameters and their minimums.
-const NUMBERS: [(&str, i64); 6] = [
+const NUMBERS: [(&str, i64); 7] = [
     ("cumulativeRTSrchJobsQuota", 0),
     ("cumulativeSrchJobsQuota", 0),
     ("rtSrchJobsQuota", 0),
     ("srchDiskQuota", 0),
     ("srchJobsQuota", 0),
-    ("srchTimeWin", -1),
+    (TIME_EARLIEST, NOT_SET),
+    ("srchTimeWin", NOT_SET),
 ];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -120,6 +129,7 @@ const ROLE: Shape = Shape::Object(&[
     ("cumulativeSrchJobsQuota", Shape::Count),
     ("defaultApp", Shape::Text),
     ("deleteIndexesAllowed", TEXTS),
+    ("federatedProviders", TEXTS),
     ("grantable_roles", TEXTS),
     ("imported_capabilities", TEXTS),
     ("imported_roles", TEXTS),
@@ -129,6 +139,7 @@ const ROLE: Shape = Shape::Object(&[
     ("imported_srchIndexesDefault", TEXTS),
     ("imported_srchIndexesDisallowed", TEXTS),
     ("imported_srchJobsQuota", Shape::Count),
+    ("imported_srchTimeEarliest", Shape::Integer),
     ("imported_srchTimeWin", Shape::Integer),
     ("rtSrchJobsQuota", Shape::Count),
     ("srchDiskQuota", Shape::Count),
@@ -138,6 +149,7 @@ const ROLE: Shape = Shape::Object(&[
     ("srchIndexesDisallowed", TEXTS),
     ("srchJobsQuota", Shape::Count),
     ("srchMaxTime", Shape::Text),
+    (TIME_EARLIEST, Shape::Integer),
     ("srchTimeWin", Shape::Integer),
 ]);
 
@@ -154,10 +166,58 @@ fn entity(collection: &str, name: &str, content: Value, may_change: bool) -> Ent
     Entry { name: name.to_owned(), path, author, app, acl, fields, updated: 0, links, content }
 }
 
-fn entry(known: &Roles, role: &RoleSettings, caller: &Caller) -> Entry {
+/// Settings of authorize.conf that are stored without effect, by stanza.
+type StoredSettings = BTreeMap<String, BTreeMap<String, String>>;
+
+async fn stored_settings(state: &ApiState, caller: &Caller) -> Result<StoredSettings, ApiError> {
+    let read = |objects: &Objects, _: &Permissions| {
+        let all = objects.list(AUTHORIZE_CONF, &Scope::for_namespace("-", "-")?, &Permissions::owner())?;
+        let mut stored = StoredSettings::new();
+        // Highest precedence first, because settings already present are kept.
+        for object in all {
+            let of_role = stored.entry(object.name).or_default();
+            for (key, value) in object.settings.into_iter().filter(|(key, _)| WITHOUT_EFFECT.contains(&key.as_str())) {
+                of_role.entry(key).or_insert(value);
+            }
+        }
+        Ok(stored)
+    };
+    with_objects(state, caller, read).await
+}
+
+/// A stored setting of a role; empty if it is not set.
+fn stored_text<'s>(stored: &'s StoredSettings, role: &str, key: &str) -> &'s str {
+    let own = stored.get(&format!("{ROLE_PREFIX}{role}")).and_then(|settings| settings.get(key));
+    own.map_or("", String::as_str)
+}
+
+fn time_earliest(stored: &StoredSettings, role: &str) -> i64 {
+    stored_text(stored, role, TIME_EARLIEST).trim().parse().unwrap_or(NOT_SET)
+}
+
+/// The roles from which a role inherits, directly or not.
+fn all_imports<'r>(known: &'r Roles, role: &'r RoleSettings) -> Vec<&'r RoleSettings> {
+    let (mut open, mut found) = (vec![role], Vec::<&RoleSettings>::new());
+    while let Some(next) = open.pop() {
+        for import in next.imports.iter().filter_map(|name| known.get(name)) {
+            if !found.iter().any(|seen| seen.name == import.name) {
+                found.push(import);
+                open.push(import);
+            }
+        }
+    }
+    found
+}
+
+fn entry(known: &Roles, role: &RoleSettings, stored: &StoredSettings, caller: &Caller) -> Entry {
     let imported =
         permissions(known, &Identity { user: String::new(), roles: role.imports.clone(), is_console: false });
+    let imported_earliest = all_imports(known, role).iter().map(|role| time_earliest(stored, &role.name)).max();
+    let providers = stored_text(stored, &role.name, "federatedProviders").split([';', ',']).map(str::trim);
     let content = json!({
+        "federatedProviders": providers.filter(|name| !name.is_empty()).collect::<Vec<_>>(),
+        TIME_EARLIEST: time_earliest(stored, &role.name),
+        "imported_srchTimeEarliest": imported_earliest.unwrap_or(NOT_SET),
         "capabilities": role.capabilities, "imported_capabilities": imported.capabilities, "imported_roles": role.imports,
         "srchIndexesAllowed": role.allowed_indexes, "srchIndexesDefault": role.default_indexes,
         "srchIndexesDisallowed": role.disallowed_indexes, "imported_srchIndexesDisallowed": imported.disallowed_indexes,
@@ -174,8 +234,8 @@ fn entry(known: &Roles, role: &RoleSettings, caller: &Caller) -> Entry {
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    let known = state.auth.roles();
-    let entries = known.iter().map(|role| entry(&known, role, &caller)).collect();
+    let (known, stored) = (state.auth.roles(), stored_settings(&state, &caller).await?);
+    let entries = known.iter().map(|role| entry(&known, role, &stored, &caller)).collect();
     page("roles", format!("/services/{ROLES}"), entries, &parameters)
 }
 
@@ -195,14 +255,15 @@ async fn show(
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    answer(&state, &caller, &name_of(&parts), &parameters)
+    answer(&state, &caller, &name_of(&parts), &parameters).await
 }
 
-fn answer(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
+async fn answer(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
     let known = state.auth.roles();
     let role = find_role(&known, name)?;
+    let stored = stored_settings(state, caller).await?;
     let told = WITHOUT_EFFECT.iter().any(|name| parameters.get(name).is_some()).then_some(WITHOUT_EFFECT_MESSAGE);
-    let feed = Feed::of("roles", format!("/services/{ROLES}"), vec![entry(&known, &role, caller)]);
+    let feed = Feed::of("roles", format!("/services/{ROLES}"), vec![entry(&known, &role, &stored, caller)]);
     Ok(Feed { notice: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
@@ -222,7 +283,7 @@ async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): S
         settings.push(("srchFilter".to_owned(), String::new()));
     }
     put(&state, &caller, &name, settings).await?;
-    Ok((StatusCode::CREATED, answer(&state, &caller, &name, &form)?).into_response())
+    Ok((StatusCode::CREATED, answer(&state, &caller, &name, &form).await?).into_response())
 }
 
 async fn edit_role(
@@ -235,7 +296,7 @@ async fn edit_role(
     let role = find_role(&known, &name)?;
     let settings = settings_of(&form, &known, &role)?;
     put(&state, &caller, &role.name, settings).await?;
-    answer(&state, &caller, &name, &form)
+    answer(&state, &caller, &name, &form).await
 }
 
 async fn remove(

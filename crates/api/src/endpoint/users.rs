@@ -1,7 +1,7 @@
 //! `/services/authentication/users`: users, their roles and passwords.
 //!
-//! Users see and change their own entry, administrators all entries. Real name, mail address, default app and time zone
-//! are settings of the user's own `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
+//! Users see and change their own entry, administrators all entries. Real name, mail address, default app, time zone and
+//! other details are settings of the user's own `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,7 @@ use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
+use crate::parameter_types::parse_flag;
 use crate::parameters::Parameters;
 
 /// Path of the collection after the root.
@@ -76,21 +77,74 @@ const USER: &[Member] = &[
     ("tz", Shape::Text),
     ("lang", Shape::Text),
     ("password", Shape::Text),
+    ("restart_background_jobs", Shape::Flag),
+    ("search_assistant", Shape::Text),
+    ("search_auto_format", Shape::Flag),
+    ("search_line_numbers", Shape::Flag),
+    ("search_syntax_highlighting", Shape::Text),
+    ("search_use_advanced_editor", Shape::Flag),
+    ("theme", Shape::Text),
 ];
 /// Shown in place of a password.
 const HIDDEN: &str = "********";
 
 /// A user's name and roles.
 type User = (String, Vec<String>);
-/// Personal details, stored in the user's own settings: parameter and setting.
-const DETAILS: [(&str, &str); 4] =
-    [("realname", "realname"), ("email", "email"), ("defaultApp", "default_namespace"), ("tz", "tz")];
+/// A detail of a user that is stored in the user's own settings.
+struct Detail {
+    /// Parameter and member of the answer.
+    parameter: &'static str,
+    setting: &'static str,
+    /// Its value if it is not set.
+    otherwise: &'static str,
+    is_flag: bool,
+}
+
+const fn detail(parameter: &'static str, setting: &'static str, otherwise: &'static str) -> Detail {
+    Detail { parameter, setting, otherwise, is_flag: false }
+}
+
+const fn flag(parameter: &'static str, otherwise: &'static str) -> Detail {
+    Detail { parameter, setting: parameter, otherwise, is_flag: true }
+}
+
+/// Personal details. Those of the editor and the appearance are kept for clients, as in Splunk.
+const DETAILS: [Detail; 12] = [
+    detail("realname", "realname", ""),
+    detail("email", "email", ""),
+    detail("defaultApp", "default_namespace", super::jobs::APP),
+    detail("tz", "tz", ""),
+    detail("lang", "lang", ""),
+    detail("theme", "theme", "enterprise"),
+    detail("search_assistant", "search_assistant", "compact"),
+    detail("search_syntax_highlighting", "search_syntax_highlighting", "light"),
+    flag("restart_background_jobs", "1"),
+    flag("search_auto_format", "0"),
+    flag("search_line_numbers", "0"),
+    flag("search_use_advanced_editor", "1"),
+];
 /// The conf and stanza that store these details.
 const PREFERENCES: (&str, &str) = ("user-prefs", "general");
 /// Parameters of a user.
 pub(super) const FIELDS: Fields = Fields {
     required: &[],
-    optional: &["defaultApp", "email", "oldpassword", "password", "realname", "roles", "tz"],
+    optional: &[
+        "defaultApp",
+        "email",
+        "lang",
+        "oldpassword",
+        "password",
+        "realname",
+        "restart_background_jobs",
+        "roles",
+        "search_assistant",
+        "search_auto_format",
+        "search_line_numbers",
+        "search_syntax_highlighting",
+        "search_use_advanced_editor",
+        "theme",
+        "tz",
+    ],
     wildcard: &[],
 };
 
@@ -137,8 +191,9 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
         password: parameters.required("password")?.to_owned(),
         roles: parameters.list("roles"),
     };
+    let details = details_of(&parameters)?;
     let made = change_users(&state, &caller, change).await?;
-    put_details(&state, &caller, &made.0, &parameters).await?;
+    put_details(&state, &caller, &made.0, details).await?;
     Ok((StatusCode::CREATED, answer(&state, &caller, made, &parameters).await?).into_response())
 }
 
@@ -151,20 +206,22 @@ async fn edit(
     let name = name_of(&state, &parts);
     let roles = parameters.get("roles").is_some().then(|| parameters.list("roles"));
     let (password, old_password) = (parameters.text("password"), parameters.text("oldpassword"));
-    let says_details = DETAILS.iter().any(|(parameter, _)| parameters.get(parameter).is_some());
+    let says_details = DETAILS.iter().any(|detail| parameters.get(detail.parameter).is_some());
     if password.is_none() && roles.is_none() && !says_details {
         return Err(ApiError::bad_request(
-            "nothing to change: give password (with oldpassword for your own), roles, realname, email, defaultApp or tz",
+            "nothing to change: give password (with oldpassword for your own), roles, realname, email, defaultApp, tz or \
+             another detail",
         ));
     }
     if !is_admin(&caller) && caller.identity.user != name {
         return Err(ApiError::forbidden(format!("user {} may not change other users", caller.identity.user)));
     }
+    let details = details_of(&parameters)?;
     let user = match password.is_some() || roles.is_some() {
         true => change_users(&state, &caller, UserChange::Edit { name, password, old_password, roles }).await?,
         false => find_user(&state, &name)?,
     };
-    put_details(&state, &caller, &user.0, &parameters).await?;
+    put_details(&state, &caller, &user.0, details).await?;
     answer(&state, &caller, user, &parameters).await
 }
 
@@ -215,10 +272,23 @@ fn find_user(state: &ApiState, name: &str) -> Result<User, ApiError> {
     found.ok_or_else(|| UserError::Unknown(name.to_owned()).into())
 }
 
-/// Stores the user's details from the request.
-async fn put_details(state: &ApiState, caller: &Caller, user: &str, parameters: &Parameters) -> Result<(), ApiError> {
-    let said = |(parameter, setting): &(&str, &str)| Some(((*setting).to_owned(), parameters.text(parameter)?));
-    let settings: Vec<(String, String)> = DETAILS.iter().filter_map(said).collect();
+/// The user's details in the request, as settings.
+fn details_of(parameters: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
+    let said = DETAILS.iter().filter_map(|detail| Some((detail, parameters.text(detail.parameter)?)));
+    let checked = said.map(|(detail, text)| match detail.is_flag && parse_flag(&text).is_none() {
+        true => Err(ApiError::bad_request(format!("{}={text}: give 1 or 0", detail.parameter))),
+        false => Ok((detail.setting.to_owned(), text)),
+    });
+    checked.collect()
+}
+
+/// Stores the user's details.
+async fn put_details(
+    state: &ApiState,
+    caller: &Caller,
+    user: &str,
+    settings: Vec<(String, String)>,
+) -> Result<(), ApiError> {
     if settings.is_empty() {
         return Ok(());
     }
@@ -243,12 +313,16 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
     let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
     let content = json!({
         "roles": roles, "type": "Splunk", "capabilities": state.auth.permissions(&identity).capabilities,
-        "lang": "", "locked-out": false, "password": HIDDEN, "defaultAppSourceRole": "system", "defaultAppIsUserOverride": said.contains_key("default_namespace"),
+        "locked-out": false, "password": HIDDEN, "defaultAppSourceRole": "system", "defaultAppIsUserOverride": said.contains_key("default_namespace"),
     });
     let mut content = if let Value::Object(members) = content { members } else { Map::new() };
-    for (parameter, setting) in DETAILS {
-        let otherwise = if parameter == "defaultApp" { super::jobs::APP } else { "" };
-        content.insert(parameter.to_owned(), said.get(setting).map_or(otherwise, String::as_str).into());
+    for detail in DETAILS {
+        let text = said.get(detail.setting).map_or(detail.otherwise, String::as_str);
+        let value = match detail.is_flag {
+            true => parse_flag(text).unwrap_or(detail.otherwise == "1").into(),
+            false => text.into(),
+        };
+        content.insert(detail.parameter.to_owned(), value);
     }
     let may = is_admin(caller);
     let mut links = vec![("list", path.clone())];

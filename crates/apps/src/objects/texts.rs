@@ -21,6 +21,10 @@ const SUFFIX: &str = ".xml";
 const MODEL_SUFFIX: &str = ".json";
 /// The setting that holds a file's text.
 pub const TEXT: &str = "eai:data";
+/// The setting that holds a digest of a file's text, which tells clients whether the file has changed.
+pub const DIGEST: &str = "eai:digest";
+/// Bytes of the digest.
+const DIGEST_BYTES: usize = 16;
 /// The name of an app's navigation. Only stanzas may not have it.
 const DEFAULT_NAME: &str = "default";
 /// Maximum bytes of a file; a larger one is refused.
@@ -199,9 +203,17 @@ impl Objects {
             return None;
         }
         let text = [LOCAL, "default"].iter().find_map(|layer| read_text(&self.file_of(place, layer, kind, name)))?;
-        let settings = BTreeMap::from([(TEXT.to_owned(), text)]);
+        let mut settings = BTreeMap::from([(TEXT.to_owned(), text)]);
+        if kind != MODELS {
+            settings.insert(DIGEST.to_owned(), digest_of(&settings[TEXT]));
+        }
         Some(ConfObject { settings, ..acl.object(kind, name, is_local, viewer) })
     }
+}
+
+fn digest_of(text: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    digest.as_ref().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn check_kind(kind: &str) -> Result<(), ObjectError> {

@@ -5,12 +5,16 @@
 //!
 //! Not here: whether the elements are those of a view.
 
+use quick_xml::Reader;
+use quick_xml::errors::{IllFormedError, SyntaxError};
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::attributes::{AttrError, Attribute};
+use quick_xml::events::{BytesRef, BytesStart, Event};
+
 use super::ObjectError;
 
 /// Maximum nesting depth of elements.
 const DEPTH_MAX: usize = 256;
-/// Named entities without a document type.
-const ENTITIES: [&str; 5] = ["lt", "gt", "amp", "quot", "apos"];
 
 /// Facts about the outermost element of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,9 +30,7 @@ pub struct RootElement {
 impl RootElement {
     /// The outermost element of a file; `None` if the file is not well-formed.
     pub fn of(text: &str) -> Option<RootElement> {
-        let mut reader = Reader::new(text);
-        reader.read_document().ok()?;
-        Some(reader.root)
+        Document::new(text).read().ok()
     }
 
     /// The value of an attribute.
@@ -49,250 +51,225 @@ fn find<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p str> {
 /// Children of the outermost element whose texts are facts.
 const TEXTS: [&str; 2] = ["label", "description"];
 
-/// A fault of a text that is not well-formed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-struct XmlFault(String);
+/// The hint about a `&` that does not begin an entity.
+const AMPERSAND: &str = "a & does not begin an entity: write &amp;";
+/// The fault of text before or after the outermost element.
+const OUTSIDE: &str = "there is text outside the element";
 
-impl From<&str> for XmlFault {
-    fn from(text: &str) -> XmlFault {
-        XmlFault(text.to_owned())
-    }
-}
-
-impl From<String> for XmlFault {
-    fn from(text: String) -> XmlFault {
-        XmlFault(text)
-    }
+/// A fault of a text that is not well-formed, at a position in bytes.
+#[derive(Debug)]
+struct XmlFault {
+    at: u64,
+    text: String,
 }
 
 /// Fails, with the line, if the text is not well-formed. `name` is the setting that holds the text.
 pub(super) fn check_well_formed(name: &str, text: &str) -> Result<(), ObjectError> {
-    let mut reader = Reader::new(text);
-    reader.read_document().map_err(|fault| {
-        let line = text.as_bytes()[..reader.at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
-        ObjectError::Invalid(format!("{name} is not well-formed XML: line {line}: {fault}"))
+    Document::new(text).read().map(drop).map_err(|fault| {
+        let at = usize::try_from(fault.at).unwrap_or(usize::MAX).min(text.len());
+        let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        ObjectError::Invalid(format!("{name} is not well-formed XML: line {line}: {}", fault.text))
     })
 }
 
-struct Reader<'t> {
+/// A document while it is read. The reader checks the syntax of markup and the names of end tags; the rest is checked
+/// here.
+struct Document<'t> {
     text: &'t str,
-    at: usize,
+    reader: Reader<&'t [u8]>,
+    /// Start of the current event.
+    at: u64,
     /// Names of the open elements.
-    open: Vec<&'t str>,
+    open: Vec<String>,
     has_root: bool,
     root: RootElement,
+    /// Text of the open child of the outermost element.
+    child_text: String,
 }
 
-impl<'t> Reader<'t> {
-    fn new(text: &str) -> Reader<'_> {
-        Reader { text, at: 0, open: Vec::new(), has_root: false, root: RootElement::default() }
+impl<'t> Document<'t> {
+    fn new(text: &'t str) -> Document<'t> {
+        Document {
+            text,
+            reader: Reader::from_str(text),
+            at: 0,
+            open: Vec::new(),
+            has_root: false,
+            root: RootElement::default(),
+            child_text: String::new(),
+        }
     }
 
-    fn rest(&self) -> &'t str {
-        self.text.get(self.at..).unwrap_or_default()
+    fn fault<T>(&self, text: impl Into<String>) -> Result<T, XmlFault> {
+        Err(XmlFault { at: self.at, text: text.into() })
     }
 
-    fn read_document(&mut self) -> Result<(), XmlFault> {
-        if self.rest().starts_with('\u{feff}') {
-            self.at += '\u{feff}'.len_utf8();
+    fn read(mut self) -> Result<RootElement, XmlFault> {
+        if let Some((at, letter)) = self.text.char_indices().find(|(_, letter)| !is_character(*letter)) {
+            self.at = at as u64;
+            return self.fault(format!("the character U+{:04X} is not allowed", u32::from(letter)));
         }
         loop {
-            let rest = self.rest();
-            let text = rest.split('<').next().unwrap_or_default();
-            self.check_text(text)?;
-            self.note_text(text);
-            self.at += text.len();
-            if self.rest().is_empty() {
-                break;
+            self.at = self.reader.buffer_position();
+            let event = self
+                .reader
+                .read_event()
+                .map_err(|error| XmlFault { at: self.reader.error_position().max(self.at), text: explain(&error) })?;
+            match event {
+                Event::Eof => break,
+                Event::Start(tag) => {
+                    self.read_tag(&tag)?;
+                    self.open.push(text_of(tag.name().as_ref()));
+                    self.child_text.clear();
+                }
+                Event::Empty(tag) => self.read_tag(&tag)?,
+                Event::End(_) => self.close(),
+                Event::Text(text) => self.add_text(&text_of(&text))?,
+                Event::GeneralRef(reference) => match character_of(&reference) {
+                    Some(letter) => self.add_text(&letter)?,
+                    None => return self.fault(AMPERSAND),
+                },
+                Event::CData(_) if self.open.is_empty() => return self.fault(OUTSIDE),
+                Event::CData(text) => self.add_text(&text_of(&text))?,
+                Event::DocType(declared) if self.has_root || declared.contains(&b'[') => {
+                    return self.fault("this document type is not supported");
+                }
+                Event::DocType(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
             }
-            self.read_markup()?;
         }
         match self.open.last() {
-            Some(name) => Err(XmlFault::from(format!("<{name}> is not closed"))),
-            None if !self.has_root => Err(XmlFault::from("there is no element")),
-            None => Ok(()),
+            Some(name) => self.fault(format!("<{name}> is not closed")),
+            None if !self.has_root => self.fault("there is no element"),
+            None => Ok(self.root),
         }
     }
 
-    /// Checks a text between tags, or the value of an attribute.
-    fn check_text(&mut self, text: &str) -> Result<(), XmlFault> {
+    fn add_text(&mut self, text: &str) -> Result<(), XmlFault> {
         if self.open.is_empty() && !text.trim().is_empty() {
-            return Err(XmlFault::from("there is text outside the element"));
+            return self.fault(OUTSIDE);
         }
-        check_entities(text)
-    }
-
-    fn note_text(&mut self, text: &str) {
-        if let [_, child] = self.open.as_slice()
-            && TEXTS.contains(child)
-            && self.root.text(child).is_none()
-        {
-            self.root.texts.push(((*child).to_owned(), resolve_entities(text).trim().to_owned()));
+        if self.open.len() == CHILD_DEPTH {
+            self.child_text.push_str(text);
         }
-    }
-
-    /// Reads what begins with `<`.
-    fn read_markup(&mut self) -> Result<(), XmlFault> {
-        let rest = self.rest();
-        if rest.starts_with("<!--") {
-            return self.skip_to("<!--", "-->", "a comment");
-        }
-        if rest.starts_with("<![CDATA[") {
-            return match self.open.is_empty() {
-                true => Err(XmlFault::from("there is text outside the element")),
-                false => self.skip_to("<![CDATA[", "]]>", "a CDATA section"),
-            };
-        }
-        if rest.starts_with("<?") {
-            return self.skip_to("<?", "?>", "a processing instruction");
-        }
-        if rest.starts_with("<!DOCTYPE") {
-            let declared = rest.split('>').next().unwrap_or_default();
-            if self.has_root || declared.contains('[') {
-                return Err(XmlFault::from("this document type is not supported"));
-            }
-            return self.skip_to("<!DOCTYPE", ">", "a document type");
-        }
-        match rest.strip_prefix("</") {
-            Some(_) => self.read_end(),
-            None => self.read_start(),
-        }
-    }
-
-    fn skip_to(&mut self, begin: &str, end: &str, what: &str) -> Result<(), XmlFault> {
-        let found = self.text.get(self.at + begin.len()..).and_then(|rest| rest.find(end));
-        let Some(length) = found else { return Err(XmlFault::from(format!("{what} does not end"))) };
-        self.at += begin.len() + length + end.len();
         Ok(())
     }
 
-    fn read_end(&mut self) -> Result<(), XmlFault> {
-        self.at += "</".len();
-        let name = self.read_name()?;
-        self.skip_blanks();
-        if !self.rest().starts_with('>') {
-            return Err(XmlFault::from(format!("</{name} does not end with >")));
+    fn close(&mut self) {
+        let Some(name) = self.open.pop() else { return };
+        if self.open.len() + 1 == CHILD_DEPTH && TEXTS.contains(&name.as_str()) && self.root.text(&name).is_none() {
+            self.root.texts.push((name, self.child_text.trim().to_owned()));
         }
-        match self.open.pop() {
-            Some(open) if open == name => {}
-            Some(open) => return Err(XmlFault::from(format!("<{open}> is closed by </{name}>"))),
-            None => return Err(XmlFault::from(format!("</{name}> closes nothing"))),
-        }
-        self.at += 1;
-        Ok(())
     }
 
-    fn read_start(&mut self) -> Result<(), XmlFault> {
+    /// Checks a start tag; notes that of the outermost element.
+    fn read_tag(&mut self, tag: &BytesStart<'_>) -> Result<(), XmlFault> {
+        let name = text_of(tag.name().as_ref());
         if self.open.is_empty() && self.has_root {
-            return Err(XmlFault::from("there is a second element"));
+            return self.fault("there is a second element");
         }
         if self.open.len() >= DEPTH_MAX {
-            return Err(XmlFault::from(format!("more than {DEPTH_MAX} elements are nested")));
+            return self.fault(format!("more than {DEPTH_MAX} elements are nested"));
         }
-        self.at += 1;
-        let name = self.read_name()?;
-        let is_root = self.open.is_empty();
-        if is_root {
-            self.root.name = name.to_owned();
-        }
-        let mut known: Vec<&str> = Vec::new();
-        loop {
-            let has_blank = self.skip_blanks();
-            let rest = self.rest();
-            if rest.starts_with("/>") {
-                self.at += "/>".len();
-                break;
-            }
-            if rest.starts_with('>') {
-                self.at += 1;
-                self.open.push(name);
-                break;
-            }
-            if rest.is_empty() || !has_blank {
-                return Err(XmlFault::from(format!("the tag of <{name}> is not valid")));
-            }
-            let (attribute, value) = self.read_attribute()?;
-            if known.contains(&attribute) {
-                return Err(XmlFault::from(format!("<{name}> has the attribute {attribute} twice")));
-            }
-            known.push(attribute);
-            if is_root {
-                self.root.attributes.push((attribute.to_owned(), resolve_entities(value)));
-            }
+        self.check_name(&name)?;
+        let attributes = self.attributes_of(tag, &name)?;
+        if self.open.is_empty() {
+            self.root.name = name;
+            self.root.attributes = attributes;
         }
         self.has_root = true;
         Ok(())
     }
 
-    fn read_attribute(&mut self) -> Result<(&'t str, &'t str), XmlFault> {
-        let name = self.read_name()?;
-        self.skip_blanks();
-        if !self.rest().starts_with('=') {
-            return Err(XmlFault::from(format!("the attribute {name} has no value")));
+    fn attributes_of(&self, tag: &BytesStart<'_>, name: &str) -> Result<Vec<(String, String)>, XmlFault> {
+        let mut attributes = Vec::new();
+        let mut rest = tag.attributes_raw();
+        for attribute in tag.attributes() {
+            let attribute = attribute.map_err(|error| self.explain_attribute(&error, name))?;
+            // The reader accepts attributes that no blank separates.
+            if !rest.first().is_some_and(u8::is_ascii_whitespace) {
+                return self.fault(format!("the tag of <{name}> is not valid"));
+            }
+            rest = after_attribute(rest, &attribute);
+            let key = text_of(attribute.key.as_ref());
+            self.check_name(&key)?;
+            if attribute.value.contains(&b'<') {
+                return self.fault(format!("the value of {key} contains <"));
+            }
+            match attribute.unescape_value() {
+                Ok(value) if value.chars().all(is_character) => attributes.push((key, value.into_owned())),
+                _ => return self.fault(AMPERSAND),
+            }
         }
-        self.at += 1;
-        self.skip_blanks();
-        let rest = self.rest();
-        let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''));
-        let Some(quote) = quote else {
-            return Err(XmlFault::from(format!("the value of {name} is not in quotation marks")));
-        };
-        let Some(value) = rest.get(1..).and_then(|rest| rest.split_once(quote)).map(|(value, _)| value) else {
-            return Err(XmlFault::from(format!("the value of {name} does not end")));
-        };
-        if value.contains('<') {
-            return Err(XmlFault::from(format!("the value of {name} contains <")));
-        }
-        check_entities(value)?;
-        self.at += value.len() + 2;
-        Ok((name, value))
+        Ok(attributes)
     }
 
-    fn read_name(&mut self) -> Result<&'t str, XmlFault> {
-        let rest = self.rest();
+    fn explain_attribute(&self, error: &AttrError, name: &str) -> XmlFault {
+        let (at, text) = match error {
+            AttrError::ExpectedEq(at) | AttrError::ExpectedValue(at) => (at, "has an attribute that has no value"),
+            AttrError::UnquotedValue(at) => (at, "has an attribute whose value is not in quotation marks"),
+            AttrError::ExpectedQuote(at, _) => (at, "has an attribute whose value does not end"),
+            AttrError::Duplicated(at, _) => (at, "has an attribute twice"),
+        };
+        // Positions count from the first byte after the `<`.
+        XmlFault { at: self.at + 1 + *at as u64, text: format!("<{name}> {text}") }
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), XmlFault> {
         let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':' | '-' | '.');
-        let name = rest.split(|letter| !is_part(letter)).next().unwrap_or_default();
         let is_name = name.starts_with(|first: char| first.is_alphabetic() || matches!(first, '_' | ':'));
-        if !is_name {
-            let found: String = rest.chars().take(10).flat_map(char::escape_default).collect();
-            return Err(XmlFault::from(format!("a name is expected before {found}")));
+        if is_name && name.chars().all(is_part) {
+            return Ok(());
         }
-        self.at += name.len();
-        Ok(name)
-    }
-
-    /// Passes over blanks; returns whether there were any.
-    fn skip_blanks(&mut self) -> bool {
-        let rest = self.rest();
-        let blanks = rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
-        self.at += blanks;
-        blanks > 0
+        let found: String = name.chars().take(10).flat_map(char::escape_default).collect();
+        self.fault(format!("a name is expected before {found}"))
     }
 }
 
-/// Checks that every `&` begins an entity, and that no character is forbidden in XML.
-fn check_entities(text: &str) -> Result<(), XmlFault> {
-    if let Some(letter) = text.chars().find(|letter| !is_character(*letter)) {
-        return Err(XmlFault::from(format!("the character U+{:04X} is not allowed", u32::from(letter))));
-    }
-    for after in text.split('&').skip(1) {
-        let name = after.split_once(';').map_or("", |(name, _)| name);
-        let number = name.strip_prefix('#').and_then(|number| match number.strip_prefix('x') {
-            Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16).ok(),
-            None => number.parse().ok(),
-        });
-        if !ENTITIES.contains(&name) && !number.and_then(char::from_u32).is_some_and(is_character) {
-            return Err(XmlFault::from("a & does not begin an entity: write &amp;"));
-        }
-    }
-    Ok(())
+/// Depth of the children of the outermost element.
+const CHILD_DEPTH: usize = 2;
+
+/// The rest of a tag after the attribute at its beginning.
+fn after_attribute<'t>(tag: &'t [u8], attribute: &Attribute<'_>) -> &'t [u8] {
+    let skip = |bytes: &'t [u8], count: usize| bytes.trim_ascii_start().get(count..).unwrap_or_default();
+    let quotes = 2;
+    skip(skip(skip(tag, attribute.key.as_ref().len()), "=".len()), attribute.value.len() + quotes)
 }
 
-/// A text with the predefined entities replaced.
-fn resolve_entities(text: &str) -> String {
-    let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
-    plain.iter().fold(text.to_owned(), |text, (entity, letter)| text.replace(entity, letter))
+/// The text of bytes that the reader took from a text.
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The text of an entity that needs no document type.
+fn character_of(reference: &BytesRef<'_>) -> Option<String> {
+    match reference.resolve_char_ref() {
+        Ok(Some(letter)) => is_character(letter).then(|| letter.to_string()),
+        Ok(None) => resolve_predefined_entity(&text_of(reference)).map(str::to_owned),
+        Err(_) => None,
+    }
+}
+
+/// A fault of the syntax in the words of this program.
+fn explain(error: &quick_xml::Error) -> String {
+    let what = match error {
+        quick_xml::Error::IllFormed(IllFormedError::MismatchedEndTag { expected, found }) => {
+            return format!("<{expected}> is closed by </{found}>");
+        }
+        quick_xml::Error::IllFormed(IllFormedError::UnmatchedEndTag(name)) => {
+            return format!("</{name}> closes nothing");
+        }
+        quick_xml::Error::IllFormed(IllFormedError::UnclosedReference) => return AMPERSAND.to_owned(),
+        quick_xml::Error::Syntax(SyntaxError::UnclosedComment) => "a comment",
+        quick_xml::Error::Syntax(SyntaxError::UnclosedCData) => "a CDATA section",
+        quick_xml::Error::Syntax(SyntaxError::UnclosedPI | SyntaxError::UnclosedXmlDecl) => "a processing instruction",
+        quick_xml::Error::Syntax(SyntaxError::UnclosedDoctype) => "a document type",
+        quick_xml::Error::Syntax(SyntaxError::UnclosedTag) => "a tag",
+        quick_xml::Error::Syntax(
+            SyntaxError::UnclosedSingleQuotedAttributeValue | SyntaxError::UnclosedDoubleQuotedAttributeValue,
+        ) => "the value of an attribute",
+        other => return other.to_string(),
+    };
+    format!("{what} does not end")
 }
 
 /// Whether XML 1.0 allows the character.
@@ -337,7 +314,15 @@ mod tests {
             ("<1a/>", 1, "a name is expected"),
             ("</a>", 1, "closes nothing"),
             ("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>", 1, "document type"),
-            ("<a", 1, "not valid"),
+            ("<a", 1, "a tag does not end"),
+            ("<a\n b='1'\n c/>", 3, "no value"),
+            ("<a>&#1;</a>", 1, "&amp;"),
+            ("<a b='&nbsp;'/>", 1, "&amp;"),
+            ("&lt;<a/>", 1, "outside"),
+            ("<![CDATA[x]]><a/>", 1, "outside"),
+            ("<a 1b='c'/>", 1, "a name is expected"),
+            ("<a><b/>\n</a b></a>", 2, "closed by"),
+            ("<a><!-- \u{2} --></a>", 1, "U+0002"),
         ] {
             let told = check_well_formed("eai:data", text).map_err(|error| error.to_string());
             let text_of_fault = told.as_ref().err().map(String::as_str).unwrap_or_default();
@@ -354,6 +339,9 @@ mod tests {
         let root = RootElement::of(text).unwrap();
         assert_eq!((root.name.as_str(), root.attribute("version")), ("form", Some("1.1")));
         assert_eq!((root.attribute("theme"), root.text("label")), (Some("a&b"), Some("Sales < 5")));
+        let in_section =
+            RootElement::of("<view><label><![CDATA[A & B]]> &#67;</label><label>2</label></view>").unwrap();
+        assert_eq!(in_section.text("label"), Some("A & B C"));
         assert_eq!((root.text("description"), RootElement::of("<a>")), (None, None));
     }
 

@@ -202,6 +202,55 @@ fn search_commands_get_a_session_of_the_user_of_the_search() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
+/// The user of a session, for programs that import it.
+const WHO: &str = r#"
+import json, urllib.request
+def who(uri, key):
+    asked = urllib.request.Request(uri + "/services/authentication/current-context?output_mode=json",
+                                   headers={"Authorization": "Splunk " + key})
+    return json.load(urllib.request.urlopen(asked))["entry"][0]["content"]["username"]
+"#;
+/// A chunked command that says whose session its first chunk has.
+const CHUNKED_WITH_KEY: &str = r#"
+import json, re, sys
+from who import who
+def read():
+    sizes = [int(size) for size in re.findall(rb"\d+", sys.stdin.buffer.readline())[2:]]
+    return json.loads(sys.stdin.buffer.read(sizes[0])), sys.stdin.buffer.read(sizes[1])
+def write(answer, rows):
+    head = json.dumps(answer).encode()
+    sys.stdout.buffer.write(b"chunked 1.0,%d,%d\n" % (len(head), len(rows)) + head + rows)
+    sys.stdout.buffer.flush()
+facts = read()[0]["searchinfo"]
+write({"type": "reporting", "generating": True}, b"")
+read()
+write({"finished": True}, b"user,same\n%s,%s\n" % (who(facts["splunkd_uri"], facts["session_key"]).encode(), facts["username"].encode()))
+"#;
+/// An alert action that leaves the user of its session beside it.
+const ACTION_WITH_KEY: &str = r#"
+import json, sys
+from who import who
+payload = json.load(sys.stdin)
+open(__file__ + ".user", "w").write(who(payload["server_uri"], payload["session_key"]))
+"#;
+
+#[test]
+fn chunked_commands_and_alert_actions_get_a_session_of_the_user_of_the_search() {
+    let place = place_with("", &[]);
+    for (name, text) in [("who", WHO), ("chunks", CHUNKED_WITH_KEY), ("act", ACTION_WITH_KEY)] {
+        place.write(&format!("data/etc/apps/a/bin/{name}.py"), text);
+    }
+    place.write("data/etc/apps/a/default/commands.conf", "[chunks]\nchunked = true\npassauth = true\n");
+    place.write("data/etc/apps/a/default/alert_actions.conf", "[act]\nis_custom = 1\npayload_format = json\n");
+    let server = Server::start(&place);
+    let told = place.run(&["search", "| chunks", "-o", "csv"]).expect_success();
+    assert_eq!(told, "user,same\nadmin,admin\n");
+    place.run(&["search", "| makeresults | sendalert act"]).expect_success();
+    let left = std::fs::read_to_string(place.data().join("etc/apps/a/bin/act.py.user")).unwrap();
+    assert_eq!(left, "admin");
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
 const WEATHER: &str = r#"
 import sys, xml.etree.ElementTree as tree
 if sys.argv[1:] == ["--scheme"]:
