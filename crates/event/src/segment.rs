@@ -73,14 +73,7 @@ pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
 /// The breakers of a block of bytes are found at once: a loop over single bytes would mispredict the end of nearly
 /// every token.
 #[inline]
-pub fn for_each_token(text: &[u8], mut token: impl FnMut(&[u8])) {
-    for_each_token_range(text, |start, end| token(&text[start..end]));
-}
-
-/// Like [`for_each_token`], with the start and the end of each token, for callers that read the bytes after a token as
-/// well.
-#[inline]
-pub fn for_each_token_range(text: &[u8], token: impl FnMut(usize, usize)) {
+pub fn for_each_token(text: &[u8], token: impl FnMut(&[u8])) {
     match text.len() {
         0..8 => for_each_token_bytewise(text, token),
         8..16 => for_each_token_blockwise::<8>(text, token),
@@ -90,7 +83,7 @@ pub fn for_each_token_range(text: &[u8], token: impl FnMut(usize, usize)) {
 }
 
 #[inline]
-fn for_each_token_bytewise(text: &[u8], mut token: impl FnMut(usize, usize)) {
+fn for_each_token_bytewise(text: &[u8], mut token: impl FnMut(&[u8])) {
     let (mut start, mut at) = (0, 0);
     while at < text.len() {
         if BREAKER_CLASSES[text[at] as usize] == 0 {
@@ -98,19 +91,19 @@ fn for_each_token_bytewise(text: &[u8], mut token: impl FnMut(usize, usize)) {
             continue;
         }
         if at > start {
-            token(start, at);
+            token(&text[start..at]);
         }
         at = end_of_breaker(text, at);
         start = at;
     }
     if start < text.len() {
-        token(start, text.len());
+        token(&text[start..]);
     }
 }
 
-/// Like [`for_each_token_range`], in blocks of `BYTES` bytes, a multiple of eight; the text must have at least one block.
+/// Like [`for_each_token`], in blocks of `BYTES` bytes, a multiple of eight; the text must have at least one block.
 #[inline]
-fn for_each_token_blockwise<const BYTES: usize>(text: &[u8], mut token: impl FnMut(usize, usize)) {
+fn for_each_token_blockwise<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8])) {
     let (mut start, mut at) = (0, 0);
     let last = text.len().saturating_sub(BYTES);
     while at < text.len() {
@@ -122,14 +115,14 @@ fn for_each_token_blockwise<const BYTES: usize>(text: &[u8], mut token: impl FnM
             let breaker = from + breakers.trailing_zeros() as usize;
             breakers &= breakers - 1;
             if breaker > start {
-                token(start, breaker);
+                token(&text[start..breaker]);
             }
             start = end_of_breaker(text, breaker);
         }
         at = from + BYTES;
     }
     if start < text.len() {
-        token(start, text.len());
+        token(&text[start..]);
     }
 }
 

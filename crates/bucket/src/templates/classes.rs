@@ -189,99 +189,66 @@ pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
     false
 }
 
-/// Marks of the bytes of a text that is read as a whole: one bit per byte for delimiters, and one for digits. They are
-/// computed for all bytes in one pass, in wide registers. The end of a chunk, and whether it has digits, is then found
-/// by testing 64 bytes at a time: a loop over fewer would mispredict the end of nearly every word.
+/// Marks of the bytes of a text that is read as a whole. They are computed for all bytes in one pass, in wide
+/// registers. The end of a chunk, and whether it has digits, is then found by testing eight marks at a time.
 #[derive(Debug, Default)]
-pub(super) struct ByteMarks {
-    /// Both have a bit for each byte, in words of 64. Bytes after the end of the text count as delimiters.
-    delimiters: Vec<u64>,
-    digits: Vec<u64>,
-    /// Length of the text.
-    len: usize,
-}
+pub(super) struct ByteMarks(Vec<u8>);
 
-const BYTES_PER_WORD: usize = 64;
+/// A byte that may be a delimiter.
+const MAY_STOP: u8 = 0x80;
+const IS_DIGIT: u8 = 1;
+/// Number of marks after the end of the text, so that eight marks can be loaded from every position in it.
+const PADDING_MARKS: usize = 8;
 
 impl ByteMarks {
     /// Marks this text.
     pub(super) fn compute(&mut self, text: &[u8]) {
-        self.delimiters.clear();
-        self.digits.clear();
-        self.len = text.len();
-        let (blocks, rest) = text.as_chunks::<BYTES_PER_WORD>();
-        blocks.iter().for_each(|block| self.push(block));
-        let mut last = [b' '; BYTES_PER_WORD];
-        last[..rest.len()].copy_from_slice(rest);
-        self.push(&last);
+        // There are no branches or tables, so that the compiler vectorises the loop.
+        let mark = |byte: &u8| {
+            let is_letter = (*byte | 0x20).wrapping_sub(b'a') < 26;
+            let is_inner = byte.wrapping_sub(b'-') <= b':' - b'-' || *byte == b'_' || *byte >= 0x80;
+            let is_digit = byte.wrapping_sub(b'0') < 10;
+            (u8::from(!(is_letter | is_inner)) * MAY_STOP) | (u8::from(is_digit) * IS_DIGIT)
+        };
+        self.0.clear();
+        self.0.extend(text.iter().map(mark));
+        self.0.extend([MAY_STOP; PADDING_MARKS]);
     }
 
+    /// Eight marks from a position in the text, the first in the lowest byte.
     #[inline(always)]
-    fn push(&mut self, block: &[u8; BYTES_PER_WORD]) {
-        self.delimiters.push(flag_bits(block, is_delimiter));
-        self.digits.push(flag_bits(block, |byte| byte.wrapping_sub(b'0') < 10));
+    fn load_marks(&self, at: usize) -> u64 {
+        self.0.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(TOP_BITS, |chunk| u64::from_le_bytes(*chunk))
     }
 
-    /// The bits of the 64 bytes from a position on.
+    /// End of the chunk at `at`, like [`run_end`] with [`DELIMITER`]. `text` must be the marked text.
     #[inline(always)]
-    fn load(words: &[u64], at: usize, behind: u64) -> u64 {
-        let (word, shift) = (at / BYTES_PER_WORD, at % BYTES_PER_WORD);
-        let low = words.get(word).copied().unwrap_or(behind);
-        let high = words.get(word + 1).copied().unwrap_or(behind);
-        // Two shifts, because a shift by all 64 bits is undefined.
-        low >> shift | high << 1 << (BYTES_PER_WORD - 1 - shift)
-    }
-
-    /// End of the chunk at `at`, like [`run_end`] with [`DELIMITER`] in the marked text.
-    #[inline(always)]
-    pub(super) fn chunk_end(&self, mut at: usize) -> usize {
+    pub(super) fn chunk_end(&self, text: &[u8], mut at: usize) -> usize {
         loop {
-            let delimiters = ByteMarks::load(&self.delimiters, at, u64::MAX);
-            if delimiters != 0 {
-                return (at + delimiters.trailing_zeros() as usize).min(self.len);
+            let stops = self.load_marks(at) & TOP_BITS;
+            if stops == 0 {
+                at += 8;
+                continue;
             }
-            at += BYTES_PER_WORD;
+            at += (stops.trailing_zeros() / 8) as usize;
+            match text.get(at) {
+                Some(byte) if BYTE_CLASSES[usize::from(*byte)] & DELIMITER == 0 => at += 1,
+                _ => return at.min(text.len()),
+            }
         }
     }
 
     /// Whether there is a digit in this range of the text.
     #[inline(always)]
     pub(super) fn has_digit(&self, mut start: usize, end: usize) -> bool {
-        while start + BYTES_PER_WORD < end {
-            if ByteMarks::load(&self.digits, start, 0) != 0 {
+        while start + 8 < end {
+            if self.load_marks(start) & ONE_PER_BYTE != 0 {
                 return true;
             }
-            start += BYTES_PER_WORD;
+            start += 8;
         }
-        start < end && ByteMarks::load(&self.digits, start, 0) << (BYTES_PER_WORD - (end - start)) != 0
+        start < end && (self.load_marks(start) & ONE_PER_BYTE) << (8 * (8 - (end - start))) != 0
     }
-}
-
-/// The bytes of class [`DELIMITER`], as comparisons that the compiler can apply to many bytes at once.
-#[inline(always)]
-fn is_delimiter(byte: u8) -> bool {
-    let within = |first: u8, count: u8| byte.wrapping_sub(first) < count;
-    within(b'\t', 2)
-        | (byte == b'\r')
-        | within(b' ', 3)
-        | within(b'&', 5)
-        | (byte == b',')
-        | within(b';', 5)
-        | (byte == b'[')
-        | (byte == b']')
-        | within(b'{', 3)
-}
-
-/// A bit for each byte for which `is_set` is true.
-#[inline(always)]
-fn flag_bits(block: &[u8; BYTES_PER_WORD], is_set: impl Fn(u8) -> bool) -> u64 {
-    /// Multiplication by this constant gathers the flags of eight bytes in the highest byte.
-    const GATHER_MULTIPLIER: u64 = 0x0102_0408_1020_4080;
-    let flags = block.map(|byte| u8::from(is_set(byte)));
-    let eights = flags.as_chunks::<8>().0.iter().enumerate();
-    eights.fold(0, |bits, (number, eight)| {
-        bits | (u64::from_le_bytes(*eight).wrapping_mul(GATHER_MULTIPLIER) >> 56) << (8 * number)
-    })
 }
 
 /// Whether two texts are equal. Compared inline, because calling a comparison function costs more for the short texts

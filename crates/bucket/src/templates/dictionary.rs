@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use quarry_stdx::number::u32_of;
 
 use super::classes::texts_equal;
-use crate::term_dictionary::hash::{PAIR_BYTES, load_pair_at};
 
 /// Initial number of slots, always a power of two.
 const SLOTS_MIN: usize = 256;
@@ -63,34 +62,9 @@ impl Interner {
         self.texts.len()
     }
 
-    /// Number of the text of `len` bytes at `start` of a longer text, assigned when it is first added. Most are short:
-    /// their bytes are compared as two words, without a branch on the length.
+    /// Number of a text, assigned when the text is first added.
     #[inline]
-    pub(super) fn intern_at(&mut self, base: &[u8], start: usize, len: usize) -> u32 {
-        if len > PAIR_BYTES {
-            return self.intern_long(&base[start..start + len]);
-        }
-        let pair = load_pair_at(base, start, len);
-        let hash = pair_hash(pair, len);
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let (found, code) = self.slots[at];
-            if code == EMPTY_SLOT {
-                return self.insert(at, hash, &base[start..start + len]);
-            }
-            if found == hash {
-                let range = self.texts.range(code as usize);
-                if range.len() == len && load_pair_at(&self.texts.bytes, range.start, len) == pair {
-                    return code;
-                }
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    /// Number of a text of more than [`PAIR_BYTES`] bytes.
-    fn intern_long(&mut self, text: &[u8]) -> u32 {
+    pub(super) fn intern(&mut self, text: &[u8]) -> u32 {
         let hash = short_hash(text);
         let mask = self.slots.len() - 1;
         let mut at = hash as usize & mask;
@@ -147,18 +121,6 @@ pub(super) fn fold_multiply(value: u64) -> u64 {
     wide as u64 ^ (wide >> 64) as u64
 }
 
-#[inline]
-fn fold_to_u32(hash: u64) -> u32 {
-    (hash ^ (hash >> 32)) as u32
-}
-
-/// Hash of a text of at most [`PAIR_BYTES`] bytes, given as a pair of words.
-#[inline]
-fn pair_hash([first, second]: [u64; 2], len: usize) -> u32 {
-    let hash = fold_multiply(first ^ fold_multiply(second ^ len as u64));
-    fold_to_u32(hash)
-}
-
 /// A fast hash for short texts.
 #[inline]
 pub(super) fn short_hash(text: &[u8]) -> u32 {
@@ -179,5 +141,5 @@ pub(super) fn short_hash(text: &[u8]) -> u32 {
     } else if let [only] = text {
         hash = fold_multiply(u64::from(*only) + 1);
     }
-    fold_to_u32(hash)
+    (hash ^ (hash >> 32)) as u32
 }

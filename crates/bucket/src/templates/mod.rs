@@ -115,61 +115,49 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
     }
     // First attempt: each sourcetype is split in its own way.
     if let Some((of_metas, cutters)) = sourcetype_splitters::learn_kinds(events)
-        && let Some(slab) = split_texts(events, SlabBuilder::with_kinds(cutters), &of_metas, Trial::PAYS)
+        && let Some(slab) = split_texts(events, SlabBuilder::with_kinds(cutters), &of_metas, is_worthwhile)
     {
         return Some(slab);
     }
     // If there are too many whole-text templates, an outline may need far fewer.
-    let (whole, may_pay_anyway) = (|| SlabBuilder::new(objects::learn_schemas(events)), Cell::new(true));
-    let trial_events = events.len().min(TRIAL_PAGES * MAX_PAGE_EVENTS);
+    let (whole, pays_anyway) = (|| SlabBuilder::new(objects::learn_schemas(events)), Cell::new(false));
     let are_few = |builder: &SlabBuilder| {
-        let (pays, few) = (is_worthwhile(builder), has_few_templates(builder, texts_so_far(builder)));
-        may_pay_anyway.set(pays);
+        let (pays, few) = (is_worthwhile(builder), has_few_templates(builder));
+        pays_anyway.set(pays && !few);
         pays && few
     };
-    let may_be_few = |builder: &SlabBuilder| has_few_templates(builder, trial_events);
-    split_texts(events, whole(), &[], Trial { passes: &are_few, may_pass: &may_be_few })
+    split_texts(events, whole(), &[], are_few)
         .or_else(|| {
-            let outline = outline::learning::learn_outline(events)?;
-            split_texts(events, SlabBuilder::with_outline(outline), &[], Trial::PAYS)
+            split_texts(
+                events,
+                SlabBuilder::with_outline(outline::learning::learn_outline(events)?),
+                &[],
+                is_worthwhile,
+            )
         })
-        .or_else(|| if may_pay_anyway.get() { split_texts(events, whole(), &[], Trial::PAYS) } else { None })
+        .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], is_worthwhile) } else { None })
 }
 
-/// Decides whether splitting goes on.
-#[derive(Clone, Copy)]
-struct Trial<'a> {
-    /// Whether the columns are good so far. Asked at the end of each page after the first [`TRIAL_PAGES`].
-    passes: &'a dyn Fn(&SlabBuilder) -> bool,
-    /// Whether `passes` can be true at the end of the first pages, given the columns so far. Asked within these pages,
-    /// so that a trial that cannot succeed ends early.
-    may_pass: &'a dyn Fn(&SlabBuilder) -> bool,
-}
-
-impl Trial<'static> {
-    /// Passes as long as the columns pay off.
-    const PAYS: Trial<'static> = Trial { passes: &is_worthwhile, may_pass: &|_| true };
-}
-
-/// Number of texts that were split so far.
-fn texts_so_far(builder: &SlabBuilder) -> usize {
-    builder.columns.first().map_or(0, |column| column.kind.len())
-}
-
-/// Whether the number of whole-text templates so far is acceptable for this number of texts. Always true for more texts
-/// than the first pages have, when starting over would lose much.
-fn has_few_templates(builder: &SlabBuilder, events: usize) -> bool {
+/// Whether the number of whole-text templates is still acceptable. Always true after the first pages, when starting
+/// over would lose much.
+fn has_few_templates(builder: &SlabBuilder) -> bool {
     let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else {
         return false;
     };
+    let events = texts.codes.len();
     events > TRIAL_PAGES * MAX_PAGE_EVENTS
         || texts.has_schemas()
-        || (!texts.is_full_at(events) && texts.plain_values * 100 <= events * OUTLINE_PLAIN_PERCENT_MIN)
+        || (!texts.is_full() && texts.plain_values * 100 <= events * OUTLINE_PLAIN_PERCENT_MIN)
 }
 
-/// Splits the texts; gives up with `None` if the columns built so far do not pass the trial. `kinds` maps metadata codes
+/// Splits the texts; gives up with `None` if `pays` is false for the columns built so far. `kinds` maps metadata codes
 /// to kinds and is empty if there is only one kind.
-fn split_texts(events: &EventBatch, mut builder: SlabBuilder, kinds: &[u8], trial: Trial<'_>) -> Option<TemplateSlab> {
+fn split_texts(
+    events: &EventBatch,
+    mut builder: SlabBuilder,
+    kinds: &[u8],
+    pays: impl Fn(&SlabBuilder) -> bool,
+) -> Option<TemplateSlab> {
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
     let (mut start, mut row) = (0, 0);
     for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {
@@ -187,17 +175,14 @@ fn split_texts(events: &EventBatch, mut builder: SlabBuilder, kinds: &[u8], tria
             builder.kinds.extend(metas.filter_map(|meta| kinds.get(*meta as usize)));
             row += spans.len();
             builder.feed(0, &events.raw, &spans);
-            if page < TRIAL_PAGES && !(trial.may_pass)(&builder) {
-                return None;
-            }
         }
         builder.end_page();
-        if page + 1 >= TRIAL_PAGES && !(trial.passes)(&builder) {
+        if page + 1 >= TRIAL_PAGES && !pays(&builder) {
             return None;
         }
     }
     builder.choose_all_representations();
-    if !(trial.passes)(&builder) {
+    if !pays(&builder) {
         return None;
     }
     let slab = into_template_slab(builder);

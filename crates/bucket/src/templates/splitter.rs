@@ -186,14 +186,9 @@ impl TemplateColumn {
         self.learners.iter().any(|cutter| !cutter.schemas.is_empty())
     }
 
-    /// Whether the number of templates has reached the limit for the values so far.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full_at(self.codes.len())
-    }
-
     /// Whether the number of templates has reached the limit for this many values.
-    pub(super) fn is_full_at(&self, values: usize) -> bool {
-        self.templates.len() >= TEMPLATES_ALWAYS * self.learners.len() + values / VALUES_PER_TEMPLATE
+    pub(super) fn is_full(&self) -> bool {
+        self.templates.len() >= TEMPLATES_ALWAYS * self.learners.len() + self.codes.len() / VALUES_PER_TEMPLATE
     }
 }
 

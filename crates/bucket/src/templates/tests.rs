@@ -22,13 +22,10 @@ fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
     batch
 }
 
-/// A trial that every slab passes.
-const ANYTHING: Trial<'static> = Trial { passes: &|_| true, may_pass: &|_| true };
-
 /// Splits texts regardless of the cost, and checks all that the writer relies on.
 fn template_slab_of(events: &EventBatch) -> TemplateSlab {
     outlined(events);
-    let slab = split_texts(events, SlabBuilder::new(objects::learn_schemas(events)), &[], ANYTHING).unwrap();
+    let slab = split_texts(events, SlabBuilder::new(objects::learn_schemas(events)), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
@@ -37,7 +34,7 @@ fn template_slab_of(events: &EventBatch) -> TemplateSlab {
 fn outlined(events: &EventBatch) -> TemplateSlab {
     let texts: Vec<&[u8]> = (0..events.len().min(1_000)).map(|row| events.raw(row)).collect();
     let (outline, _) = outline::learning::build_outline(&texts);
-    let slab = split_texts(events, SlabBuilder::with_outline(outline), &[], ANYTHING).unwrap();
+    let slab = split_texts(events, SlabBuilder::with_outline(outline), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
@@ -376,7 +373,7 @@ fn templates_of(slab: &TemplateSlab) -> Vec<String> {
 /// Splits the texts by a learned outline, which must pay off.
 fn learned(events: &EventBatch) -> TemplateSlab {
     let outline = outline::learning::learn_outline(events).expect("an outline pays off for these sentences");
-    let slab = split_texts(events, SlabBuilder::with_outline(outline), &[], Trial::PAYS).unwrap();
+    let slab = split_texts(events, SlabBuilder::with_outline(outline), &[], is_worthwhile).unwrap();
     check(&slab, events);
     slab
 }
@@ -737,32 +734,5 @@ fn every_sourcetype_has_its_own_splitter() {
                 types[other as usize]
             );
         }
-    }
-}
-
-#[test]
-fn a_trial_ends_early_only_if_it_would_fail() {
-    let trial_events = TRIAL_PAGES * MAX_PAGE_EVENTS;
-    // One new template per this many texts; text without digits needs a template of its own.
-    for texts_per_template in [1, 4, 16, 19, 20, 24, 64] {
-        let letters =
-            |number: usize| number.to_string().bytes().map(|digit| char::from(digit + 49)).collect::<String>();
-        let text = |at: usize| format!("{} is {at}", letters(at / texts_per_template));
-        let events = batch((0..trial_events).map(text));
-        let asked = Cell::new(0);
-        let may_pass = |builder: &SlabBuilder| {
-            asked.set(asked.get() + 1);
-            has_few_templates(builder, trial_events)
-        };
-        let passes = |builder: &SlabBuilder| has_few_templates(builder, texts_so_far(builder));
-        let split = |trial: Trial<'_>| split_texts(&events, SlabBuilder::new(Vec::new()), &[], trial);
-        let whole = split(Trial { passes: &passes, may_pass: &|_| true });
-        let early = split(Trial { passes: &passes, may_pass: &may_pass });
-        assert_eq!(early.is_some(), whole.is_some(), "{texts_per_template} texts per template");
-        assert_eq!(
-            asked.get() == trial_events / CHUNK_EVENTS,
-            whole.is_some(),
-            "{texts_per_template} texts per template"
-        );
     }
 }

@@ -103,8 +103,8 @@ fn try_dictionary(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
     let limit = DISTINCT_TEXTS_ALWAYS.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_TEXTS_MAX);
     let mut interner = Interner::new();
     let mut codes = Vec::with_capacity(texts.len());
-    for range in (0..texts.len()).map(|at| texts.range(at)) {
-        codes.push(interner.intern_at(&texts.bytes, range.start, range.len()));
+    for text in texts.iter() {
+        codes.push(interner.intern(text));
         if interner.len() > limit {
             return None;
         }

@@ -46,15 +46,11 @@ enum Target {
     Variable { kind: VariableKind, column: u32, node: u32 },
 }
 
-/// Start of the literal of an edge: its first eight bytes, and a mask of those that exist.
-#[derive(Clone, Copy, Debug)]
-struct LiteralHead {
-    bytes: u64,
-    mask: u64,
-}
-
 #[derive(Debug)]
 struct Edge {
+    /// First eight bytes of the literal, and a mask of those that exist.
+    head: u64,
+    mask: u64,
     /// Last eight bytes of the literal, if it has that many.
     tail: u64,
     literal: Box<[u8]>,
@@ -63,17 +59,7 @@ struct Edge {
 
 #[derive(Debug, Default)]
 struct TrieNode {
-    /// The start of each edge's literal, apart from the rest of the edge: most edges of a node are passed over because
-    /// of it.
-    heads: Vec<LiteralHead>,
     edges: Vec<Edge>,
-}
-
-impl TrieNode {
-    fn push(&mut self, literal: &[u8], target: Target) {
-        self.heads.push(LiteralHead { bytes: first_eight_bytes(literal), mask: head_mask(literal) });
-        self.edges.push(Edge::new(literal, target));
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -176,22 +162,15 @@ impl Trie {
     ) -> Option<(u32, EdgeMatch)> {
         let rest = &text[at..];
         let head = first_eight_bytes(rest);
-        let node = &self.nodes[node as usize];
-        let mut place = edge as usize;
-        loop {
-            let heads = node.heads.get(place..)?;
-            let tried = &heads[..heads.len().min(*tries as usize)];
-            let Some(passed) = tried.iter().position(|known| (head ^ known.bytes) & known.mask == 0) else {
-                *tries -= u32_of(tried.len());
-                return None;
-            };
-            *tries -= u32_of(passed + 1);
-            let (edge, found) = (&node.edges[place + passed], place + passed);
-            place = found + 1;
+        for (place, edge) in self.nodes[node as usize].edges.iter().enumerate().skip(edge as usize) {
+            *tries = tries.checked_sub(1)?;
+            if (head ^ edge.head) & edge.mask != 0 {
+                continue;
+            }
             let literal = &*edge.literal;
             match edge.target {
-                Target::End { template } if rest.len() == literal.len() && bytes_equal(rest, literal) => {
-                    return Some((found as u32, EdgeMatch::End(template)));
+                Target::End { template } if bytes_equal(rest, literal) => {
+                    return Some((place as u32, EdgeMatch::End(template)));
                 }
                 Target::Variable { kind, column, node } if edge.matches_rest(rest) => {
                     let start = at + literal.len();
@@ -199,21 +178,20 @@ impl Trie {
                         continue;
                     }
                     if let Some(end) = variable_end(kind, text, start, strict) {
-                        return Some((found as u32, EdgeMatch::Variable { column, start, end, node }));
+                        return Some((place as u32, EdgeMatch::Variable { column, start, end, node }));
                     }
                 }
                 _ => {}
             }
         }
+        None
     }
 
     #[inline]
     fn promote(&mut self) {
         for step in &self.steps {
             if step.edge > 0 {
-                let node = &mut self.nodes[step.node as usize];
-                node.heads.swap(step.edge as usize, step.edge as usize - 1);
-                node.edges.swap(step.edge as usize, step.edge as usize - 1);
+                self.nodes[step.node as usize].edges.swap(step.edge as usize, step.edge as usize - 1);
             }
         }
     }
@@ -241,11 +219,10 @@ impl Trie {
 
     fn variable_edge(&self, node: u32, literal: &[u8], variable: VariableKind) -> Option<&Edge> {
         let head = first_eight_bytes(literal);
-        let node = &self.nodes[node as usize];
-        let mut of_head =
-            node.heads.iter().zip(&node.edges).filter(|(known, _)| known.bytes == head).map(|(_, edge)| edge);
-        of_head.find(|edge| {
-            *edge.literal == *literal && matches!(edge.target, Target::Variable { kind, .. } if kind == variable)
+        self.nodes[node as usize].edges.iter().find(|edge| {
+            edge.head == head
+                && *edge.literal == *literal
+                && matches!(edge.target, Target::Variable { kind, .. } if kind == variable)
         })
     }
 
@@ -281,13 +258,13 @@ impl Trie {
                     let next = u32_of(self.nodes.len());
                     self.nodes.push(TrieNode::default());
                     let target = Target::Variable { kind: variable.kind, column: *column, node: next };
-                    self.nodes[node as usize].push(literal, target);
+                    self.nodes[node as usize].edges.push(Edge::new(literal, target));
                     next
                 }
             };
             (node, at) = (next, variable.end);
         }
-        self.nodes[node as usize].push(&text[at..], Target::End { template });
+        self.nodes[node as usize].edges.push(Edge::new(&text[at..], Target::End { template }));
     }
 }
 
@@ -299,8 +276,9 @@ enum EdgeMatch {
 
 impl Edge {
     fn new(literal: &[u8], target: Target) -> Edge {
+        let mask = head_mask(literal);
         let tail = literal.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
-        Edge { tail, literal: literal.into(), target }
+        Edge { head: first_eight_bytes(literal), mask, tail, literal: literal.into(), target }
     }
 
     /// Whether a text continues with the literal, given that the first eight bytes match. In a literal of up to sixteen

@@ -64,33 +64,6 @@ pub(crate) fn load_pair(term: &[u8]) -> [u64; 2] {
     [load_short(term), 0]
 }
 
-/// [`load_pair`] of the `len` bytes at `start` of a text, at most [`PAIR_BYTES`]. Bytes after them are loaded as well and
-/// masked where the text has enough, because branches on the lengths of words are mispredicted.
-#[inline(always)]
-pub(crate) fn load_pair_at(text: &[u8], start: usize, len: usize) -> [u64; 2] {
-    match (text.get(start..).and_then(|rest| rest.split_first_chunk::<8>()), PAIR_MASKS.get(len)) {
-        (Some((first, rest)), Some(masks)) if rest.len() >= 8 => {
-            let second = rest.first_chunk::<8>().map_or(0, |chunk| u64::from_be_bytes(*chunk));
-            [u64::from_be_bytes(*first) & masks[0], second & masks[1]]
-        }
-        _ => load_pair(text.get(start..start + len).unwrap_or_default()),
-    }
-}
-
-/// For each length, the bytes of a pair that a term of this length has.
-static PAIR_MASKS: [[u64; 2]; PAIR_BYTES + 1] = {
-    let mut masks = [[0; 2]; PAIR_BYTES + 1];
-    let mut len = 1;
-    while len <= PAIR_BYTES {
-        masks[len] = match len {
-            0..=8 => [u64::MAX << (64 - 8 * len), 0],
-            _ => [u64::MAX, u64::MAX << (128 - 8 * len)],
-        };
-        len += 1;
-    }
-    masks
-};
-
 /// A term of fewer than eight bytes as one word.
 #[inline(always)]
 fn load_short(term: &[u8]) -> u64 {

@@ -8,7 +8,7 @@
 use quarry_event::segment;
 use quarry_stdx::number::u32_of;
 
-use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair, load_pair_at};
+use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
 use crate::term_dictionary::{Namespace, truncate_term};
 
 /// Number of terms looked up together: enough to hide a cache miss, few enough for the first-level cache.
@@ -143,7 +143,7 @@ impl TermTable {
 
     /// Adds every token of an event's text.
     pub(crate) fn add_text(&mut self, text: &[u8]) {
-        segment::for_each_token_range(text, |start, end| self.add_token(text, start, end));
+        segment::for_each_token(text, |token| self.add_token(token));
     }
 
     /// Looks up the pending terms, so that `entries` is complete.
@@ -151,18 +151,16 @@ impl TermTable {
         self.flush();
     }
 
-    /// Adds the token at this range of a text.
     #[inline]
-    fn add_token(&mut self, text: &[u8], start: usize, end: usize) {
-        let len = end - start;
-        if len > PAIR_BYTES {
-            self.add_long(&text[start..end]);
+    fn add_token(&mut self, token: &[u8]) {
+        if token.len() > PAIR_BYTES {
+            self.add_long(token);
             return;
         }
-        let pair = load_pair_at(text, start, len);
+        let pair = load_pair(token);
         match (lower_word(pair[0]), lower_word(pair[1])) {
-            (Some(first), Some(second)) => self.push([first, second], len),
-            _ => self.add_long(&text[start..end]),
+            (Some(first), Some(second)) => self.push([first, second], token.len()),
+            _ => self.add_long(token),
         }
     }
 

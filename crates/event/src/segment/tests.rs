@@ -79,9 +79,7 @@ proptest! {
         for len in 0..=text.len() {
             expected.clear();
             found.clear();
-            for_each_token_bytewise(&text.as_bytes()[..len], |start, end| {
-                expected.push(text.as_bytes()[start..end].to_vec())
-            });
+            for_each_token_bytewise(&text.as_bytes()[..len], |token| expected.push(token.to_vec()));
             for_each_token(&text.as_bytes()[..len], |token| found.push(token.to_vec()));
             prop_assert_eq!(&found, &expected, "{} bytes of {}", len, text);
         }

@@ -11,7 +11,6 @@ use quarry_stdx::number::u32_of;
 use super::{OutlineVariable, Role};
 use crate::templates::classes::texts_equal;
 use crate::templates::dictionary::{fold_multiply, short_hash};
-use crate::term_dictionary::hash::{PAIR_BYTES, load_pair_at};
 
 /// Templates of an outline.
 #[derive(Debug, Default)]
@@ -28,37 +27,9 @@ pub(in crate::templates) struct OutlineTemplates {
 pub(in crate::templates) struct OutlineTemplate {
     pub(in crate::templates) template: u32,
     pub(in crate::templates) columns: Box<[u32]>,
-    /// For each variable, the literal before it and its role.
-    variables: Box<[(OutlineLiteral, Role)]>,
-    /// The literal after the last variable.
-    last: OutlineLiteral,
-}
-
-/// A literal of a template. Most are short; their bytes are in two words, which are compared without a branch on the
-/// length.
-#[derive(Debug)]
-struct OutlineLiteral {
-    len: usize,
-    /// The first [`PAIR_BYTES`] bytes.
-    pair: [u64; 2],
-    /// All bytes of a longer literal.
-    long: Box<[u8]>,
-}
-
-impl OutlineLiteral {
-    fn of(text: &[u8], start: usize, end: usize) -> OutlineLiteral {
-        let len = end - start;
-        let long = if len > PAIR_BYTES { text[start..end].into() } else { Box::default() };
-        OutlineLiteral { len, pair: load_pair_at(text, start, len.min(PAIR_BYTES)), long }
-    }
-
-    /// Whether the text has this literal from `start` to `end`.
-    #[inline(always)]
-    fn is_at(&self, text: &[u8], start: usize, end: usize) -> bool {
-        self.len == end - start
-            && self.pair == load_pair_at(text, start, self.len.min(PAIR_BYTES))
-            && (self.len <= PAIR_BYTES || texts_equal(&self.long, &text[start..end]))
-    }
+    /// All literals, concatenated. `variables` has, for each variable, the end of the literal before it and its role.
+    literals: Box<[u8]>,
+    variables: Box<[(u32, Role)]>,
 }
 
 impl OutlineTemplates {
@@ -80,13 +51,14 @@ impl OutlineTemplates {
         template: u32,
         columns: Box<[u32]>,
     ) {
-        let (mut variables, mut at) = (Vec::with_capacity(pieces.len()), 0);
+        let (mut literals, mut variables, mut at) = (Vec::new(), Vec::with_capacity(pieces.len()), 0);
         for piece in pieces {
-            variables.push((OutlineLiteral::of(text, at, piece.start), piece.role));
+            literals.extend_from_slice(&text[at..piece.start]);
+            variables.push((u32_of(literals.len()), piece.role));
             at = piece.end;
         }
-        let last = OutlineLiteral::of(text, at, text.len());
-        let known = OutlineTemplate { template, columns, variables: variables.into(), last };
+        literals.extend_from_slice(&text[at..]);
+        let known = OutlineTemplate { template, columns, literals: literals.into(), variables: variables.into() };
         self.by_hash.entry(hash_of(text, pieces)).or_default().push(u32_of(self.templates.len()));
         self.templates.push(known);
     }
@@ -94,35 +66,26 @@ impl OutlineTemplates {
 
 impl OutlineTemplate {
     fn matches(&self, text: &[u8], pieces: &[OutlineVariable]) -> bool {
-        let mut at = 0;
+        let (mut start, mut at) = (0, 0);
         let are_same = self.variables.len() == pieces.len()
-            && self.variables.iter().zip(pieces).all(|((literal, role), piece)| {
-                let is_same = *role == piece.role && literal.is_at(text, at, piece.start);
-                at = piece.end;
+            && self.variables.iter().zip(pieces).all(|((end, role), piece)| {
+                let literal = &self.literals[start..*end as usize];
+                let is_same = *role == piece.role && texts_equal(literal, &text[at..piece.start]);
+                (start, at) = (*end as usize, piece.end);
                 is_same
             });
-        are_same && self.last.is_at(text, at, text.len())
+        are_same && texts_equal(&self.literals[start..], &text[at..])
     }
 }
 
 fn hash_of(text: &[u8], pieces: &[OutlineVariable]) -> u64 {
     let (mut hash, mut at) = (0, 0);
     for piece in pieces {
-        hash = fold_multiply(hash ^ literal_hash(text, at, piece.start) ^ u64::from(role_tag(piece.role)));
+        let literal = u64::from(short_hash(&text[at..piece.start]));
+        hash = fold_multiply(hash ^ (literal << 32 | u64::from(role_tag(piece.role))));
         at = piece.end;
     }
-    fold_multiply(hash ^ literal_hash(text, at, text.len()))
-}
-
-/// Hash of the literal from `start` to `end`.
-#[inline(always)]
-fn literal_hash(text: &[u8], start: usize, end: usize) -> u64 {
-    let len = end - start;
-    if len > PAIR_BYTES {
-        return u64::from(short_hash(&text[start..end])) << 32;
-    }
-    let [first, second] = load_pair_at(text, start, len);
-    fold_multiply(first ^ (len as u64)) ^ fold_multiply(second)
+    fold_multiply(hash ^ u64::from(short_hash(&text[at..])))
 }
 
 /// Number of a role, distinct for every role.
