@@ -23,6 +23,9 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
+/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab: many columns
+/// of 64 pages take about 32 KiB each.
+const FEW_GAP_BYTES: u64 = 48 << 10;
 /// Maximum number of pages for a search of few events, which fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
@@ -145,12 +148,11 @@ impl ReadAhead {
     pub(crate) fn missing_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);
+        let gap = if self.is_for_few_events() { FEW_GAP_BYTES } else { GAP_BYTES_MAX };
         let mut merged: Vec<Range<u64>> = Vec::new();
         for range in ranges {
             match merged.last_mut() {
-                Some(last) if range.start <= last.end.saturating_add(GAP_BYTES_MAX) => {
-                    last.end = last.end.max(range.end)
-                }
+                Some(last) if range.start <= last.end.saturating_add(gap) => last.end = last.end.max(range.end),
                 _ => merged.push(range),
             }
         }

@@ -1,7 +1,7 @@
 //! Tail of a bucket object: what follows the blocks of the last slab.
 //!
 //! The tail has the parts of the locators, the pages of the term dictionaries, then all structures that hold positions:
-//! the directories of locators and term dictionaries, the column layouts, the slab heads, the directory and the trailer.
+//! the column layouts, the directories of locators and term dictionaries, the slab heads, the directory and the trailer.
 //! A reader of a remote object fetches the end first and then knows where to look up a term; small term dictionaries
 //! come with the end. Those parts of the locators of all slabs that a token is looked up in are neighbours, so that they
 //! are fetched with one request. No block before the tail refers to the tail, so an encoder may discard a tail and write
@@ -54,7 +54,7 @@ impl ObjectTail {
             let content = dictionary.write_pages(blocks);
             directories.push(SlabBlock { slab: *slab, kind: namespace.directory_kind(), content });
         }
-        for SlabBlock { slab, kind, content } in directories.iter().chain(&self.layouts) {
+        for SlabBlock { slab, kind, content } in self.layouts.iter().chain(&directories) {
             let offset = blocks.object.len() as u64;
             let stored_len = blocks.write(*kind, content)?;
             added[*slab].push(BlockRef { kind: *kind, offset, stored_len });

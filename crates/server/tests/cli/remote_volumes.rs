@@ -12,6 +12,11 @@ use crate::support::{Place, RunOutput, lines, wait_until};
 /// A place whose indexes are on a volume, except `here`; local copies are evicted after the upload.
 fn place_on(volume: &str) -> Place {
     let place = Place::new();
+    put_indexes_on(&place, volume);
+    place
+}
+
+fn put_indexes_on(place: &Place, volume: &str) {
     let local = place.data().join("etc/system/local");
     std::fs::create_dir_all(&local).unwrap();
     let indexes = format!(
@@ -21,19 +26,19 @@ fn place_on(volume: &str) -> Place {
     std::fs::write(local.join("indexes.conf"), indexes).unwrap();
     // This requires more free space than the disk has, so every local copy that can be evicted is evicted.
     std::fs::write(local.join("server.conf"), "[cachemanager]\neviction_padding = 1000000000\n").unwrap();
-    place
 }
 
 /// Like [`place_on`], with a volume on an S3 server.
 pub(crate) fn on_s3(gateway: &Gateway) -> Place {
-    on_s3_at(&gateway.url())
+    place_on(&s3_volume(&gateway.url()))
 }
 
-fn on_s3_at(url: &str) -> Place {
-    place_on(&format!(
+/// Settings of a volume on an S3 server.
+fn s3_volume(url: &str) -> String {
+    format!(
         "path = s3://{CONTAINER}/some/where\nremote.s3.endpoint = {url}\nremote.s3.access_key = {KEY_ID}\n\
          remote.s3.secret_key = {SECRET}"
-    ))
+    )
 }
 
 fn add(place: &Place, range: std::ops::Range<usize>, index: &str) {
@@ -354,7 +359,7 @@ fn sequential_requests(requests: &[ProxiedRequest]) -> usize {
 fn rare_events_are_found_with_few_sequential_requests() {
     let Some(gateway) = Gateway::start() else { return };
     let proxy = FaultProxy::start(gateway.address(), Faults::default());
-    let place = on_s3_at(&proxy.url());
+    let place = Place::new();
     let event = |at: usize| {
         let (second, word) = (at / 10, if at == EVENTS_WITH_IDS / 3 { "zebra" } else { "horse" });
         let time = format!(
@@ -369,6 +374,7 @@ fn rare_events_are_found_with_few_sequential_requests() {
     let log = place.write("ids.log", (0..EVENTS_WITH_IDS).map(event).collect::<String>());
     place.run(&["add", "oneshot", &log]).expect_success();
     place.run(&["bucket", "compact"]).expect_success();
+    put_indexes_on(&place, &s3_volume(&proxy.url()));
     let server = Server::start(&place);
     assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
     server.stop("-TERM");
