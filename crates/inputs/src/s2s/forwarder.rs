@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, Metadata, TimeNs};
-use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
+use quarry_pipeline::{EventTyping, TypingStage, WholeEvent, meta_pairs};
 
 use super::S2sError;
 use super::batch::unpack;
@@ -135,7 +135,7 @@ impl Forwarder {
         let channels = self.channels.values_mut().chain(self.sources.values_mut());
         for channel in channels.filter(|channel| is_due(channel)) {
             let batch = batch_of(&mut self.batches, &channel.metadata.index, 0);
-            channel.finish(batch, &Fields::new());
+            channel.finish(batch);
             channel.take_due(&mut self.due);
         }
     }
@@ -241,7 +241,7 @@ impl Forwarder {
                 let closed = self.channels.remove(&number);
                 let mut channel = closed.ok_or(S2sError::Channel { number, problem: "is closed and was not open" })?;
                 let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
-                channel.finish(batch, &Fields::new());
+                channel.finish(batch);
                 channel.take_due(&mut self.due);
                 Ok(())
             }
@@ -294,7 +294,7 @@ impl Forwarder {
         }
         if metadata != channel.metadata {
             let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
-            channel.finish(batch, &Fields::new());
+            channel.finish(batch);
             channel.metadata = metadata;
         }
         let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
@@ -416,7 +416,7 @@ impl Forwarder {
             batch.index_time = now;
         }
         if is_done && let Some(channel) = self.sources.get_mut(&metadata) {
-            channel.finish(batch_of(&mut self.batches, &index, now), &fields);
+            channel.finish(batch_of(&mut self.batches, &index, now));
         }
         Ok(())
     }
@@ -438,7 +438,7 @@ impl Forwarder {
         }
         let oldest = self.sources.iter().min_by_key(|(_, channel)| channel.last).map(|(key, _)| key.clone());
         if let Some(mut channel) = oldest.and_then(|key| self.sources.remove(&key)) {
-            channel.finish(batch_of(&mut self.batches, &channel.metadata.index, now), &Fields::new());
+            channel.finish(batch_of(&mut self.batches, &channel.metadata.index, now));
         }
     }
 
@@ -480,7 +480,7 @@ fn push_whole(batch: &mut EventBatch, raw: &str, time: TimeNs, metadata: &Metada
     let meta = batch.intern(metadata);
     let first = batch.len();
     batch.push(raw.as_bytes(), time, meta);
-    add_fields(batch, first, fields);
+    add_fields(batch, first..first + 1, fields);
 }
 
 /// Parses a name prefixed by `source::`, `host::` or `sourcetype::`.
@@ -507,11 +507,8 @@ fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option
             *time = time.map(|time| time.saturating_add(part.unwrap_or(0)));
         }
         "_meta" => {
-            for pair in value.split_whitespace() {
-                if let Some((name, value)) = pair.split_once("::").filter(|(name, _)| !name.starts_with('_')) {
-                    fields.push((name.into(), value.trim_matches('"').into()));
-                }
-            }
+            let sent = meta_pairs(value).into_iter().filter(|(name, _)| !name.starts_with('_'));
+            fields.extend(sent.map(|(name, value)| (name.into(), value.into())));
         }
         key if key.starts_with('_') || key.contains(':') => {}
         key => fields.push((key.into(), value.into())),

@@ -16,7 +16,7 @@ use quarry_event::EventBatch;
 use quarry_pipeline::{PipelineContext, SourceInfo};
 
 use super::held_files::HeldFile;
-use super::roster::{FileNumber, Job};
+use super::roster::{FileNumber, Inode, Job};
 use super::session::{NextAction, Session, wait_ns};
 use super::stanza::Stanza;
 use super::tail::{OpenOutcome, ReadCounts, ReadOutcome, ResumePosition, Tail, TailOptions};
@@ -58,6 +58,8 @@ pub(crate) struct Worker<'a> {
     undecided: BTreeMap<FileNumber, Undecided>,
     remnants: VecDeque<Remnant>,
     buffer: Vec<u8>,
+    /// Whether the sink has stored what was read from at least one file.
+    has_stored: bool,
 }
 
 /// Time at which a file became undecided, and the state of its origin.
@@ -79,19 +81,28 @@ impl<'a> Worker<'a> {
     pub(crate) fn new(monitor: &'a Monitor, props: &'a PropsResolver, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
         let (open, due, waiting, undecided) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let (remnants, buffer) = (VecDeque::new(), vec![0; READ_CHUNK_BYTES]);
-        Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer }
+        Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer, has_stored: false }
     }
 
     /// Runs until monitoring ends or the sink fails; after a failure, positions must be looked up in a new sink.
     pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
+        let mut has_read = false;
         while !self.monitor.roster.has_ended() {
-            if !self.step(number, POLL_INTERVAL)? {
+            if self.step(number, POLL_INTERVAL)? {
+                has_read = true;
+            } else {
                 self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
+                self.has_stored |= has_read;
             }
         }
         // The lines of the remnants are no longer in any file.
         self.take_remnants(i64::MAX)?;
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
+    }
+
+    /// Whether the sink has worked.
+    pub(crate) fn has_stored(&self) -> bool {
+        self.has_stored
     }
 
     /// Reads the next file, waiting up to `wait` for one, and then checks the files that are due; returns false if no
@@ -473,7 +484,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Ends the reading of a file that was handed over completely; a file of a `batch` stanza is removed once its
-    /// events are stored.
+    /// events are stored. Must not be called for a file of which anything was skipped.
     fn end(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.stanza(job).settings.is_batch {
             return Ok(());
@@ -483,6 +494,15 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
+        // Storing may take long, and in the meantime the file may have been written.
+        if !self.is_inactive(&job.path, self.stanza(job)) {
+            self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
+            return Ok(());
+        }
+        // Another file that now has the name has not been read. The next scan finds it.
+        if !job.path.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == job.node) {
+            return Ok(());
+        }
         std::fs::remove_file(&job.path).map_err(|error| InputError::read(&job.path, &error))
     }
 
@@ -524,6 +544,9 @@ impl<'a> Worker<'a> {
         self.monitor.count(ReadCounts::default(), ReadCounts { bytes: report.bytes, events: report.events });
         for warning in &report.warnings {
             (self.monitor.options.report)(&format!("{}: {warning}", job.path.display()));
+        }
+        if report.is_skipped_as_binary {
+            return Ok(());
         }
         self.end(job)
     }
