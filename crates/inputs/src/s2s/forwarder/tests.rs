@@ -146,9 +146,8 @@ fn only_rulesets_apply_to_whole_events() {
 
 #[test]
 fn events_have_the_fields_sent_with_their_beginning() {
-    let piece = |fields: &str, text: &str| {
-        frame_of(&[("MetaData:Source", "source::/b"), ("_meta", fields), ("_raw", text)])
-    };
+    let piece =
+        |fields: &str, text: &str| frame_of(&[("MetaData:Source", "source::/b"), ("_meta", fields), ("_raw", text)]);
     let mut silent = forwarder(true);
     silent.push(&greeting("v2"));
     for (fields, text) in [("env::a", "1\n2"), ("env::a", " 2"), ("env::b", " 2\n3\n4"), ("env::c", " 4\n5\n6")] {
