@@ -51,7 +51,7 @@ const EDGES: Table<'_> = &[
         ],
     ),
     ("eventgen", &[]),
-    ("testworld", &["engine", "store", "blob", "s3world", "conf", "spl"]),
+    ("testworld", &["engine", "eval", "store", "blob", "s3world", "conf", "spl"]),
     ("s3world", &[]),
     ("pgworld", &[]),
 ];
