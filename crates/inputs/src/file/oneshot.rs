@@ -147,7 +147,7 @@ pub fn add_file(
             None => {}
             Some(SkipReason::Binary) => {
                 let warnings = vec![SkipReason::Binary.to_string()];
-                return Ok(FileReport { warnings, ..FileReport::default() });
+                return Ok(FileReport { is_skipped_as_binary: true, warnings, ..FileReport::default() });
             }
             Some(archive) => return Err(wrong(std::io::Error::other(archive.to_string()))),
         }
@@ -272,6 +272,7 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
         sourcetype: state.sourcetype,
         shrunk: None,
         problem: state.problem,
+        is_skipped_as_binary: false,
         warnings: state.warnings,
     }
 }

@@ -36,6 +36,8 @@ pub struct FileReport {
     pub shrunk: Option<ShrunkFile>,
     /// Errors in the settings of the guessed sourcetype; the file was read as plain lines.
     pub problem: Option<String>,
+    /// Whether nothing was read because the file is binary; a warning says so. Such a file must not be removed.
+    pub is_skipped_as_binary: bool,
     /// Warnings about the file.
     pub warnings: Vec<String>,
 }

@@ -304,6 +304,40 @@ fn batch_stanza_removes_stored_files() {
 }
 
 #[test]
+fn batch_stanza_keeps_files_that_are_not_stored() {
+    let binary: Vec<u8> = (0..=255).cycle().take(4_096).collect();
+    let mut tar = vec![0; 1_024];
+    tar[..5].copy_from_slice(b"a.txt");
+    tar[257..262].copy_from_slice(b"ustar");
+    for (name, content) in [("a.bin", &binary[..]), ("a.tar", &tar), ("a.gz", b"\x1f\x8b\x08\0not compressed")] {
+        let mut world = World::over("batch", "", "move_policy = sinkhole\n");
+        std::fs::write(world.path(name), content).unwrap();
+        world.touch(&OpenOptions::new().append(true).open(world.path(name)).unwrap());
+        world.wait(90.0);
+        assert!(world.path(name).exists() && world.events().is_empty(), "{name}");
+        assert!(world.told.lock().unwrap().iter().any(|text| text.contains(name)), "{name}");
+    }
+}
+
+#[test]
+fn batch_stanza_keeps_a_file_that_took_the_name_of_a_read_one() {
+    let mut world = World::over("batch", "", "move_policy = sinkhole\n");
+    world.append("a.log", "one\n");
+    world.scan_and_read();
+    world.assert_events(&["one"]);
+    let other = tempfile::tempdir().unwrap().keep();
+    std::fs::write(other.join("b"), "two\n").unwrap();
+    world.touch(&OpenOptions::new().append(true).open(other.join("b")).unwrap());
+    std::fs::rename(other.join("b"), world.path("a.log")).unwrap();
+    world.clock.advance_ns(60 * NANOS_PER_SEC);
+    while world.worker.step(0, Duration::ZERO).unwrap() {}
+    world.wait(10.0);
+    world.assert_events(&["one", "two"]);
+    assert!(!world.path("a.log").exists(), "it is removed once it is read, too");
+    std::fs::remove_dir(other).unwrap();
+}
+
+#[test]
 fn reading_resumes_at_the_stored_position_after_a_failure() {
     let mut world = World::new("");
     world.append("a.log", "one\n");

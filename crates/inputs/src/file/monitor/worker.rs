@@ -16,7 +16,7 @@ use quarry_event::EventBatch;
 use quarry_pipeline::{PipelineContext, SourceInfo};
 
 use super::held_files::HeldFile;
-use super::roster::{FileNumber, Job};
+use super::roster::{FileNumber, Inode, Job};
 use super::session::{NextAction, Session, wait_ns};
 use super::stanza::Stanza;
 use super::tail::{OpenOutcome, ReadCounts, ReadOutcome, ResumePosition, Tail, TailOptions};
@@ -473,7 +473,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Ends the reading of a file that was handed over completely; a file of a `batch` stanza is removed once its
-    /// events are stored.
+    /// events are stored. Must not be called for a file of which anything was skipped.
     fn end(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.stanza(job).settings.is_batch {
             return Ok(());
@@ -483,6 +483,15 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
+        // Storing may take long, and in the meantime the file may have been written.
+        if !self.is_inactive(&job.path, self.stanza(job)) {
+            self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
+            return Ok(());
+        }
+        // Another file that now has the name has not been read. The next scan finds it.
+        if !job.path.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == job.node) {
+            return Ok(());
+        }
         std::fs::remove_file(&job.path).map_err(|error| InputError::read(&job.path, &error))
     }
 
@@ -524,6 +533,9 @@ impl<'a> Worker<'a> {
         self.monitor.count(ReadCounts::default(), ReadCounts { bytes: report.bytes, events: report.events });
         for warning in &report.warnings {
             (self.monitor.options.report)(&format!("{}: {warning}", job.path.display()));
+        }
+        if report.is_skipped_as_binary {
+            return Ok(());
         }
         self.end(job)
     }
