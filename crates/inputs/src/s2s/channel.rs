@@ -5,6 +5,7 @@
 //! the whole piece has left the pipeline as events.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::S2sError;
@@ -16,6 +17,9 @@ use quarry_stdx::number::u32_of;
 
 /// Maximum ids of a channel whose pieces have not become events yet.
 const WAITING_IDS_MAX: usize = 65_536;
+/// Maximum changes of the fields within a channel's text that is not part of events yet; beyond it, the oldest are
+/// forgotten.
+const FIELD_CHANGES_MAX: usize = 64;
 /// Maximum difference between the time a forwarder sends and our clock; beyond it, the forwarder's time is not used.
 const CLOCK_DIFFERENCE_NS: i64 = 86_400_000_000_000;
 
@@ -29,6 +33,8 @@ pub(super) struct Channel {
     pipeline: Option<Box<Pipeline>>,
     /// Bytes passed to the pipeline.
     fed: u64,
+    /// Fields of the text that is not part of events yet: from each offset on, up to the next.
+    fields: VecDeque<(u64, Fields)>,
     /// Ids of pieces, each with the offset of the piece's end.
     waiting: VecDeque<(u64, u64)>,
     /// Monotonic time of the last piece.
@@ -39,7 +45,8 @@ pub(super) struct Channel {
 
 impl Channel {
     pub(super) fn new(metadata: Metadata) -> Channel {
-        Channel { metadata, pipeline: None, fed: 0, waiting: VecDeque::new(), last: 0, problem: None }
+        let (fields, waiting) = (VecDeque::new(), VecDeque::new());
+        Channel { metadata, pipeline: None, fed: 0, fields, waiting, last: 0, problem: None }
     }
 
     /// Processes a piece of text; `sent` is the forwarder's time, used for events without a timestamp.
@@ -58,6 +65,7 @@ impl Channel {
             }
             None => {
                 self.fed = 0;
+                self.fields.clear();
                 let info = SourceInfo {
                     index: self.metadata.index.to_string(),
                     host: self.metadata.host.to_string(),
@@ -72,10 +80,17 @@ impl Channel {
                 self.pipeline.insert(Box::new(made))
             }
         };
-        let first = batch.len();
+        if self.fields.back().is_none_or(|(_, last)| last != piece.fields) {
+            if self.fields.len() >= FIELD_CHANGES_MAX {
+                self.fields.pop_front();
+            }
+            self.fields.push_back((self.fed, piece.fields.clone()));
+        }
+        let (first, begin) = (batch.len(), pipeline.safe_offset());
         pipeline.push(piece.raw, batch);
         self.fed += piece.raw.len() as u64;
-        add_fields(batch, first, piece.fields);
+        let end = pipeline.safe_offset();
+        self.add_sent_fields(batch, first, begin..end);
         if let Some(id) = piece.id {
             if self.waiting.len() >= WAITING_IDS_MAX {
                 return Err(S2sError::Malformed("too many ids wait for the end of one event"));
@@ -94,11 +109,30 @@ impl Channel {
     }
 
     /// Completes remaining events and drops the pipeline.
-    pub(super) fn finish(&mut self, batch: &mut EventBatch, fields: &Fields) {
+    pub(super) fn finish(&mut self, batch: &mut EventBatch) {
         if let Some(mut pipeline) = self.pipeline.take() {
-            let first = batch.len();
+            let (first, begin) = (batch.len(), pipeline.safe_offset());
             pipeline.finish(batch);
-            add_fields(batch, first, fields);
+            self.add_sent_fields(batch, first, begin..self.fed);
+        }
+    }
+
+    /// Adds the fields that were sent with the text in the range to its events, which are those from `first` on, and
+    /// forgets fields of earlier text. An event that goes on in a piece with other fields keeps those with which it
+    /// began.
+    fn add_sent_fields(&mut self, batch: &mut EventBatch, first: usize, text: Range<u64>) {
+        let fields_at = |offset: u64| {
+            let begun = self.fields.iter().rev().find(|(from, _)| *from <= offset);
+            begun.or(self.fields.front()).map(|(_, fields)| fields)
+        };
+        let (rows, second) = (batch.len(), batch.len().min(first + 1));
+        for (rows, offset) in [(first..second, text.start), (second..rows, text.end.saturating_sub(1))] {
+            if let Some(fields) = fields_at(offset) {
+                add_fields(batch, rows, fields);
+            }
+        }
+        while self.fields.get(1).is_some_and(|(from, _)| *from <= text.end) {
+            self.fields.pop_front();
         }
     }
 
@@ -122,9 +156,9 @@ pub(super) struct Piece<'a> {
     pub(super) fields: &'a Fields,
 }
 
-/// Adds the fields to every event from `first` on.
-pub(super) fn add_fields(batch: &mut EventBatch, first: usize, fields: &Fields) {
-    for row in first..batch.len() {
+/// Adds the fields to these events.
+pub(super) fn add_fields(batch: &mut EventBatch, rows: Range<usize>, fields: &Fields) {
+    for row in rows {
         for (name, value) in fields {
             batch.fields.push(IndexedField { row: u32_of(row), name: Arc::clone(name), value: value.clone() });
         }

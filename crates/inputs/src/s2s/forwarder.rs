@@ -135,7 +135,7 @@ impl Forwarder {
         let channels = self.channels.values_mut().chain(self.sources.values_mut());
         for channel in channels.filter(|channel| is_due(channel)) {
             let batch = batch_of(&mut self.batches, &channel.metadata.index, 0);
-            channel.finish(batch, &Fields::new());
+            channel.finish(batch);
             channel.take_due(&mut self.due);
         }
     }
@@ -241,7 +241,7 @@ impl Forwarder {
                 let closed = self.channels.remove(&number);
                 let mut channel = closed.ok_or(S2sError::Channel { number, problem: "is closed and was not open" })?;
                 let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
-                channel.finish(batch, &Fields::new());
+                channel.finish(batch);
                 channel.take_due(&mut self.due);
                 Ok(())
             }
@@ -294,7 +294,7 @@ impl Forwarder {
         }
         if metadata != channel.metadata {
             let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
-            channel.finish(batch, &Fields::new());
+            channel.finish(batch);
             channel.metadata = metadata;
         }
         let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
@@ -416,7 +416,7 @@ impl Forwarder {
             batch.index_time = now;
         }
         if is_done && let Some(channel) = self.sources.get_mut(&metadata) {
-            channel.finish(batch_of(&mut self.batches, &index, now), &fields);
+            channel.finish(batch_of(&mut self.batches, &index, now));
         }
         Ok(())
     }
@@ -438,7 +438,7 @@ impl Forwarder {
         }
         let oldest = self.sources.iter().min_by_key(|(_, channel)| channel.last).map(|(key, _)| key.clone());
         if let Some(mut channel) = oldest.and_then(|key| self.sources.remove(&key)) {
-            channel.finish(batch_of(&mut self.batches, &channel.metadata.index, now), &Fields::new());
+            channel.finish(batch_of(&mut self.batches, &channel.metadata.index, now));
         }
     }
 
@@ -480,7 +480,7 @@ fn push_whole(batch: &mut EventBatch, raw: &str, time: TimeNs, metadata: &Metada
     let meta = batch.intern(metadata);
     let first = batch.len();
     batch.push(raw.as_bytes(), time, meta);
-    add_fields(batch, first, fields);
+    add_fields(batch, first..first + 1, fields);
 }
 
 /// Parses a name prefixed by `source::`, `host::` or `sourcetype::`.

@@ -145,6 +145,52 @@ fn only_rulesets_apply_to_whole_events() {
 }
 
 #[test]
+fn events_have_the_fields_sent_with_their_beginning() {
+    let piece =
+        |fields: &str, text: &str| frame_of(&[("MetaData:Source", "source::/b"), ("_meta", fields), ("_raw", text)]);
+    let mut silent = forwarder(true);
+    silent.push(&greeting("v2"));
+    for (fields, text) in [("env::a", "1\n2"), ("env::a", " 2"), ("env::b", " 2\n3\n4"), ("env::c", " 4\n5\n6")] {
+        silent.push(&piece(fields, text));
+    }
+    assert_eq!(silent.advance(NOW, 0), Ok(false));
+    silent.flush_silent(true, 0);
+    let events = describe_events(&silent.take_batches().0);
+    let events: Vec<&str> = events.iter().filter_map(|event| Some(event.split_once("000000000 ")?.1)).collect();
+    assert_eq!(events, ["1 env=a", "2 2 2 env=a", "3 env=b", "4 4 env=b", "5 env=c", "6 env=c"]);
+    // The channel is closed, or its metadata change.
+    let event = |host: &str, text: &str| {
+        let mut bytes = vec![0xfc, 1, 0, 2];
+        for (name, value) in [("_meta", "env::a"), ("MetaData:Host", host)] {
+            for part in [&[4, name.len() as u8][..], name.as_bytes(), &[value.len() as u8], value.as_bytes()] {
+                bytes.extend_from_slice(part);
+            }
+        }
+        [&bytes[..], &[text.len() as u8], text.as_bytes()].concat()
+    };
+    let mut closed = shaken(true);
+    closed.push(b"\xfe\x01\x0bsource::/a\x08host::h\x0fsourcetype::st\x00\x00");
+    closed.push(&event("host::g", "one"));
+    closed.push(&event("host::h", "two"));
+    closed.push(b"\xfd\x01");
+    assert_eq!(closed.advance(NOW, 0), Ok(false));
+    let events = describe_events(&closed.take_batches().0);
+    assert!(events.len() == 2 && events.iter().all(|event| event.ends_with(" env=a")), "{events:?}");
+}
+
+#[test]
+fn meta_values_may_be_quoted() {
+    let mut forwarder = forwarder(true);
+    forwarder.push(&greeting("v2"));
+    let meta = r#"env::"a b" path::C:\x quote::"say \"x\"" _private::x site::eu"#;
+    forwarder.push(&frame_of(&[("_meta", meta), ("_time", "1795225170"), ("_raw", "x")]));
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    let (batches, _) = forwarder.take_batches();
+    let fields: Vec<(&str, &str)> = batches[0].fields.iter().map(|field| (&*field.name, &*field.value)).collect();
+    assert_eq!(fields, [("env", "a b"), ("path", "C:\\x"), ("quote", "say \"x\""), ("site", "eu")]);
+}
+
+#[test]
 fn number_of_channels_is_limited() {
     let open = |number: u8| [&b"\xfe"[..], &[number], &[0; 5]].concat();
     let mut twice = shaken(true);
