@@ -38,5 +38,5 @@ pub use pattern::{Groups, Pattern};
 pub use pipeline::{Pipeline, PipelineContext, PipelineCounters, ResumeHint, SAMPLE_BYTES, SourceInfo};
 pub use preview::{Preview, PreviewEvent, PreviewText, preview};
 pub use timestamp::{NoTimeReason, TimeReason, WrittenZone};
-pub use typing::{EventTyping, TypingPlan, TypingStage, WholeEvent};
+pub use typing::{EventTyping, TypingPlan, TypingStage, WholeEvent, meta_pairs};
 pub use written_time::{WrittenTime, WrittenTimes};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, Metadata, TimeNs};
-use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
+use quarry_pipeline::{EventTyping, TypingStage, WholeEvent, meta_pairs};
 
 use super::S2sError;
 use super::batch::unpack;
@@ -507,11 +507,8 @@ fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option
             *time = time.map(|time| time.saturating_add(part.unwrap_or(0)));
         }
         "_meta" => {
-            for pair in value.split_whitespace() {
-                if let Some((name, value)) = pair.split_once("::").filter(|(name, _)| !name.starts_with('_')) {
-                    fields.push((name.into(), value.trim_matches('"').into()));
-                }
-            }
+            let sent = meta_pairs(value).into_iter().filter(|(name, _)| !name.starts_with('_'));
+            fields.extend(sent.map(|(name, value)| (name.into(), value.into())));
         }
         key if key.starts_with('_') || key.contains(':') => {}
         key => fields.push((key.into(), value.into())),

@@ -84,7 +84,7 @@ fn group_number(text: &str, groups: usize) -> Option<(usize, usize)> {
 }
 
 /// The `name::value` pairs in a format or in the text of `_meta`.
-pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
+pub fn pairs(text: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let (mut name, mut word, mut quoted) = (None, String::new(), false);
     let mut letters = text.chars().peekable();

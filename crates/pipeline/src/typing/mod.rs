@@ -15,6 +15,7 @@ mod plan;
 mod rule;
 mod sed;
 
+pub use format::pairs as meta_pairs;
 pub(crate) use output::Typing;
 pub use output::{EventTyping, TypingStage, WholeEvent};
 pub use plan::TypingPlan;
