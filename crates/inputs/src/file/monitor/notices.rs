@@ -20,7 +20,7 @@ use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch,
 const READ_BYTES: usize = 16 << 10;
 /// Maximum number of paths remembered for one folder, which may be reached through several links.
 const NAMES_MAX: usize = 16;
-/// Maximum distinct paths returned by one wait; the rest is returned by the next.
+/// Number of distinct paths after which a wait takes no more notifications from the kernel.
 const PATHS_MAX: usize = 4_096;
 
 /// Watched events in a folder.
@@ -82,7 +82,8 @@ impl Notices {
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut reader = Reader::new(&self.kernel, &mut buffer);
         let mut gone = Vec::new();
-        while batch.paths.len() < PATHS_MAX {
+        // Notifications that the reader has taken from the kernel would be lost with it.
+        while batch.paths.len() < PATHS_MAX || !reader.is_buffer_empty() {
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 batch.is_incomplete = true;
@@ -116,5 +117,26 @@ mod tests {
         let batch = notices.wait(Duration::from_secs(10));
         assert_eq!(batch.paths.into_iter().collect::<Vec<_>>(), [path]);
         assert!(!batch.is_incomplete);
+    }
+
+    #[test]
+    fn notifications_beyond_the_limit_of_a_wait_are_returned_by_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut notices = Notices::new().unwrap();
+        assert!(notices.watch(folder.path()));
+        // Neither the limit nor a read of the kernel ends at the same notification.
+        let created: BTreeSet<PathBuf> =
+            (0..PATHS_MAX + 1_000).map(|number| folder.path().join(format!("{number:020}"))).collect();
+        created.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+        let mut found = BTreeSet::new();
+        loop {
+            let batch = notices.wait(Duration::ZERO);
+            if batch.paths.is_empty() || batch.is_incomplete {
+                assert!(!batch.is_incomplete);
+                break;
+            }
+            found.extend(batch.paths);
+        }
+        assert_eq!(found.len(), created.len());
     }
 }
