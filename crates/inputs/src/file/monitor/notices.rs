@@ -15,6 +15,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+use rustix::io::Errno;
 
 /// Bytes per read of notifications.
 const READ_BYTES: usize = 16 << 10;
@@ -54,7 +55,8 @@ impl Notices {
         Some(Notices { kernel, folders: HashMap::default() })
     }
 
-    /// Watches a folder; returns false at the kernel's limit.
+    /// Watches a folder; returns false at the kernel's limit. A folder that cannot be watched for another reason is only
+    /// scanned.
     pub(crate) fn watch(&mut self, folder: &Path) -> bool {
         match add_watch(&self.kernel, folder, WATCHED) {
             Ok(number) => {
@@ -64,9 +66,7 @@ impl Notices {
                 }
                 true
             }
-            // The folder is gone or no longer a folder.
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS) => true,
-            Err(_) => false,
+            Err(error) => !matches!(error, Errno::NOSPC | Errno::NOMEM),
         }
     }
 
@@ -111,6 +111,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut notices = Notices::new().unwrap();
         assert!(notices.watch(folder.path()) && notices.watch(Path::new("/no/such/folder")));
+        assert!(notices.watch(&folder.path().join("x".repeat(300))), "only a lack of watches ends watching");
         assert!(notices.wait(Duration::ZERO).paths.is_empty());
         let path = folder.path().join("a.log");
         std::fs::write(&path, "x").unwrap();
