@@ -74,6 +74,21 @@ pub struct MonitorCounters {
     pub events: u64,
 }
 
+/// Failures of a sink, each reported once until the sink works again.
+#[derive(Debug, Default)]
+struct FailureReports {
+    last: Option<String>,
+}
+
+impl FailureReports {
+    /// Whether to report a failure; `was_working` is set if something was stored since the last one.
+    fn is_new(&mut self, failure: &str, was_working: bool) -> bool {
+        let is_new = was_working || self.last.as_deref() != Some(failure);
+        self.last = Some(failure.to_owned());
+        is_new
+    }
+}
+
 /// Watches files.
 #[derive(Debug)]
 pub struct Monitor {
@@ -117,12 +132,13 @@ impl Monitor {
     /// Reads the files of one worker until [`Monitor::end`]. When a sink fails, for example because the disk is full,
     /// `sink` creates the next one, and reading resumes from the stored positions.
     pub fn run_worker<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
-        let mut is_told = false;
+        let mut failures = FailureReports::default();
         while !self.roster.has_ended() {
-            match Worker::new(self, props, sink()).run(worker) {
+            let mut reader = Worker::new(self, props, sink());
+            match reader.run(worker) {
                 Ok(()) => return,
                 Err(error) => {
-                    if !std::mem::replace(&mut is_told, true) {
+                    if failures.is_new(&error.to_string(), reader.has_stored()) {
                         (self.options.report)(&format!("{error}; trying again every second"));
                     }
                     self.roster.pause(STORE_RETRY);

@@ -355,6 +355,13 @@ fn reading_resumes_at_the_stored_position_after_a_failure() {
 }
 
 #[test]
+fn a_failure_of_the_sink_is_reported_again_after_it_has_worked() {
+    let mut failures = super::FailureReports::default();
+    let rounds = [("full", false), ("full", false), ("full", true), ("full", false), ("read-only", false)];
+    assert_eq!(rounds.map(|(text, worked)| failures.is_new(text, worked)), [true, false, true, false, true]);
+}
+
+#[test]
 fn an_unreadable_file_is_reported_once_and_retried() {
     let mut world = World::new("");
     std::fs::write(world.path("a.log.gz"), [0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).unwrap();

@@ -58,6 +58,8 @@ pub(crate) struct Worker<'a> {
     undecided: BTreeMap<FileNumber, Undecided>,
     remnants: VecDeque<Remnant>,
     buffer: Vec<u8>,
+    /// Whether the sink has stored what was read from at least one file.
+    has_stored: bool,
 }
 
 /// Time at which a file became undecided, and the state of its origin.
@@ -79,19 +81,28 @@ impl<'a> Worker<'a> {
     pub(crate) fn new(monitor: &'a Monitor, props: &'a PropsResolver, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
         let (open, due, waiting, undecided) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let (remnants, buffer) = (VecDeque::new(), vec![0; READ_CHUNK_BYTES]);
-        Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer }
+        Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer, has_stored: false }
     }
 
     /// Runs until monitoring ends or the sink fails; after a failure, positions must be looked up in a new sink.
     pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
+        let mut has_read = false;
         while !self.monitor.roster.has_ended() {
-            if !self.step(number, POLL_INTERVAL)? {
+            if self.step(number, POLL_INTERVAL)? {
+                has_read = true;
+            } else {
                 self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
+                self.has_stored |= has_read;
             }
         }
         // The lines of the remnants are no longer in any file.
         self.take_remnants(i64::MAX)?;
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
+    }
+
+    /// Whether the sink has worked.
+    pub(crate) fn has_stored(&self) -> bool {
+        self.has_stored
     }
 
     /// Reads the next file, waiting up to `wait` for one, and then checks the files that are due; returns false if no
