@@ -20,6 +20,8 @@ use super::answer::Answer;
 const REQUESTS_MAX: usize = 1_000;
 /// Maximum channels remembered.
 const CHANNELS_MAX: usize = 10_000;
+/// Number of channels forgotten at once when there are too many: those whose last requests are the oldest.
+const CHANNELS_FORGOTTEN: usize = 100;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// Token and channel.
@@ -114,7 +116,7 @@ impl Retries {
         let key = (token.to_owned(), channel.to_owned());
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if channels.len() >= CHANNELS_MAX && !channels.contains_key(&key) {
-            channels.pop_first();
+            forget_oldest(&mut channels);
         }
         let requests = channels.entry(key.clone()).or_default();
         let is_lost = |pending: &Arc<Pending>| pending.content == content && pending.lock().is_abandoned;
@@ -139,6 +141,15 @@ impl Retries {
             !requests.is_empty()
         });
     }
+}
+
+/// Forgets the channels whose last requests are the oldest.
+fn forget_oldest(channels: &mut BTreeMap<ChannelKey, VecDeque<Arc<Pending>>>) {
+    let begun = |requests: &VecDeque<Arc<Pending>>| requests.back().map_or(i64::MIN, |pending| pending.begun_ns);
+    let mut by_age: Vec<(i64, ChannelKey)> =
+        channels.iter().map(|(key, requests)| (begun(requests), key.clone())).collect();
+    by_age.sort_unstable();
+    by_age.into_iter().take(CHANNELS_FORGOTTEN).for_each(|(_, key)| drop(channels.remove(&key)));
 }
 
 impl Pending {
@@ -269,5 +280,22 @@ mod tests {
         }
         drop(new(begin(&retries, "a", "0")));
         assert!(matches!(begin(&retries, "a", "9"), Submission::Repeated(_)));
+    }
+
+    #[test]
+    fn the_channels_with_the_oldest_requests_are_forgotten() {
+        let retries = Arc::new(Retries::default());
+        // The newest channels are the first ones in alphabetical order.
+        let begin = |number: usize| {
+            let (channel, now) = (format!("{:05}", CHANNELS_MAX - number), i64::try_from(number).unwrap());
+            retries.begin("t", &channel, 1, SentRequest::default(), now)
+        };
+        for number in 0..=CHANNELS_MAX {
+            drop(new(begin(number)));
+        }
+        assert_eq!(retries.channels.lock().unwrap().len(), CHANNELS_MAX + 1 - CHANNELS_FORGOTTEN);
+        assert!(matches!(begin(CHANNELS_FORGOTTEN), Submission::Repeated(_)));
+        assert!(matches!(begin(CHANNELS_MAX), Submission::Repeated(_)));
+        drop(new(begin(CHANNELS_FORGOTTEN - 1)));
     }
 }
