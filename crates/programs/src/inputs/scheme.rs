@@ -1,6 +1,7 @@
 //! Messages exchanged with a modular input's program: its answer to `--scheme`, and its configuration as XML.
 
 use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_conf::ProgramInput;
@@ -8,13 +9,15 @@ use quarry_inputs::program::{XmlToken, XmlTokens, escape_xml};
 use quarry_stdx::Fault;
 
 use super::input_context::StopSignal;
-use crate::group::{Program, ProgramGroup, spawn};
+use crate::group::{Program, ProgramGroup, capture_stderr, spawn};
 
 /// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of checks for the answer, and the pause between them.
 const ANSWER_POLLS_MAX: usize = 600;
 const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum wait for the end of the error output of a program that has ended.
+const ERRORS_WAIT: Duration = Duration::from_secs(1);
 /// Settings that are not passed to the program.
 const RESERVED_SETTINGS: &[&str] =
     &["disabled", "passAuth", "_TCP_ROUTING", "start_by_shell", "send_index_as_argument_for_path"];
@@ -83,16 +86,24 @@ pub(crate) fn query(program: &Program, environment: &[(String, String)], stop: &
         drop(to_answer.send(stdout.read_to_string(&mut text).map(|_| text)));
     };
     spawn("quarry-scheme", read)?;
-    let mut stderr = pipes.stderr.take(ANSWER_BYTES_MAX);
+    // The error output is read meanwhile, because a full pipe would stop the program.
+    let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let (kept, stderr) = (Arc::clone(&error_output), pipes.stderr);
+    let (closes, closed) = std::sync::mpsc::channel::<()>();
+    spawn("quarry-scheme-errors", move || {
+        capture_stderr(stderr, &kept);
+        drop(closes);
+    })?;
     for _ in 0..ANSWER_POLLS_MAX {
         match answer.recv_timeout(ANSWER_POLL_INTERVAL) {
             Ok(Ok(text)) => {
                 return read_scheme(&text).map_err(|fault| {
                     group.kill();
-                    let mut said = String::new();
-                    // If there is no answer, the error output says more about the cause.
-                    drop(stderr.read_to_string(&mut said));
-                    let last = said.trim().lines().last().unwrap_or_default().to_owned();
+                    // If there is no answer, the error output says more about the cause. A process that has left the
+                    // group may keep the pipe open.
+                    closed.recv_timeout(ERRORS_WAIT).ok();
+                    let said = error_output.lock().unwrap_or_else(PoisonError::into_inner);
+                    let last = String::from_utf8_lossy(&said).trim().lines().last().unwrap_or_default().to_owned();
                     if last.is_empty() { fault } else { fault.map_text(|fault| format!("{fault}: {last}")) }
                 });
             }
@@ -194,7 +205,20 @@ pub(crate) fn configuration(environment: &RunEnvironment, session_key: &str, inp
 
 #[cfg(test)]
 mod tests {
-    use super::{Scheme, read_scheme};
+    use super::{Program, Scheme, StopSignal, query, read_scheme};
+
+    #[test]
+    fn error_output_of_any_length_does_not_stop_a_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let answer = |script: &str| {
+            let arguments = vec!["-c".to_owned(), format!("head -c 300000 /dev/zero >&2; {script}")];
+            let program = Program { executable: "/bin/sh".into(), arguments, folder: folder.path().to_owned() };
+            query(&program, &[], &StopSignal::default())
+        };
+        assert_eq!(answer("echo '<scheme><title>T</title></scheme>'").map(|scheme| scheme.title), Ok("T".to_owned()));
+        let fault = answer("echo >&2; echo no key >&2").unwrap_err().to_string();
+        assert!(fault.ends_with(": no key"), "{fault}");
+    }
 
     #[test]
     fn schemes_are_parsed() {
