@@ -112,6 +112,13 @@ impl<R: Read> Read for CountingReader<R> {
     }
 }
 
+/// Opens a file such that neither opening nor reading it waits: a pipe may have taken the name of a regular file, and
+/// files of the kernel such as /proc/kmsg look like regular ones.
+pub(crate) fn open_nonblocking(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
 impl Handle {
     /// Opens the regular file at `path`; `None` for a pipe or device, which can be read only once.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Handle>> {
@@ -123,10 +130,7 @@ impl Handle {
         if !metadata.is_file() {
             return Ok(None);
         }
-        // Files of the kernel such as /proc/kmsg look like regular ones, and reading them may wait forever.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = File::options().read(true).custom_flags(flags).open(path)?;
-        Handle::of(Arc::new(file)).map(Some)
+        Handle::of(Arc::new(open_nonblocking(path)?)).map(Some)
     }
 
     /// The handle of an open regular file.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::roster::Inode;
+use crate::file::open::open_nonblocking;
 
 /// Number of files that may still be held open.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl HeldFile {
     /// Opens the regular file at `path`, if it has this inode and a slot is free.
     pub(crate) fn open(path: &Path, node: Inode, slots: &Arc<Slots>) -> Option<HeldFile> {
         let slot = slots.take()?;
-        let file = File::open(path).ok()?;
+        let file = open_nonblocking(path).ok()?;
         let is_this = file.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == node);
         is_this.then(|| HeldFile { file: Arc::new(file), _slot: Arc::new(slot), was_awaited: false })
     }
@@ -83,5 +84,8 @@ mod tests {
         assert!(HeldFile::open(&path, Inode::of(&folder.path().metadata().unwrap()), &slots).is_none(), "another file");
         let node = Inode::of(&path.metadata().unwrap());
         assert!(HeldFile::open(&path, node, &slots).is_some());
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(HeldFile::open(&path, node, &slots).is_none(), "a pipe without a writer is not waited for");
     }
 }
