@@ -39,6 +39,16 @@ pub enum S2sError {
         /// The limit.
         limit: usize,
     },
+    /// A frame or packet has too many elements.
+    #[error("{count} {what} are more than {limit}")]
+    TooMany {
+        /// Name of the elements, and where they are.
+        what: &'static str,
+        /// Declared number.
+        count: u64,
+        /// The limit.
+        limit: usize,
+    },
     /// The bytes violate the protocol.
     #[error("{0}")]
     Malformed(&'static str),
@@ -66,6 +76,7 @@ impl HasKind for S2sError {
         match self {
             S2sError::Greeting
             | S2sError::TooLong { .. }
+            | S2sError::TooMany { .. }
             | S2sError::Malformed(_)
             | S2sError::UnknownPacket(_)
             | S2sError::Channel { .. }

@@ -264,7 +264,7 @@ fn frame(bytes: &[u8]) -> Result<Step, S2sError> {
     let cut_short = S2sError::Malformed("a frame ends within a pair");
     let count = word(body, 0).ok_or_else(|| cut_short.clone())?;
     if count > FIELDS_MAX {
-        return Err(S2sError::TooLong { what: "a frame with pairs", bytes: count as u64, limit: FIELDS_MAX });
+        return Err(S2sError::TooMany { what: "pairs in a frame", count: count as u64, limit: FIELDS_MAX });
     }
     let mut at = 4;
     let mut text = || -> Result<&[u8], S2sError> {
@@ -383,11 +383,8 @@ impl<'a> Reader<'a> {
 
     fn count(&mut self) -> Result<usize, DecodeStop> {
         let count = self.number()?;
-        usize::try_from(count).ok().filter(|count| *count <= FIELDS_MAX).ok_or(DecodeStop::Invalid(S2sError::TooLong {
-            what: "a packet with fields",
-            bytes: count,
-            limit: FIELDS_MAX,
-        }))
+        let few = usize::try_from(count).ok().filter(|count| *count <= FIELDS_MAX);
+        few.ok_or(DecodeStop::Invalid(S2sError::TooMany { what: "fields in a packet", count, limit: FIELDS_MAX }))
     }
 
     /// Reads a slot of a channel, which begins with its length plus one, or 0 if absent.
