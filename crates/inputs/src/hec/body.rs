@@ -83,6 +83,11 @@ impl Budget {
         Budget { pace, ..self }
     }
 
+    /// The same budget for bodies of at most this size.
+    pub(crate) fn limited_to(&self, body_bytes_max: usize) -> Budget {
+        Budget { body_bytes_max: body_bytes_max.min(self.body_bytes_max), ..self.clone() }
+    }
+
     /// True if the budget has no room for another body.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.units.available_permits() == 0
@@ -264,7 +269,8 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::{Body, Bytes};
-    use axum::http::{HeaderMap, Request};
+    use axum::http::header::CONTENT_ENCODING;
+    use axum::http::{HeaderMap, HeaderValue, Request};
     use futures::stream::{self, StreamExt};
 
     use super::{BodyError, Budget, BudgetedBody, IN_FLIGHT_BYTES, MinimumRate};
@@ -319,5 +325,16 @@ mod tests {
         let mut unpacked = BudgetedBody { bytes: Vec::new(), budget, share: None, shared_bytes: 0 };
         assert_eq!(unpacked.grow(IN_FLIGHT_BYTES), Ok(()), "its decompressed form fits beside it");
         assert!(!Budget::new(u64::MAX).is_exhausted());
+    }
+
+    #[test]
+    fn a_limited_budget_ends_decompression_at_its_limit() {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, &vec![b' '; 1 << 24]).unwrap();
+        let budget = Budget::new(1 << 28).limited_to(1 << 20);
+        let bytes = gzip.finish().unwrap();
+        let body = BudgetedBody { bytes, budget, share: None, shared_bytes: 0 };
+        let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static("gzip"))]);
+        assert_eq!(body.decompress(&headers).map(|body| body.bytes.len()), Err(BodyError::TooLarge(1 << 20)));
     }
 }

@@ -459,12 +459,15 @@ async fn acks_of_request(
     }
     let channel = channel_of(request.headers(), &query)?.ok_or(Code::ChannelMissing)?;
     let headers = request.headers().clone();
-    let kept = BudgetedBody::of(request, &collector.budget).await?.decompress(&headers)?;
+    // The limit applies before the body is read and decompressed, which keeps this short enough for an async worker.
+    let budget = collector.budget.limited_to(ACKS_BYTES_MAX);
+    let kept = BudgetedBody::of(request, &budget).await.and_then(|kept| kept.decompress(&headers));
+    let kept = kept.map_err(|error| match error {
+        BodyError::TooLarge(ACKS_BYTES_MAX) => Code::TooManyAcks.into(),
+        error => error,
+    })?;
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
-    }
-    if kept.bytes.len() > ACKS_BYTES_MAX {
-        return Err(Code::TooManyAcks.into());
     }
     let mut share = MemoryReservation::new(&collector.budget);
     let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
