@@ -325,7 +325,7 @@ impl Forwarder {
         }
         let fields = fields.into_iter().map(|(name, value)| (name, String::from(value))).collect();
         let event = WholeEvent { raw, time, meta: metadata, fields };
-        let (events, refused) = typing.run(&plan, event, TypingStage::Rulesets, now);
+        let (events, refused) = typing.run(&plan, event, false, TypingStage::Rulesets, now);
         self.refused = self.refused.take().or(refused);
         for event in events {
             let fields: Fields = event.fields.into_iter().map(|(name, value)| (name, value.into())).collect();
@@ -355,7 +355,7 @@ impl Forwarder {
             let raw = String::from_utf8_lossy(batch.raw(row)).into_owned();
             let event = WholeEvent { raw, time: batch.time[row], meta: batch.metas[at].clone(), fields: own };
             let (events, refused) = match plans[at].has_rulesets() {
-                true => typing.run(&plans[at], event, TypingStage::Rulesets, now),
+                true => typing.run(&plans[at], event, false, TypingStage::Rulesets, now),
                 false => (vec![event], None),
             };
             self.refused = self.refused.take().or(refused);
