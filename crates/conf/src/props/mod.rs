@@ -151,6 +151,11 @@ impl PropsResolver {
         &self.indexes
     }
 
+    /// Maximum number of index-time fields that rules add to an event.
+    pub fn indexed_fields_max(&self) -> usize {
+        self.indexed_fields_max
+    }
+
     /// The settings for a source, host and sourcetype; names without a stanza have the defaults.
     pub fn resolve(&self, source: &str, host: &str, sourcetype: &str) -> PropsSettings {
         let hosts = self.hosts.iter().filter(|stanza| stanza.pattern.matches(host));

@@ -225,7 +225,7 @@ impl<'a> Receiver<'a> {
         let meta = self.open[slot].metas[meta as usize].clone();
         let fields = envelope.fields.into_iter().map(|(name, value)| (Arc::from(name), value)).collect();
         let event = WholeEvent { raw: envelope.raw, time: envelope.time.unwrap_or(self.time), meta, fields };
-        let (events, refused) = self.destination.typing.run(plan, event, TypingStage::All, self.now);
+        let (events, refused) = self.destination.typing.run(plan, event, false, TypingStage::All, self.now);
         if let Some(reason) = refused {
             self.destination.store.warn(&reason);
         }

@@ -95,7 +95,7 @@ impl JournalReader {
         self.faults.extend(plan.settings_error().map(ToString::to_string));
         let (events, refused) = match plan.is_empty() {
             true => (vec![event], None),
-            false => self.typing.run(&plan, event, TypingStage::All, now),
+            false => self.typing.run(&plan, event, self.host_is_fixed, TypingStage::All, now),
         };
         self.faults.extend(refused);
         out.index_time = now;

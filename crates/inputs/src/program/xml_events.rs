@@ -259,7 +259,7 @@ impl XmlReader {
         let event = WholeEvent { raw: text.to_owned(), time, meta: metadata, fields: Vec::new() };
         let (events, refused) = match plan.is_empty() {
             true => (vec![event], None),
-            false => self.typing.run(&plan, event, TypingStage::All, now),
+            false => self.typing.run(&plan, event, host_is_fixed, TypingStage::All, now),
         };
         out.index_time = now;
         for event in events {

@@ -65,6 +65,8 @@ pub struct Forwarder {
     decoder: Decoder,
     /// Number of messages read.
     messages: u64,
+    /// Wall-clock time of the last processing, the index time of events completed by silence.
+    now: TimeNs,
     wants_acks: bool,
     /// Set once the forwarder has presented a valid token.
     has_token: bool,
@@ -92,6 +94,7 @@ impl Forwarder {
             defaults,
             decoder: Decoder::default(),
             messages: 0,
+            now: 0,
             wants_acks: false,
             has_token: false,
             has_packets: false,
@@ -115,6 +118,7 @@ impl Forwarder {
     /// Processes bytes until more are needed (`false`) or batches must be taken (`true`). `now` is the wall-clock time,
     /// `elapsed` the monotonic time.
     pub fn advance(&mut self, now: TimeNs, elapsed: i64) -> Result<bool, S2sError> {
+        self.now = now;
         loop {
             if self.is_full() {
                 return Ok(true);
@@ -134,7 +138,7 @@ impl Forwarder {
         let is_due = |channel: &Channel| channel.is_open() && (all || elapsed.saturating_sub(channel.last) >= QUIET_NS);
         let channels = self.channels.values_mut().chain(self.sources.values_mut());
         for channel in channels.filter(|channel| is_due(channel)) {
-            let batch = batch_of(&mut self.batches, &channel.metadata.index, 0);
+            let batch = batch_of(&mut self.batches, &channel.metadata.index, self.now);
             channel.finish(batch);
             channel.take_due(&mut self.due);
         }
@@ -325,7 +329,7 @@ impl Forwarder {
         }
         let fields = fields.into_iter().map(|(name, value)| (name, String::from(value))).collect();
         let event = WholeEvent { raw, time, meta: metadata, fields };
-        let (events, refused) = typing.run(&plan, event, TypingStage::Rulesets, now);
+        let (events, refused) = typing.run(&plan, event, false, TypingStage::Rulesets, now);
         self.refused = self.refused.take().or(refused);
         for event in events {
             let fields: Fields = event.fields.into_iter().map(|(name, value)| (name, value.into())).collect();
@@ -355,7 +359,7 @@ impl Forwarder {
             let raw = String::from_utf8_lossy(batch.raw(row)).into_owned();
             let event = WholeEvent { raw, time: batch.time[row], meta: batch.metas[at].clone(), fields: own };
             let (events, refused) = match plans[at].has_rulesets() {
-                true => typing.run(&plans[at], event, TypingStage::Rulesets, now),
+                true => typing.run(&plans[at], event, false, TypingStage::Rulesets, now),
                 false => (vec![event], None),
             };
             self.refused = self.refused.take().or(refused);

@@ -218,15 +218,18 @@ impl EventTyping {
     }
 
     /// Applies a plan to an event: returns the event and its copies without those that are dropped, and the reason if
-    /// an event is not in the index named by its rule.
+    /// an event is not in the index named by its rule. With `host_is_fixed`, no rule changes the host. The limit of
+    /// fields applies to those that rules add, so that no field that came with the event is lost.
     pub fn run(
         &self,
         plan: &TypingPlan,
         event: WholeEvent,
+        host_is_fixed: bool,
         stage: TypingStage,
         now: TimeNs,
     ) -> (Vec<WholeEvent>, Option<String>) {
-        let index = Arc::clone(&event.meta.index);
+        let (index, host) = (Arc::clone(&event.meta.index), Arc::clone(&event.meta.host));
+        let fields_max = self.props.indexed_fields_max().max(event.fields.len());
         let mut typed = TypedEvent::new(event.raw, event.time, event.meta);
         typed.fields = event.fields;
         let (mut copies, mut refused) = (Vec::new(), None);
@@ -236,9 +239,13 @@ impl EventTyping {
         }
         let kept = std::iter::once(typed).chain(copies).filter(|event| !event.is_dropped);
         let settle = |mut event: TypedEvent| {
+            if host_is_fixed {
+                event.meta.host = Arc::clone(&host);
+            }
             let fault = resolve_index(&mut event.meta, &index, self.props.indexes());
             refused = refused.take().or(fault);
             let routing = event.routing().filter(|_| self.props.indexes().keeps_routing());
+            event.fields.truncate(fields_max);
             event.fields.extend(routing);
             WholeEvent { raw: event.raw, time: event.time, meta: event.meta, fields: event.fields }
         };

@@ -17,14 +17,32 @@ const TRANSFORMS: &str = "[copy]\nREGEX = (.)\nCLONE_SOURCETYPE = other\n\
     [index]\nREGEX = (.)$\nDEST_KEY = _MetaData:Index\nFORMAT = $1\n";
 
 fn typing() -> EventTyping {
+    typing_with_limits("")
+}
+
+fn typing_with_limits(limits: &str) -> EventTyping {
     let conf = |name: &str, text: &str| ConfSource {
         layer: Layer::SystemLocal,
         app: None,
         file: format!("{name}.conf"),
         text: text.to_owned(),
     };
-    let layers = Layers::new([conf("props", PROPS), conf("transforms", TRANSFORMS)]);
+    let layers = Layers::new([conf("props", PROPS), conf("transforms", TRANSFORMS), conf("limits", limits)]);
     EventTyping::new(Arc::new(PropsResolver::new(&layers)))
+}
+
+#[test]
+fn a_fixed_host_and_the_limit_of_fields_hold_for_whole_events() {
+    let typing = typing_with_limits("[kv]\nindexed_kv_limit = 3\n");
+    let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "app".into() };
+    let plan = typing.plan(&meta);
+    for (sent, fixed) in [(0, true), (0, false), (5, true)] {
+        let fields = vec![("sent".into(), "x".to_owned()); sent];
+        let event = WholeEvent { raw: "a b c d e f".to_owned(), time: 5, meta: meta.clone(), fields };
+        let (events, _) = typing.run(&plan, event, fixed, TypingStage::All, 9);
+        assert_eq!(&*events[0].meta.host, if fixed { "h" } else { "a" });
+        assert_eq!(events[0].fields.len(), sent.max(3));
+    }
 }
 
 proptest! {
@@ -34,7 +52,7 @@ proptest! {
         let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "app".into() };
         let plan = typing.plan(&meta);
         let event = WholeEvent { raw: raw.clone(), time: 5, meta: meta.clone(), fields: Vec::new() };
-        let (events, _) = typing.run(&plan, event.clone(), TypingStage::All, 9);
+        let (events, _) = typing.run(&plan, event.clone(), false, TypingStage::All, 9);
         let has_text = raw.contains(|letter| letter != '\n');
         prop_assert_eq!(events.len(), 1 + usize::from(has_text));
         for event in &events {
@@ -42,7 +60,7 @@ proptest! {
             prop_assert_eq!(event.time, 5);
         }
         // Only rule sets apply to events that another node has processed, and there are none here.
-        let (events, refused) = typing.run(&plan, event.clone(), TypingStage::Rulesets, 9);
+        let (events, refused) = typing.run(&plan, event.clone(), false, TypingStage::Rulesets, 9);
         prop_assert_eq!((events, refused), (vec![event], None));
     }
 }

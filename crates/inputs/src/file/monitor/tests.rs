@@ -307,6 +307,7 @@ fn batch_stanza_removes_stored_files() {
 fn batch_stanza_keeps_files_that_are_not_stored() {
     let binary: Vec<u8> = (0..=255).cycle().take(4_096).collect();
     let mut tar = vec![0; 1_024];
+    tar[..5].copy_from_slice(b"a.txt");
     tar[257..262].copy_from_slice(b"ustar");
     for (name, content) in [("a.bin", &binary[..]), ("a.tar", &tar), ("a.gz", b"\x1f\x8b\x08\0not compressed")] {
         let mut world = World::over("batch", "", "move_policy = sinkhole\n");

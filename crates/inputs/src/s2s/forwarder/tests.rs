@@ -101,7 +101,7 @@ fn ids_are_acknowledged_after_their_event_is_complete() {
     forwarder.flush_silent(false, super::QUIET_NS);
     let (batches, ids) = forwarder.take_batches();
     assert_eq!((describe_events(&batches).len(), ids, forwarder.is_open()), (1, vec![5, 6], false));
-    assert_eq!(batches[0].raw(0), b"Nov 20 10:00:00 gat");
+    assert_eq!((batches[0].raw(0), batches[0].index_time), (&b"Nov 20 10:00:00 gat"[..], NOW));
 }
 
 #[test]
