@@ -87,14 +87,11 @@ pub(crate) fn merge(
 ) -> Result<Merge, Failure> {
     check_free_space(shared, inputs)?;
     let storage = fields_to_store(shared, inputs, pace)?;
-    let must_shrink = purpose == Purpose::BetterBucket && storage.is_empty();
-    if must_shrink && inputs.iter().map(|bucket| bucket.row.raw_bytes).sum::<u64>() < SHRUNK_RAW_BYTES_MIN {
-        return Err(Failure::NotBetter);
-    }
-    let (encoded, content) = encode_with_fields(shared, inputs, &storage, pace, add)?;
-    if must_shrink && !is_much_smaller(&encoded, stored_bytes(inputs)) {
-        return Err(Failure::NotBetter);
-    }
+    let (encoded, content) = if purpose == Purpose::BetterBucket && storage.is_empty() {
+        encode_smaller(shared, inputs, pace, add)?
+    } else {
+        encode_with_fields(shared, inputs, &storage, pace, add)?
+    };
     let left: u64 = inputs.iter().map(|bucket| bucket.row.events - bucket.deleted_events()).sum();
     assert_eq!(content.events, left, "a merged bucket has each event of its inputs that is not deleted");
     pace.step(0)?;
@@ -116,10 +113,18 @@ pub(crate) fn merge(
     })
 }
 
-/// Whether the new bucket is enough smaller than its inputs to replace them for that reason alone.
-fn is_much_smaller(encoded: &EncodedBucket, bytes_before: u64) -> bool {
-    let bytes = (encoded.object.len() + encoded.filter.len()) as u64;
-    bytes.saturating_add(bytes_before / GAIN_DIVISOR) <= bytes_before
+/// Encodes the bucket without search-time fields, if that makes it smaller.
+fn encode_smaller(
+    shared: &Shared,
+    inputs: &[Arc<SealedBucket>],
+    pace: &mut Pace<'_>,
+    add: AddSlab,
+) -> Result<(EncodedBucket, Content), Failure> {
+    if inputs.iter().map(|bucket| bucket.row.raw_bytes).sum::<u64>() < SHRUNK_RAW_BYTES_MIN {
+        return Err(Failure::NotBetter);
+    }
+    let before = stored_bytes(inputs);
+    encode_checked(shared, inputs, &FieldStorage::NONE, Some(before - before / GAIN_DIVISOR), pace, add)
 }
 
 fn stored_bytes(inputs: &[Arc<SealedBucket>]) -> u64 {
@@ -173,9 +178,9 @@ fn encode_with_fields(
     add: AddSlab,
 ) -> Result<(EncodedBucket, Content), Failure> {
     if storage.is_empty() {
-        return encode_checked(shared, inputs, storage, pace, add);
+        return encode_checked(shared, inputs, storage, None, pace, add);
     }
-    let fault = match catch_unwind(AssertUnwindSafe(|| encode_checked(shared, inputs, storage, pace, add))) {
+    let fault = match catch_unwind(AssertUnwindSafe(|| encode_checked(shared, inputs, storage, None, pace, add))) {
         Ok(Err(Failure::Permanent(fault))) => fault,
         Ok(outcome) => return outcome,
         Err(_) => {
@@ -183,7 +188,7 @@ fn encode_with_fields(
             "the encoder panicked".to_owned()
         }
     };
-    let outcome = encode_checked(shared, inputs, &FieldStorage::NONE, pace, add)?;
+    let outcome = encode_checked(shared, inputs, &FieldStorage::NONE, None, pace, add)?;
     shared.report_message(format!("buckets are merged without search-time fields: {fault}; please report this"));
     Ok(outcome)
 }
@@ -257,16 +262,18 @@ fn with_extraction<'a>(slab: &SlabSource<'a>, extraction: &'a Extraction) -> Sla
 }
 
 /// Encodes the merged bucket and verifies that it decodes to the events of the inputs, which are read again. The bucket
-/// has no locators if they would make it larger than its inputs.
+/// has no locators if they would make it larger than its inputs or than `most` bytes; without them, a bucket of more
+/// than `most` bytes is not worth the merge.
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
     storage: &FieldStorage,
+    most: Option<u64>,
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<(EncodedBucket, Content), Failure> {
     let mut proven = |templates: bool| {
-        let locators = Locators::IncludedWithin(stored_bytes(inputs));
+        let locators = Locators::IncludedWithin(most.unwrap_or_else(|| stored_bytes(inputs)));
         let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, templates, locators };
         let mut encoder = run_uninterruptible(shared, || BucketEncoder::new(&options))?;
         let (mut content, mut digests) = (Content::default(), Vec::new());
@@ -278,6 +285,10 @@ fn encode_checked(
             run_uninterruptible(shared, || add(&mut encoder, &slab))
         })?;
         let encoded = run_uninterruptible(shared, || encoder.finish())?;
+        let bytes = (encoded.object.len() + encoded.filter.len()) as u64;
+        if most.is_some_and(|most| bytes > most) {
+            return Err(Failure::NotBetter);
+        }
         let mut verifier = run_uninterruptible(shared, || BucketVerifier::new(&encoded))?;
         // Extracting the fields again would take as long as the rest of the merge.
         let mut digests = digests.into_iter();

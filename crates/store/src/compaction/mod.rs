@@ -127,7 +127,7 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> (Vec<Arc<Seal
     let options = &shared.options.compaction;
     let mut chosen = (policy::choose(state, &is_whole, options, request), Purpose::FewerBuckets);
     if chosen.0.is_empty() && rewrites_alone(request) && !policy::has_unexamined(state, request) {
-        let alone = policy::choose_alone(state, &is_whole);
+        let alone = policy::choose_alone(state, &is_whole, options);
         chosen = (alone.into_iter().collect(), Purpose::BetterBucket);
     }
     state.not_compacted = not_compacted;

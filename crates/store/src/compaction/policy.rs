@@ -196,13 +196,18 @@ fn choose_rewrite(
 /// The next bucket that was never merged or rewritten, so that a request may rewrite it. It is found again until it is
 /// rewritten or noted in [`State::not_better`]. Examines at most `EXAMINED_MAX` buckets; [`has_unasked`] shows whether
 /// there are more.
-pub(crate) fn choose_alone(state: &mut State, is_whole: &dyn Fn(&SealedBucket) -> bool) -> Option<Arc<SealedBucket>> {
+pub(crate) fn choose_alone(
+    state: &mut State,
+    is_whole: &dyn Fn(&SealedBucket) -> bool,
+    options: &CompactionOptions,
+) -> Option<Arc<SealedBucket>> {
     let is_candidate = |bucket: &SealedBucket| {
         let row = &bucket.row;
         row.level == 0
             && !row.thawed
             && !state.not_better.contains(&row.number)
             && bucket.deleted_events() < row.events
+            && row.stored_bytes() <= options.max_merge_stored_bytes
             && is_whole(bucket)
     };
     let mut found = None;

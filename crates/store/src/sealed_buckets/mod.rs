@@ -468,6 +468,10 @@ impl Readers {
         if bucket.row.filter_bytes <= WHOLE_FILTER_BYTES_MAX {
             return Ok(None);
         }
+        // Whether an older filter verifies what is read is known only once it is open.
+        if !bucket.copies.is_local() && !self.objects.verifies_checksums(&bucket.copies) {
+            return Ok(None);
+        }
         if let Some(filter) = self.ranged_filters.get(&number) {
             return Ok(Some(filter));
         }

@@ -141,7 +141,7 @@ impl Sliding {
         }
         match self {
             Sliding::Count(count) => *count += values.len() as i64,
-            Sliding::Sums(sums) => sums.push(window, at, column),
+            Sliding::Sums(sums) => sums.push(values),
             Sliding::Moments(stacks) => stacks.push(values),
             Sliding::Extremes(kinds) => {
                 let text = |(row, value): &(u64, usize)| window.values(*row, column).texts()[*value].as_str();
@@ -258,7 +258,7 @@ impl Sliding {
         let candidates = |some: &Candidates| some.capacity() * size_of::<(u64, usize)>();
         match self {
             Sliding::Count(_) => 0,
-            Sliding::Sums(sums) => size_of::<WindowSums>() + sums.stacks.as_ref().map_or(0, Stacks::bytes),
+            Sliding::Sums(sums) => sums.bytes(),
             Sliding::Moments(stacks) => stacks.bytes(),
             Sliding::Extremes(kinds) => {
                 let held = kinds.iter().map(|kind| candidates(&kind.low) + candidates(&kind.high));
@@ -295,8 +295,9 @@ fn fold_rows<'v>(body: FunctionBody, rows: impl Iterator<Item = (&'v [String], O
 
 /// The sums of a window. As long as all its numbers are small integers, they are added and subtracted exactly.
 pub(super) struct WindowSums {
-    count: i64,
     sum: i64,
+    /// The numbers of the sum, from which the stacks are filled if another number comes.
+    integers: VecDeque<i64>,
     /// Sums of any numbers; once there are any, they take the place of the sum of integers.
     stacks: Option<Stacks<Sums>>,
 }
@@ -309,23 +310,23 @@ impl WindowSums {
     /// The sums of an empty window; the squares of integers are too large for exact sums.
     fn new(body: FunctionBody) -> WindowSums {
         let is_square = matches!(body, FunctionBody::Sum { squares: true, .. });
-        WindowSums { count: 0, sum: 0, stacks: is_square.then(Stacks::default) }
+        WindowSums { sum: 0, integers: VecDeque::new(), stacks: is_square.then(Stacks::default) }
     }
 
-    /// Adds the row `at`, the window's newest.
-    fn push(&mut self, window: &Window, at: u64, column: usize) {
-        let values = window.values(at, column);
+    /// Adds the values of the window's newest row.
+    fn push(&mut self, values: &RowValues) {
         match (&mut self.stacks, small_integer(values)) {
             (Some(stacks), _) => stacks.push(values),
             (None, Some(integer)) => {
-                self.count += 1;
+                self.integers.push_back(integer);
                 self.sum += integer;
             }
             (None, None) => {
-                let group = window.row(at).group;
-                let rows = window.rows.iter().zip(&window.values[column]).filter(|(row, _)| row.group == group);
                 let stacks = self.stacks.insert(Stacks::default());
-                rows.filter(|(_, values)| !values.is_empty()).for_each(|(_, values)| stacks.push(values));
+                for integer in std::mem::take(&mut self.integers) {
+                    stacks.push(&RowValues::Number(Some(Number::Int(integer))));
+                }
+                stacks.push(values);
             }
         }
     }
@@ -335,7 +336,7 @@ impl WindowSums {
         match (&mut self.stacks, small_integer(values)) {
             (Some(stacks), _) => stacks.pop(),
             (None, Some(integer)) => {
-                self.count -= 1;
+                self.integers.pop_front();
                 self.sum -= integer;
             }
             (None, None) => debug_assert!(false, "a row that was added as an integer is one"),
@@ -343,7 +344,15 @@ impl WindowSums {
     }
 
     fn total(&self) -> Sums {
-        self.stacks.as_ref().map_or_else(|| Sums::of_integers(self.count, self.sum), Stacks::total)
+        let count = self.integers.len() as i64;
+        self.stacks.as_ref().map_or_else(|| Sums::of_integers(count, self.sum), Stacks::total)
+    }
+
+    /// Approximate bytes held.
+    fn bytes(&self) -> usize {
+        size_of::<WindowSums>()
+            + self.integers.capacity() * size_of::<i64>()
+            + self.stacks.as_ref().map_or(0, Stacks::bytes)
     }
 }
 

@@ -34,6 +34,23 @@ impl Inode {
     }
 }
 
+/// A file's inode, size and time of the last write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileState {
+    node: Inode,
+    bytes: u64,
+    modified_ns: Option<i64>,
+}
+
+impl FileState {
+    /// The state of the file at `path`; `None` if there is none.
+    pub(crate) fn of(path: &Path) -> Option<FileState> {
+        let metadata = path.metadata().ok()?;
+        let modified_ns = crate::file::open::modified_ns(&metadata);
+        Some(FileState { node: Inode::of(&metadata), bytes: metadata.len(), modified_ns })
+    }
+}
+
 /// Number that identifies a file as long as it is known.
 pub(crate) type FileNumber = u64;
 

@@ -16,7 +16,7 @@ use quarry_event::EventBatch;
 use quarry_pipeline::{PipelineContext, SourceInfo};
 
 use super::held_files::HeldFile;
-use super::roster::{FileNumber, Inode, Job};
+use super::roster::{FileNumber, FileState, Inode, Job};
 use super::session::{NextAction, Session, wait_ns};
 use super::stanza::Stanza;
 use super::tail::{OpenOutcome, ReadCounts, ReadOutcome, ResumePosition, Tail, TailOptions};
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
                 if let Some(held) = job.held.clone().filter(HeldFile::is_empty) {
                     self.monitor.roster.hold(job.number, held);
                 }
-                self.end(job).map(|()| false)
+                self.end(job, FileState::of(&job.path)).map(|()| false)
             }
             OpenOutcome::Compressed => self.add_compressed(job).map(|()| false),
             OpenOutcome::Changed => {
@@ -292,7 +292,7 @@ impl<'a> Worker<'a> {
             kept.map_err(|error| InputError::sink(&job.path, error))?;
         }
         if is_written {
-            return self.end(job);
+            return self.end(job, FileState::of(&job.path));
         }
         self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
         Ok(())
@@ -434,7 +434,7 @@ impl<'a> Worker<'a> {
             self.monitor.roster.schedule(number);
             return Ok(());
         }
-        self.end(&session.job)
+        self.end(&session.job, FileState::of(&session.job.path))
     }
 
     fn close(&mut self, number: FileNumber) -> Option<Session> {
@@ -483,9 +483,10 @@ impl<'a> Worker<'a> {
         taken
     }
 
-    /// Ends the reading of a file that was handed over completely; a file of a `batch` stanza is removed once its
-    /// events are stored. Must not be called for a file of which anything was skipped.
-    fn end(&mut self, job: &Job) -> Result<(), InputError> {
+    /// Ends the reading of a file that was handed over completely, as of `state`; a file of a `batch` stanza is removed
+    /// once its events are stored, unless it has changed since. Must not be called for a file of which anything was
+    /// skipped.
+    fn end(&mut self, job: &Job, state: Option<FileState>) -> Result<(), InputError> {
         if !self.stanza(job).settings.is_batch {
             return Ok(());
         }
@@ -494,9 +495,9 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
-        // Storing may take long, and in the meantime the file may have been written.
-        if !self.is_inactive(&job.path, self.stanza(job)) {
-            self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
+        // Storing may take long, and in the meantime the file may have been written, too long ago to count as active.
+        if FileState::of(&job.path) != state {
+            self.monitor.roster.schedule(job.number);
             return Ok(());
         }
         // Another file that now has the name has not been read. The next scan finds it.
@@ -540,6 +541,8 @@ impl<'a> Worker<'a> {
             zone: None,
             now: self.monitor.options.clock.now_ns(),
         };
+        // Taken first, because the file may grow while it is read.
+        let state = FileState::of(&job.path);
         let report = add_file(&job.path, &options, self.props, &mut *self.sink, &mut NoProgress)?;
         self.monitor.count(ReadCounts::default(), ReadCounts { bytes: report.bytes, events: report.events });
         for warning in &report.warnings {
@@ -548,6 +551,6 @@ impl<'a> Worker<'a> {
         if report.is_skipped_as_binary {
             return Ok(());
         }
-        self.end(job)
+        self.end(job, state)
     }
 }

@@ -177,6 +177,7 @@ impl TemplateSpan {
     pub(super) fn find_ways(&mut self, planner: &mut WayPlanner<'_>) -> Result<bool, EngineError> {
         self.ways = match &*self.span.alignments {
             [] => None,
+            _ if planner.is_part_of_word() => None,
             alignments => planner.ways(alignments, self.span.around.free)?,
         };
         Ok(self.ways.as_ref().is_none_or(|ways| !ways.is_empty()))

@@ -98,6 +98,12 @@ impl<'a> WayPlanner<'a> {
         WayPlanner { run, bounded, template_set, segment, free, known: Vec::new() }
     }
 
+    /// Whether the run is a part of a word whose ends are unknown. Its pieces are a few letters that many values of
+    /// most columns begin or end with, so that testing all values costs more than it saves.
+    pub(super) fn is_part_of_word(&self) -> bool {
+        self.bounded == (false, false) && self.run.needle.iter().all(u8::is_ascii_alphanumeric)
+    }
+
     /// The ways of these alignments; none if nothing can match, and `None` if an alignment has no tests. `free` tells
     /// whether no encoded breaker is in the span or shortly before it.
     pub(super) fn ways(&mut self, alignments: &[Box<[Piece]>], free: bool) -> Result<Option<Vec<Way>>, EngineError> {
