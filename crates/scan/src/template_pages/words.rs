@@ -189,7 +189,7 @@ impl Word {
 }
 
 impl WordPlan {
-    /// Whether many rows must be tested one by one for matches across edges.
+    /// Whether rows must be tested one by one for matches across edges.
     pub(super) fn reads_spans(&self) -> bool {
         self.nodes.iter().any(ProbePlan::reads_spans)
     }
@@ -214,7 +214,7 @@ impl ProbePlan {
     fn reads_spans(&self) -> bool {
         match self {
             ProbePlan::Templates { children, spans, .. } => {
-                spans.iter().any(|span| !span.is_selective()) || children.iter().any(|child| child.node.reads_spans())
+                !spans.is_empty() || children.iter().any(|child| child.node.reads_spans())
             }
             _ => false,
         }

@@ -18,7 +18,7 @@ use super::super::facts::PartFacts;
 use super::super::outcome::{NO, UNDECIDED};
 use super::super::page::PageReader;
 use super::alignments::{Alignment, Cuts, Piece};
-use super::ways::{ValueTest, Way, WayPlanner, are_selective, row_at};
+use super::ways::{Way, WayPlanner, row_at};
 use super::{Planner, Probe, ProbePlan};
 
 /// Number of bytes of a part that are kept beyond those of a match: the bytes that bound the match, including an
@@ -181,11 +181,6 @@ impl TemplateSpan {
             alignments => planner.ways(alignments, self.span.around.free)?,
         };
         Ok(self.ways.as_ref().is_none_or(|ways| !ways.is_empty()))
-    }
-
-    /// Whether tests of codes and numbers leave few rows.
-    pub(super) fn is_selective(&self) -> bool {
-        self.ways.as_deref().is_some_and(are_selective)
     }
 
     /// Whether a span equals this one; if so, template number `number` is added to its templates.
@@ -358,48 +353,45 @@ fn span_rows(
     parent: u32,
     page: &mut PageReader<'_>,
 ) -> Result<Vec<u32>, EngineError> {
-    let is_counted = |code: &u32| counts.get(*code as usize) == Some(&true);
-    let Some(ways) = ways else {
-        let templates = page.column(parent)?;
-        let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
-        let with_span = codes.iter().enumerate().filter(|(_, code)| is_counted(code));
-        let rows = with_span.map(|(place, _)| row_at(&templates, place));
-        return Ok(rows.filter(|row| page.is_relevant(*row)).collect());
-    };
-    let mut all = Vec::new();
-    for way in ways {
-        let Some((first, rest)) = way.tests.split_first() else { continue };
-        let mut rows = passing_rows(first, page)?;
-        if rows.is_empty() {
-            continue;
+    let mut open = Vec::new();
+    for way in ways.iter().flatten() {
+        if may_pass(way, page)? {
+            open.push(way);
         }
-        let templates = page.column(parent)?;
-        let ColumnValues::Codes(codes) = &templates.values else { continue };
-        rows.retain(|row| templates.value_index(*row).and_then(|place| codes.get(place)).is_some_and(is_counted));
-        for test in rest {
-            if rows.is_empty() {
+    }
+    if ways.is_some() && open.is_empty() {
+        return Ok(Vec::new());
+    }
+    let templates = page.column(parent)?;
+    let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
+    let with_span = codes.iter().enumerate().filter(|(_, code)| counts.get(**code as usize) == Some(&true));
+    let rows = with_span.map(|(place, _)| row_at(&templates, place));
+    let rows: Vec<u32> = rows.filter(|row| page.is_relevant(*row)).collect();
+    if ways.is_none() {
+        return Ok(rows);
+    }
+    let mut all = Vec::new();
+    for way in open {
+        let mut passing = rows.clone();
+        for test in &way.tests {
+            // Other columns are read only if a row is left for them.
+            if passing.is_empty() {
                 break;
             }
             let values = page.column(test.column)?;
-            rows.retain(|row| values.value_index(*row).is_none_or(|place| test.accepts(&values, place)));
+            passing.retain(|row| values.value_index(*row).is_none_or(|place| test.accepts(&values, place)));
         }
-        all.extend(rows);
+        all.extend(passing);
     }
     all.sort_unstable();
     all.dedup();
     Ok(all)
 }
 
-/// The relevant rows of a page that pass a test, ascending.
-fn passing_rows(test: &ValueTest, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
-    if let Some(number) = test.number()
-        && page.contains_number(test.column, number)? == Some(false)
-    {
-        return Ok(Vec::new());
-    }
-    let values = page.column(test.column)?;
-    let passing = (0..values.values.len()).filter(|place| test.accepts(&values, *place));
-    Ok(passing.map(|place| row_at(&values, place)).filter(|row| page.is_relevant(*row)).collect())
+/// False if the page lacks a number that all rows of this way have.
+fn may_pass(way: &Way, page: &mut PageReader<'_>) -> Result<bool, EngineError> {
+    let Some((test, number)) = way.tests.first().and_then(|test| Some((test, test.number()?))) else { return Ok(true) };
+    Ok(page.contains_number(test.column, number)? != Some(false))
 }
 
 /// Reader for the values of a variable in the rows of a page.

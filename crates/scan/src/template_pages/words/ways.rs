@@ -15,8 +15,6 @@ use super::run::Run;
 
 /// Maximum number of distinct numbers of a column that are tested by value.
 const NUMBERS_MAX: u64 = 1_024;
-/// If all ways have a test that at most this share of the values passes, the rows of a span are few.
-const SELECTIVE_SHARE_MAX: f64 = 0.25;
 
 /// Tests for one alignment, the most selective first; every match has the alignment of some way and passes its tests.
 #[derive(Clone, Debug)]
@@ -62,17 +60,6 @@ impl Matching {
             }
         }
     }
-}
-
-impl Way {
-    fn is_selective(&self) -> bool {
-        self.tests.first().is_some_and(|test| test.share <= SELECTIVE_SHARE_MAX)
-    }
-}
-
-/// Whether few rows are expected to pass.
-pub(super) fn are_selective(ways: &[Way]) -> bool {
-    ways.iter().all(Way::is_selective)
 }
 
 /// Finds the ways of spans.
