@@ -115,9 +115,7 @@ impl PartRange {
         };
         PartRange { first, last, in_first, in_last }
     }
-}
 
-impl PartRange {
     fn of(alignment: &Alignment) -> PartRange {
         let Alignment { first, last, in_first, in_last, .. } = *alignment;
         PartRange { first, last, in_first, in_last }
