@@ -433,6 +433,19 @@ fn is_json_number(text: &[u8]) -> bool {
 }
 
 impl ValueTraits {
+    /// Traits of what follows [`ValueTraits::prefix`] in a value; it may be empty.
+    pub fn rest(&self) -> ValueTraits {
+        let len = |whole: u32| (whole as usize).saturating_sub(self.prefix.len()) as u32;
+        ValueTraits {
+            bytes: self.after_prefix,
+            firsts: self.after_prefix,
+            lasts: self.lasts,
+            min_len: len(self.min_len),
+            max_len: len(self.max_len),
+            ..ValueTraits::default()
+        }
+    }
+
     /// Widens the bounds to include a value. `first` is true for the first value of the column.
     pub fn add(&mut self, value: &[u8], first: bool) {
         (self.value_set, self.forms) = (None, None);

@@ -10,6 +10,7 @@ mod json;
 mod mixed_numbers;
 mod nested_json;
 mod phrases;
+mod prefixes;
 mod reports;
 mod rex;
 mod shaper;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::template::{
-    Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template, TemplatePart,
-    TemplateSet, Texts, ValueCounts, ValueTraits, is_json_scalar, is_string_content,
+    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template,
+    TemplatePart, TemplateSet, Texts, ValueCounts, ValueTraits, is_json_scalar, is_string_content,
 };
 use quarry_event::{FieldColumns, Page, PageColumns, TermQuery};
 use quarry_store::{Segment, StoreError, TemplatePage};
@@ -111,6 +111,13 @@ fn counted(column: &Column, values: &Values, starts: &[u32]) -> Option<ValueCoun
     Some(ValueCounts::new(distinct, counts.into()))
 }
 
+/// The text with which all of these sorted texts begin.
+fn common_prefix<'t>(texts: &[&'t Vec<u8>]) -> &'t str {
+    let [first, .., last] = texts else { return "" };
+    let len = first.iter().zip(last.iter()).take_while(|(one, other)| one == other).count();
+    first[..len].utf8_chunks().next().map_or("", |chunk| chunk.valid())
+}
+
 struct ColumnSetBuilder {
     manner: SplitOptions,
     columns: Vec<Option<Column>>,
@@ -135,6 +142,9 @@ impl ColumnSetBuilder {
         let mut distinct: Vec<&Vec<u8>> = texts.iter().collect();
         distinct.sort();
         distinct.dedup();
+        let prefix: Box<str> = common_prefix(&distinct).into();
+        let mut rest = ByteSet::EMPTY;
+        distinct.iter().for_each(|text| rest.insert_all(&text[prefix.len()..]));
         let splits = root || (self.manner.nested && depth < 3 && texts.iter().any(|text| text.contains(&b' ')));
         self.values.push(Values { rows: Vec::new(), texts: Vec::new(), codes: Vec::new(), numbers: Vec::new() });
         let kind = if splits {
@@ -158,6 +168,9 @@ impl ColumnSetBuilder {
             values.texts = texts;
             ColumnKind::Texts
         };
+        if matches!(kind, ColumnKind::Dictionary { .. } | ColumnKind::Texts) && !prefix.is_empty() {
+            (traits.prefix, traits.after_prefix) = (prefix, rest);
+        }
         self.values[number as usize] = values;
         self.columns[number as usize] = Some(Column { parent, kind, traits, values: count });
         number

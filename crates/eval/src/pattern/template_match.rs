@@ -100,6 +100,23 @@ impl FlatTemplate {
         Some(FlatTemplate::new(before.iter().cloned().chain([value]).chain(after.iter().cloned())))
     }
 
+    /// The template with prefixes as literals before variables, so that a group may begin after a prefix. `number`
+    /// returns the number of the variable that stands for the text after the prefix of a column's values, or `None` if
+    /// the column stays whole.
+    pub fn with_prefixes_as_literals(self, number: impl Fn(u32, &ValueTraits) -> Option<u32>) -> FlatTemplate {
+        let split = |part: FlatPart| match &part {
+            FlatPart::Variable(column, traits) if !traits.prefix.is_empty() => match number(*column, traits) {
+                Some(rest) => {
+                    let prefix = FlatPart::Literal(traits.prefix.as_bytes().into());
+                    [Some(prefix), Some(FlatPart::Variable(rest, traits.rest()))]
+                }
+                None => [Some(part), None],
+            },
+            _ => [Some(part), None],
+        };
+        FlatTemplate::new(self.parts.into_iter().flat_map(split).flatten())
+    }
+
     /// The template with the values that `list` adds to the traits of these parts; `None` if it adds none.
     fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
         let mut listed: Option<FlatTemplate> = None;

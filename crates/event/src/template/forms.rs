@@ -75,17 +75,11 @@ fn forms_without_templates(column: &Column) -> Option<Vec<ValueForm>> {
 
 /// The prefix and the rest, which may be empty.
 fn prefix_form(traits: &ValueTraits) -> Option<ValueForm> {
-    let prefix = &*traits.prefix;
-    let len = u32::try_from(prefix.len()).ok().filter(|len| *len > 0)?;
-    let rest = ValueTraits {
-        bytes: traits.after_prefix,
-        firsts: traits.after_prefix,
-        lasts: traits.lasts,
-        min_len: traits.min_len.saturating_sub(len),
-        max_len: traits.max_len.saturating_sub(len),
-        ..ValueTraits::default()
-    };
-    let prefix = FormPart::Literal(prefix.as_bytes().into());
+    if traits.prefix.is_empty() {
+        return None;
+    }
+    let rest = traits.rest();
+    let prefix = FormPart::Literal(traits.prefix.as_bytes().into());
     let parts = if rest.max_len > 0 { vec![prefix, FormPart::Variable(rest)] } else { vec![prefix] };
     Some(ValueForm { parts })
 }

@@ -27,6 +27,7 @@ use super::inner_pairs::InnerPair;
 use super::key_end::KeyEnd;
 use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
+use super::prefixed_values::prefixed_column;
 use super::rex::invalid_utf8;
 use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation};
@@ -86,19 +87,27 @@ fn located_column(
             typed_column(column, &values, &places, page)?
         }
         None if field.locations.iter().all(is_null) => return Ok(None),
-        None => match number_column(field, rows, page)? {
-            Some(numbers) => numbers,
-            None => match coded_column(field, rows, page)? {
-                Some(codes) => codes,
-                None => match composed_column(field, rows, page)? {
-                    Some(codes) => codes,
-                    None => column_from_mixed_locations(field, rows, page)?,
-                },
-            },
-        },
+        None => separate_column(field, rows, page)?,
     };
     assert_eq!(array.len(), rows.len(), "a field has a value or none in each row");
     Ok((array.null_count() < array.len()).then_some(array))
+}
+
+/// The values of a field that no column contains as such.
+fn separate_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+    if let Some(texts) = prefixed_column(field, rows, page)? {
+        return Ok(texts);
+    }
+    if let Some(numbers) = number_column(field, rows, page)? {
+        return Ok(numbers);
+    }
+    if let Some(codes) = coded_column(field, rows, page)? {
+        return Ok(codes);
+    }
+    match composed_column(field, rows, page)? {
+        Some(codes) => Ok(codes),
+        None => column_from_mixed_locations(field, rows, page),
+    }
 }
 
 /// The one column that contains the field in all of these rows, if such a column exists.
@@ -164,7 +173,7 @@ impl ValuePositions {
     }
 }
 
-fn value_positions(values: &PageColumn, rows: &Rows) -> ValuePositions {
+pub(super) fn value_positions(values: &PageColumn, rows: &Rows) -> ValuePositions {
     match (&values.rows, rows) {
         (None, Rows::All(_)) => ValuePositions::All,
         (None, Rows::Some(rows)) => ValuePositions::Each(rows.clone()),

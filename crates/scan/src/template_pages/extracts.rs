@@ -15,13 +15,14 @@ use std::sync::Arc;
 use quarry_eval::pattern::template_match::{
     FlatPart, FlatTemplate, GroupPlaces, MatchPlan, Planner, ValueLists, Window,
 };
-use quarry_event::template::{Column, ColumnKind, TemplatePart, TemplateSet};
+use quarry_event::template::{Column, ColumnKind, TemplateSet};
 use quarry_stdx::number::u32_of;
 
 use super::column_codes::max_codes;
 use super::key_splits::{Division, KeySplit};
 use super::planned_template::PlannedTemplate;
 use super::planning_budget::PlanningBudget;
+use super::prefixed_values::{self, with_prefixes_as_literals};
 use super::shared_plans::{SettledPlan, SharedPlans};
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
@@ -117,22 +118,23 @@ impl<'b> NamedRules<'b> {
         if self.rules.is_empty() {
             return Division::Whole(RuleLocation::Nowhere, [].into());
         }
-        match template.flat() {
+        let template_set = template.template_set;
+        let columns = u32_of(template_set.columns.len());
+        let values: &mut ValueLists<'_> = &mut |column| if column < columns { values(column) } else { None };
+        match template.with_prefixes_as_literals() {
             None => Division::Whole(RuleLocation::ByValue, [].into()),
             Some(flat) => {
                 for (at, rule) in self.rules.iter().enumerate() {
                     match shared.settled(&rule.extract, template.number, flat, values) {
                         Some(SettledPlan::Never) => {}
-                        Some(SettledPlan::Groups(groups)) => {
-                            match rule.location_of(&groups, flat, template.template_set) {
-                                RuleLocation::Nowhere => {}
-                                known => return Division::Whole(known, variables(flat)),
-                            }
-                        }
-                        None => return self.locate(at, flat, template.template_set, values),
+                        Some(SettledPlan::Groups(groups)) => match rule.location_of(&groups, flat, template_set) {
+                            RuleLocation::Nowhere => {}
+                            known => return Division::Whole(known, variables(flat, template_set)),
+                        },
+                        None => return self.locate(at, flat, template_set, values),
                     }
                 }
-                Division::Whole(RuleLocation::Nowhere, variables(flat))
+                Division::Whole(RuleLocation::Nowhere, variables(flat, template_set))
             }
         }
     }
@@ -149,7 +151,7 @@ impl<'b> NamedRules<'b> {
         self.nodes += 1;
         for at in first..self.rules.len() {
             if self.tried >= TRIED_PLANS && self.open * 4 > self.tried * 3 {
-                return Division::Whole(RuleLocation::ByValue, variables(flat));
+                return Division::Whole(RuleLocation::ByValue, variables(flat, template_set));
             }
             let divides = self.divides && KeySplit::may_have(self.nodes);
             let finding = self.rules[at].find(flat, template_set, values, divides);
@@ -157,10 +159,12 @@ impl<'b> NamedRules<'b> {
             self.open += usize::from(matches!(finding, Finding::Known(RuleLocation::ByValue)));
             let plans: (u32, Vec<Option<FlatTemplate>>) = match finding {
                 Finding::Known(RuleLocation::Nowhere) => continue,
-                Finding::Known(known) => return Division::Whole(known, variables(flat)),
+                Finding::Known(known) => return Division::Whole(known, variables(flat, template_set)),
                 Finding::ByTemplate(part, column) => {
                     let ColumnKind::Templates(inner) = &template_set.columns[column as usize].kind else { break };
-                    (column, inner.iter().map(|inner| flat.with_variable(part, template_set, inner)).collect())
+                    let plan = |inner| flat.with_variable(part, template_set, inner);
+                    let split = |flat| with_prefixes_as_literals(flat, template_set);
+                    (column, inner.iter().map(|inner| plan(inner).map(split)).collect())
                 }
                 Finding::ByFewValues(part, column, list) => {
                     (column, list.iter().map(|value| flat.with_value(part, value.as_bytes())).collect())
@@ -172,7 +176,7 @@ impl<'b> NamedRules<'b> {
             };
             return self.locate_each(at, flat, plans, template_set, values);
         }
-        Division::Whole(RuleLocation::Nowhere, variables(flat))
+        Division::Whole(RuleLocation::Nowhere, variables(flat, template_set))
     }
 
     /// The locations by code of a column, whose codes stand for these templates.
@@ -189,18 +193,18 @@ impl<'b> NamedRules<'b> {
         for flat in plans {
             parts.push(match flat {
                 Some(flat) => self.locate(rule, &flat, template_set, values),
-                None => Division::Whole(RuleLocation::ByValue, variables(whole)),
+                None => Division::Whole(RuleLocation::ByValue, variables(whole, template_set)),
             });
             let is_open = |part: &Division<RuleLocation>| matches!(part, Division::Whole(RuleLocation::ByValue, _));
             if parts.len() == OPEN_CODES_MAX && parts.iter().all(is_open) {
-                return Division::Whole(RuleLocation::ByValue, variables(whole));
+                return Division::Whole(RuleLocation::ByValue, variables(whole, template_set));
             }
         }
         Division::ByCode {
             columns: [(column, codes)].into(),
             part_of: (0..codes).collect(),
             parts,
-            variables: variables(whole),
+            variables: variables(whole, template_set),
         }
     }
 
@@ -214,7 +218,7 @@ impl<'b> NamedRules<'b> {
         template_set: &TemplateSet,
         values: &mut ValueLists<'_>,
     ) -> Division<RuleLocation> {
-        let known = variables(flat);
+        let known = variables(flat, template_set);
         let mut parts = Vec::new();
         if locations.contains(&None) {
             parts.push(self.locate(at + 1, flat, template_set, values));
@@ -298,18 +302,7 @@ impl NamedRule<'_> {
     /// The location of the group at these locations, or none if it takes no part in the match.
     fn location_of(&self, groups: &GroupPlaces, flat: &FlatTemplate, template_set: &TemplateSet) -> RuleLocation {
         let Some((start, end)) = groups.get(self.group).copied().flatten() else { return RuleLocation::Nowhere };
-        let parts = flat.between(start, end).key().parts;
-        let may_be_empty = |part: &TemplatePart| match part {
-            TemplatePart::Literal(_) => false,
-            TemplatePart::Variable(column) => {
-                template_set.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
-            }
-        };
-        // Whether an empty group yields a field depends on the text.
-        if parts.iter().all(may_be_empty) {
-            return RuleLocation::ByValue;
-        }
-        match ValueLocation::of_parts(&parts) {
+        match prefixed_values::location_of(&flat.between(start, end).key().parts, template_set) {
             ValueLocation::Text => RuleLocation::ByValue,
             place => RuleLocation::At(place),
         }
@@ -379,9 +372,9 @@ pub(super) fn is_one_line(template_set: &TemplateSet) -> bool {
 type CodedLocations = (Box<[(u32, u32)]>, Vec<Option<ValueLocation>>);
 
 /// The columns of a template's variables.
-fn variables(flat: &FlatTemplate) -> Arc<[u32]> {
+fn variables(flat: &FlatTemplate, template_set: &TemplateSet) -> Arc<[u32]> {
     let column = |part: &FlatPart| match part {
-        FlatPart::Variable(column, _) => Some(*column),
+        FlatPart::Variable(variable, _) => Some(prefixed_values::column_of(*variable, template_set)),
         FlatPart::Literal(_) => None,
     };
     flat.parts().iter().filter_map(column).collect()
@@ -406,6 +399,7 @@ fn listed_part(
     values: &mut ValueLists<'_>,
 ) -> Option<(u32, Arc<[Box<str>]>)> {
     let FlatPart::Variable(column, _) = flat.parts().get(part)? else { return None };
+    template_set.columns.get(*column as usize)?;
     let codes = max_codes(template_set, *column);
     if codes == 0 || codes > COMBINATIONS_MAX {
         return None;

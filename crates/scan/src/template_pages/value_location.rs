@@ -40,10 +40,10 @@ pub(super) enum ValueLocation {
     Text,
 }
 
-/// A value that depends on the whole text between delimiters or tags.
+/// A value computed from a text of the event, such as that between two delimiters or tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrittenParts {
-    /// The whole text, with blanks, quotes or entities.
+    /// The whole text, with a prefix, blanks, quotes or entities.
     pub parts: Box<[TemplatePart]>,
     pub decoding: Decoding,
 }
@@ -58,11 +58,14 @@ pub(super) enum Decoding {
     XmlContent { keeps_empty: bool },
     /// The value of an XML attribute: entities are resolved.
     XmlAttribute { keeps_empty: bool },
+    /// All but this many bytes at the start, which are the common prefix of a column's values or the end of it.
+    WithoutPrefix { bytes: usize },
 }
 
 impl Decoding {
     pub(super) fn keeps_empty(self) -> bool {
         match self {
+            Decoding::WithoutPrefix { .. } => true,
             Decoding::Cell { keeps_empty }
             | Decoding::XmlContent { keeps_empty }
             | Decoding::XmlAttribute { keeps_empty } => keeps_empty,
@@ -77,6 +80,7 @@ impl WrittenParts {
             Decoding::Cell { .. } => cell_value(written),
             Decoding::XmlContent { .. } => content_value(written),
             Decoding::XmlAttribute { .. } => attribute_value(written),
+            Decoding::WithoutPrefix { bytes } => Cow::Borrowed(written.get(bytes..)?),
         };
         Some(value).filter(|value| self.decoding.keeps_empty() || !value.is_empty())
     }

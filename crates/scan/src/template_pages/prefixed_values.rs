@@ -1,0 +1,213 @@
+//! Fields that begin after the common prefix of a column's values: `0x(?<id>[0-9a-f]+)` in values such as `0x1f4e`.
+//!
+//! Patterns are planned with the prefix as a literal of the template, so that positions before and after it differ. The
+//! parts of a group are then expressed in whole values again: the field is the column without the prefix.
+//!
+//! Not here: planning ([`super::extracts`]).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ByteView, MAX_INLINE_VIEW_LEN, StringViewArray, StringViewBuilder};
+use quarry_eval::EngineError;
+use quarry_eval::pattern::template_match::FlatTemplate;
+use quarry_event::template::{ColumnKind, TemplatePart, TemplateSet};
+use quarry_stdx::number::u32_of;
+
+use super::columns::{typed_column, value_positions};
+use super::divided_keys::keys_of_rows;
+use super::field_locations::FieldLocations;
+use super::page::{PageReader, Rows};
+use super::value_location::{Decoding, ValueLocation, WrittenParts};
+
+/// Minimum number of values of a dictionary that is read like a column of texts. Smaller ones are planned by value.
+const DICTIONARY_MIN: u32 = 4_096;
+
+/// The template with prefixes as literals. The variable after a prefix has a number of its own: that of the column
+/// plus the number of columns.
+pub(super) fn with_prefixes_as_literals(flat: FlatTemplate, template_set: &TemplateSet) -> FlatTemplate {
+    let columns = u32_of(template_set.columns.len());
+    flat.with_prefixes_as_literals(|column, _| match template_set.columns.get(column as usize)?.kind {
+        ColumnKind::Texts => columns.checked_add(column),
+        ColumnKind::Dictionary { len } if len >= DICTIONARY_MIN => columns.checked_add(column),
+        _ => None,
+    })
+}
+
+/// The column of a variable of such a template.
+pub(super) fn column_of(variable: u32, template_set: &TemplateSet) -> u32 {
+    variable.checked_sub(u32_of(template_set.columns.len())).unwrap_or(variable)
+}
+
+/// The location of the value that consists of these parts of such a template; [`ValueLocation::Text`] if it may be
+/// empty or has no location.
+pub(super) fn location_of(parts: &[TemplatePart], template_set: &TemplateSet) -> ValueLocation {
+    let Some((parts, bytes)) = with_whole_values(parts, template_set) else { return ValueLocation::Text };
+    let min_len = |part: &TemplatePart| match part {
+        TemplatePart::Literal(literal) => literal.len(),
+        TemplatePart::Variable(column) => {
+            template_set.columns.get(*column as usize).map_or(0, |column| column.traits.min_len as usize)
+        }
+    };
+    // Whether an empty group yields a field depends on the text.
+    if parts.iter().map(min_len).sum::<usize>() <= bytes {
+        return ValueLocation::Text;
+    }
+    match ValueLocation::of_parts(&parts) {
+        ValueLocation::Variable(_) | ValueLocation::Composite(_) if bytes > 0 => {
+            let decoding = Decoding::WithoutPrefix { bytes };
+            ValueLocation::Written(WrittenParts { parts: parts.into(), decoding })
+        }
+        place => place,
+    }
+}
+
+/// The values in these rows if all are in the same column of texts, each after a prefix of the same length.
+pub(super) fn prefixed_column(
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<Option<ArrayRef>, EngineError> {
+    let is_prefixed = |place: &ValueLocation| match place {
+        ValueLocation::Written(written) => matches!(written.decoding, Decoding::WithoutPrefix { .. }),
+        _ => false,
+    };
+    if !field.locations.iter().any(is_prefixed) {
+        return Ok(None);
+    }
+    let keys = keys_of_rows(field, rows, page)?;
+    let mut places = rows.iter().map(|row| field.locations.get(keys[row as usize] as usize));
+    let Some(Some(ValueLocation::Written(first))) = places.next() else { return Ok(None) };
+    let is_same =
+        |place: Option<&ValueLocation>| matches!(place, Some(ValueLocation::Written(place)) if place == first);
+    let (Decoding::WithoutPrefix { bytes }, [TemplatePart::Variable(column)]) = (first.decoding, &*first.parts) else {
+        return Ok(None);
+    };
+    if !places.all(is_same) {
+        return Ok(None);
+    }
+    let values = page.column_of_rows(*column, rows)?;
+    let whole = typed_column(*column, &values, &value_positions(&values, rows), page)?;
+    whole.as_string_view_opt().map(|whole| without_prefix(whole, bytes)).transpose()
+}
+
+/// The texts without this many bytes at their start; null where a text is shorter.
+fn without_prefix(texts: &StringViewArray, bytes: usize) -> Result<ArrayRef, EngineError> {
+    let mut builder = StringViewBuilder::with_capacity(texts.len());
+    let first = texts.data_buffers().iter().map(|buffer| builder.append_block(buffer.clone())).min();
+    for at in 0..texts.len() {
+        let text = if texts.is_valid(at) { texts.value(at).get(bytes..) } else { None };
+        let Some(text) = text else {
+            builder.append_null();
+            continue;
+        };
+        let view = ByteView::from(texts.views()[at]);
+        match first {
+            Some(first) if view.length > MAX_INLINE_VIEW_LEN => {
+                builder.try_append_view(first + view.buffer_index, view.offset + u32_of(bytes), u32_of(text.len()))?;
+            }
+            _ => builder.append_value(text),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Parts in which the values of columns are whole, and how many bytes at their start precede the value. `None` if a
+/// column's prefix is missing elsewhere than at the start.
+fn with_whole_values(parts: &[TemplatePart], template_set: &TemplateSet) -> Option<(Vec<TemplatePart>, usize)> {
+    let columns = u32_of(template_set.columns.len());
+    let (mut whole, mut cut): (Vec<TemplatePart>, usize) = (Vec::with_capacity(parts.len()), 0);
+    for (at, part) in parts.iter().enumerate() {
+        let TemplatePart::Variable(number) = part else {
+            whole.push(part.clone());
+            continue;
+        };
+        let Some(column) = number.checked_sub(columns) else {
+            whole.push(part.clone());
+            continue;
+        };
+        let prefix = template_set.columns.get(column as usize)?.traits.prefix.as_bytes();
+        let before = match whole.pop() {
+            Some(TemplatePart::Literal(before)) => before,
+            None => Box::default(),
+            Some(TemplatePart::Variable(_)) => return None,
+        };
+        match before.strip_suffix(prefix) {
+            Some([]) => {}
+            Some(rest) => whole.push(TemplatePart::Literal(rest.into())),
+            None if at <= 1 && whole.is_empty() && prefix.ends_with(&before) => cut = prefix.len() - before.len(),
+            None => return None,
+        }
+        whole.push(TemplatePart::Variable(column));
+    }
+    Some((whole, cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::template::{Column, ColumnKind, ValueTraits};
+
+    use super::*;
+
+    fn template_set() -> TemplateSet {
+        let column = |prefix: &str, min_len| Column {
+            parent: None,
+            values: 1,
+            kind: ColumnKind::Texts,
+            traits: ValueTraits { prefix: prefix.into(), min_len, max_len: 20, ..ValueTraits::default() },
+        };
+        TemplateSet { columns: vec![column("", 1), column("0x", 4), column("id-", 3)], ..TemplateSet::default() }
+    }
+
+    fn literal(text: &str) -> TemplatePart {
+        TemplatePart::Literal(text.as_bytes().into())
+    }
+
+    fn variable(number: u32) -> TemplatePart {
+        TemplatePart::Variable(number)
+    }
+
+    #[test]
+    fn locations_express_prefixes_in_whole_values() {
+        let without = |parts: &[TemplatePart], bytes| {
+            let decoding = Decoding::WithoutPrefix { bytes };
+            ValueLocation::Written(WrittenParts { parts: parts.into(), decoding })
+        };
+        let composite = |parts: &[TemplatePart]| ValueLocation::Composite(parts.into());
+        let cases: [(&[TemplatePart], ValueLocation); 9] = [
+            (&[variable(4)], without(&[variable(1)], 2)),
+            (&[literal("x"), variable(4)], without(&[variable(1)], 1)),
+            (&[literal("0x"), variable(4)], ValueLocation::Variable(1)),
+            (&[literal("conn 0x"), variable(4)], composite(&[literal("conn "), variable(1)])),
+            (&[literal("0x")], ValueLocation::Constant("0x".into())),
+            (
+                &[variable(4), literal(" id-"), variable(5), literal("!")],
+                without(&[variable(1), literal(" "), variable(2), literal("!")], 2),
+            ),
+            (&[variable(0), literal("0x"), variable(4)], composite(&[variable(0), variable(1)])),
+            // The text after this prefix may be empty.
+            (&[variable(5)], ValueLocation::Text),
+            // A column may not occur twice.
+            (&[variable(4), literal(" 0x"), variable(4)], ValueLocation::Text),
+        ];
+        for (parts, expected) in cases {
+            assert_eq!(location_of(parts, &template_set()), expected, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn texts_of_any_length_lose_their_prefix() {
+        let texts = ["0x1f", "0x", "0xzo\u{eb}", "0x0123456789", "0x0123456789a", "0x0123456789abcdef", "0"];
+        let all: StringViewArray = texts.iter().map(|text| Some(*text)).chain([None]).collect();
+        let found = without_prefix(&all.slice(1, 7), 2).unwrap();
+        let found: Vec<Option<&str>> = found.as_string_view().iter().collect();
+        let expected: Vec<Option<&str>> = texts[1..].iter().map(|text| text.get(2..)).chain([None]).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn values_lack_the_prefix() {
+        let written = WrittenParts { parts: [variable(1)].into(), decoding: Decoding::WithoutPrefix { bytes: 2 } };
+        assert_eq!(written.value("0x1f").as_deref(), Some("1f"));
+        assert_eq!(written.value("0"), None);
+    }
+}
