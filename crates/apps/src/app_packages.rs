@@ -1,7 +1,7 @@
 //! Apps packed into files for other nodes: `NAME.spl`, a gzip-compressed tar archive of the app's folder, as in Splunk.
 //!
 //! Packages are in [`FOLDER`] of the data directory, one per app; packing an app again replaces its package. An archive
-//! contains regular files only, because symbolic links could lead out of the app. Hidden files are left out. So is
+//! contains regular files only, because symbolic links could lead out of the app. Hidden files are excluded. So is
 //! `local/passwords.conf`, because its secrets are encrypted with a key of this data directory and could not be
 //! decrypted elsewhere.
 //!

@@ -41,7 +41,7 @@ fn tables_of(version: usize) -> impl Iterator<Item = Table> {
     TABLES.into_iter().filter(move |table| version >= first_version(*table))
 }
 
-/// First schema version with this table.
+/// First schema version in which this table exists and has checksums.
 fn first_version(table: Table) -> usize {
     match table {
         Table::Deletion => DELETIONS_VERSION,

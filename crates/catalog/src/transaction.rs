@@ -146,7 +146,7 @@ impl Row {
         found.ok_or_else(|| Failure::Damaged(format!("column {at} of a row has a value of another type")))
     }
 
-    /// Takes column `at`, a number that is stored with the bits of a signed one.
+    /// Takes column `at`, an unsigned number, which is stored as the signed number with the same bits.
     pub(crate) fn unsigned(&mut self, at: usize) -> StepResult<u64> {
         self.take::<i64>(at).map(i64::cast_unsigned)
     }

@@ -24,7 +24,8 @@ pub struct StoreSink<'a> {
     claim: Option<Arc<Claim>>,
     /// Appends in progress, with the claims of their files.
     tickets: VecDeque<(Ticket, Option<Arc<Claim>>)>,
-    /// Error of a failed append. Later batches are refused, because a position after the gap would hide it for good.
+    /// Error of a failed append. Later batches are refused, because a stored position after the gap would
+    /// keep the lost part from ever being read again.
     failure: Option<String>,
     throughput: Option<Arc<Throughput>>,
 }

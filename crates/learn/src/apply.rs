@@ -50,7 +50,7 @@ impl Model {
         let own_output = self.output.clone();
         let output = output.or(own_output.as_deref());
         let refuse = |name: &str| {
-            options.invalid_option(name, format!("a model whose algorithm has this option: this is {}", self.algorithm))
+            options.invalid_option(name, format!("an algorithm that has this option ({} does not)", self.algorithm))
         };
         let is_density = matches!(self.body, Body::Densities(_));
         for (name, _) in options.iter() {

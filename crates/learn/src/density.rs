@@ -278,7 +278,7 @@ fn bound(number: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// The complementary error function, with an error below 1.2e-7 (Press and others: "Numerical Recipes", 6.2).
+/// The complementary error function, with a relative error below 1.2e-7 (Press and others: "Numerical Recipes", 6.2).
 fn erfc(value: f64) -> f64 {
     const COEFFICIENTS: [f64; 10] = [
         0.170_872_77,

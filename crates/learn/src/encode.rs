@@ -134,7 +134,7 @@ impl Encoding {
                 check_stop(stop)?;
             }
             if (encoded.rows.len() + 1).saturating_mul(width) > CELLS_MAX {
-                let what = "rows times columns to learn from: take fewer rows or fields".to_owned();
+                let what = "cells (rows times columns) to learn from: take fewer rows or fields".to_owned();
                 return Err(LearnError::Limit { what, value: rows.saturating_mul(width), limit: CELLS_MAX });
             }
             match fill(&found, row, encoded.matrix.add_row()) {

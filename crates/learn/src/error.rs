@@ -7,9 +7,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LearnError {
     /// A limit was exceeded.
-    #[error("{what}: {value}, the limit is {limit}")]
+    #[error("{value} {what} (the limit is {limit})")]
     Limit {
-        /// Quantity that exceeds the limit, and how to reduce it.
+        /// Quantity that exceeds the limit, as a plural noun, and how to reduce it.
         what: String,
         /// Actual quantity.
         value: usize,

@@ -138,7 +138,7 @@ fn classifier(
     classes.dedup();
     let count = classes.len();
     if count > CLASSES_MAX {
-        let what = format!("distinct values of {}: {} distinguishes fewer", target.name, request.algorithm);
+        let what = format!("distinct values of {}, too many for {}", target.name, request.algorithm);
         return Err(LearnError::Limit { what, value: count, limit: CLASSES_MAX });
     }
     let truth: Vec<u32> = texts.iter().map(|text| classes.binary_search(text).unwrap_or_default() as u32).collect();

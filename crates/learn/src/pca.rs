@@ -76,7 +76,7 @@ pub(crate) fn fit(x: &Matrix, kept: ComponentCount, stop: StopCheck<'_>) -> Resu
     let count = match kept {
         ComponentCount::All => most,
         ComponentCount::Count(count) if count > most => {
-            let what = "PCA: k, for this number of columns or rows".to_owned();
+            let what = "components for PCA, which finds at most one per column and one per row".to_owned();
             return Err(LearnError::Limit { what, value: count, limit: most });
         }
         ComponentCount::Count(count) => count,

@@ -1,6 +1,7 @@
 //! Scores for the `score` command, which measure how well predictions match actual values.
 //!
-//! Rows that lack one of the values are ignored. Definitions are those of scikit-learn's functions of the same names.
+//! Rows that lack one of the values are ignored. Definitions are those of scikit-learn's functions of the same names;
+//! unlike there, precision, recall and F1 are returned for each class unless an option says otherwise.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -246,7 +247,7 @@ impl ConfusionMatrix {
                 Ok(self.classes.iter().zip(&shares).map(line).collect())
             }
             Some("binary") => binary(),
-            // A row predicted for the wrong class is also missing in its own class, so all three equal the accuracy.
+            // Each misclassified row is one false positive and one false negative, so all three equal the accuracy.
             Some("micro") => one(self.accuracy(true)),
             Some("macro") => one(shares.iter().map(of).sum::<f64>() / shares.len() as f64),
             Some("weighted") => one(shares.iter().map(|share| of(share) * share.support).sum::<f64>() / whole),

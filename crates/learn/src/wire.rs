@@ -52,7 +52,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
             )));
         }
     }
-    let body = body.strip_suffix('\n').ok_or_else(|| format("it is cut off"))?;
+    let body = body.strip_suffix('\n').ok_or_else(|| format("it is truncated"))?;
     if words.next() != Some(format!("{:016x}", checksum(body)).as_str()) {
         return Err(format("its checksum does not match: it is truncated or was changed"));
     }

@@ -23,7 +23,7 @@ pub struct DateOrders {
     hasher: RandomState,
 }
 
-/// Identity of a source: a hash of its name; if the name is a path, its digits are left out.
+/// Identity of a source: a hash of its name; if the name is a path, its digits are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SourceKey(u64);
 

@@ -111,7 +111,7 @@ const LINES_MAX: usize = 2_000;
 const LOOKAHEAD_BYTES: usize = 128;
 /// Maximum length of a sourcetype derived from a file name.
 const STEM_BYTES_MAX: usize = 64;
-/// 2099, later than any timestamp a log may contain.
+/// The time that a guess takes for now: the start of 2099, so that no timestamp of a log is too far in the future.
 const LATEST_TIME_NS: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
 
 /// A guessed sourcetype and the reason for it.

@@ -34,7 +34,7 @@ pub struct Macro {
     pub definition: String,
     /// `iseval`: the definition is an expression whose value is the expansion.
     pub is_eval: bool,
-    /// Expression over the arguments that must not be false.
+    /// Expression over the arguments. The macro is refused if it is false, or a text, which is then the error message.
     pub validation: Option<String>,
     /// Error message if the validation is false.
     pub error_message: Option<String>,
@@ -194,8 +194,8 @@ fn list_names(names: &[String]) -> Option<String> {
     let shown = names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(LISTED_MAX) {
         0 if names.is_empty() => None,
-        0 => Some(format!("there is {shown}")),
-        rest => Some(format!("there is {shown} and {rest} more")),
+        0 => Some(format!("known macros: {shown}")),
+        rest => Some(format!("known macros: {shown} and {rest} more")),
     }
 }
 
@@ -484,7 +484,7 @@ mod tests {
                 "there is no macro `drop`",
                 Some("there is `drop(1)`, which takes a different number of arguments"),
             ),
-            ("a `weekly` b", "there is no macro `weekly`", Some("there is `web`, `twice`, `drop(1)`, `pair(2)`")),
+            ("a `weekly` b", "there is no macro `weekly`", Some("known macros: `web`, `twice`, `drop(1)`, `pair(2)`")),
             ("a `circle` b", "macros are nested deeper than the limit of 100", None),
             ("a `fan60` b", "the search uses more than the limit of 10000 macros", None),
             ("a `checked(no)` b", "macro `checked`: n must be true", None),

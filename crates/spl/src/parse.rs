@@ -1,8 +1,8 @@
 //! The parser: text to [`Pipeline`], with one diagnostic per error, resuming at the next command.
 //!
-//! Comments and macros are first blanked out byte for byte, so every span still refers to the text as written. Each
-//! command is then cut out at its closing `|` or `]` and parsed by its own grammar; an error in one command never hides
-//! the next. Macros, aliases and tokens are not expanded here.
+//! Comments and macros are first blanked out byte for byte, so every span still refers to the text as written. The
+//! parser then finds the end of each command, the next `|` or `]`, and parses the command by its own grammar; an error
+//! in one command never hides the next. Macros, aliases and tokens are not expanded here.
 
 mod aggregate;
 mod aggregate_expr;
@@ -52,7 +52,7 @@ pub struct ParsedSearch {
     pub pipeline: Pipeline,
     /// Diagnostics in text order.
     pub diagnostics: Vec<Diagnostic>,
-    /// Unsupported features that the search uses, e.g. `command:transaction`, `function:eval:foo`, `option:stats:y`.
+    /// Unsupported features that the search uses, e.g. `command:overlap`, `function:eval:foo`, `option:stats:y`.
     pub unsupported: Vec<String>,
 }
 

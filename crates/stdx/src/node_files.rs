@@ -86,7 +86,7 @@ impl NodeFiles {
         self.shared.is_some()
     }
 
-    /// Begins a change. The methods below may only be called until the returned value is dropped.
+    /// Begins a change. The methods below may be called only while the returned value is alive.
     pub fn change(&self) -> Result<ChangingFiles, Fault> {
         // The time spent waiting for other requests of this process counts towards the maximum wait, so that a queued
         // request does not wait several times as long.

@@ -387,7 +387,7 @@ impl Session<'_> {
     }
 
     /// Counts and reports events that the store will never accept. The forwarder gets its acknowledgment all the same,
-    /// because it would resend them without end and never send the events after them.
+    /// because it would resend them forever and never send the events after them.
     fn leave_out(&self, events: u64, reason: &SinkError) {
         self.port.shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
         self.port.store.warn(&format!("{events} events of a forwarder are dropped: {reason}"));

@@ -130,7 +130,7 @@ fn commands_part(page: &mut String) {
     }
     let idle: Vec<String> = idle.iter().map(|help| format!("`{}`", help.name)).collect();
     writeln!(page, "\nAccepted without effect: {}.\n", idle.join(", ")).unwrap();
-    writeln!(page, "Not supported; a search with one of them is refused, and the error names an alternative:\n")
+    writeln!(page, "Not supported; a search with one of them is refused. The error names the alternative, if any:\n")
         .unwrap();
     writeln!(page, "| command | instead |\n|---|---|").unwrap();
     let mut absent: Vec<(&str, &str)> = commands::UNSUPPORTED_COMMANDS.to_vec();

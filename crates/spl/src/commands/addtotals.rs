@@ -31,7 +31,7 @@ impl Syntax for AddTotalsCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["addtotals"],
         syntax: "addtotals [row=] [col=] [fieldname=] [labelfield=] [label=] [FIELD...]",
-        summary: "Adds the sum of each row and of columns",
+        summary: "Adds the sums of rows and of columns",
         group: Group::Reporting,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -1,4 +1,4 @@
-//! `convert`: values of fields converted from one notation to another.
+//! `convert`: converts field values between notations.
 
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ impl Syntax for ConvertCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["convert"],
         syntax: "convert [timeformat=] FUNCTION(FIELD) [AS NEW]...",
-        summary: "Converts values from one notation to another",
+        summary: "Converts field values between notations",
         group: Group::Fields,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -148,7 +148,7 @@ impl Parser<'_> {
         let sample = command.sample_commands(&self.text[self.pos..close]);
         self.pos = close + 1;
         if self.depth >= MAX_NESTING || self.subsearches >= MAX_SUBSEARCH_DEPTH {
-            return Err(Diagnostic::error("foreach is nested too deep", open));
+            return Err(Diagnostic::error("foreach is nested too deeply", open));
         }
         let (faults, unsupported) = check_commands(&sample, self.subsearches + 1, &self.custom);
         for mut remark in faults.into_iter().filter(|remark| remark.severity == Severity::Error) {

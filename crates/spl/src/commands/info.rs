@@ -50,7 +50,8 @@ pub enum Kind {
     OrderedFold,
     /// Needs all rows before it returns the first.
     Blocking,
-    /// Generates rows; must be the first command of a search.
+    /// Generates rows. Must be the first command of a search, except for commands that can add their rows to those of
+    /// the commands before them (`union`, `inputlookup append=true`).
     Generating,
 }
 

@@ -326,7 +326,7 @@ pub enum Beginning<'a> {
     Search {
         /// The search whose results come first.
         search: &'a Pipeline,
-        /// Whether it reads only index-time fields of events.
+        /// Whether it sees only index-time fields of events; otherwise, search-time rules apply.
         is_indexed: bool,
     },
     /// One row with only `_time`.

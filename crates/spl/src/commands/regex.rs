@@ -23,7 +23,7 @@ impl Syntax for RegexCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["regex"],
         syntax: "regex [FIELD=|FIELD!=]\"REGEX\"",
-        summary: "Keeps rows that match",
+        summary: "Keeps rows that match a regular expression",
         group: Group::Searching,
         kind: Kind::Row,
         ..CommandInfo::DEFAULT

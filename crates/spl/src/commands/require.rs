@@ -14,7 +14,7 @@ impl Syntax for RequireCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["require"],
         syntax: "require",
-        summary: "Fails when there are no rows",
+        summary: "Fails if there are no rows",
         group: Group::Searching,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -108,8 +108,8 @@ impl Parser<'_> {
         Some(Command::Substitution(SubstitutionCommand { pieces, subsearches, first, shape }))
     }
 
-    /// An error for an assigned name that ends in brackets, such as `g[0]`, which would contain the result of a
-    /// subsearch. The user probably means an item of a multivalue field, or a name with brackets.
+    /// An error for a name that ends in brackets, such as `g[0]`: the result of a subsearch would replace the brackets.
+    /// The user probably means an item of a multivalue field, or a name with brackets.
     pub(crate) fn item_in_brackets(&self, start: usize) -> Option<Diagnostic> {
         let command = &self.text[start..self.end];
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}' | '\'');

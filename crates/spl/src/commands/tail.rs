@@ -20,7 +20,7 @@ impl Syntax for TailCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["tail"],
         syntax: "tail [N]",
-        summary: "Keeps the last rows, last first",
+        summary: "Keeps the last rows, in reverse order",
         group: Group::Searching,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -27,7 +27,7 @@ const WORD: &str = "__word";
 /// `walklex [type=field|fieldvalue|term|all] [prefix=TEXT|pattern=TEXT] index=INDEX...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkLexCommand {
-    /// The search over index-time fields that lists the words.
+    /// The search that lists the words; it reads only the text and the index-time fields of events.
     pub search: Pipeline,
 }
 

@@ -100,7 +100,7 @@ fn xpath_of(text: &str) -> Option<XPath> {
     let mut rest = text.trim();
     let mut path = XPath { steps: Vec::new(), attribute: None };
     if !rest.starts_with('/') {
-        // A relative path starts at the root element, but a single name matches anywhere.
+        // A relative path may start at any element, not only at the root.
         path.steps.push(xpath_step(&mut rest, true)?);
     }
     while !rest.is_empty() {

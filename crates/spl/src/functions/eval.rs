@@ -423,7 +423,7 @@ pub static EVAL_FUNCTIONS: &[EvalFunction] = &[
     row("sumsq", Arity::at_least(1), Immutable, Number, "sumsq(x, ...)", "sum of the squares of the numeric arguments"),
     row("tan", Arity::exactly(1), Immutable, Number, "tan(x)", "tangent of radians"),
     row("tanh", Arity::exactly(1), Immutable, Number, "tanh(x)", "hyperbolic tangent"),
-    row("time", Arity::exactly(0), Stable, Number, "time()", "wall clock time in epoch seconds"),
+    row("time", Arity::exactly(0), Stable, Number, "time()", "start of the search in fractional epoch seconds"),
     row("toarray", Arity::exactly(1), Immutable, Text, "toarray(x)", "x as a JSON array"),
     row("tobool", Arity::exactly(1), Immutable, Boolean, "tobool(x)", "x as a condition"),
     row("todouble", Arity::exactly(1), Immutable, Number, "todouble(x)", "x as a number"),

@@ -1,8 +1,8 @@
 //! Functions of stats and similar commands: a variant for each with its properties for the planner, and a table row for
 //! each of its names.
 //!
-//! The rows of `quarry_eval::aggregate::functions` define how values are aggregated. Every function can be folded in
-//! parallel and its states merged, under the condition that [`StatsFunction::depends_on`] returns.
+//! `quarry_eval::aggregate::functions` defines how values are aggregated. [`StatsFunction::depends_on`] says whether
+//! rows may be folded in parallel and the states merged.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,7 @@ use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, ResultType, eval_function, 
 /// Maximum operators of one expression in chains that cannot be balanced.
 const MAX_CHAIN: usize = 512;
 
-/// Levels of binary operators, loosest first.
+/// Precedence levels of operators, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Or,

@@ -482,7 +482,7 @@ fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> 
 fn check_inner_time(expr: &SearchExpr) -> ParseResult<()> {
     match time_modifier(expr) {
         Some((TimeSlot::IndexEarliest | TimeSlot::IndexLatest, value)) => {
-            let message = "unsupported: a time of arrival inside OR or NOT";
+            let message = "unsupported: `_index_earliest` or `_index_latest` inside OR or NOT";
             return Err(Diagnostic::error(message, value.span).with_hint("move it to the top level of the search"));
         }
         Some((slot, value)) => set_time(&mut TimeModifiers::default(), slot, value)?,

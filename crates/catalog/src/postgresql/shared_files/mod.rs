@@ -234,7 +234,7 @@ impl SharedFileTable {
         let rows = act.number("SELECT count(*) FROM file", values![])?.unwrap_or(0);
         if rows > ROWS_MAX && changes.iter().any(|change| change.known == 0) {
             let place = self.database.place.shown.clone();
-            let reason = format!("there are {ROWS_MAX} shared files, with removed ones, the maximum");
+            let reason = format!("the limit of {ROWS_MAX} shared files, including removed ones, is reached");
             return Err(Failure::Permanent(CatalogError::Failed { place, reason }));
         }
         Ok(Some(first))
