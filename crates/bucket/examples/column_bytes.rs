@@ -1,5 +1,6 @@
 //! Stored bytes of compacted logs by column: `column_bytes LEVEL FILE [MEGABYTES]` encodes a file slab by slab into one
-//! bucket, verifies it and prints bytes per event of each column, largest first. A development tool.
+//! bucket, verifies it and prints bytes per event of each column, largest first. `column_bytes FILE.bucket` prints those
+//! of a bucket. A development tool.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -17,6 +18,10 @@ use slab::Slabs;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [file] = &arguments[..] {
+        let object = MemoryObject(std::fs::read(file).unwrap().into());
+        return print_columns(&BucketReader::open(Arc::new(object)).unwrap());
+    }
     let (level, file) = (arguments[0].parse().unwrap(), &arguments[1]);
     let megabytes: u64 = arguments.get(2).map_or(u64::MAX >> 20, |given| given.parse().unwrap());
     let mut encoder = BucketEncoder::new(&EncodeOptions {
@@ -37,7 +42,18 @@ fn main() {
     slabs(file, megabytes << 20).for_each(|batch| verifier.verify_next_slab(&SlabSource::of(&batch)).unwrap());
     verifier.finish().unwrap();
     println!("verified after {:.1} s of processor time, peak {} MB", seconds(), peak_megabytes());
-    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
+    println!("{file}: {events} events, {raw_bytes} bytes of text");
+    println!(
+        "object {} + filter {} = {}",
+        encoded.object.len(),
+        encoded.filter.len(),
+        encoded.object.len() + encoded.filter.len()
+    );
+    print_columns(&BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap());
+}
+
+/// Prints the bytes per event of each kind of block and of each column.
+fn print_columns(reader: &BucketReader) {
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     let mut columns: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for slab in 0..reader.slabs().len() {
@@ -51,14 +67,7 @@ fn main() {
             sum.1 += template_set.columns[column].values;
         }
     }
-    let each = |bytes: u64| bytes as f64 / events as f64;
-    println!("{file}: {events} events, {raw_bytes} bytes of text");
-    println!(
-        "object {} + filter {} = {}",
-        encoded.object.len(),
-        encoded.filter.len(),
-        encoded.object.len() + encoded.filter.len()
-    );
+    let each = |bytes: u64| bytes as f64 / reader.summary().events as f64;
     kinds.iter().for_each(|(kind, bytes)| println!("  {:8.3} {kind}", each(*bytes)));
     let mut columns: Vec<_> = columns.into_iter().filter(|(_, (bytes, _))| each(*bytes) >= 0.01).collect();
     columns.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
@@ -75,6 +84,9 @@ fn slabs(file: &str, limit: u64) -> Slabs<BufReader<std::io::Take<File>>> {
 /// first template that contains it.
 fn name_of(template_set: &TemplateSet, column: usize) -> String {
     let (mut at, mut names) = (column, Vec::new());
+    if let Some(field) = template_set.fields.iter().find(|field| field.column as usize == column) {
+        names.push(format!("index-time field {}", field.name));
+    }
     while let Some(parent) = template_set.columns[at].parent {
         let ColumnKind::Templates(templates) = &template_set.columns[parent as usize].kind else { break };
         let parts = templates.iter().find(|template| template.has_variable(at as u32)).map(|template| &template.parts);

@@ -48,6 +48,7 @@ pub(crate) enum BlockKind {
     SharedDictionaryRun = 20,
     SharedDictionaryDirectory = 21,
     LocatorDirectory = 22,
+    TextFieldTermDirectory = 23,
 }
 
 /// Kind, offset and length of a block in the object.
@@ -66,7 +67,7 @@ impl BlockRef {
 }
 
 impl BlockKind {
-    pub(crate) const ALL: [BlockKind; 22] = [
+    pub(crate) const ALL: [BlockKind; 23] = [
         BlockKind::Time,
         BlockKind::IndexTime,
         BlockKind::Meta,
@@ -89,6 +90,7 @@ impl BlockKind {
         BlockKind::SharedDictionaryRun,
         BlockKind::SharedDictionaryDirectory,
         BlockKind::LocatorDirectory,
+        BlockKind::TextFieldTermDirectory,
     ];
 
     /// Number that identifies this kind in stored blocks.
@@ -130,6 +132,7 @@ impl BlockKind {
             BlockKind::SharedDictionaryRun => "shared dictionary run",
             BlockKind::SharedDictionaryDirectory => "shared dictionary directory",
             BlockKind::LocatorDirectory => "locator directory",
+            BlockKind::TextFieldTermDirectory => "field term dictionary directory without values of texts",
         }
     }
 }

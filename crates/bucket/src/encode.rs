@@ -23,6 +23,7 @@ use crate::slab_source::{CheckedSlab, MetadataCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
 use crate::tail::{ObjectTail, SlabBlock};
 use crate::templates::{FieldSplit, TemplateSlab, split_slab};
+use crate::term_dictionary::field_terms::add_field_terms;
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::add_terms;
 use crate::term_dictionary::write::{WrittenDictionary, encode_term_dictionary};
@@ -121,7 +122,7 @@ pub struct BucketEncoder {
     heads: Vec<SlabHead>,
     /// Column layouts and term dictionaries, which are written last.
     layouts: Vec<SlabBlock>,
-    dictionaries: Vec<(usize, Namespace, WrittenDictionary)>,
+    dictionaries: Vec<(usize, BlockKind, WrittenDictionary)>,
     /// Locators and the numbers of their slabs. They are written last, when the sizes that [`Locators::IncludedWithin`]
     /// limits are known.
     locators: Vec<(usize, LocatorTables)>,
@@ -178,31 +179,31 @@ impl BucketEncoder {
         let mut counts = vec![MetaCount::NONE; codes.metas.len()];
         let mut pages = Vec::new();
         let split = template_slab.as_ref().map(|texts| FieldSplit::of(slab.events, texts));
-        let mut fields = &slab.events.fields[..];
-        let mut by_row = split.as_ref().map_or(fields, |split| &split.by_row);
+        let mut by_row = split.as_ref().map_or(&slab.events.fields[..], |split| &split.by_row);
         for (number, start) in (0..slab.events.len()).step_by(MAX_PAGE_EVENTS).enumerate() {
             let end = slab.events.len().min(start + MAX_PAGE_EVENTS);
-            let (here, later) = fields.split_at(fields.partition_point(|field| (field.row as usize) < end));
-            fields = later;
             let (rows_here, rows_later) = by_row.split_at(by_row.partition_point(|field| (field.row as usize) < end));
             by_row = rows_later;
             let has_templates = template_slab.is_some();
-            let page = PageSource { number, start, end, fields: here, by_row: rows_here, has_templates };
+            let page = PageSource { number, start, end, by_row: rows_here, has_templates };
             pages.push(self.encode_page(slab, &codes, &page, &mut counts)?);
         }
-        assert!(fields.is_empty(), "every field belongs to a page");
+        assert!(by_row.is_empty(), "every field belongs to a page");
         assert!(pages.len() <= MAX_SLAB_PAGES, "a mask has one bit per page");
         let in_pages: usize = pages.iter().map(|page| page.events as usize).sum();
         assert_eq!(in_pages, slab.events.len(), "every event is in a page");
         self.summary.add_slab(slab, &codes.metas, &counts);
         let slab_number = self.heads.len();
+        let mut field_directory = Namespace::Fields.directory_kind();
         if let Some(template_slab) = &mut template_slab {
             add_terms(template_slab, &mut self.tokens, &mut self.hashes);
             if self.options.locators != Locators::Omitted {
                 let tables = LocatorTables::of(RareTokenPages::of(template_slab), pages.len())?;
                 self.locators.extend(tables.map(|tables| (slab_number, tables)));
             }
-            // The terms of fields are in a term dictionary of their own.
+            if split.as_ref().is_some_and(|split| add_field_terms(split, &mut self.fields)) {
+                field_directory = BlockKind::TextFieldTermDirectory;
+            }
             split.into_iter().for_each(|split| split.append_to(template_slab));
             // Searches for stored search-time fields look for the words of the text.
             template_slab.add_extractions(slab.extractions, slab.events.len());
@@ -213,7 +214,7 @@ impl BucketEncoder {
             let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
             self.layouts.extend(written.layout.map(block));
         }
-        self.encode_term_dictionaries(slab_number, pages.len())?;
+        self.encode_term_dictionaries(slab_number, pages.len(), field_directory)?;
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
         Ok(SlabHead { metas: codes.metas.into(), pages, blocks: Vec::new() })
@@ -282,7 +283,7 @@ impl BucketEncoder {
             }
         }
         self.fields.start_page(page.number);
-        for field in page.fields {
+        for field in page.by_row {
             self.fields.add_term(&field_term(&field.name, &field.value));
         }
     }
@@ -314,16 +315,18 @@ impl BucketEncoder {
         Ok(())
     }
 
-    /// Encodes the term dictionaries of the slab whose terms are in the tables. An empty dictionary is omitted.
-    fn encode_term_dictionaries(&mut self, slab: usize, pages: usize) -> Result<(), BucketError> {
-        for table in [&mut self.tokens, &mut self.fields] {
+    /// Encodes the term dictionaries of the slab whose terms are in the tables; the directory of that of fields gets the
+    /// kind `of_fields`. An empty dictionary is omitted.
+    fn encode_term_dictionaries(&mut self, slab: usize, pages: usize, of_fields: BlockKind) -> Result<(), BucketError> {
+        let of_tokens = Namespace::Tokens.directory_kind();
+        for (table, kind) in [(&mut self.tokens, of_tokens), (&mut self.fields, of_fields)] {
             table.finish();
             if table.entries().is_empty() {
                 continue;
             }
             self.hashes.extend(table.entries().iter().map(|entry| table.hash_of(entry)));
             let dictionary = encode_term_dictionary(table, pages, &mut self.blocks)?;
-            self.dictionaries.push((slab, table.namespace(), dictionary));
+            self.dictionaries.push((slab, kind, dictionary));
         }
         Ok(())
     }
@@ -371,7 +374,6 @@ struct PageSource<'a> {
     number: usize,
     start: usize,
     end: usize,
-    fields: &'a [IndexedField],
     /// The fields that have no column.
     by_row: &'a [IndexedField],
     /// Whether the page's texts are stored in the columns of the slab.

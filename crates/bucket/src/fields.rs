@@ -151,6 +151,26 @@ pub(crate) struct FieldValues {
 }
 
 impl FieldValues {
+    /// Whether value number `at` belongs to this row of the page.
+    fn is_of(&self, at: usize, row: u32) -> bool {
+        match &self.column.rows {
+            None => at == row as usize,
+            Some(rows) => rows.get(at) == Some(&row),
+        }
+    }
+
+    /// Whether value number `at` is this text; `scratch` is a buffer.
+    fn is_equal(&self, at: usize, text: &[u8], scratch: &mut Vec<u8>) -> bool {
+        match &self.column.values {
+            ColumnValues::Codes(codes) => self.dictionary.get(codes[at]) == text,
+            ColumnValues::Numbers(_) | ColumnValues::Texts { .. } => {
+                scratch.clear();
+                self.write(at, scratch);
+                scratch == text
+            }
+        }
+    }
+
     /// Writes value number `at` to `out`, which is empty.
     fn write(&self, at: usize, out: &mut Vec<u8>) {
         match &self.column.values {
@@ -162,6 +182,47 @@ impl FieldValues {
             }
         }
     }
+}
+
+/// Whether a page has exactly the given fields. Its `count` events are those from `start` on in the numbering of the
+/// given fields. Within an event, fields stored as columns may be at any place among the others.
+pub(crate) fn are_fields_equal(
+    by_row: &[IndexedField],
+    columns: &[FieldValues],
+    (start, count): (usize, usize),
+    given: &[IndexedField],
+) -> bool {
+    let numbers: HashMap<&str, usize, FixedState> =
+        columns.iter().enumerate().map(|(number, column)| (&*column.name, number)).collect();
+    // Number of values compared of each column, and by place in the event before: number of the field's column.
+    let (mut next, mut guesses) = (vec![0; columns.len()], Vec::new());
+    let (mut by_row, mut given) = (by_row.iter(), given.iter().peekable());
+    let mut scratch = Vec::new();
+    for row in 0..u32_of(count) {
+        let mut place = 0;
+        while let Some(field) = given.next_if(|field| field.row as usize == start + row as usize) {
+            let guess = guesses.get(place).copied().flatten();
+            let is_guessed = |number: &usize| *columns[*number].name == *field.name;
+            let column = guess.filter(is_guessed).or_else(|| numbers.get(&*field.name).copied());
+            guesses.resize(guesses.len().max(place + 1), None);
+            guesses[place] = column;
+            place += 1;
+            let is_same = match column.filter(|number| columns[*number].is_of(next[*number], row)) {
+                Some(number) => {
+                    next[number] += 1;
+                    columns[number].is_equal(next[number] - 1, field.value.as_bytes(), &mut scratch)
+                }
+                None => by_row
+                    .next()
+                    .is_some_and(|read| read.row == row && read.name == field.name && read.value == field.value),
+            };
+            if !is_same {
+                return false;
+            }
+        }
+    }
+    let are_all_compared = columns.iter().zip(&next).all(|(column, next)| *next == column.column.values.len());
+    are_all_compared && given.next().is_none() && by_row.next().is_none()
 }
 
 /// Adds the fields that are stored as columns to those of a page that are stored by row.

@@ -12,8 +12,9 @@ use quarry_stdx::number::u32_of;
 use crate::columns::TemplatePage;
 use crate::error::BucketError;
 use crate::reader::{BucketReader, TokenScope, order_by_rarity};
+use crate::term_dictionary::field_terms::value_tokens;
 use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
-use crate::term_dictionary::{field_term, truncate_term};
+use crate::term_dictionary::truncate_term;
 
 /// Maximum number of conditions of a conjunction that are looked up before the rows count as unknown.
 const LOOKED_UP_TOKENS_MAX: usize = 2;
@@ -59,7 +60,14 @@ impl BucketReader {
                     None => self.rows_of(asked, page, tokens, most),
                 }
             }
-            TermQuery::Field { name, value } => self.rows_with_field(asked.slab, page, &field_term(name, value)),
+            TermQuery::Field { name, value } => {
+                let (listed, in_texts) = self.field_term_pages(asked.slab, name, value)?;
+                match (listed >> page & 1, in_texts >> page & 1) {
+                    (1, _) => Ok(None),
+                    (_, 1) => self.rows_of(TokenScope { within: None, ..asked }, page, &value_tokens(value), most),
+                    _ => Ok(Some(Vec::new())),
+                }
+            }
             TermQuery::And(parts) => {
                 let tokens = order_by_rarity(parts).into_iter();
                 let tokens = tokens.filter(|part| is_token_query(part) || matches!(part, TermQuery::Or(_)));
@@ -90,15 +98,6 @@ impl BucketReader {
             TermQuery::IndexTimeFields if !self.page_has_fields(asked.slab, page) => Ok(Some(Vec::new())),
             TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields | TermQuery::All => Ok(None),
         }
-    }
-
-    /// No rows if no event of the page has this index-time field; otherwise `None`.
-    fn rows_with_field(&self, slab: usize, page: usize, term: &[u8]) -> Result<Option<Vec<u32>>, BucketError> {
-        let pages = match self.term_dictionary(slab, &self.parts()[slab].fields)? {
-            Some(term_dictionary) => term_dictionary.find(&self.source, term)?,
-            None => 0,
-        };
-        Ok(rows_unless_listed(pages, page))
     }
 
     fn rows_with(

@@ -29,6 +29,7 @@ use crate::read_ahead::{ReadAhead, ReadAheadBudget};
 use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
+use crate::term_dictionary::field_terms::{name_term, value_tokens};
 use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::scan::TokenPattern;
 use crate::term_dictionary::{Namespace, field_term, truncate_term};
@@ -238,7 +239,10 @@ impl BucketMetadata {
         let head = SlabHead::read(&raw, place)?;
         let slot = |namespace: Namespace| TermDictionarySlot {
             namespace,
-            at: head.block(namespace.directory_kind()),
+            at: head.block(namespace.directory_kind()).or_else(|| match namespace {
+                Namespace::Fields => head.block(BlockKind::TextFieldTermDirectory),
+                Namespace::Tokens => None,
+            }),
             opened: OnceLock::new(),
         };
         let columns = ColumnsSlot { at: head.block(BlockKind::ColumnLayout), opened: OnceLock::new() };
@@ -315,7 +319,6 @@ impl BucketReader {
     /// Pages of `among` that may match `query`.
     fn query_pages(&self, asked: TokenScope<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
         let slab = asked.slab;
-        let parts = &self.opened.parts[slab];
         let found = match query {
             TermQuery::All => among.0,
             TermQuery::None => 0,
@@ -325,10 +328,7 @@ impl BucketReader {
             TermQuery::Prefix(prefix) => {
                 self.token_pages(asked, TokenPattern::Prefix(truncate_term(prefix.as_bytes())), among)?
             }
-            TermQuery::Field { name, value } => match self.term_dictionary(slab, &parts.fields)? {
-                Some(term_dictionary) => term_dictionary.find(&self.source, &field_term(name, value))?,
-                None => 0,
-            },
+            TermQuery::Field { name, value } => self.field_pages(asked, name, value, among)?,
             TermQuery::Meta { field, pattern } => self.metadata_pages(slab, *field, pattern),
             TermQuery::UnbrokenBlank if self.may_have_unbroken_blanks(slab)? => among.0,
             TermQuery::UnbrokenBlank => 0,
@@ -387,6 +387,30 @@ impl BucketReader {
         Ok(found | if left.is_empty() || is_absent { 0 } else { self.rare_pages(asked, wanted, left)? })
     }
 
+    /// Pages that may have an index-time field with this value, according to its term or, if the values of the field are
+    /// parts of the texts, to the tokens of the value.
+    fn field_pages(&self, asked: TokenScope<'_>, name: &str, value: &str, among: PageSet) -> Result<u64, BucketError> {
+        let (listed, in_texts) = self.field_term_pages(asked.slab, name, value)?;
+        let left = PageSet(among.0 & in_texts & !listed);
+        if left.is_empty() {
+            return Ok(listed);
+        }
+        Ok(listed | self.query_pages(TokenScope { within: None, ..asked }, &value_tokens(value), left)?.0)
+    }
+
+    /// Pages whose index-time fields have the term of this value, and pages where the values of the field are parts of the
+    /// texts and may lack terms.
+    pub(crate) fn field_term_pages(&self, slab: usize, name: &str, value: &str) -> Result<(u64, u64), BucketError> {
+        let slot = &self.opened.parts[slab].fields;
+        let Some(terms) = self.term_dictionary(slab, slot)? else { return Ok((0, 0)) };
+        let omits_values = slot.at.is_some_and(|at| at.kind == BlockKind::TextFieldTermDirectory);
+        let in_texts = match name_term(name).filter(|_| omits_values) {
+            Some(term) => terms.find(&self.source, term)?,
+            None => 0,
+        };
+        Ok((terms.find(&self.source, &field_term(name, value))?, in_texts))
+    }
+
     /// Whether a text of the slab may contain [`UNBROKEN_BLANKS`].
     pub(crate) fn may_have_unbroken_blanks(&self, slab: usize) -> Result<bool, BucketError> {
         let Some(columns) = self.columns(slab)? else { return Ok(true) };
@@ -433,7 +457,7 @@ impl BucketReader {
         }
         let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
         let pages = self.opened.slabs[slab].pages.len();
-        let term_dictionary = TermDictionary::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
+        let term_dictionary = TermDictionary::open(&self.source, slot.namespace, place, at, pages)?;
         Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
     }
 
@@ -557,6 +581,17 @@ impl BucketReader {
         read.fields_by_row(&read.fetch(&|kind| kind == BlockKind::Fields)?, names)
     }
 
+    /// The values of all index-time fields of a page that have a column; `times` are those of the page. Panics if there
+    /// is no such page, as slice indexing does.
+    pub(crate) fn page_column_fields(
+        &self,
+        slab: usize,
+        page: usize,
+        times: &[TimeNs],
+    ) -> Result<Vec<FieldValues>, BucketError> {
+        PageRead { reader: self, slab, page }.column_fields(FieldNames::ALL, times)
+    }
+
     /// The metadata code of each event of a page.
     pub fn page_metas(&self, slab: usize, page: usize) -> Result<Vec<u32>, BucketError> {
         PageRead { reader: self, slab, page }.metas()
@@ -618,16 +653,27 @@ impl PageRead<'_> {
 
     /// Adds the fields with these names that have a column; their order within an event is that of the columns.
     fn add_column_fields(&self, names: FieldNames, page: &mut Page) -> Result<(), BucketError> {
-        let Some(columns) = self.reader.columns(self.slab)? else { return Ok(()) };
+        let read = self.column_fields(names, &page.time)?;
+        if !read.is_empty() {
+            let by_row = std::mem::take(&mut page.fields);
+            let time_at = self.blocks().iter().find(|at| at.kind == BlockKind::Time);
+            let place = time_at.map_or(BlockPosition::outside_slabs("page", 0), |at| self.position(at));
+            page.fields = place.map_malformed(add_column_fields(by_row, &read, page.len()))?;
+        }
+        Ok(())
+    }
+
+    /// The values of the fields with these names that have a column; `times` are those of the page.
+    fn column_fields(&self, names: FieldNames, times: &[TimeNs]) -> Result<Vec<FieldValues>, BucketError> {
+        let Some(columns) = self.reader.columns(self.slab)? else { return Ok(Vec::new()) };
         let set = &columns.layout.template_set;
         let wanted: Vec<&FieldColumn> = set.fields.iter().filter(|field| names.may_contain(&field.name)).collect();
-        let times = Some(page.time.as_slice().into());
         let source = &self.reader.source;
         if wanted.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let Some(mut values) = self.reader.open_template_page(source, self.slab, self.page, times)? else {
-            return Ok(());
+        let Some(mut values) = self.reader.open_template_page(source, self.slab, self.page, Some(times.into()))? else {
+            return Ok(Vec::new());
         };
         let numbers: Vec<u32> = wanted.iter().map(|field| field.column).collect();
         values.prefetch_columns(&numbers)?;
@@ -644,9 +690,7 @@ impl PageRead<'_> {
                 format,
             });
         }
-        let by_row = std::mem::take(&mut page.fields);
-        page.fields = values.position().map_malformed(add_column_fields(by_row, &read, page.len()))?;
-        Ok(())
+        Ok(read)
     }
 
     fn metas(&self) -> Result<Vec<u32>, BucketError> {

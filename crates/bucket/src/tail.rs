@@ -16,7 +16,6 @@ use crate::error::BucketError;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_SLAB_HEAD_BYTES, within};
 use crate::locator::{LocatorTables, write_locators};
 use crate::summary::BucketSummary;
-use crate::term_dictionary::Namespace;
 use crate::term_dictionary::write::WrittenDictionary;
 
 /// A block of a slab that is written with the tail.
@@ -34,8 +33,8 @@ pub(crate) struct ObjectTail {
     pub(crate) heads: Vec<SlabHead>,
     /// Column layouts.
     pub(crate) layouts: Vec<SlabBlock>,
-    /// Term dictionaries with the numbers of their slabs.
-    pub(crate) dictionaries: Vec<(usize, Namespace, WrittenDictionary)>,
+    /// Term dictionaries with the numbers of their slabs and the kinds of their directories.
+    pub(crate) dictionaries: Vec<(usize, BlockKind, WrittenDictionary)>,
     /// Locators and the numbers of their slabs.
     pub(crate) locators: Vec<(usize, LocatorTables)>,
     /// Everything but `object_bytes`, which follows from the object itself.
@@ -50,9 +49,9 @@ impl ObjectTail {
         for (slab, content) in write_locators(&self.locators, blocks) {
             directories.push(SlabBlock { slab, kind: BlockKind::LocatorDirectory, content });
         }
-        for (slab, namespace, dictionary) in &self.dictionaries {
+        for (slab, kind, dictionary) in &self.dictionaries {
             let content = dictionary.write_pages(blocks);
-            directories.push(SlabBlock { slab: *slab, kind: namespace.directory_kind(), content });
+            directories.push(SlabBlock { slab: *slab, kind: *kind, content });
         }
         for SlabBlock { slab, kind, content } in self.layouts.iter().chain(&directories) {
             let offset = blocks.object.len() as u64;

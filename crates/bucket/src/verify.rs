@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use quarry_event::template::{ColumnValues, PageColumn, StoredValues, TemplatePart, TextParts, Texts};
-use quarry_event::{EventBatch, IndexedField, Page, PageColumns};
+use quarry_event::{EventBatch, FieldNames, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 
 use crate::columns::{TemplatePage, TextBuffer};
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
 use crate::error::{BlockPosition, BucketError};
 use crate::extraction_digest::{ExtractionDigest, ValuesHasher};
+use crate::fields::are_fields_equal;
 use crate::filter::TermFilter;
 use crate::rare_pages::add_rare_text_tokens;
 use crate::read_at::MemoryObject;
@@ -141,7 +142,8 @@ fn verify_slab(
     let mut buffer = TextBuffer::default();
     let mut start = 0;
     for at in 0..pages {
-        let page = reader.read_page(number, at, PageColumns { raw: plain, ..PageColumns::ALL })?;
+        let wanted = PageColumns { raw: plain, fields: FieldNames::NONE, ..PageColumns::ALL };
+        let page = reader.read_page(number, at, wanted)?;
         let place = BlockPosition::outside_slabs("page", 0).in_slab(number).in_page(at);
         if start + page.len() > slab.events.len() {
             return Err(mismatch(place, "the number of events"));
@@ -157,6 +159,7 @@ fn verify_slab(
         if let Some(what) = what {
             return Err(mismatch(place, what));
         }
+        verify_fields(reader, (number, at), &page, start, slab, place)?;
         start += page.len();
     }
     if start != slab.events.len() {
@@ -262,38 +265,27 @@ fn first_difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<
     if !are_metas_equal(page, &events.meta[rows.clone()], events) {
         return Some("metadata");
     }
-    let first = events.fields.partition_point(|field| (field.row as usize) < rows.start);
-    let end = events.fields.partition_point(|field| (field.row as usize) < rows.end);
-    let fields = &events.fields[first..end];
-    if are_fields_equal(&page.fields, fields, start) { None } else { Some("indexed fields") }
+    None
 }
 
-/// Compares the fields of each event; `start` is the row at which the page begins. Fields of different names may be in
-/// another order.
-fn are_fields_equal(read: &[IndexedField], given: &[IndexedField], start: usize) -> bool {
-    let is_same = |(read, given): (&IndexedField, &IndexedField)| {
-        read.row as usize + start == given.row as usize && read.name == given.name && read.value == given.value
-    };
-    if read.len() != given.len() {
-        return false;
+/// Compares the index-time fields of a page with those of the rows of `slab` from `start`.
+fn verify_fields(
+    reader: &BucketReader,
+    (number, at): (usize, usize),
+    page: &Page,
+    start: usize,
+    slab: &SlabSource<'_>,
+    place: BlockPosition,
+) -> Result<(), BucketError> {
+    let all = &slab.events.fields;
+    let first = all.partition_point(|field| (field.row as usize) < start);
+    let end = all.partition_point(|field| (field.row as usize) < start + page.len());
+    let by_row = reader.page_fields_by_row(number, at, FieldNames::ALL)?;
+    let columns = reader.page_column_fields(number, at, &page.time)?;
+    match are_fields_equal(&by_row, &columns, (start, page.len()), &all[first..end]) {
+        true => Ok(()),
+        false => Err(mismatch(place, "indexed fields")),
     }
-    if !read.iter().zip(given).all(|(read, given)| read.row as usize + start == given.row as usize) {
-        return false;
-    }
-    let mut at = 0;
-    read.chunk_by(|one, next| one.row == next.row).all(|event| {
-        let given = &given[at..at + event.len()];
-        at += event.len();
-        if event.iter().zip(given).all(is_same) {
-            return true;
-        }
-        let by_name = |fields: &'_ [IndexedField]| {
-            let mut fields = fields.to_vec();
-            fields.sort_by(|one, other| one.name.cmp(&other.name));
-            fields
-        };
-        by_name(event).iter().zip(&by_name(given)).all(is_same)
-    })
 }
 
 /// Compares metadata by their texts, because the codes of batch and slab differ; each pair of codes is compared only

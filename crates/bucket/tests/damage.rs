@@ -11,7 +11,7 @@ use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
 };
 use quarry_event::{AnyColumn, FieldNames, IndexedField, PageColumns, TermQuery};
-use support::{numbered_batch, open, query_for};
+use support::{delimited_batch, numbered_batch, open, query_for};
 
 fn sample() -> EncodedBucket {
     encode(&[numbered_batch(4_200), numbered_batch(30)], &EncodeOptions::default()).unwrap()
@@ -52,6 +52,15 @@ fn field_batch() -> EncodedBucket {
     encoded
 }
 
+/// A bucket whose index-time fields are parts of the texts.
+fn cell_batch() -> EncodedBucket {
+    let cells = |row: usize| vec![("Row", format!("R{}", row * 2)), ("status", (row % 3).to_string())];
+    let encoded = encode(&[delimited_batch(60, ' ', cells, |_, text| text)], &EncodeOptions::default()).unwrap();
+    let kinds = open(&encoded).stored_bytes_by_kind(0).unwrap();
+    assert!(kinds.iter().any(|(kind, _)| kind.contains("without values of texts")), "{kinds:?}");
+    encoded
+}
+
 #[test]
 fn every_flipped_byte_is_detected() {
     let object = encode(&[numbered_batch(40)], &EncodeOptions::default()).unwrap().object;
@@ -68,6 +77,14 @@ fn every_flipped_byte_is_detected() {
         let mut flipped = fields.to_vec();
         flipped[at] ^= 1 << (at % 8);
         assert!(check(flipped.clone()).is_err(), "byte {at} of {}", fields.len());
+        call_search_functions(flipped);
+    }
+    let cells = cell_batch().object;
+    check(cells.to_vec()).unwrap();
+    for at in 0..cells.len() {
+        let mut flipped = cells.to_vec();
+        flipped[at] ^= 1 << (at % 8);
+        assert!(check(flipped.clone()).is_err(), "byte {at} of {}", cells.len());
         call_search_functions(flipped);
     }
     for len in 0..object.len() {

@@ -5,12 +5,12 @@ mod support;
 
 use proptest::prelude::*;
 use quarry_bucket::{
-    BucketError, BucketReader, EncodeOptions, MAX_PAGE_EVENTS, SlabSource, TermFilter, encode, encode_slabs,
+    BucketError, BucketReader, EncodeOptions, Locators, MAX_PAGE_EVENTS, SlabSource, TermFilter, encode, encode_slabs,
     verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
 use quarry_event::{AnyColumn, EventBatch, FieldNames, IndexedField, Metadata, PageColumns, TermQuery};
-use support::{any_batch, numbered_batch, open, pages_by_brute_force, query_for};
+use support::{any_batch, any_delimited_batch, delimited_batch, numbered_batch, open, pages_by_brute_force, query_for};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
     let encoded = encode(slabs, &EncodeOptions::default()).unwrap();
@@ -66,6 +66,100 @@ proptest! {
             let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
             prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
             prop_assert!(truth == 0 || filter.may_match(&query), "the filter denies {:?}", query);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn delimited_batches_round_trip_and_lookups_find_every_page(
+        batch in any_delimited_batch(),
+        seeds in prop::collection::vec(any::<u64>(), 24),
+    ) {
+        for locators in [Locators::Omitted, Locators::Included] {
+            let encoded = encode(std::slice::from_ref(&batch), &EncodeOptions { locators, ..EncodeOptions::default() });
+            let encoded = encoded.unwrap();
+            verify_against(&encoded, std::slice::from_ref(&batch)).unwrap();
+            let (reader, filter) = (open(&encoded), TermFilter::open(&encoded.filter).unwrap());
+            reader.check().unwrap();
+            for seed in &seeds {
+                let query = query_for(&batch, *seed, 2);
+                let truth = pages_by_brute_force(&batch, &query);
+                let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
+                prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
+                prop_assert!(truth == 0 || filter.may_match_slab(0, &query, true), "the filter denies {:?}", query);
+            }
+        }
+    }
+}
+
+/// Lines of a file with a header: a cell that differs in every event, one with breakers, one that is often missing.
+fn cells_of(row: usize) -> Vec<(&'static str, String)> {
+    let mixed = (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    vec![
+        ("date", "2026-11-27".to_owned()),
+        ("Method", ["GET", "get", "POST"][row % 3].to_owned()),
+        ("uri", format!("/shop/item-{}/Größe%20{}", row % 50, row % 9)),
+        ("user", if row % 5 < 2 { "-".to_owned() } else { format!("CORP\\u{}", row % 40) }),
+        ("id", format!("{mixed:012x}")),
+        ("page", format!("p{}", row / MAX_PAGE_EVENTS)),
+    ]
+}
+
+#[test]
+fn cells_are_stored_once_and_found_by_their_tokens() {
+    // A few texts have an escaped quote or lack a field, so that not all values of the user are in them.
+    let alter = |row: usize, text: String| match row % 1_000 {
+        7 => text.replace("CORP", "\"\"CORP"),
+        8 => "no cells".to_owned(),
+        _ => text,
+    };
+    for (batch, in_texts) in [
+        (delimited_batch(9_000, ' ', cells_of, |_, text| text), 6),
+        (
+            delimited_batch(
+                9_000,
+                ',',
+                cells_of,
+                |row, text| if row % 1_000 == 7 { text.replace("CORP", "C") } else { text },
+            ),
+            5,
+        ),
+        (delimited_batch(9_000, '\t', cells_of, alter), 0),
+    ] {
+        let options = EncodeOptions { zstd_level: 9, locators: Locators::Included, ..EncodeOptions::default() };
+        let encoded = encode(std::slice::from_ref(&batch), &options).unwrap();
+        verify_against(&encoded, std::slice::from_ref(&batch)).unwrap();
+        let reader = open(&encoded);
+        reader.check().unwrap();
+        let set = reader.template_set(0).unwrap().unwrap();
+        let bytes = reader.stored_bytes_by_column(0).unwrap();
+        let kinds = reader.stored_bytes_by_kind(0).unwrap();
+        let repeated = set.fields.iter().filter(|field| bytes[field.column as usize] == 0).count();
+        assert!(set.fields.len() == 6 && repeated >= in_texts, "{repeated} of {bytes:?}");
+        let omits = kinds.iter().any(|(kind, _)| kind.contains("without values of texts"));
+        assert_eq!(omits, in_texts > 0, "{kinds:?}");
+        let filter = TermFilter::open(&encoded.filter).unwrap();
+        let field = |name: &str, value: &str| TermQuery::Field { name: name.into(), value: value.into() };
+        for row in [0usize, 3, 4_095, 4_096, 8_007, 8_999] {
+            for (name, value) in cells_of(row).into_iter().filter(|(_, value)| value != "-") {
+                let query = field(name, &value.to_lowercase());
+                let truth = pages_by_brute_force(&batch, &query);
+                let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
+                assert_eq!(truth & !found.0, 0, "{query:?}");
+                assert!(filter.may_match_slab(0, &query, true), "{query:?}");
+                if ["id", "page"].contains(&name) {
+                    assert_eq!(found.0, truth, "{query:?}");
+                }
+                let page = row / MAX_PAGE_EVENTS;
+                let rows = reader.candidate_rows(0, page, &query, &AnyColumn, 8).unwrap();
+                let in_page = u32::try_from(row % MAX_PAGE_EVENTS).unwrap();
+                assert!(rows.is_none_or(|rows| rows.contains(&in_page)), "{query:?}");
+            }
+        }
+        for (name, value) in [("nothing", "get"), ("user", "corp\\u999999")] {
+            assert!(reader.candidate_pages(0, &field(name, value), &AnyColumn).unwrap().is_empty(), "{name}={value}");
         }
     }
 }

@@ -94,16 +94,40 @@ fn hec(row: u64) -> (String, Vec<(&'static str, String)>) {
     (format!("m {} status={} zone=text", at % 5, at % 3), fields)
 }
 
-fn append(store: &Store, from: u64) {
-    type Source = fn(u64) -> (String, Vec<(&'static str, String)>);
-    let sources: [(&str, Source); 3] = [("iis", iis), ("csv", csv), ("hec", hec)];
+/// Text and fields of an event whose fields are cells between tabs: an id, case variants, breakers, percent codes, other
+/// alphabets, long values, empty cells, several values of a field, and sometimes a text without the fields.
+fn cells(row: u64) -> (String, Vec<(&'static str, String)>) {
+    let at = mixed(row);
+    let names = ["id", "method", "path", "name", "agent", "code"];
+    let cells = [
+        // The letter keeps ids from being equal as numbers: `00e1` and `0e7` are both 0.
+        format!("f{:011x}", at & 0xfff_ffff_ffff),
+        ["GET", "get", "Post"][at as usize % 3].to_owned(),
+        format!("/shop/item-{}/%2{}b?q=\"{}\"", at % 300, at % 10, at % 7),
+        ["ΣΟΦΟΣ", "σοφος", "Größe", "İx", "Kelvin", "50%"][at as usize % 6].to_owned(),
+        format!("Mozilla/5.0+({}) {}", at % 4, "y".repeat(if at.is_multiple_of(50) { 300 } else { 2 })),
+        if at.is_multiple_of(4) { String::new() } else { (at % 600).to_string() },
+    ];
+    let mut fields: Vec<(&str, String)> =
+        names.into_iter().zip(cells.clone()).filter(|(_, cell)| !cell.is_empty()).collect();
+    if at.is_multiple_of(701) {
+        fields.push(("code", "7000".to_owned()));
+    }
+    let text = if at % 503 == 1 { "other text".to_owned() } else { cells.join("\t") };
+    (text, fields)
+}
+
+type Source = fn(u64) -> (String, Vec<(&'static str, String)>);
+const SOURCES: [(&str, Source); 3] = [("iis", iis), ("csv", csv), ("hec", hec)];
+
+fn append(store: &Store, sources: &[(&str, Source)], from: u64) {
     for (sourcetype, event) in sources {
         let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
         let meta = batch.intern(&Metadata {
             index: "main".into(),
             host: "h".into(),
-            source: sourcetype.into(),
-            sourcetype: sourcetype.into(),
+            source: (*sourcetype).into(),
+            sourcetype: (*sourcetype).into(),
         });
         for row in from..from + EVENTS {
             let (text, fields) = event(row);
@@ -191,16 +215,78 @@ const TSTATS: &[&str] = &[
     "| tstats count where index=main area=shop",
 ];
 
+const CELL_SEARCHES: &[&str] = &[
+    "| stats count dc(id) by method",
+    "| stats count by path | sort - count path | head 20",
+    "| stats count by name",
+    "| stats count by code",
+    "| stats dc(agent) max(code)",
+    "method::get | stats count",
+    "method::GET code::17 | stats count values(id)",
+    "method=post | stats count",
+    "NOT method::post | stats count",
+    "NOT code::17 | stats count",
+    "code::17 | stats count values(id)",
+    "code::7000 | stats count values(id)",
+    "code::71* | stats count",
+    "code=17 | stats count",
+    "code>590 | stats count by code",
+    "name::σοφος | stats count",
+    "name::ΣΟΦΟΣ | stats count",
+    "name::größe | stats count",
+    "name::kelvin | stats count",
+    "name::50% | stats count",
+    "name=50% | stats count",
+    "name::İx | stats count",
+    "name::Kelvin method::get | stats count",
+    "path::\"/shop/item-17/%27b?q=\\\"3\\\"\" | stats count",
+    "path=\"/shop/item-17/*\" | stats count",
+    "path::\"/shop/item-1*\" | stats count",
+    "path=*item-17* | stats count",
+    "TERM(item-17) | stats count",
+    "item-17 | stats count",
+    "\"item-17/%27b\" | stats count",
+    "agent=\"mozilla/5.0+(1) yy\" | stats count",
+    "agent::\"mozilla/5.0+(1) yy\" | stats count",
+    "agent=*yyyyy | stats count",
+    "other text | stats count dc(id)",
+    "id::feedfacefeed | stats count",
+    "id=f0* | stats count",
+    "(code::17 OR code::18) method::get | stats count",
+    "code IN (17, 18, 7000) | stats count by code",
+    "| head 5 | table id method path name agent code",
+    "| walklex index=main type=fieldvalue | stats sum(count) dc(term)",
+    "| typeahead prefix=\"code=1\" index=main count=20 | stats count",
+];
+
+const CELL_TSTATS: &[&str] = &[
+    "| tstats count where index=main by method",
+    "| tstats count where index=main code=17",
+    "| tstats count where index=main code::17 by method",
+    "| tstats count dc(id) where index=main name=größe",
+    "| tstats count where index=main code=7000 by code",
+    "| tstats count where index=main TERM(item-17)",
+];
+
 fn answers(store: &Arc<Store>) -> Vec<(String, Vec<String>)> {
+    answers_to(store, SEARCHES.iter().copied(), TSTATS)
+}
+
+fn answers_to<'a>(
+    store: &Arc<Store>,
+    searches: impl Iterator<Item = &'a str>,
+    tstats: &[&str],
+) -> Vec<(String, Vec<String>)> {
     let text = PROPS.to_owned();
     let layer = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".to_owned(), text };
     let props = Arc::new(PropsResolver::new(&Layers::new([layer])));
     let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
-    let searches = SEARCHES.iter().map(|search| match search.starts_with('|') {
+    let searches = searches.map(|search| match search.starts_with('|') {
+        true if search.starts_with("| walklex") || search.starts_with("| typeahead") => search.to_owned(),
         true => format!("search index=main {search}"),
         false => format!("search index=main ({}", search.replacen(" |", ") |", 1)),
     });
-    let all = searches.chain(TSTATS.iter().map(|search| (*search).to_owned()));
+    let all = searches.chain(tstats.iter().map(|search| (*search).to_owned()));
     let source: Arc<dyn SnapshotSource> = Arc::clone(store) as _;
     all.map(|text| {
         let mut job = engine.start(request(&text), Arc::clone(&source)).unwrap();
@@ -233,8 +319,8 @@ fn answers_do_not_depend_on_storage() {
     let dir = tempdir().unwrap();
     let options = StoreOptions { slab_events: 2_000, ..StoreOptions::at(dir.path()) };
     let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
-    append(&store, 0);
-    append(&store, EVENTS);
+    append(&store, &SOURCES, 0);
+    append(&store, &SOURCES, EVENTS);
     let hot = answers(&store);
     let found = hot.iter().filter(|(_, lines)| !lines.is_empty()).count();
     assert!(found * 10 > hot.len() * 9, "most searches find something: {found} of {}", hot.len());
@@ -246,12 +332,43 @@ fn answers_do_not_depend_on_storage() {
     assert_equal(&answers(&store), &hot, "compacted");
 }
 
+/// The fields are parts of the texts, alone and beside other sourcetypes, whose fields are not.
+#[test]
+fn answers_about_cells_do_not_depend_on_storage() {
+    for sources in [&[("cells", cells as Source)][..], &[("cells", cells as Source), ("hec", hec), ("iis", iis)]] {
+        let dir = tempdir().unwrap();
+        let options = StoreOptions { slab_events: 6_000, ..StoreOptions::at(dir.path()) };
+        let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+        for batch in 0..6 {
+            append(&store, sources, batch * EVENTS);
+        }
+        // Ids that occur, and ids that do not.
+        let of_row = |row: u64| cells(row).1[0].1.clone();
+        let ids = [0, 1, 4_095, 4_096, 8_999].map(of_row).into_iter().chain([of_row(99_999), "f00d".to_owned()]);
+        let needles: Vec<String> = ids
+            .flat_map(|id| {
+                [format!("id::{id} | table id code"), format!("id={id} | table path"), format!("{id} | stats count")]
+            })
+            .collect();
+        let ask =
+            || answers_to(&store, CELL_SEARCHES.iter().copied().chain(needles.iter().map(String::as_str)), CELL_TSTATS);
+        let hot = ask();
+        let found = hot.iter().filter(|(_, lines)| !lines.is_empty()).count();
+        assert!(found * 10 > hot.len() * 8, "most searches find something: {found} of {}", hot.len());
+        store.seal_all().unwrap();
+        assert!(field_columns(&store).iter().any(|columns| *columns >= 5), "{:?}", field_columns(&store));
+        assert_equal(&ask(), &hot, "sealed");
+        store.compact_all().unwrap();
+        assert_equal(&ask(), &hot, "compacted");
+    }
+}
+
 #[test]
 fn parts_of_slabs_and_fields_by_row_are_read_like_whole_pages() {
     let dir = tempdir().unwrap();
     let options = StoreOptions { slab_events: 2_000, ..StoreOptions::at(dir.path()) };
     let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
-    append(&store, 0);
+    append(&store, &SOURCES, 0);
     store.seal_all().unwrap();
     let deletion = quarry_testworld::deletion_of_every(&store, "main", 3);
     store.delete(&deletion).unwrap();

@@ -13,6 +13,7 @@ use memchr::memchr2;
 use quarry_event::template::NumberFormat;
 use quarry_stdx::number::u32_of;
 
+use super::cells::ChunkCells;
 use super::dictionary::{Interner, TextList};
 use super::objects::Schema;
 use super::outline::{Outline, OutlineSplit};
@@ -125,6 +126,8 @@ pub(super) struct SlabBuilder {
     pub(super) variable_ranges: Vec<(u32, u32)>,
     /// The variables of a text that was split by an outline.
     pub(super) outline_split: OutlineSplit,
+    /// The cells of each text in the chunk; empty if the texts are not split into cells.
+    pub(super) cells: ChunkCells,
     /// The kind of each text in the chunk; empty if there is one kind only.
     pub(super) kinds: Vec<u8>,
     /// Whether no value of the chunk contains a quote or a backslash.
@@ -151,12 +154,23 @@ impl SlabBuilder {
         SlabBuilder::with_text_column(TemplateColumn::new(Splitter::Outline(Box::new(outline))))
     }
 
+    /// A builder for whole texts that consist of index-time fields.
+    pub(super) fn with_cells() -> SlabBuilder {
+        SlabBuilder::with_text_column(TemplateColumn::new(Splitter::Cells))
+    }
+
     fn with_text_column(texts: TemplateColumn) -> SlabBuilder {
         let mut builder = SlabBuilder::default();
         builder.add_column(None, TEXT_PATH, 0, vec![0]);
         builder.columns[0].kind = Representation::Templates(Box::new(texts));
         builder.splits = 1;
         builder
+    }
+
+    /// Whether some texts are split into cells.
+    pub(super) fn has_cells(&self) -> bool {
+        let texts = self.columns.first().map(|column| &column.kind);
+        matches!(texts, Some(Representation::Templates(texts)) if texts.has_cells())
     }
 
     /// Adds an empty leaf.

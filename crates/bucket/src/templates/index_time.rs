@@ -34,6 +34,8 @@ const BY_ROW: u32 = u32::MAX;
 pub(crate) struct FieldSplit {
     names: Vec<Arc<str>>,
     columns: Vec<SlabColumn>,
+    /// For each name with a column, the column of the texts that has the same values, if any.
+    shared: Vec<Option<u32>>,
     /// For each name with a column, the events that have a value; `None` if all have one.
     present: Vec<Option<Vec<bool>>>,
     /// The fields stored by row.
@@ -155,19 +157,32 @@ impl FieldSplit {
             let is_total = numbered.sole_events[number] == events.len();
             split.present.push((!is_total).then(|| vec![false; events.len()]));
         }
+        split.find_shared(texts, &numbered, &column_of);
         let builder = split.feed_columns(events, &numbered, &column_of);
-        for column in builder.columns {
-            let (values, traits) = finish_values(column.kind);
-            split.columns.push(SlabColumn {
-                parent: None,
-                path: column.path,
-                values,
-                traits,
-                page_starts: column.page_starts,
+        for ((column, shared), name) in builder.columns.into_iter().zip(&split.shared).zip(&split.names) {
+            split.columns.push(match shared {
+                Some(shared) => texts.columns[*shared as usize].copied_to(path_of(name)),
+                None => {
+                    let (values, traits) = finish_values(column.kind);
+                    SlabColumn { parent: None, path: column.path, values, traits, page_starts: column.page_starts }
+                }
             });
         }
         assert_eq!(split.columns.len(), split.names.len(), "each name has a column");
         split
+    }
+
+    /// Finds the fields whose values are all in a column of the texts. Such a column has a value for an event only if it
+    /// is the only value of the field.
+    fn find_shared(&mut self, texts: &TemplateSlab, numbered: &NumberedFields<'_>, column_of: &[u32]) {
+        for (number, name) in numbered.names.iter().enumerate().filter(|(number, _)| column_of[*number] != BY_ROW) {
+            let has_all = |column: u32| {
+                let values = texts.columns[column as usize].page_starts.last();
+                values.is_some_and(|values| *values as usize == numbered.sole_events[number])
+            };
+            let found = texts.cells.iter().find(|(cell, column)| cell == *name && has_all(*column));
+            self.shared.push(found.map(|(_, column)| *column));
+        }
     }
 
     fn feed_columns(&mut self, events: &EventBatch, numbered: &NumberedFields<'_>, column_of: &[u32]) -> SlabBuilder {
@@ -192,6 +207,9 @@ impl FieldSplit {
                 if let Some(present) = &mut self.present[column] {
                     present[field.row as usize] = true;
                 }
+                if self.shared[column].is_some() {
+                    continue;
+                }
                 let values = &mut pending[column];
                 values.push(&field.value);
                 if values.spans.len() >= CHUNK_EVENTS || values.bytes.len() >= PENDING_BYTES_MAX {
@@ -204,6 +222,12 @@ impl FieldSplit {
         }
         builder.choose_all_representations();
         builder
+    }
+
+    /// The columns with the names of their fields, and whether each text with a value contains it between breakers.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&str, &SlabColumn, bool)> {
+        let names = self.names.iter().zip(&self.shared);
+        names.zip(&self.columns).map(|((name, shared), column)| (&**name, column, shared.is_some()))
     }
 
     /// Adds the columns to those of the texts.

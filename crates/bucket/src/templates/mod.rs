@@ -3,7 +3,7 @@
 //! [`split_slab`] builds a [`TemplateSlab`] from the texts; the writer (`crate::columns`) stores it. `variables` and
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
-//! a text. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
+//! a text. In `cells`, the parts of a text are its index-time fields. `sourcetype_splitters` chooses the way of splitting for each sourcetype, `trial` chooses the representation
 //! of a column, and `builder` adds values to columns. `index_time` has the columns of index-time fields, `extraction_columns` those
 //! of search-time fields that compaction stores, and `part_columns` of those among them whose values are parts of the texts
 //! (`text_parts`). A single text that fits no template is stored as a plain text, so that
@@ -14,6 +14,7 @@
 mod access;
 pub mod bench;
 mod builder;
+mod cells;
 mod classes;
 mod dictionary;
 mod extraction_columns;
@@ -33,12 +34,14 @@ mod variables;
 mod tests;
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use quarry_event::EventBatch;
 use quarry_event::template::{ExtractedNames, FieldColumn, NumberFormat, StoredExtraction, Template, ValueTraits};
 
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Representation, SlabBuilder};
+use cells::CellFinder;
 use dictionary::TextList;
 pub(crate) use index_time::FieldSplit;
 pub(crate) use traits::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
@@ -62,6 +65,8 @@ pub(crate) struct TemplateSlab {
     /// Column 0 is the whole text (always templates); every other column comes after its parent. The columns of
     /// index-time fields come after those of the texts, and those of stored search-time fields come last.
     pub(crate) columns: Vec<SlabColumn>,
+    /// Columns of the texts that have the values of index-time fields, with the names of the fields.
+    pub(crate) cells: Vec<(Arc<str>, u32)>,
     /// Index-time fields with a column.
     pub(crate) fields: Vec<FieldColumn>,
     /// Search-time fields whose values are stored, in the order of their columns.
@@ -95,8 +100,21 @@ pub(crate) struct SlabColumn {
     pub(crate) page_starts: Vec<u32>,
 }
 
+impl SlabColumn {
+    /// A column with the same values and this path.
+    fn copied_to(&self, path: u64) -> SlabColumn {
+        SlabColumn {
+            parent: None,
+            path,
+            values: self.values.clone(),
+            traits: self.traits.clone(),
+            page_starts: self.page_starts.clone(),
+        }
+    }
+}
+
 /// All values of a column, in order of events.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SlabValues {
     /// The template of each value. Every template is used.
     Templates { templates: Vec<Template>, codes: Vec<u32> },
@@ -116,6 +134,12 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
     // First attempt: each sourcetype is split in its own way.
     if let Some((of_metas, cutters)) = sourcetype_splitters::learn_kinds(events)
         && let Some(slab) = split_texts(events, SlabBuilder::with_kinds(cutters), &of_metas, is_worthwhile)
+    {
+        return Some(slab);
+    }
+    // Next attempt: the texts consist of their index-time fields.
+    if cells::are_cells(events, events.len(), |_| true)
+        && let Some(slab) = split_texts(events, SlabBuilder::with_cells(), &[], is_worthwhile)
     {
         return Some(slab);
     }
@@ -159,6 +183,7 @@ fn split_texts(
     pays: impl Fn(&SlabBuilder) -> bool,
 ) -> Option<TemplateSlab> {
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
+    let mut finder = builder.has_cells().then(|| CellFinder::new(events));
     let (mut start, mut row) = (0, 0);
     for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {
         for ends in page_ends.chunks(CHUNK_EVENTS) {
@@ -173,6 +198,9 @@ fn split_texts(
             let metas = events.meta.iter().skip(row).take(spans.len());
             builder.kinds.clear();
             builder.kinds.extend(metas.filter_map(|meta| kinds.get(*meta as usize)));
+            if let Some(finder) = &mut finder {
+                finder.find_chunk(row, spans.len(), &mut builder.cells);
+            }
             row += spans.len();
             builder.feed(0, &events.raw, &spans);
         }
@@ -203,6 +231,9 @@ fn is_worthwhile(builder: &SlabBuilder) -> bool {
 /// Converts the columns for the writer.
 fn into_template_slab(builder: SlabBuilder) -> TemplateSlab {
     let mut slab = TemplateSlab::default();
+    if let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) {
+        slab.cells = texts.cell_columns();
+    }
     for column in builder.columns {
         let builder::Column { parent, path, kind, page_starts, .. } = column;
         let (values, traits) = finish_values(kind);

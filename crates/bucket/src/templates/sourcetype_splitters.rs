@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::builder::{Representation, SlabBuilder};
 use super::splitter::{Splitter, TemplateLearner};
 use super::trie::Span;
-use super::{objects, outline};
+use super::{cells, objects, outline};
 
 /// Texts sampled per sourcetype.
 const SAMPLE_TEXTS: usize = 1_024;
@@ -56,7 +56,11 @@ pub(super) fn learn_kinds(events: &EventBatch) -> Option<(Vec<u8>, Vec<TemplateL
     let mut is_of_one_way = true;
     for (kind, (sourcetype, count)) in types.iter().enumerate() {
         let sample = sample_texts(events, *count, |meta| usize::from(of_metas[meta as usize]) == kind);
-        let (splitter, schemas) = choose_splitter(&sample);
+        let (splitter, schemas) =
+            match cells::are_cells(events, *count, |meta| usize::from(of_metas[meta as usize]) == kind) {
+                true => (Splitter::Cells, Vec::new()),
+                false => choose_splitter(&sample),
+            };
         is_of_one_way &= matches!(splitter, Splitter::Event) && schemas.is_empty();
         cutters.push(TemplateLearner::new(splitter, schemas, xxh3_64(sourcetype.as_bytes())));
     }

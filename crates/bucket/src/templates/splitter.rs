@@ -11,6 +11,7 @@
 //! otherwise.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use quarry_event::template::{
     MAX_COLUMNS, MAX_TEMPLATES, TEXT_COLUMN, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
@@ -54,6 +55,9 @@ const IRREGULAR_OCCURRENCE_FLAG: u32 = 1 << 29;
 /// Position of a value's form in the occurrence number.
 const FORM_SHIFT: u32 = 24;
 const _: () = assert!(TEMPLATE_VARIABLES_MAX < 1 << FORM_SHIFT, "forms and occurrences do not overlap");
+/// Occurrence numbers for the roles of index-time fields and of the words before them.
+const CELL_OCCURRENCE: u32 = 0;
+const GAP_OCCURRENCE: u32 = 1;
 /// Depth of columns that are not split.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
@@ -72,6 +76,8 @@ pub(super) enum Splitter {
     Outline(Box<Outline>),
     /// An optional pair preceded by a blank.
     Pair,
+    /// Whole events that consist of their index-time fields.
+    Cells,
 }
 
 /// Whether all values so far can stand between JSON quotes, and whether all are JSON scalars. These traits cannot be
@@ -186,6 +192,18 @@ impl TemplateColumn {
         self.learners.iter().any(|cutter| !cutter.schemas.is_empty())
     }
 
+    /// Whether some texts consist of index-time fields.
+    pub(super) fn has_cells(&self) -> bool {
+        self.learners.iter().any(|learner| matches!(learner.splitter, Splitter::Cells))
+    }
+
+    /// The columns of index-time fields that are parts of the texts, with the names of the fields.
+    pub(super) fn cell_columns(&self) -> Vec<(Arc<str>, u32)> {
+        let of_cells = self.learners.iter().filter(|learner| matches!(learner.splitter, Splitter::Cells));
+        let roles = of_cells.flat_map(|learner| &learner.roles).filter(|((_, times), _)| *times == CELL_OCCURRENCE);
+        roles.filter_map(|((name, _), column)| Some((std::str::from_utf8(name).ok()?.into(), *column))).collect()
+    }
+
     /// Whether the number of templates has reached the limit for this many values.
     pub(super) fn is_full(&self) -> bool {
         self.templates.len() >= TEMPLATES_ALWAYS * self.learners.len() + self.codes.len() / VALUES_PER_TEMPLATE
@@ -219,6 +237,7 @@ impl SlabBuilder {
                     match_layout(shape, variables, text, &split.children, &mut self.filled).then_some(0)
                 }
                 Splitter::Outline(_) => Some(self.outline_template(column, split, text)),
+                Splitter::Cells => Some(self.cell_template(column, split, text, at)),
                 _ => match self.find_schema(column, split, text) {
                     None => split.learner_mut().trie.find(text, true, &mut self.filled),
                     found => found,
@@ -266,7 +285,7 @@ impl SlabBuilder {
             }
             Splitter::Words => split_words(text, &mut self.variables),
             // Splitting such a text as a whole event would give nearly every text a template of its own.
-            Splitter::Outline(_) => return self.plain_text_template(column, split, text),
+            Splitter::Outline(_) | Splitter::Cells => return self.plain_text_template(column, split, text),
         }
         if let Some(template) = split.learner().trie.find_skeleton(text, &self.variables, &mut self.filled) {
             return template;
@@ -410,6 +429,22 @@ impl SlabBuilder {
             return self.plain_text_template(column, split, text);
         }
         outline.split(text, &mut self.outline_split);
+        self.template_of_pieces(column, split, text)
+    }
+
+    /// The template of text number `at` of the chunk, which consists of index-time fields; fills its variables.
+    fn cell_template(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8], at: usize) -> u32 {
+        let cells = self.cells.of(at);
+        if cells.is_empty() || text.len() > TEMPLATE_TEXT_BYTES_MAX {
+            return self.plain_text_template(column, split, text);
+        }
+        self.outline_split.pieces.clear();
+        self.outline_split.pieces.extend_from_slice(cells);
+        self.template_of_pieces(column, split, text)
+    }
+
+    /// The template of a text that is split into [`SlabBuilder::outline_split`]; fills its variables.
+    fn template_of_pieces(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
         if let Some(known) = split.learner_mut().outline_templates.find(text, &self.outline_split.pieces) {
             return self.fill_outline_template(known);
         }
@@ -462,6 +497,11 @@ impl SlabBuilder {
                 }
                 Role::Rest { run } => self.role_column(column, split, b"", REST_OCCURRENCE_BASE + u32::from(run)),
                 Role::Lines => self.role_column(column, split, b"\n", 0),
+                Role::Cell { name } => self.cell_column(column, split, name),
+                Role::Gap { name } => {
+                    let name = self.cell_name(name);
+                    self.role_column(column, split, name.as_bytes(), GAP_OCCURRENCE)
+                }
                 Role::Literal | Role::Equals => {
                     let name = match piece.role {
                         Role::Equals => b"=",
@@ -488,6 +528,25 @@ impl SlabBuilder {
         self.templates += 1;
         split.learner_mut().outline_templates.insert(text, &self.outline_split.pieces, template, columns.into());
         true
+    }
+
+    /// Name of an index-time field; empty for the end of the text.
+    fn cell_name(&self, name: u16) -> Arc<str> {
+        self.cells.names.get(usize::from(name)).cloned().unwrap_or_default()
+    }
+
+    /// The column of an index-time field. Its values are not split, so that they are those of the field's own column.
+    fn cell_column(&mut self, column: u32, split: &mut TemplateColumn, name: u16) -> u32 {
+        let name = self.cell_name(name);
+        let role = (Box::from(name.as_bytes()), CELL_OCCURRENCE);
+        if let Some(child) = split.learner().roles.get(&role) {
+            return *child;
+        }
+        let above = &self.columns[column as usize];
+        let path = child_path(above.path ^ split.learner().path, name.as_bytes(), CELL_OCCURRENCE);
+        let child = self.add_child(column, split, path, PLAIN_DEPTH);
+        split.learner_mut().roles.insert(role, child);
+        child
     }
 
     /// The column of an optional member.

@@ -1,7 +1,8 @@
 //! The term dictionary: terms of a slab, each with its posting list, the set of pages of events that contain it. It has
-//! every term, except the rare tokens of slabs stored as columns (below).
+//! every term, except the rare tokens of slabs stored as columns (below) and the values of fields that the texts contain.
 //!
-//! Terms are the lower-cased tokens of the texts and, in a second namespace, `name NUL value` of the index-time fields.
+//! Terms are the lower-cased tokens of the texts and, in a second namespace, those of the index-time fields
+//! ([`field_terms`]).
 //! [`table`] collects them from the text, [`mod@write`] sorts and front-codes them into dictionary pages of a few
 //! thousand terms, [`read`] finds a term by decoding one dictionary page. `quarry_event::segment` defines what a token
 //! is.
@@ -11,6 +12,7 @@
 //! filter, and [`scan`] searches the columns for them.
 
 pub(crate) mod digits;
+pub(crate) mod field_terms;
 pub(crate) mod hash;
 pub(crate) mod postings;
 pub(crate) mod rare_tokens;
@@ -22,9 +24,7 @@ pub(crate) mod write;
 
 use crate::block::BlockKind;
 use crate::limits::MAX_TERM_BYTES;
-
-/// Byte between name and value in the terms of index-time fields.
-const FIELD_SEPARATOR: u8 = 0;
+pub(crate) use field_terms::field_term;
 
 /// The two namespaces of a slab's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +68,6 @@ pub(crate) fn truncate_term(term: &[u8]) -> &[u8] {
     let is_border = |at: &usize| term[*at] & 0xc0 != 0x80;
     let end = (MAX_TERM_BYTES - 3..=MAX_TERM_BYTES).rev().find(is_border).unwrap_or(MAX_TERM_BYTES);
     &term[..end]
-}
-
-pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
-    let value = fold_case(value);
-    let mut term = Vec::with_capacity(name.len() + 1 + value.len());
-    term.extend_from_slice(name.as_bytes());
-    term.push(FIELD_SEPARATOR);
-    term.extend_from_slice(value.as_bytes());
-    let cut = truncate_term(&term).len();
-    term.truncate(cut);
-    term
 }
 
 /// Lower-cases each character by itself, so that the folded parts of a text are parts of the folded text.

@@ -38,16 +38,16 @@ struct TermDictionaryPage {
 }
 
 impl TermDictionary {
-    /// Reads the directory block at `offset`. `slab_pages` is the number of pages of the slab.
+    /// Reads the directory block `at`. `slab_pages` is the number of pages of the slab.
     pub(crate) fn open(
         source: &ObjectSource,
         namespace: Namespace,
         place: BlockPosition,
-        stored_len: u32,
+        at: BlockRef,
         slab_pages: usize,
     ) -> Result<TermDictionary, BucketError> {
-        let bytes = source.fetch_block(place, stored_len as usize)?;
-        let block = open_block(&bytes, namespace.directory_kind(), place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
+        let bytes = source.fetch_block(place, at.stored_len as usize)?;
+        let block = open_block(&bytes, at.kind, place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
         let place = block.position();
         let parsed = TermDictionary::parse(&block.decode()?, place, namespace.page_kind(), slab_pages);
         place.map_malformed(parsed)

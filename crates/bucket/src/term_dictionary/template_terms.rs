@@ -64,13 +64,13 @@ pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut 
 }
 
 /// The positions of a column's values in each page.
-fn value_ranges_by_page(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+pub(super) fn value_ranges_by_page(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate()
 }
 
 /// Pages in which each code occurs.
-fn code_pages(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
+pub(super) fn code_pages(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
     let mut pages = vec![0u64; len];
     for (page, places) in value_ranges_by_page(column) {
         for code in &codes[places] {
@@ -80,7 +80,11 @@ fn code_pages(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
     pages
 }
 
-fn text_slices<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -> impl Iterator<Item = &'a [u8]> {
+pub(super) fn text_slices<'a>(
+    bytes: &'a [u8],
+    ends: &'a [u32],
+    places: std::ops::Range<usize>,
+) -> impl Iterator<Item = &'a [u8]> {
     let mut start = if places.start == 0 { 0 } else { ends[places.start - 1] as usize };
     ends[places].iter().map(move |end| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize])
 }

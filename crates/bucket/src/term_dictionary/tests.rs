@@ -11,7 +11,7 @@ use super::read::TermDictionary;
 use super::table::TermTable;
 use super::write::encode_term_dictionary;
 use super::{Namespace, field_term, fold_case, truncate_term};
-use crate::block::BlockWriter;
+use crate::block::{BlockRef, BlockWriter};
 use crate::error::BlockPosition;
 use crate::limits::{MAX_TERM_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS};
 use crate::read_at::MemoryObject;
@@ -35,10 +35,12 @@ fn write_terms(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) 
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
     let directory = encode_term_dictionary(&table, pages.len(), &mut blocks).unwrap().write_pages(&mut blocks);
     let offset = blocks.object.len() as u64;
-    let stored_len = blocks.write(Namespace::Tokens.directory_kind(), &directory).unwrap();
+    let kind = Namespace::Tokens.directory_kind();
+    let stored_len = blocks.write(kind, &directory).unwrap();
+    let at = BlockRef { kind, offset, stored_len };
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
     let place = BlockPosition::outside_slabs("term dictionary directory", offset);
-    let term_dictionary = TermDictionary::open(&source, Namespace::Tokens, place, stored_len, pages.len()).unwrap();
+    let term_dictionary = TermDictionary::open(&source, Namespace::Tokens, place, at, pages.len()).unwrap();
     (truth, source, term_dictionary)
 }
 

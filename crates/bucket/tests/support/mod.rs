@@ -30,6 +30,53 @@ pub fn numbered_batch(events: usize) -> EventBatch {
     batch
 }
 
+/// Events whose texts are their fields with a delimiter between them, apart from the events that `alter` changes.
+pub fn delimited_batch(
+    events: usize,
+    delimiter: char,
+    cells: impl Fn(usize) -> Vec<(&'static str, String)>,
+    alter: impl Fn(usize, String) -> String,
+) -> EventBatch {
+    let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
+    for row in 0..events {
+        let meta = batch.intern(&metadata("web", "u_ex.log"));
+        let cells = cells(row);
+        let text: Vec<&str> = cells.iter().map(|(_, value)| value.as_str()).collect();
+        let text = alter(row, text.join(&delimiter.to_string()));
+        batch.push(text.as_bytes(), row as i64 * 1_000_000_000, meta);
+        for (name, value) in cells.into_iter().filter(|(_, value)| value != "-") {
+            batch.fields.push(IndexedField { row: row as u32, name: name.into(), value: value.into() });
+        }
+    }
+    batch
+}
+
+/// Batches of delimited texts with cells of any content, some of them missing.
+pub fn any_delimited_batch() -> impl Strategy<Value = EventBatch> {
+    let cell = prop_oneof![
+        3 => "[a-cA-C0-9]{1,6}",
+        2 => "[a-c]{1,3}([=:./%-][a-dA-D0-9]{1,4}){0,3}",
+        1 => Just("-".to_owned()),
+        1 => "(%2|%20|K|ς|Σ|İ|é|\"){1,5}",
+        1 => any::<String>(),
+    ];
+    let delimiter = prop::sample::select(vec![' ', '\t', ',', '%']);
+    (prop::collection::vec(prop::collection::vec(cell, 4), 1..40), delimiter, any::<u8>()).prop_map(
+        |(rows, delimiter, rare)| {
+            let cells = |row: usize| {
+                let names = ["date", "id", "user", "uri"];
+                let mut cells: Vec<_> = names.into_iter().zip(rows[row % rows.len()].clone()).collect();
+                cells[0].1 = format!("2026-11-{:02}", row % 28 + 1);
+                cells[1].1 = format!("{:x}", row * 7_919);
+                cells
+            };
+            let alter =
+                |row: usize, text: String| if row % 256 == usize::from(rare) { format!("? {text}") } else { text };
+            delimited_batch(6_000, delimiter, cells, alter)
+        },
+    )
+}
+
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => "[a-c]{1,3}([ =:,.\"%/-][a-dA-D0-9]{1,4}){0,8}",

@@ -91,12 +91,18 @@ fn hash_of(text: &[u8], pieces: &[OutlineVariable]) -> u64 {
 /// Number of a role, distinct for every role.
 fn role_tag(role: Role) -> u32 {
     let number = |kind: u8, run: u8, key: u8| u32::from_le_bytes([key, run, kind, 0]);
+    let of_name = |kind: u8, name: u16| {
+        let [low, high] = name.to_le_bytes();
+        number(kind, high, low)
+    };
     match role {
         Role::Literal => number(1, 0, 0),
         Role::Equals => number(2, 0, 0),
         Role::Member { run, key } => number(3, run, key),
         Role::Rest { run } => number(4, run, 0),
         Role::Lines => number(5, 0, 0),
+        Role::Cell { name } => of_name(6, name),
+        Role::Gap { name } => of_name(7, name),
     }
 }
 

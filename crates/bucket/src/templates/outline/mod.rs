@@ -82,6 +82,10 @@ pub(super) enum Role {
     Rest { run: u8 },
     /// All lines but the first.
     Lines,
+    /// The index-time field with this name (`super::cells`).
+    Cell { name: u16 },
+    /// Words before the field with this name, or after the last one.
+    Gap { name: u16 },
 }
 
 /// A variable of a text.

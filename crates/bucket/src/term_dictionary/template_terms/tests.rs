@@ -112,6 +112,7 @@ fn hash(token: &str) -> u64 {
 #[test]
 fn repeated_tokens_are_in_the_dictionary_and_rare_tokens_are_hashed() {
     let slab = TemplateSlab {
+        cells: Vec::new(),
         fields: Vec::new(),
         extractions: Vec::new(),
         extracted_names: None,
@@ -143,6 +144,7 @@ fn repeated_tokens_are_in_the_dictionary_and_rare_tokens_are_hashed() {
 #[test]
 fn templates_with_clean_edges_are_not_filled() {
     let slab = TemplateSlab {
+        cells: Vec::new(),
         fields: Vec::new(),
         extractions: Vec::new(),
         extracted_names: None,
@@ -166,6 +168,7 @@ fn templates_with_clean_edges_are_not_filled() {
 #[test]
 fn nested_templates_straddle_inside_and_at_their_ends() {
     let slab = TemplateSlab {
+        cells: Vec::new(),
         fields: Vec::new(),
         extractions: Vec::new(),
         extracted_names: None,
@@ -185,6 +188,7 @@ fn nested_templates_straddle_inside_and_at_their_ends() {
 #[test]
 fn neighbours_of_empty_variables_may_form_tokens() {
     let slab = TemplateSlab {
+        cells: Vec::new(),
         fields: Vec::new(),
         extractions: Vec::new(),
         extracted_names: None,
@@ -207,6 +211,7 @@ fn percent_encoded_breakers_straddle_edges() {
         ("u=.%", ["7c", ""]),
     ] {
         let slab = TemplateSlab {
+            cells: Vec::new(),
             fields: Vec::new(),
             extractions: Vec::new(),
             extracted_names: None,
@@ -217,6 +222,7 @@ fn percent_encoded_breakers_straddle_edges() {
         };
         assert_covers(&slab);
         let slab = TemplateSlab {
+            cells: Vec::new(),
             fields: Vec::new(),
             extractions: Vec::new(),
             extracted_names: None,
@@ -234,6 +240,7 @@ fn percent_encoded_breakers_straddle_edges() {
 fn long_texts_stay_in_the_term_dictionary_page_by_page() {
     let long = "the quick brown fox jumps over the lazy dog and does it again and again and again";
     let slab = TemplateSlab {
+        cells: Vec::new(),
         fields: Vec::new(),
         extractions: Vec::new(),
         extracted_names: None,
@@ -312,6 +319,7 @@ fn tokens_of_arbitrary_templates_are_covered() {
 fn only_the_words_at_an_unclear_edge_are_tokenised_with_the_value() {
     let parts: &[Result<&str, u32>] = &[Ok("id="), Err(1), Ok(" took about "), Err(2), Ok("ms, user "), Err(3)];
     let slab = TemplateSlab {
+        cells: Vec::new(),
         fields: Vec::new(),
         extractions: Vec::new(),
         extracted_names: None,

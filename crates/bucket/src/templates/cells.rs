@@ -1,0 +1,229 @@
+//! Delimited texts: the values of index-time fields that follow each other in the text.
+//!
+//! If a file has a header (`INDEXED_EXTRACTIONS`), the fields of an event are the cells of its line. Where they are
+//! found in the text, each is a variable of its own, in a column that belongs to the name of the field. The columns of
+//! such fields then have the same values as parts of the texts, which are stored once ([`super::FieldSplit`]).
+//!
+//! A cell stands between breakers. Every event with the field thus contains the tokens of its value, so that such a
+//! field needs no terms of its own (`crate::term_dictionary`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use quarry_event::segment::is_breaker;
+use quarry_event::{EventBatch, IndexedField};
+use quarry_stdx::number::u32_of;
+
+use super::outline::lookup::OutlineTemplates;
+use super::outline::{OutlineVariable, Role};
+use crate::limits::MAX_FIELD_COLUMNS;
+
+/// Texts of a sample that decides whether texts are split into cells.
+const SAMPLE_TEXTS: usize = 1_024;
+/// Minimum percentage of the bytes of such texts that are in cells.
+const CELL_BYTES_PERCENT_MIN: usize = 50;
+/// Maximum percentage of the bytes that are words between cells.
+const GAP_BYTES_PERCENT_MAX: usize = 10;
+/// Minimum number of sampled texts per template.
+const TEXTS_PER_TEMPLATE_MIN: usize = 8;
+/// Maximum bytes between two cells.
+const GAP_BYTES_MAX: usize = 512;
+/// Stands for the name after the last cell.
+const NO_NAME: u16 = u16::MAX;
+const _: () = assert!(MAX_FIELD_COLUMNS < NO_NAME as usize, "numbers of names have room");
+
+/// The cells of the texts of a chunk.
+#[derive(Debug, Default)]
+pub(super) struct ChunkCells {
+    pieces: Vec<OutlineVariable>,
+    /// End of the pieces of each text.
+    ends: Vec<u32>,
+    /// The names of the fields, by number.
+    pub(super) names: Vec<Arc<str>>,
+}
+
+impl ChunkCells {
+    /// The variables of text number `at` of the chunk; empty if the text contains none of its fields.
+    pub(super) fn of(&self, at: usize) -> &[OutlineVariable] {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or_default());
+        let end = self.ends.get(at).copied().unwrap_or(start);
+        &self.pieces[start as usize..end as usize]
+    }
+}
+
+/// Finds the fields of events in their texts; the events are passed in ascending order.
+pub(super) struct CellFinder<'e> {
+    events: &'e EventBatch,
+    /// Position of the first field that may belong to the next event.
+    next: usize,
+    names: Vec<Arc<str>>,
+    numbers: HashMap<&'e str, u16, FixedState>,
+    /// By place in the event before: number of the name.
+    last_names: Vec<u16>,
+    /// By name: bytes between the cell before and the cell of this name when it was found last.
+    gaps: Vec<usize>,
+    /// By name: the event that had the field last.
+    last_rows: Vec<usize>,
+}
+
+impl<'e> CellFinder<'e> {
+    pub(super) fn new(events: &'e EventBatch) -> CellFinder<'e> {
+        CellFinder {
+            events,
+            next: 0,
+            names: Vec::new(),
+            numbers: HashMap::default(),
+            last_names: Vec::new(),
+            gaps: Vec::new(),
+            last_rows: Vec::new(),
+        }
+    }
+
+    /// Finds the cells of `count` events from `row` on.
+    pub(super) fn find_chunk(&mut self, row: usize, count: usize, chunk: &mut ChunkCells) {
+        chunk.pieces.clear();
+        chunk.ends.clear();
+        for row in row..row + count {
+            self.find_cells(row, &mut chunk.pieces);
+            chunk.ends.push(u32_of(chunk.pieces.len()));
+        }
+        if chunk.names.len() < self.names.len() {
+            chunk.names.clone_from(&self.names);
+        }
+    }
+
+    /// Appends the variables of an event's text: the cells, and the words between them. Nothing is appended if the text
+    /// contains none of the fields, or if the event has several values of a field.
+    fn find_cells(&mut self, row: usize, pieces: &mut Vec<OutlineVariable>) {
+        let (text, first) = (self.events.raw(row), pieces.len());
+        let mut end = 0;
+        for (place, field) in self.fields_of(row).iter().enumerate() {
+            let name = self.number_of(place, field);
+            let is_sole = match self.last_rows.get_mut(usize::from(name)) {
+                Some(last) => std::mem::replace(last, row) != row,
+                None => false,
+            };
+            if !is_sole {
+                pieces.truncate(first);
+                return;
+            }
+            let value = field.value.as_bytes();
+            let Some(start) = self.find_cell(name, text, end, value) else { continue };
+            push_gap(text, end, start, name, pieces);
+            end = start + value.len();
+            pieces.push(OutlineVariable { start, end, role: Role::Cell { name } });
+        }
+        if pieces.len() > first {
+            push_gap(text, end, text.len(), NO_NAME, pieces);
+        }
+    }
+
+    fn fields_of(&mut self, row: usize) -> &'e [IndexedField] {
+        let fields = &self.events.fields[self.next..];
+        let start = match fields.first() {
+            Some(field) if (field.row as usize) < row => fields.partition_point(|field| (field.row as usize) < row),
+            _ => 0,
+        };
+        let count = fields[start..].iter().take_while(|field| field.row as usize == row).count();
+        self.next += start + count;
+        &fields[start..start + count]
+    }
+
+    /// Number of a field's name; [`NO_NAME`] if there are too many names. Events of one source have mostly the same
+    /// names in the same order.
+    fn number_of(&mut self, place: usize, field: &'e IndexedField) -> u16 {
+        let guess = self.last_names.get(place).copied().unwrap_or(NO_NAME);
+        if self.names.get(usize::from(guess)).is_some_and(|name| is_same_name(name, &field.name)) {
+            return guess;
+        }
+        let number = match self.numbers.get(&*field.name) {
+            Some(number) => *number,
+            None if self.names.len() < MAX_FIELD_COLUMNS => {
+                let number = u16::try_from(self.names.len()).unwrap_or(NO_NAME);
+                self.names.push(Arc::clone(&field.name));
+                self.gaps.push(0);
+                self.last_rows.push(usize::MAX);
+                self.numbers.insert(&field.name, number);
+                number
+            }
+            None => NO_NAME,
+        };
+        match self.last_names.get_mut(place) {
+            Some(last) => *last = number,
+            None => self.last_names.push(number),
+        }
+        number
+    }
+
+    /// Start of a field's cell in the text after `end`, preferably as far from the cell before as in the event before.
+    fn find_cell(&mut self, name: u16, text: &[u8], end: usize, value: &[u8]) -> Option<usize> {
+        let last = text.len().checked_sub(value.len()).filter(|_| !value.is_empty())?;
+        let gap = &mut self.gaps[usize::from(name)];
+        let guess = end + *gap;
+        if guess <= last && is_cell(text, guess, value) {
+            return Some(guess);
+        }
+        let start = (end..=last.min(end + GAP_BYTES_MAX)).find(|start| is_cell(text, *start, value))?;
+        *gap = start - end;
+        Some(start)
+    }
+}
+
+/// Whether two names are equal; those of one source usually share their memory.
+fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
+/// Whether the text has this value at `start`, between breakers. A `%` before the value may be the start of a
+/// percent-encoded breaker that ends in the value.
+#[inline]
+fn is_cell(text: &[u8], start: usize, value: &[u8]) -> bool {
+    let before = start.checked_sub(1).map(|at| text[at]);
+    text[start..].starts_with(value)
+        && before.is_none_or(|byte| is_breaker(byte) && byte != b'%')
+        && text.get(start + value.len()).is_none_or(|byte| is_breaker(*byte))
+}
+
+/// Appends the words between two cells, if any, as a variable.
+fn push_gap(text: &[u8], start: usize, end: usize, name: u16, pieces: &mut Vec<OutlineVariable>) {
+    let gap = &text[start..end];
+    let is_word = |byte: &u8| !is_breaker(*byte);
+    if let (Some(first), Some(last)) = (gap.iter().position(is_word), gap.iter().rposition(is_word)) {
+        pieces.push(OutlineVariable { start: start + first, end: start + last + 1, role: Role::Gap { name } });
+    }
+}
+
+/// Whether the texts of the events with such metadata consist mainly of their fields, in few arrangements, according to
+/// a sample of `count` such events.
+pub(super) fn are_cells(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> bool {
+    if events.fields.is_empty() {
+        return false;
+    }
+    let mut finder = CellFinder::new(events);
+    let mut templates = OutlineTemplates::default();
+    let (mut texts, mut bytes, mut cells, mut gaps, mut known) = (0, 0, 0, 0, 0);
+    let rows = events.meta.iter().enumerate().filter(|(_, meta)| is_of(**meta)).map(|(row, _)| row);
+    let mut pieces = Vec::new();
+    for row in rows.step_by(count.div_ceil(SAMPLE_TEXTS).max(1)) {
+        pieces.clear();
+        finder.find_cells(row, &mut pieces);
+        let text = events.raw(row);
+        texts += 1;
+        bytes += text.len();
+        for piece in &pieces {
+            let sum = if matches!(piece.role, Role::Cell { .. }) { &mut cells } else { &mut gaps };
+            *sum += piece.end - piece.start;
+        }
+        if templates.find(text, &pieces).is_none() {
+            templates.insert(text, &pieces, known, Box::default());
+            known += 1;
+        }
+        if known as usize * TEXTS_PER_TEMPLATE_MIN > SAMPLE_TEXTS {
+            return false;
+        }
+    }
+    cells * 100 >= bytes * CELL_BYTES_PERCENT_MIN
+        && gaps * 100 <= bytes * GAP_BYTES_PERCENT_MAX
+        && known as usize * TEXTS_PER_TEMPLATE_MIN <= texts.max(TEXTS_PER_TEMPLATE_MIN)
+}

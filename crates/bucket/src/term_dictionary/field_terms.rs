@@ -1,0 +1,103 @@
+//! The terms of index-time fields: `name NUL value` for each value, or only `name` where the texts have the value.
+//!
+//! If the values of a field are parts of the texts between breakers (`crate::templates`), the tokens of a value are
+//! among those of the text. Pages are then found by these tokens, so that a term for each value would only repeat what
+//! the slab has for them.
+
+use quarry_event::TermQuery;
+
+use crate::limits::MAX_TERM_BYTES;
+use crate::templates::{FieldSplit, SlabValues};
+use crate::term_dictionary::table::TermTable;
+use crate::term_dictionary::template_terms::{code_pages, text_slices, value_ranges_by_page};
+use crate::term_dictionary::{fold_case, truncate_term};
+
+/// Byte between name and value in the terms of index-time fields.
+const FIELD_SEPARATOR: u8 = 0;
+/// Maximum length of a token that is looked up for a value. The text may have a longer form of it: three bytes of a
+/// letter that one byte stands for in lower case.
+const VALUE_TOKEN_BYTES_MAX: usize = quarry_event::segment::MAX_TOKEN_BYTES / 3;
+
+/// The term of a field with this value.
+pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
+    let value = fold_case(value);
+    let mut term = Vec::with_capacity(name.len() + 1 + value.len());
+    term.extend_from_slice(name.as_bytes());
+    term.push(FIELD_SEPARATOR);
+    term.extend_from_slice(value.as_bytes());
+    let cut = truncate_term(&term).len();
+    term.truncate(cut);
+    term
+}
+
+/// The term of a field whose values are found by the tokens of the texts; `None` if it could be the term of a value.
+pub(crate) fn name_term(name: &str) -> Option<&[u8]> {
+    let is_distinct = name.len() < MAX_TERM_BYTES && !name.as_bytes().contains(&FIELD_SEPARATOR);
+    is_distinct.then_some(name.as_bytes())
+}
+
+/// Query for the texts that contain this value, in any case, between breakers.
+pub(crate) fn value_tokens(value: &str) -> TermQuery {
+    // Letters of other alphabets have several forms in lower case.
+    if !value.is_ascii() {
+        return TermQuery::All;
+    }
+    let is_short = |query: &TermQuery| match query {
+        TermQuery::Token(token) | TermQuery::Prefix(token) => token.len() <= VALUE_TOKEN_BYTES_MAX,
+        _ => false,
+    };
+    match TermQuery::for_keyword(value) {
+        TermQuery::And(parts) => TermQuery::and(parts.into_iter().filter(is_short)),
+        query if is_short(&query) => query,
+        _ => TermQuery::All,
+    }
+}
+
+/// Adds the terms of the index-time fields that have columns. Returns whether values are left out.
+pub(crate) fn add_field_terms(fields: &FieldSplit, terms: &mut TermTable) -> bool {
+    let mut omits_values = false;
+    for (name, column, is_in_texts) in fields.columns() {
+        if is_in_texts && let Some(term) = name_term(name) {
+            for (page, places) in value_ranges_by_page(column) {
+                if !places.is_empty() {
+                    terms.start_page(page);
+                    terms.add_term(term);
+                }
+            }
+            omits_values = true;
+            continue;
+        }
+        let add = |value: &[u8], terms: &mut TermTable| {
+            terms.add_term(&field_term(name, &String::from_utf8_lossy(value)));
+        };
+        match &column.values {
+            SlabValues::Dictionary { bytes, ends, codes } => {
+                let pages = code_pages(column, codes, ends.len());
+                for (text, pages) in text_slices(bytes, ends, 0..ends.len()).zip(pages) {
+                    terms.start_pages(pages);
+                    add(text, terms);
+                }
+            }
+            SlabValues::Texts { bytes, ends } => {
+                for (page, places) in value_ranges_by_page(column) {
+                    terms.start_page(page);
+                    text_slices(bytes, ends, places).for_each(|text| add(text, terms));
+                }
+            }
+            SlabValues::Numbers { format, numbers } => {
+                let mut text = Vec::new();
+                for (page, places) in value_ranges_by_page(column) {
+                    terms.start_page(page);
+                    for number in &numbers[places] {
+                        text.clear();
+                        format.write(*number, &mut text);
+                        add(&text, terms);
+                    }
+                }
+            }
+            // The column of a field has no templates.
+            SlabValues::Templates { .. } => {}
+        }
+    }
+    omits_values
+}
