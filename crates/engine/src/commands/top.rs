@@ -13,9 +13,9 @@ use quarry_eval::aggregate::folder::FinishedGroups;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
 use quarry_eval::command::Reduce;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::rows::rank::ValueRanks;
-use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches, sort_cancellable};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
 use quarry_stdx::number::u32_of;
@@ -82,7 +82,7 @@ impl Reduce for Top {
         if let Some(total) = total {
             totals.insert(0, total);
         }
-        let ranked = self.rank_rows(&counted, &groups, &counts);
+        let ranked = self.rank_rows(&counted, &groups, &counts, &context.stop)?;
         let limit = if self.command.limit == 0 { usize::MAX } else { self.command.limit };
         let mut kept: HashMap<u32, (usize, i64), foldhash::fast::FixedState> = HashMap::default();
         let places: Vec<u32> = (ranked.into_iter())
@@ -148,7 +148,13 @@ impl Top {
     }
 
     /// Rows ordered by group, then by count; equal counts by value. For a single group, only as many as requested.
-    fn rank_rows(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
+    fn rank_rows(
+        &self,
+        counted: &RecordBatch,
+        groups: &[u32],
+        counts: &[i64],
+        stop: &Stop,
+    ) -> Result<Vec<u32>, EngineError> {
         let columns: Vec<StringViewArray> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
             .collect();
@@ -178,9 +184,9 @@ impl Top {
             places.select_nth_unstable_by(self.command.limit, order);
             places.truncate(self.command.limit);
             places.sort_unstable_by(order);
-            return places;
+            return Ok(places);
         }
-        let ranks: Vec<ValueRanks> = columns.iter().map(ValueRanks::of).collect();
+        let ranks = columns.iter().map(|column| ValueRanks::of(column, stop)).collect::<Result<Vec<_>, _>>()?;
         let by_ranks = |a: u32, b: u32, ranks: &[ValueRanks]| {
             let orders = ranks.iter().map(|ranks| ranks.ranks[a as usize].cmp(&ranks.ranks[b as usize]));
             orders.fold(Ordering::Equal, Ordering::then)
@@ -189,12 +195,13 @@ impl Top {
             by_ranks(a, b, &ranks[fields.clone()]).then_with(|| by_texts(a, b, &columns[fields]))
         };
         let (by, all) = (self.by.len(), columns.len());
-        places.sort_unstable_by(|a, b| {
+        let order = |a: &u32, b: &u32| {
             let is_one_group = groups[*a as usize] == groups[*b as usize];
             let group = if is_one_group { Ordering::Equal } else { by_value(*a, *b, 0..by) };
             group.then_with(|| by_count(*a, *b)).then_with(|| by_value(*a, *b, by..all))
-        });
-        places
+        };
+        sort_cancellable(&mut places, order, || stop.check_cancelled())?;
+        Ok(places)
     }
 
     fn result_rows(
