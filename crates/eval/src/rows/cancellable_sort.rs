@@ -49,6 +49,32 @@ pub fn sort_cancellable<T: Copy>(
     Ok(())
 }
 
+/// Sorts items as [`sort_cancellable`] does and keeps the first `count`; if these are few, in linear time.
+pub fn sort_first<T: Copy>(
+    items: &mut Vec<T>,
+    count: usize,
+    compare: impl Fn(&T, &T) -> Ordering,
+    check: impl Fn() -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    // The items before this part are among the first, those after it are not.
+    let (mut part, mut divisions) = (0..items.len(), 0);
+    while count < part.end && part.len() > PART_ITEMS && divisions < DIVISIONS_MAX {
+        let middle = part.start + divide(&mut items[part.clone()], &compare, &check)?;
+        if count < middle {
+            part.end = middle;
+        } else {
+            part.start = middle;
+        }
+        divisions += 1;
+    }
+    check()?;
+    if (part.start..part.end).contains(&count) {
+        items[part.clone()].select_nth_unstable_by(count - part.start, &compare);
+    }
+    items.truncate(count);
+    sort_cancellable(items, compare, check)
+}
+
 /// Whether `holds` for each item and the next.
 fn is_in_order<T>(
     items: &[T],
@@ -130,6 +156,24 @@ mod tests {
             assert_sorted(&numbered(vec![7; count]), "equal numbers");
             assert_sorted(&vec![(7, 7); count], "equal items");
         }
+    }
+
+    #[test]
+    fn the_first_items_are_those_of_the_sorted_ones() {
+        for (size, repeated) in [(0, 1), (10, 1), (3 * PART_ITEMS, 1), (3 * PART_ITEMS, 2 * PART_ITEMS)] {
+            // The last items of the second list are equal.
+            let items: Vec<(u64, usize)> =
+                numbered(numbers(size)).into_iter().map(|(one, at)| (one, at / repeated)).collect();
+            let mut sorted = items.clone();
+            sorted.sort_unstable();
+            for count in [0, 1, 9, 10, 11, PART_ITEMS, 2 * PART_ITEMS, 3 * PART_ITEMS - 1, 3 * PART_ITEMS, 1 << 20] {
+                let mut first = items.clone();
+                sort_first(&mut first, count, Ord::cmp, || Ok(())).unwrap();
+                assert!(first == sorted[..count.min(size)], "{count} of {size}");
+            }
+        }
+        let cancelled = || Err(EngineError::invalid("the search is cancelled"));
+        assert!(sort_first(&mut numbered(numbers(10)), 1, Ord::cmp, cancelled).is_err());
     }
 
     #[test]

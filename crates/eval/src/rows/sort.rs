@@ -20,7 +20,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_execution::memory_pool::MemoryReservation;
 use quarry_stdx::number::u32_of;
 
-use super::cancellable_sort::sort_cancellable;
+use super::cancellable_sort::sort_first;
 use super::present_columns::PresentColumns;
 use super::row_buffer::{RowBuffer, compact, value_bytes};
 use super::stream::RowIter;
@@ -182,12 +182,7 @@ impl RunBuffer {
             let by_keys = || keys.row(*a as usize).cmp(&keys.row(*b as usize));
             one.cmp(other).then_with(by_keys).then(a.cmp(b))
         };
-        if self.order.limit < count {
-            // Selecting the first rows takes linear time.
-            sorted.select_nth_unstable_by(self.order.limit, order);
-            sorted.truncate(self.order.limit);
-        }
-        sort_cancellable(&mut sorted, order, || self.dataflow.check_cancelled())?;
+        sort_first(&mut sorted, self.order.limit, order, || self.dataflow.check_cancelled())?;
         let sorted = sorted.into_iter().map(|(_, place)| place).collect();
         drop(keys);
         let (order, held) = (Arc::clone(&self.order), self.held.take());
