@@ -10,6 +10,7 @@
 //! Not here: commands and functions.
 
 mod build;
+mod cancellable_sort;
 mod column_type;
 mod decode;
 mod distinct_memo;
@@ -38,6 +39,7 @@ use quarry_stdx::number::u32_of;
 use crate::EngineError;
 
 pub use build::ColumnBuilder;
+pub use cancellable_sort::{sort_cancellable, sort_first};
 pub use column_type::ColumnType;
 pub use decode::{DECIMAL_PRECISION, decode_column, decode_rows, decode_rows_except_numbers};
 pub use distinct_memo::{DistinctMemo, NumberHandling};

@@ -44,9 +44,6 @@ pub enum ForwardError {
     /// The forwarder stops.
     #[error("the forwarder is stopping")]
     Stopping,
-    /// The queue is full, and events were dropped because outputs.conf sets `dropEventsOnQueueFull`.
-    #[error("the queue is full, and dropEventsOnQueueFull is set: {0} events are dropped")]
-    Dropped(usize),
     /// An invalid pattern in outputs.conf.
     #[error("outputs.conf [tcpout]: forwardedindex pattern {pattern}: {reason}")]
     Pattern {
@@ -67,7 +64,7 @@ impl HasKind for ForwardError {
     fn kind(&self) -> ErrorKind {
         match self {
             ForwardError::Pattern { .. } => ErrorKind::Invalid,
-            ForwardError::Locked { .. } | ForwardError::Stopping | ForwardError::Dropped(_) => ErrorKind::Busy,
+            ForwardError::Locked { .. } | ForwardError::Stopping => ErrorKind::Busy,
             ForwardError::Disk { .. } | ForwardError::Lost { .. } | ForwardError::Failed(_) => ErrorKind::Unavailable,
         }
     }

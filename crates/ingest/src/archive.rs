@@ -119,7 +119,8 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
     let error_text: String = String::from_utf8_lossy(&error_output).trim().chars().take(ERROR_CHARS_MAX).collect();
     let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
-    Err(Fault::unavailable(format!("{executable} ended with {status} {error_text}")))
+    let separator = if error_text.is_empty() { "" } else { ": " };
+    Err(Fault::unavailable(format!("{executable} ended with {status}{separator}{error_text}")))
 }
 
 /// Splits a command line; quotes group words.
@@ -224,7 +225,9 @@ mod tests {
         archive(&relative, &settings(None, Some(&command("yes"))), &bucket).unwrap();
         assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
         let error = archive(data.path(), &settings(None, Some(&command("no"))), &bucket).unwrap_err().to_string();
-        assert!(error.contains("exit status: 1 full"), "{error}");
+        assert!(error.ends_with("ended with exit status: 1: full"), "{error}");
+        let error = archive(data.path(), &settings(None, Some("/bin/false")), &bucket).unwrap_err().to_string();
+        assert!(error.ends_with("ended with exit status: 1"), "{error}");
         assert!(archive(data.path(), &settings(None, Some("/no/such/program")), &bucket).is_err());
         assert_eq!(words("a \"b c\"d  e\"\" \"\""), ["a", "b cd", "e", ""]);
     }

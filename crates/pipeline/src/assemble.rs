@@ -62,6 +62,10 @@ pub(crate) struct Assembler {
     ascii_from: u64,
     /// Lines from later in the source, which may show whether its dates begin with the day or the month.
     samples: Vec<u8>,
+    /// Offsets of the first bytes of the emitted events, if they are requested.
+    starts: Option<Vec<u64>>,
+    /// Number of these that are offsets of the input instead of the decoded text.
+    converted_starts: usize,
 }
 
 impl Assembler {
@@ -90,6 +94,8 @@ impl Assembler {
             decoded: Vec::new(),
             ascii_from: 0,
             samples: Vec::new(),
+            starts: None,
+            converted_starts: 0,
         })
     }
 
@@ -136,6 +142,24 @@ impl Assembler {
     /// Takes whole lines from later in the source.
     pub(crate) fn set_samples(&mut self, samples: Vec<u8>) {
         self.samples = samples;
+    }
+
+    /// Records the offset of each event's first byte from now on.
+    pub(crate) fn record_starts(&mut self) {
+        self.starts.get_or_insert_default();
+    }
+
+    /// The offsets that were recorded since they were last taken.
+    pub(crate) fn take_starts(&mut self) -> Vec<u64> {
+        self.converted_starts = 0;
+        self.starts.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Converts the offsets that were recorded since the last call.
+    pub(crate) fn convert_starts(&mut self, convert: impl Fn(u64) -> u64) {
+        let Some(starts) = &mut self.starts else { return };
+        starts.iter_mut().skip(self.converted_starts).for_each(|start| *start = convert(*start));
+        self.converted_starts = starts.len();
     }
 
     /// Whether lines from later in the source could show the order of day and month in its dates.
@@ -262,8 +286,25 @@ impl Assembler {
         self.open = open;
     }
 
-    /// Emits the event `raw`, whose first byte was at input offset `start`.
+    /// Emits the event `raw`, whose first byte was at offset `start` of the text.
     fn emit(
+        &mut self,
+        raw: &[u8],
+        start: u64,
+        found: Option<FoundTimestamp>,
+        out: &mut EventBatch,
+        counters: &mut PipelineCounters,
+    ) {
+        let first = out.len();
+        self.append(raw, start, found, out, counters);
+        if let Some(starts) = &mut self.starts {
+            // Rules may drop an event or make copies of it.
+            starts.extend((first..out.len()).map(|_| start));
+        }
+    }
+
+    /// Appends the event to the batch.
+    fn append(
         &mut self,
         raw: &[u8],
         start: u64,

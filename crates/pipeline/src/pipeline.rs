@@ -115,6 +115,8 @@ pub struct Pipeline {
     counters: PipelineCounters,
     guess: Option<Guess>,
     problem: Option<PipelineError>,
+    /// Whether the offsets of events are recorded.
+    records_starts: bool,
 }
 
 #[derive(Debug)]
@@ -273,6 +275,7 @@ impl Pipeline {
             counters: PipelineCounters::default(),
             guess: None,
             problem: None,
+            records_starts: false,
         }
     }
 
@@ -397,6 +400,20 @@ impl Pipeline {
         }
     }
 
+    /// Records for each event where its text begins, for [`Pipeline::take_starts`]. To be called before bytes arrive.
+    pub fn record_starts(&mut self) {
+        self.records_starts = true;
+    }
+
+    /// Input offsets at which the events begin that were appended since the last call, in order; for a source that is
+    /// not UTF-8, offsets of lines.
+    pub fn take_starts(&mut self) -> Vec<u64> {
+        match &mut self.stage {
+            Stage::Running(running) => running.assembler.take_starts(),
+            _ => Vec::new(),
+        }
+    }
+
     /// State for a pipeline that starts at [`Pipeline::safe_offset`].
     pub fn resume_hint(&self) -> ResumeHint {
         let is_at_start = matches!(&self.stage, Stage::Opening(opening) if opening.needed > 0);
@@ -496,6 +513,9 @@ impl Pipeline {
             }
         };
         running.assembler.set_samples(samples);
+        if self.records_starts {
+            running.assembler.record_starts();
+        }
         // A resumed pipeline knows the character set; a byte order mark at its start is part of an event.
         let mark = if needed > 0 { running.start(&bytes) } else { 0 };
         running.feed(&bytes[mark..], out, &mut self.counters);
@@ -574,6 +594,7 @@ impl Running {
         }
         self.feed_text(&text, out, counters);
         self.text = text;
+        self.convert_starts();
         let safe = self.safe_text();
         if let Some(decoding) = &mut self.decoding {
             decoding.drop_before(safe);
@@ -643,6 +664,13 @@ impl Running {
         let Running { lines, assembler, .. } = self;
         lines.drain(until, &mut |line| assembler.push_line(line, out, counters));
         assembler.close(out, counters);
+        self.convert_starts();
+    }
+
+    /// Converts the recorded offsets of events from the decoded text to the input.
+    fn convert_starts(&mut self) {
+        let Some(decoding) = &self.decoding else { return };
+        self.assembler.convert_starts(|offset| decoding.input_offset(offset));
     }
 }
 

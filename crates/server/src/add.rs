@@ -430,6 +430,7 @@ fn from_json(report: &Value) -> FileReport {
         shrunk: shrunk(0).zip(shrunk(1)).map(|(expected, found)| quarry_inputs::file::ShrunkFile { expected, found }),
         problem: text("problem"),
         is_skipped_as_binary: false,
+        has_unread_end: false,
         warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
     }
 }

@@ -14,6 +14,9 @@ use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 pub const MAX_MACRO_DEPTH: usize = 100;
 /// Maximum missing macros that are reported for one search.
 const MISSING_REPORTED_MAX: usize = 100;
+/// Maximum errors in macros that are reported for one search; the rest of its text is not expanded. A suggestion for a
+/// missing macro compares its name with all others, which a long text with nothing but errors repeats for minutes.
+const ERRORS_MAX: usize = 100;
 /// Maximum macros listed in a suggestion.
 const LISTED_MAX: usize = 12;
 /// Maximum macros of one search that are reported with their expansion.
@@ -170,6 +173,9 @@ pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
         if out.text.len() > MAX_SEARCH_BYTES {
             let message = format!("with its macros the search is longer than the limit of {MAX_SEARCH_BYTES} bytes");
             out.diagnostics.push(Diagnostic::error(message, from));
+            break;
+        }
+        if out.diagnostics.len() >= ERRORS_MAX {
             break;
         }
         at = from.end;
@@ -496,6 +502,12 @@ mod tests {
             assert_eq!(&text[remark.span.start..remark.span.start + 1], "`");
             assert_eq!(made.text, text);
         }
+    }
+
+    #[test]
+    fn texts_full_of_errors_are_read_up_to_a_limit() {
+        let made = expand(&"`wbe` ".repeat(50_000), &Known);
+        assert_eq!((made.diagnostics.len(), made.missing.len()), (ERRORS_MAX, 1));
     }
 
     #[test]

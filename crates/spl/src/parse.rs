@@ -37,6 +37,8 @@ pub const MAX_SUBSEARCH_DEPTH: usize = 16;
 pub const MAX_COMMANDS: usize = 2_000;
 /// Maximum terms, comparisons and values of `IN` lists of one search.
 pub(crate) const MAX_TERMS: usize = 100_000;
+/// Maximum different fields that the conditions and expressions of one search read. Each event is searched for each.
+pub(crate) const MAX_FIELDS_READ: usize = 5_000;
 /// A name with wildcards counts as this many names, because it is compared with all fields.
 pub(crate) const WILDCARD_NAMES: usize = 10;
 /// Maximum field names, assignments and aggregates of one command. Rows have a column for each, and commands look columns

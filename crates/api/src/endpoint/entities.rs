@@ -515,12 +515,12 @@ async fn disable(state: ApiState, request: Request) -> Result<Response, ApiError
 
 async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
-    let conf = kind.conf.clone();
-    let object = find_object(&state, &request).await?;
-    let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(&kind.conf, &name, &scope, viewer);
-    change(&state, &request.caller, &conf, gone).await?;
-    let (of_data, move_data) = (state.clone(), request.kind.move_data);
-    run_blocking(move || move_data(&of_data, &object, None)).await??;
+    let (conf, of_data) = (kind.conf.clone(), state.clone());
+    let gone = move |objects: &Objects, viewer: &Permissions| {
+        let remove_data = |object: &ConfObject| (kind.move_data)(&of_data, object, None);
+        Ok(objects.remove_with_data(&kind.conf, &name, &scope, viewer, remove_data))
+    };
+    change(&state, &request.caller, &conf, gone).await??;
     let request = Request { parameters: request.parameters.keep_only("output_mode"), ..request };
     let told = request.kind.notice.about(&state, &request.name);
     let feed = Feed { notice: told, ..list_feed(&state, &request).await? };

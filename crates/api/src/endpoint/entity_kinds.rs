@@ -62,7 +62,7 @@ pub(super) struct Kind {
     pub(super) check_by_program: Option<ProgramCheck>,
     /// Validates new settings of an entity against its name.
     pub(super) validate_edit: ValidateEdit,
-    /// Called after an entity has been moved or removed, so that data outside its stanza follows.
+    /// Called after the stanza of an entity has been moved or removed, so that data outside it follows.
     pub(super) move_data: MoveData,
 }
 
@@ -121,8 +121,8 @@ pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, 
 }
 
 /// Moves the data that is stored outside an entity's stanza to the entity as it is now, or removes it if there is none,
-/// so that a later entity of the same name does not inherit it. It runs after the change of the stanza: if it fails, data
-/// is left over, whereas data removed first would be lost if the entity could not be removed.
+/// so that a later entity of the same name does not inherit it. It runs after the change of the stanza, because data
+/// removed first would be lost if the entity could not be removed. If it fails, a removed stanza is restored.
 pub(super) type MoveData = fn(&ApiState, &ConfObject, Option<&ConfObject>) -> Result<(), ApiError>;
 
 fn move_data(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {

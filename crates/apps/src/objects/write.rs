@@ -126,7 +126,42 @@ impl Objects {
 
     /// Removes a stanza unless it was shipped with an app or the program.
     pub fn remove(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
-        let _alone = self.files.change()?;
+        self.remove_with_data(conf, name, scope, viewer, |_| Ok(()))
+    }
+
+    /// Removes a stanza as [`Objects::remove`] does, together with data that is stored elsewhere. If `remove_data` fails,
+    /// the stanza stays, so that the removal can be tried again and a later stanza of this name does not inherit the
+    /// data.
+    pub fn remove_with_data<E: From<ObjectError>>(
+        &self,
+        conf: &str,
+        name: &str,
+        scope: &Scope,
+        viewer: &Permissions,
+        remove_data: impl FnOnce(&ConfObject) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let _alone = self.files.change().map_err(ObjectError::from)?;
+        let found = self.removable(conf, name, scope, viewer)?;
+        let (path, mut before) = (local_path(conf), String::new());
+        self.rewrite(&found.place, &path, |text| {
+            text.clone_into(&mut before);
+            without_stanza(text, name)
+        })?;
+        if let Err(error) = remove_data(&found) {
+            self.rewrite(&found.place, &path, |_| before)?;
+            return Err(error);
+        }
+        Ok(self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))?)
+    }
+
+    /// The stanza of this name, if the user may remove it.
+    fn removable(
+        &self,
+        conf: &str,
+        name: &str,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
         check_may_write(&found, viewer)?;
@@ -136,8 +171,7 @@ impl Objects {
                 found.place.app()
             )));
         }
-        self.rewrite(&found.place, &local_path(conf), |text| without_stanza(text, name))?;
-        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))
+        Ok(found)
     }
 
     /// Removes the value that a setting of a stanza has in `local`; fails if it has none there.

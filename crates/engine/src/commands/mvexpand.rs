@@ -18,6 +18,9 @@ use crate::lowering::{Lowering, Step, row};
 /// Maximum number of rows that a batch may grow to.
 const EXPANDED_ROWS_MAX: usize = 10_000_000;
 
+/// Number of values of a row between two checks for cancellation.
+const CHECKED_ROWS: usize = 65_536;
+
 impl Execute for MvExpandCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let context = lowering.environment.context();
@@ -35,7 +38,7 @@ struct MvExpand {
     limit: usize,
     /// Receives the message that a limit was reached.
     messages: Arc<Messages>,
-    /// Marks the result as incomplete.
+    /// Marks the result as incomplete, and ends a cancelled search.
     stop: Arc<Stop>,
 }
 
@@ -48,6 +51,7 @@ impl RowCommand for MvExpand {
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         let (mut places, mut column) = (Vec::new(), ColumnBuilder::new(rows.num_rows()));
         for row in 0..rows.num_rows() {
+            self.stop.check_cancelled()?;
             if places.len() >= EXPANDED_ROWS_MAX {
                 self.stop.mark_partial();
                 self.messages
@@ -56,6 +60,9 @@ impl RowCommand for MvExpand {
             }
             let start = places.len();
             for value in reader.values(row).take(limit.min(EXPANDED_ROWS_MAX)) {
+                if places.len().is_multiple_of(CHECKED_ROWS) {
+                    self.stop.check_cancelled()?;
+                }
                 places.push(u32_of(row));
                 column.push_text(&value);
             }

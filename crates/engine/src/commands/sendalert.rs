@@ -60,6 +60,7 @@ impl Blocking for SendAlert {
             results_path: self.command.results_path.as_deref(),
             sid: &context.id,
             search: &context.search,
+            user: (!context.permissions.is_owner()).then_some(context.permissions.user.as_str()),
             session_key: session.as_ref().map_or("", NodeSession::key),
             now: context.now,
             zone: &context.zone,

@@ -15,7 +15,7 @@ use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::rank::ValueRanks;
-use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter, of_batches};
+use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter, of_batches, sort_cancellable};
 use quarry_spl::ast::{Aggregate, EvalCommand, FieldPattern, NodeBuilder, StatsCommand};
 use quarry_stdx::number::u32_of;
 
@@ -113,15 +113,12 @@ pub(crate) fn sort_by_fields(rows: &RecordBatch, fields: &[String], stop: &Stop)
         return Ok(rows.clone());
     }
     let columns: Vec<_> = fields.iter().map(|field| rows::as_text_array(&rows::column_or_null(rows, field))).collect();
-    // The single steps take a fraction of a second for millions of groups.
-    let ranks = columns.iter().map(|column| stop.check_cancelled().map(|()| ValueRanks::of(column)));
-    let ranks: Vec<ValueRanks> = ranks.collect::<Result<_, _>>()?;
-    stop.check_cancelled()?;
+    let ranks = columns.iter().map(|column| ValueRanks::of(column, stop)).collect::<Result<Vec<_>, _>>()?;
     let has_ties = ranks.iter().any(|ranks| ranks.has_ties);
     let rank = |field: usize, row: u32| ranks.get(field).map_or(0, |ranks| ranks.ranks[row as usize]);
     let first_two = |row: u32| u64::from(rank(0, row)) << u32::BITS | u64::from(rank(1, row));
     let mut places: Vec<(u64, u32)> = (0..u32_of(rows.num_rows())).map(|row| (first_two(row), row)).collect();
-    places.sort_unstable_by(|(one, a), (other, b)| {
+    let order = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
         let by_ranks =
             || (2..ranks.len()).map(|field| rank(field, *a).cmp(&rank(field, *b))).find(|order| order.is_ne());
         let by_texts = || {
@@ -130,7 +127,9 @@ pub(crate) fn sort_by_fields(rows: &RecordBatch, fields: &[String], stop: &Stop)
         };
         let further = || by_ranks().or_else(by_texts).unwrap_or(Ordering::Equal);
         one.cmp(other).then_with(further).then_with(|| a.cmp(b))
-    });
+    };
+    sort_cancellable(&mut places, order, || stop.check_cancelled())?;
+    stop.check_cancelled()?;
     rows::take(rows, &UInt32Array::from_iter_values(places.into_iter().map(|(_, place)| place)))
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray, UInt32Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
@@ -13,9 +13,9 @@ use quarry_eval::aggregate::folder::FinishedGroups;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
 use quarry_eval::command::Reduce;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::rows::rank::ValueRanks;
-use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches, sort_cancellable, sort_first};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
 use quarry_stdx::number::u32_of;
@@ -26,6 +26,8 @@ use crate::lowering::{Lowering, Step, names};
 
 /// Decimal places of a percentage, all of them shown.
 const PERCENT_DIGITS: usize = 6;
+/// Number of rows read between two checks for cancellation.
+const CHECKED_ROWS: usize = 65_536;
 
 impl Execute for TopCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -76,13 +78,13 @@ impl Reduce for Top {
         };
         let counts = rows::as_number_array(&rows::column_or_null(&counted, COUNT));
         let counts: Vec<i64> = counts.values().iter().map(|count| *count as i64).collect();
-        let groups = group_numbers(&counted, &self.by);
+        let groups = group_numbers(&counted, &self.by, &context.stop)?;
         let mut totals: HashMap<u32, i64, foldhash::fast::FixedState> = HashMap::default();
         groups.iter().zip(&counts).for_each(|(group, count)| *totals.entry(*group).or_default() += count);
         if let Some(total) = total {
             totals.insert(0, total);
         }
-        let ranked = self.rank_rows(&counted, &groups, &counts);
+        let ranked = self.rank_rows(&counted, &groups, &counts, &context.stop)?;
         let limit = if self.command.limit == 0 { usize::MAX } else { self.command.limit };
         let mut kept: HashMap<u32, (usize, i64), foldhash::fast::FixedState> = HashMap::default();
         let places: Vec<u32> = (ranked.into_iter())
@@ -148,7 +150,13 @@ impl Top {
     }
 
     /// Rows ordered by group, then by count; equal counts by value. For a single group, only as many as requested.
-    fn rank_rows(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
+    fn rank_rows(
+        &self,
+        counted: &RecordBatch,
+        groups: &[u32],
+        counts: &[i64],
+        stop: &Stop,
+    ) -> Result<Vec<u32>, EngineError> {
         let columns: Vec<StringViewArray> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
             .collect();
@@ -164,10 +172,7 @@ impl Top {
         if self.by.is_empty() && (1..places.len()).contains(&self.command.limit) {
             // Few of many rows are selected. In a long tail most counts are equal, so each value's sort key is
             // computed only once.
-            let keys: Vec<Vec<SortKey<'_>>> = columns
-                .iter()
-                .map(|column| (0..counts.len()).map(|row| sort_key(column.value(row))).collect())
-                .collect();
+            let keys = columns.iter().map(|column| sort_keys(column, stop)).collect::<Result<Vec<_>, _>>()?;
             let by_values = |a: u32, b: u32| {
                 let orders = keys.iter().map(|keys| keys[a as usize].cmp(&keys[b as usize]));
                 orders.fold(Ordering::Equal, Ordering::then)
@@ -175,12 +180,10 @@ impl Top {
             let order = |a: &u32, b: &u32| {
                 by_count(*a, *b).then_with(|| by_values(*a, *b)).then_with(|| by_texts(*a, *b, &columns))
             };
-            places.select_nth_unstable_by(self.command.limit, order);
-            places.truncate(self.command.limit);
-            places.sort_unstable_by(order);
-            return places;
+            sort_first(&mut places, self.command.limit, order, || stop.check_cancelled())?;
+            return Ok(places);
         }
-        let ranks: Vec<ValueRanks> = columns.iter().map(ValueRanks::of).collect();
+        let ranks = columns.iter().map(|column| ValueRanks::of(column, stop)).collect::<Result<Vec<_>, _>>()?;
         let by_ranks = |a: u32, b: u32, ranks: &[ValueRanks]| {
             let orders = ranks.iter().map(|ranks| ranks.ranks[a as usize].cmp(&ranks.ranks[b as usize]));
             orders.fold(Ordering::Equal, Ordering::then)
@@ -189,12 +192,13 @@ impl Top {
             by_ranks(a, b, &ranks[fields.clone()]).then_with(|| by_texts(a, b, &columns[fields]))
         };
         let (by, all) = (self.by.len(), columns.len());
-        places.sort_unstable_by(|a, b| {
+        let order = |a: &u32, b: &u32| {
             let is_one_group = groups[*a as usize] == groups[*b as usize];
             let group = if is_one_group { Ordering::Equal } else { by_value(*a, *b, 0..by) };
             group.then_with(|| by_count(*a, *b)).then_with(|| by_value(*a, *b, by..all))
-        });
-        places
+        };
+        sort_cancellable(&mut places, order, || stop.check_cancelled())?;
+        Ok(places)
     }
 
     fn result_rows(
@@ -271,20 +275,35 @@ fn nth_smallest(numbers: impl Iterator<Item = i64>, nth: usize) -> Option<i64> {
     if smallest.len() < nth { None } else { Some(*smallest.select_nth_unstable(last).1) }
 }
 
+/// The sort key of each value.
+fn sort_keys<'v>(column: &'v StringViewArray, stop: &Stop) -> Result<Vec<SortKey<'v>>, EngineError> {
+    let mut keys = Vec::with_capacity(column.len());
+    for row in 0..column.len() {
+        if row.is_multiple_of(CHECKED_ROWS) {
+            stop.check_cancelled()?;
+        }
+        keys.push(sort_key(column.value(row)));
+    }
+    Ok(keys)
+}
+
 /// A number for each combination of BY values.
-fn group_numbers(rows: &RecordBatch, by: &[String]) -> Vec<u32> {
+fn group_numbers(rows: &RecordBatch, by: &[String], stop: &Stop) -> Result<Vec<u32>, EngineError> {
     if by.is_empty() {
-        return vec![0; rows.num_rows()];
+        return Ok(vec![0; rows.num_rows()]);
     }
     let readers: Vec<_> = by.iter().map(|name| rows::reader(rows, name)).collect();
     let mut keys = KeyTable::default();
     let mut key = Vec::new();
     let mut numbers = Vec::with_capacity(rows.num_rows());
     for row in 0..rows.num_rows() {
+        if row.is_multiple_of(CHECKED_ROWS) {
+            stop.check_cancelled()?;
+        }
         write_key(&readers, row, &mut key);
         numbers.push(keys.intern(&key));
     }
-    numbers
+    Ok(numbers)
 }
 
 #[cfg(test)]

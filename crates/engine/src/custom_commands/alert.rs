@@ -18,6 +18,8 @@ pub struct AlertCall<'a> {
     pub sid: &'a str,
     /// Text of the search.
     pub search: &'a str,
+    /// The search's user; `None` without a server.
+    pub user: Option<&'a str>,
     /// Key of a session of the search's user at the node's REST interface; empty if there is none.
     pub session_key: &'a str,
     /// Start of the search.

@@ -10,6 +10,13 @@ use quarry_event::value::{SortKey, parse_number, sort_key};
 use quarry_spl::ast::SortKind;
 use quarry_stdx::number::u32_of;
 
+use super::cancellable_sort::sort_cancellable;
+use crate::EngineError;
+use crate::context::Stop;
+
+/// Number of rows ranked between two checks for cancellation.
+const CHECKED_ROWS: usize = 65_536;
+
 /// Numbers.
 pub const NUMBER: i64 = 1;
 /// IPv4 addresses.
@@ -47,12 +54,16 @@ pub struct ValueRanks {
 }
 
 impl ValueRanks {
-    /// Ranks a column of at most `u32::MAX` rows.
-    pub fn of(column: &StringViewArray) -> ValueRanks {
+    /// Ranks a column of at most `u32::MAX` rows. For millions of values this takes a second, so a cancelled search ends
+    /// meanwhile.
+    pub fn of(column: &StringViewArray, stop: &Stop) -> Result<ValueRanks, EngineError> {
         let mut numbers: HashMap<&str, u32, FixedState> = HashMap::default();
         let mut values: Vec<SortKey<'_>> = Vec::new();
         let mut ranks: Vec<u32> = Vec::with_capacity(column.len());
         for row in 0..column.len() {
+            if row.is_multiple_of(CHECKED_ROWS) {
+                stop.check_cancelled()?;
+            }
             let text = column.value(row);
             ranks.push(*numbers.entry(text).or_insert_with(|| {
                 values.push(sort_key(text));
@@ -62,9 +73,10 @@ impl ValueRanks {
         drop(numbers);
         let prefix = common_prefix(&values);
         let mut order: Vec<(u64, u32)> = values.iter().map(|value| value.order_prefix_after(prefix)).zip(0..).collect();
-        order.sort_unstable_by(|(one, a), (other, b)| {
+        let by_value = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
             one.cmp(other).then_with(|| values[*a as usize].cmp(&values[*b as usize]))
-        });
+        };
+        sort_cancellable(&mut order, by_value, || stop.check_cancelled())?;
         let (mut rank_of, mut rank, mut has_ties) = (vec![0; values.len()], 0, false);
         for pair in order.windows(2) {
             let [before, after] = [pair[0].1, pair[1].1].map(|number| number as usize);
@@ -74,7 +86,7 @@ impl ValueRanks {
             rank_of[after] = rank;
         }
         ranks.iter_mut().for_each(|number| *number = rank_of[*number as usize]);
-        ValueRanks { ranks, has_ties }
+        Ok(ValueRanks { ranks, has_ties })
     }
 }
 
@@ -97,6 +109,14 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_cancelled_search_ranks_nothing() {
+        let (column, stop) = (StringViewArray::from_iter_values(["b", "a"]), Stop::default());
+        assert!(ValueRanks::of(&column, &stop).is_ok());
+        stop.cancel();
+        assert!(ValueRanks::of(&column, &stop).is_err());
+    }
+
     proptest! {
         #[test]
         fn ranks_order_rows_by_value(
@@ -105,7 +125,7 @@ mod tests {
                 0..40,
             ),
         ) {
-            let found = ValueRanks::of(&StringViewArray::from_iter_values(&texts));
+            let found = ValueRanks::of(&StringViewArray::from_iter_values(&texts), &Stop::default()).unwrap();
             let mut ties = false;
             for (one, a) in texts.iter().zip(&found.ranks) {
                 for (other, b) in texts.iter().zip(&found.ranks) {

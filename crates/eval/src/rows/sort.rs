@@ -20,6 +20,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_execution::memory_pool::MemoryReservation;
 use quarry_stdx::number::u32_of;
 
+use super::cancellable_sort::sort_first;
 use super::present_columns::PresentColumns;
 use super::row_buffer::{RowBuffer, compact, value_bytes};
 use super::stream::RowIter;
@@ -125,6 +126,7 @@ impl SortOrder {
 struct RunBuffer {
     order: Arc<SortOrder>,
     converter: Arc<RowConverter>,
+    dataflow: Arc<Dataflow>,
     batches: Vec<RecordBatch>,
     bytes: usize,
     bytes_max: usize,
@@ -133,10 +135,11 @@ struct RunBuffer {
 }
 
 impl RunBuffer {
-    fn new(order: Arc<SortOrder>, converter: Arc<RowConverter>, dataflow: &Dataflow) -> RunBuffer {
+    fn new(order: Arc<SortOrder>, converter: Arc<RowConverter>, dataflow: &Arc<Dataflow>) -> RunBuffer {
         RunBuffer {
             order,
             converter,
+            dataflow: Arc::clone(dataflow),
             batches: Vec::new(),
             bytes: 0,
             bytes_max: dataflow.memory_bytes() / RUN_MEMORY_DIVISOR,
@@ -169,6 +172,7 @@ impl RunBuffer {
         let mut keys = self.converter.empty_rows(count, key_bytes);
         let mut places: Vec<(u32, u32)> = Vec::with_capacity(count);
         for (at, batch) in (0u32..).zip(&batches) {
+            self.dataflow.check_cancelled()?;
             self.converter.append(&mut keys, &self.order.columns(batch))?;
             places.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
@@ -178,12 +182,7 @@ impl RunBuffer {
             let by_keys = || keys.row(*a as usize).cmp(&keys.row(*b as usize));
             one.cmp(other).then_with(by_keys).then(a.cmp(b))
         };
-        if self.order.limit < count {
-            // Selecting the first rows takes linear time.
-            sorted.select_nth_unstable_by(self.order.limit, order);
-            sorted.truncate(self.order.limit);
-        }
-        sorted.sort_unstable_by(order);
+        sort_first(&mut sorted, self.order.limit, order, || self.dataflow.check_cancelled())?;
         let sorted = sorted.into_iter().map(|(_, place)| place).collect();
         drop(keys);
         let (order, held) = (Arc::clone(&self.order), self.held.take());

@@ -273,6 +273,7 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
         shrunk: None,
         problem: state.problem,
         is_skipped_as_binary: false,
+        has_unread_end: state.has_unread_end,
         warnings: state.warnings,
     }
 }

@@ -265,13 +265,23 @@ impl Handle {
             return true;
         }
         let ends_early = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
-        let mut file = match self.reader() {
-            Ok(file) => file,
-            Err(error) => return !ends_early(&error),
-        };
+        match self.read_through() {
+            Ok(file) => !file.fault().is_some_and(|fault| ends_early(&fault)),
+            Err(error) => !ends_early(&error),
+        }
+    }
+
+    /// True if bytes that are not read follow its compressed content.
+    pub(crate) fn has_unread_end(&self) -> bool {
+        self.compression == Compression::Gzip && self.read_through().is_ok_and(|file| file.has_garbage())
+    }
+
+    /// The file after everything has been read.
+    fn read_through(&self) -> io::Result<OpenFile> {
+        let mut file = self.reader()?;
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         while file.read_chunk(&mut buffer).is_ok_and(|read| read > 0) {}
-        !file.fault().is_some_and(|fault| ends_early(&fault))
+        Ok(file)
     }
 }
 

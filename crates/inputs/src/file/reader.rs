@@ -44,6 +44,8 @@ pub(crate) struct ReadState {
     pub(crate) sourcetype: Option<String>,
     /// Errors in the settings of the guessed sourcetype.
     pub(crate) problem: Option<String>,
+    /// Whether bytes after the compressed content were not read.
+    pub(crate) has_unread_end: bool,
     /// Warnings about the file.
     pub(crate) warnings: Vec<String>,
 }
@@ -152,6 +154,7 @@ impl FileReader<'_> {
             counters: self.pipeline.counters(),
             sourcetype: self.pipeline.sourcetype().map(str::to_owned),
             problem: self.pipeline.settings_error().map(ToString::to_string),
+            has_unread_end: self.file.has_garbage(),
             warnings: self.warnings.clone(),
         }
     }

@@ -38,6 +38,8 @@ pub struct FileReport {
     pub problem: Option<String>,
     /// Whether nothing was read because the file is binary; a warning says so. Such a file must not be removed.
     pub is_skipped_as_binary: bool,
+    /// Whether bytes after the compressed content were not read; a warning says so. Such a file must not be removed.
+    pub has_unread_end: bool,
     /// Warnings about the file.
     pub warnings: Vec<String>,
 }

@@ -5,7 +5,6 @@
 //! the whole piece has left the pipeline as events.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::S2sError;
@@ -20,6 +19,8 @@ const WAITING_IDS_MAX: usize = 65_536;
 /// Maximum changes of the fields within a channel's text that is not part of events yet; beyond it, the oldest are
 /// forgotten.
 const FIELD_CHANGES_MAX: usize = 64;
+/// Maximum approximate bytes of the fields that a channel keeps for such changes, and of the fields of a piece.
+const FIELD_BYTES_MAX: usize = 64 << 10;
 /// Maximum difference between the time a forwarder sends and our clock; beyond it, the forwarder's time is not used.
 const CLOCK_DIFFERENCE_NS: i64 = 86_400_000_000_000;
 
@@ -77,20 +78,18 @@ impl Channel {
                 let made = Pipeline::new_lenient(info, props, context)
                     .map_err(|error| S2sError::Pipeline(error.to_string()))?;
                 self.problem = made.settings_error().map(ToString::to_string);
-                self.pipeline.insert(Box::new(made))
+                let pipeline = self.pipeline.insert(Box::new(made));
+                pipeline.record_starts();
+                pipeline
             }
         };
-        if self.fields.back().is_none_or(|(_, last)| last != piece.fields) {
-            if self.fields.len() >= FIELD_CHANGES_MAX {
-                self.fields.pop_front();
-            }
-            self.fields.push_back((self.fed, piece.fields.clone()));
-        }
-        let (first, begin) = (batch.len(), pipeline.safe_offset());
+        keep_fields(&mut self.fields, self.fed, piece.fields)?;
+        let first = batch.len();
         pipeline.push(piece.raw, batch);
         self.fed += piece.raw.len() as u64;
-        let end = pipeline.safe_offset();
-        self.add_sent_fields(batch, first, begin..end);
+        let (starts, safe) = (pipeline.take_starts(), pipeline.safe_offset());
+        self.add_sent_fields(batch, first, &starts);
+        self.forget_fields_before(safe);
         if let Some(id) = piece.id {
             if self.waiting.len() >= WAITING_IDS_MAX {
                 return Err(S2sError::Malformed("too many ids wait for the end of one event"));
@@ -111,27 +110,28 @@ impl Channel {
     /// Completes remaining events and drops the pipeline.
     pub(super) fn finish(&mut self, batch: &mut EventBatch) {
         if let Some(mut pipeline) = self.pipeline.take() {
-            let (first, begin) = (batch.len(), pipeline.safe_offset());
+            let first = batch.len();
             pipeline.finish(batch);
-            self.add_sent_fields(batch, first, begin..self.fed);
+            self.add_sent_fields(batch, first, &pipeline.take_starts());
+            self.forget_fields_before(self.fed);
         }
     }
 
-    /// Adds the fields that were sent with the text in the range to its events, which are those from `first` on, and
-    /// forgets fields of earlier text. An event that goes on in a piece with other fields keeps those with which it
-    /// began.
-    fn add_sent_fields(&mut self, batch: &mut EventBatch, first: usize, text: Range<u64>) {
-        let fields_at = |offset: u64| {
-            let begun = self.fields.iter().rev().find(|(from, _)| *from <= offset);
-            begun.or(self.fields.front()).map(|(_, fields)| fields)
-        };
-        let (rows, second) = (batch.len(), batch.len().min(first + 1));
-        for (rows, offset) in [(first..second, text.start), (second..rows, text.end.saturating_sub(1))] {
-            if let Some(fields) = fields_at(offset) {
-                add_fields(batch, rows, fields);
+    /// Adds to the events from `first` on, which begin at these offsets, the fields that were sent with their first
+    /// bytes. An event that goes on in a piece with other fields keeps those with which it began.
+    fn add_sent_fields(&self, batch: &mut EventBatch, first: usize, starts: &[u64]) {
+        assert_eq!(batch.len() - first, starts.len(), "each event has an offset");
+        for (row, start) in (first..).zip(starts) {
+            let begun = self.fields.iter().rev().find(|(from, _)| from <= start);
+            if let Some((_, fields)) = begun.or(self.fields.front()) {
+                add_fields(batch, row, fields);
             }
         }
-        while self.fields.get(1).is_some_and(|(from, _)| *from <= text.end) {
+    }
+
+    /// Forgets the fields of text before this offset.
+    fn forget_fields_before(&mut self, offset: u64) {
+        while self.fields.get(1).is_some_and(|(from, _)| *from <= offset) {
             self.fields.pop_front();
         }
     }
@@ -142,8 +142,32 @@ impl Channel {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.pipeline.as_ref().map_or(0, |pipeline| pipeline.buffered_capacity())
+        let fields = self.fields.iter().map(|(_, fields)| bytes_of(fields)).sum::<usize>();
+        self.pipeline.as_ref().map_or(0, |pipeline| pipeline.buffered_capacity()) + fields
     }
+}
+
+/// Keeps the fields of a piece at this offset if they differ from those before; forgets the oldest beyond the limits.
+fn keep_fields(kept: &mut VecDeque<(u64, Fields)>, offset: u64, fields: &Fields) -> Result<(), S2sError> {
+    if kept.back().is_some_and(|(_, last)| last == fields) {
+        return Ok(());
+    }
+    let mut bytes = bytes_of(fields);
+    if bytes > FIELD_BYTES_MAX {
+        return Err(S2sError::Malformed("the fields of a piece of text have more than 64 KiB"));
+    }
+    bytes += kept.iter().map(|(_, fields)| bytes_of(fields)).sum::<usize>();
+    while kept.len() >= FIELD_CHANGES_MAX || bytes > FIELD_BYTES_MAX {
+        let Some((_, forgotten)) = kept.pop_front() else { break };
+        bytes -= bytes_of(&forgotten);
+    }
+    kept.push_back((offset, fields.clone()));
+    Ok(())
+}
+
+/// Approximate bytes of fields in memory.
+fn bytes_of(fields: &Fields) -> usize {
+    fields.iter().map(|(name, value)| name.len() + value.len() + size_of::<(Arc<str>, Box<str>)>()).sum()
 }
 
 /// A piece of a channel's text.
@@ -156,11 +180,89 @@ pub(super) struct Piece<'a> {
     pub(super) fields: &'a Fields,
 }
 
-/// Adds the fields to these events.
-pub(super) fn add_fields(batch: &mut EventBatch, rows: Range<usize>, fields: &Fields) {
-    for row in rows {
-        for (name, value) in fields {
-            batch.fields.push(IndexedField { row: u32_of(row), name: Arc::clone(name), value: value.clone() });
+/// Adds the fields to an event.
+pub(super) fn add_fields(batch: &mut EventBatch, row: usize, fields: &Fields) {
+    for (name, value) in fields {
+        batch.fields.push(IndexedField { row: u32_of(row), name: Arc::clone(name), value: value.clone() });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use quarry_conf::{ConfSource, Layer, Layers};
+
+    use super::*;
+
+    const NOW: i64 = 1_795_225_298_000_000_000;
+
+    /// The texts of the events of these pieces, each with the `env` that was sent with its piece.
+    fn events_of(sourcetype: &str, pieces: &[(&str, Vec<u8>)]) -> Vec<String> {
+        let source = |conf: &str, text: &str| ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: format!("{conf}.conf"),
+            text: text.to_owned(),
+        };
+        let props = "[wide]\nCHARSET = UTF-16LE\n[rules]\nTRANSFORMS-a = drop\n";
+        let transforms = "[drop]\nREGEX = two\nDEST_KEY = queue\nFORMAT = nullQueue\n";
+        let props = PropsResolver::new(&Layers::new([source("props", props), source("transforms", transforms)]));
+        let [index, host, file, sourcetype] = ["main", "h", "/a", sourcetype].map(Arc::from);
+        let mut channel = Channel::new(Metadata { index, host, source: file, sourcetype });
+        let mut batch = EventBatch::default();
+        for (env, raw) in pieces {
+            let fields = vec![("env".into(), (*env).into())];
+            let piece = Piece { raw, id: None, sent: None, zone: None, fields: &fields };
+            channel.push(&props, piece, NOW, &mut batch).unwrap();
         }
+        channel.finish(&mut batch);
+        let env = |row: usize| {
+            let fields = batch.fields.iter().filter(|field| field.row as usize == row && &*field.name == "env");
+            fields.map(|field| format!(" {}", field.value)).collect::<String>()
+        };
+        (0..batch.len()).map(|row| String::from_utf8_lossy(batch.raw(row)).into_owned() + &env(row)).collect()
+    }
+
+    #[test]
+    fn events_have_the_fields_of_their_own_pieces_however_many_are_buffered() {
+        let line = |second: usize, text: &str| format!("2026-11-20 10:00:0{second} {text}");
+        let texts = [
+            ("a", format!("{}\n{}\n", line(1, "one"), line(2, "two"))),
+            ("b", format!("{}\n{}", line(3, "three"), &line(4, "four")[..12])),
+            ("c", format!("{}\n", &line(4, "four")[12..])),
+            ("d", format!("{}\n{}\n", line(5, "five"), line(6, "six"))),
+        ];
+        let expected: Vec<String> =
+            [(1, "one a"), (2, "two a"), (3, "three b"), (4, "four b"), (5, "five d"), (6, "six d")]
+                .iter()
+                .map(|(second, text)| line(*second, text))
+                .collect();
+        let pieces = texts.each_ref().map(|(env, text)| (*env, text.clone().into_bytes()));
+        // Without a sourcetype, the pieces wait until the sourcetype is guessed.
+        for sourcetype in ["", "st"] {
+            assert_eq!(events_of(sourcetype, &pieces), expected, "{sourcetype}");
+        }
+        let without_second: Vec<&String> = expected.iter().filter(|event| !event.contains("two")).collect();
+        assert_eq!(events_of("rules", &pieces).iter().collect::<Vec<_>>(), without_second);
+        let wide = texts.map(|(env, text)| (env, text.encode_utf16().flat_map(u16::to_le_bytes).collect()));
+        assert_eq!(events_of("wide", &wide), expected);
+    }
+
+    fn field(bytes: usize) -> Fields {
+        vec![("f".into(), "v".repeat(bytes).into())]
+    }
+
+    #[test]
+    fn kept_fields_are_bounded_by_number_and_bytes() {
+        for (bytes, kept_max) in [(10, FIELD_CHANGES_MAX), (FIELD_BYTES_MAX / 4, 3), (FIELD_BYTES_MAX - 100, 1)] {
+            let mut kept = VecDeque::new();
+            for at in 0..200 {
+                keep_fields(&mut kept, at, &field(bytes - at as usize % 2)).unwrap();
+                keep_fields(&mut kept, at, &field(bytes - at as usize % 2)).unwrap();
+                assert!(kept.iter().map(|(_, fields)| bytes_of(fields)).sum::<usize>() <= FIELD_BYTES_MAX);
+            }
+            assert_eq!((kept.len(), kept.back().map(|(at, _)| *at)), (kept_max, Some(199)), "{bytes}");
+        }
+        assert!(keep_fields(&mut VecDeque::new(), 0, &field(FIELD_BYTES_MAX)).is_err());
     }
 }

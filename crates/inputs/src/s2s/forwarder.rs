@@ -484,7 +484,7 @@ fn push_whole(batch: &mut EventBatch, raw: &str, time: TimeNs, metadata: &Metada
     let meta = batch.intern(metadata);
     let first = batch.len();
     batch.push(raw.as_bytes(), time, meta);
-    add_fields(batch, first..first + 1, fields);
+    add_fields(batch, first, fields);
 }
 
 /// Parses a name prefixed by `source::`, `host::` or `sourcetype::`.

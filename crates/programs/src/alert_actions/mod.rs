@@ -161,9 +161,11 @@ impl AlertActions {
         };
         let path = file.as_ref().map(|file| file.path().display().to_string());
         let namespace = self.view.as_deref().map(View::namespace);
+        // Users without objects of their own share a namespace, which names none of them.
+        let owner = namespace.and_then(|namespace| namespace.user()).or(call.user);
         let tokens = Tokens {
             app: namespace.map_or(APP, |namespace| namespace.app()),
-            owner: namespace.map_or(OWNER, |namespace| namespace.user().unwrap_or("nobody")),
+            owner: owner.unwrap_or(if namespace.is_some() { "nobody" } else { OWNER }),
             host: &self.host,
             sid: call.sid,
             search: call.search,

@@ -70,6 +70,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::costs::ScanPart;
@@ -401,13 +403,9 @@ impl EventScan {
     /// Names of the extracted fields.
     pub(crate) fn extracted_names(&self) -> Vec<String> {
         let wanted = self.projection.names.iter().map(String::as_str);
-        let mut names: Vec<String> = Vec::new();
-        for name in wanted.chain(self.filter.names()).chain(self.top_k.as_ref().and_then(TopKThreshold::event_field)) {
-            if !is_intrinsic_field(name) && !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
-            }
-        }
-        names
+        let all = wanted.chain(self.filter.names()).chain(self.top_k.as_ref().and_then(TopKThreshold::event_field));
+        let mut known = HashSet::with_hasher(FixedState::default());
+        all.filter(|name| !is_intrinsic_field(name) && known.insert(*name)).map(str::to_owned).collect()
     }
 
     fn rows_in_range(&self, reader: &mut PageReader<'_>, page: &PageRef) -> Result<Rows, EngineError> {

@@ -188,6 +188,26 @@ fn objects_that_cannot_be_removed_keep_their_data() {
 }
 
 #[test]
+fn collections_whose_documents_cannot_be_removed_stay() {
+    let place = Place::new();
+    let (server, admin) = with_collection(&place, "");
+    let config = format!("{CONFIG}/people");
+    let acl = format!("{config}/acl");
+    assert_eq!(status(&ask(&place, "POST", &acl, &admin, "owner=nobody&sharing=app&perms.read=power")), "200");
+    // A folder is not removed in place of the file.
+    let file = place.data().join("kvstore/search/people.sqlite");
+    std::fs::create_dir_all(&file).unwrap();
+    let refused = ask(&place, "DELETE", &config, &admin, "");
+    assert!(status(&refused).starts_with('5'), "{refused}");
+    let shown = body(&ask(&place, "GET", &format!("{config}?output_mode=json"), &admin, ""));
+    assert_eq!(shown["entry"][0]["acl"]["perms"]["read"], json!(["power"]), "{shown}");
+    std::fs::remove_dir(&file).unwrap();
+    assert_eq!(status(&ask(&place, "DELETE", &config, &admin, "")), "200");
+    assert_eq!(status(&ask(&place, "GET", &config, &admin, "")), "404");
+    drop(server);
+}
+
+#[test]
 fn users_have_private_documents_and_write_where_permitted() {
     let place = Place::new();
     let (server, admin) = with_collection(&place, "");

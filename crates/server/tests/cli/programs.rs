@@ -226,12 +226,12 @@ write({"type": "reporting", "generating": True}, b"")
 read()
 write({"finished": True}, b"user,same\n%s,%s\n" % (who(facts["splunkd_uri"], facts["session_key"]).encode(), facts["username"].encode()))
 "#;
-/// An alert action that leaves the user of its session beside it.
+/// An alert action that leaves the user of its session and the owner of its search beside it.
 const ACTION_WITH_KEY: &str = r#"
 import json, sys
 from who import who
 payload = json.load(sys.stdin)
-open(__file__ + ".user", "w").write(who(payload["server_uri"], payload["session_key"]))
+open(__file__ + ".user", "w").write(who(payload["server_uri"], payload["session_key"]) + " " + payload["owner"])
 "#;
 
 #[test]
@@ -247,7 +247,7 @@ fn chunked_commands_and_alert_actions_get_a_session_of_the_user_of_the_search() 
     assert_eq!(told, "user,same\nadmin,admin\n");
     place.run(&["search", "| makeresults | sendalert act"]).expect_success();
     let left = std::fs::read_to_string(place.data().join("etc/apps/a/bin/act.py.user")).unwrap();
-    assert_eq!(left, "admin");
+    assert_eq!(left, "admin admin");
     assert_eq!(server.stop("-TERM"), 0);
 }
 

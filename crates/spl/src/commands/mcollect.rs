@@ -43,7 +43,11 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<
                 "index" => collect.index = option.value,
                 "split" => splits = option.value.eq_ignore_ascii_case("allnums") || option.boolean()?,
                 "prefix_field" => prefix = Some(option.value),
-                "marker" => return Err(option.invalid_value("nothing: measurements have dimensions")),
+                "marker" => {
+                    let message = format!("{name}: measurements have no text that marker= could be added to");
+                    let remark = Diagnostic::error(message, option.name_span);
+                    return Err(remark.with_hint("add a dimension with eval"));
+                }
                 "host" => collect.host = Some(option.value),
                 "source" => collect.source = Some(option.value),
                 _ => collect.sourcetype = option.value,

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::aggregate_expr::Parts;
-use super::{MAX_NESTING, MAX_TERMS, WILDCARD_NAMES, quoted_len};
+use super::{MAX_FIELDS_READ, MAX_NESTING, MAX_TERMS, WILDCARD_NAMES, quoted_len};
 use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
@@ -68,6 +68,8 @@ pub(crate) struct Parser<'t> {
     pub(crate) commands_read: usize,
     /// Terms of conditions read so far.
     pub(crate) terms_read: usize,
+    /// Different fields of conditions and expressions read so far.
+    pub(crate) fields_read: BTreeSet<String>,
     /// Field names, assignments and aggregates read so far of the current command.
     pub(crate) names_read: usize,
     /// Number of operators that deepen the tree of the current expression.
@@ -92,6 +94,7 @@ impl<'t> Parser<'t> {
             subsearches: 0,
             commands_read: 0,
             terms_read: 0,
+            fields_read: BTreeSet::new(),
             names_read: 0,
             chain: 0,
             parts: None,
@@ -353,6 +356,19 @@ impl<'t> Parser<'t> {
         }
         let message = format!("more than the limit of {MAX_TERMS} terms in one search");
         Err(Diagnostic::error(message, self.here()).with_hint("put long lists of values into a lookup table"))
+    }
+
+    /// Counts a field that a condition or an expression reads, once for each name; fails beyond the limit.
+    pub(crate) fn count_field(&mut self, name: &str) -> ParseResult<()> {
+        if self.fields_read.contains(name) {
+            return Ok(());
+        }
+        if self.fields_read.len() == MAX_FIELDS_READ {
+            let message = format!("more than the limit of {MAX_FIELDS_READ} different fields in one search");
+            return Err(Diagnostic::error(message, self.here()).with_hint("search for the values without their fields"));
+        }
+        self.fields_read.insert(name.to_owned());
+        Ok(())
     }
 
     /// Reads the next field of a list, if one is left.

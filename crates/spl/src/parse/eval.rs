@@ -302,7 +302,7 @@ impl Parser<'_> {
                 Ok(Expr { kind: ExprKind::Text(text), span: self.since(start) })
             }
             '\'' => match self.eat_single_quoted() {
-                Some(word) => Ok(Expr { kind: ExprKind::Field(word.text), span: word.span }),
+                Some(word) => self.field_expr(word.text, word.span),
                 None => Err(Diagnostic::error("this quote is never closed", self.here()).with_hint("add `'`")),
             },
             c if c.is_ascii_digit() || (c == '.' && self.peek_second().is_some_and(|d| d.is_ascii_digit())) => {
@@ -336,7 +336,7 @@ impl Parser<'_> {
             length += if exponent > 0 { 1 + sign + exponent } else { 0 };
         }
         if self.rest()[length..].starts_with(is_name_char) {
-            return Ok(self.field_with_digit());
+            return self.field_with_digit();
         }
         self.pos += length;
         let literal = self.text[start..self.pos].to_owned();
@@ -347,7 +347,7 @@ impl Parser<'_> {
     }
 
     /// Parses a field whose name starts with a digit; valid, but a warning recommends quotes.
-    fn field_with_digit(&mut self) -> Expr {
+    fn field_with_digit(&mut self) -> ParseResult<Expr> {
         let start = self.pos;
         let rest = self.rest();
         self.pos += rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
@@ -355,7 +355,12 @@ impl Parser<'_> {
         let name = self.text[start..self.pos].to_owned();
         let remark = Diagnostic::warning(format!("`{name}` is read as a field"), span);
         self.report(remark.with_hint(format!("write '{name}' for a field, \"{name}\" for text")));
-        Expr { kind: ExprKind::Field(name), span }
+        self.field_expr(name, span)
+    }
+
+    fn field_expr(&mut self, name: String, span: Span) -> ParseResult<Expr> {
+        self.count_field(&name)?;
+        Ok(Expr { kind: ExprKind::Field(name), span })
     }
 
     /// Parses a field, a call or a boolean.
@@ -384,7 +389,7 @@ impl Parser<'_> {
                 let inner = self.parse_nested(Self::negation)?;
                 Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
             }
-            _ => Ok(Expr { kind: ExprKind::Field(name), span }),
+            _ => self.field_expr(name, span),
         }
     }
 

@@ -177,6 +177,7 @@ impl Parser<'_> {
     }
 
     fn parse_indexed(&mut self, word: &Word, name: &str, value: &str) -> ParseResult<SearchExpr> {
+        self.count_field(name)?;
         let name_end = word.span.start + name.len();
         let field = FieldPattern { text: name.to_owned(), span: Span { start: word.span.start, end: name_end } };
         let value = match self.eat_quoted() {
@@ -260,6 +261,7 @@ impl Parser<'_> {
     }
 
     fn comparison(&mut self, field: Word, op: CompareOp) -> ParseResult<SearchExpr> {
+        self.count_field(&field.text)?;
         self.skip_blank();
         let mut case_sensitive = false;
         let value = if self.rest().starts_with("CASE(") || self.rest().starts_with("TERM(") {
@@ -299,6 +301,7 @@ impl Parser<'_> {
     }
 
     fn in_list(&mut self, field: FieldPattern) -> ParseResult<SearchExpr> {
+        self.count_field(&field.text)?;
         self.expect('(', "after IN")?;
         let mut values = Vec::new();
         loop {

@@ -35,6 +35,20 @@ const SEARCHES: &[&str] = &[
     "anomalydetection number",
     "cluster field=name",
     "makecontinuous _time span=10",
+    "eval many=split(name.\",\".word, \",\") | mvexpand many | sort 0 many",
+    "rare limit=0 name by word",
+    "stats count by name | sort 0 -count",
+    "untable name field value | stats count by value",
+    "mvcombine word",
+    "trendline sma5(number) | reverse",
+    "streamstats window=50 avg(number) by word | reverse",
+    "stats dc(number) list(word) by name",
+    "kmeans k=3 number",
+    "anomalies field=word",
+    "autoregress number p=2 | reverse",
+    "contingency name word",
+    "transpose 0",
+    "uniq | reverse",
 ];
 /// A limit of memory that fits all rows, and one that fits none.
 const MEMORY: [usize; 2] = [64 << 20, 192 << 10];

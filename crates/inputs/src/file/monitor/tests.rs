@@ -320,6 +320,24 @@ fn batch_stanza_keeps_files_that_are_not_stored() {
 }
 
 #[test]
+fn batch_stanza_keeps_a_compressed_file_with_other_bytes_at_its_end() {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packer, b"one\ntwo\n").unwrap();
+    let packed = packer.finish().unwrap();
+    for (rest, is_kept) in [(&b"three\n"[..], true), (b"\0\0\0\0", false), (b"", false)] {
+        let mut world = World::over("batch", "", "move_policy = sinkhole\n");
+        // The second name has the content that was stored under the first one.
+        for name in ["a.log.gz", "b.log.gz"] {
+            std::fs::write(world.path(name), [&packed[..], rest].concat()).unwrap();
+            world.touch(&OpenOptions::new().append(true).open(world.path(name)).unwrap());
+            world.wait(90.0);
+            world.assert_events(&["one", "two"]);
+            assert_eq!(world.path(name).exists(), is_kept, "{name} {rest:?}");
+        }
+    }
+}
+
+#[test]
 fn batch_stanza_keeps_a_file_that_took_the_name_of_a_read_one() {
     let mut world = World::over("batch", "", "move_policy = sinkhole\n");
     world.append("a.log", "one\n");

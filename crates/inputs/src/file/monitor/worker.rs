@@ -548,8 +548,15 @@ impl<'a> Worker<'a> {
         for warning in &report.warnings {
             (self.monitor.options.report)(&format!("{}: {warning}", job.path.display()));
         }
-        if report.is_skipped_as_binary {
+        if report.is_skipped_as_binary || report.has_unread_end {
             return Ok(());
+        }
+        // A file that an earlier run stored may be one that it did not remove.
+        if report.skipped && self.stanza(job).settings.is_batch {
+            let handle = Handle::open(&job.path).map_err(|error| InputError::read(&job.path, &error))?;
+            if handle.is_some_and(|handle| handle.has_unread_end()) {
+                return Ok(());
+            }
         }
         self.end(job, state)
     }

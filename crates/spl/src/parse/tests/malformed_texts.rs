@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::analyse::required_fields;
-use crate::diagnostic::Severity;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::parse::{
-    MAX_COMMANDS, MAX_NAMES, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, MAX_TERMS, ParsedSearch,
-    WILDCARD_NAMES, parse_condition, parse_expression,
+    MAX_COMMANDS, MAX_FIELDS_READ, MAX_NAMES, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, MAX_TERMS,
+    ParsedSearch, WILDCARD_NAMES, parse_condition, parse_expression,
 };
 
 const SMALL_STACK_BYTES: usize = 256 << 10;
@@ -203,6 +203,31 @@ fn names_and_terms_are_bounded() {
     // A subsearch does not count towards its command.
     let inner = vec!["a"; MAX_NAMES - 9].join(",");
     assert!(check(&format!("* | append [search b | table {inner}] | table {inner}")).is_ok());
+}
+
+#[test]
+fn different_fields_of_conditions_are_bounded() {
+    let numbered = |count: usize, join: &str, term: &str| {
+        let terms: Vec<String> = (0..count).map(|at| term.replace('#', &at.to_string())).collect();
+        terms.join(join)
+    };
+    for (lead, join, term) in [
+        ("", " OR ", "f#=v"),
+        ("", " ", "f#!=v"),
+        ("", " ", "f#::v"),
+        ("* | search ", " ", "f# IN (a, b)"),
+        ("* | where ", " OR ", "f#=1"),
+        ("* | where ", " OR ", "'f#'=1"),
+    ] {
+        let of = |count: usize| check(&format!("{lead}{}", numbered(count, join, term)));
+        assert!(of(MAX_FIELDS_READ).is_ok(), "{lead}{term}: {:?}", of(MAX_FIELDS_READ).diagnostics.first());
+        let beyond = of(MAX_FIELDS_READ + 1).diagnostics;
+        let is_limit = |remark: &Diagnostic| remark.message.contains("different fields in one search");
+        assert!(beyond.iter().any(is_limit), "{lead}{term}: {:?}", beyond.first());
+    }
+    // The same fields count once, in whichever command they are.
+    let again = numbered(MAX_FIELDS_READ, " OR ", "f#=1");
+    assert!(check(&format!("{again} | where {again}")).is_ok());
 }
 
 /// Every word of a search is compared with commands and with other languages; a quadratic pass would take minutes.
