@@ -147,7 +147,7 @@ impl Collector {
 
     /// Fails if the channel of a request with acknowledgment has no room.
     fn admit(&self, token: &str, channel: &str) -> Result<(), Code> {
-        self.channels.has_room(token, channel).map_err(|error| match error {
+        self.channels.reserve_number(token, channel).map_err(|error| match error {
             ChannelError::Full => Code::ChannelFull,
             ChannelError::Number(fault) => self.log_missing_number(&fault),
         })
