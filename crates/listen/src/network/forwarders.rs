@@ -364,7 +364,7 @@ impl Session<'_> {
             Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => match copy {
                 Some(copy) => self.append_by_index(copy)?,
                 None => {
-                    self.leave_out(events, &reason);
+                    self.drop_refused(events, &reason);
                     Vec::new()
                 }
             },
@@ -388,7 +388,7 @@ impl Session<'_> {
 
     /// Counts and reports events that the store will never accept. The forwarder gets its acknowledgment all the same,
     /// because it would resend them without end and never send the events after them.
-    fn leave_out(&self, events: u64, reason: &SinkError) {
+    fn drop_refused(&self, events: u64, reason: &SinkError) {
         self.port.shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
         self.port.store.warn(&format!("{events} events of a forwarder are dropped: {reason}"));
     }
@@ -408,7 +408,7 @@ impl Session<'_> {
                 Ok(receipt) => return Ok(Some(receipt)),
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_RETRY_DELAY),
                 Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => {
-                    self.leave_out(events, &reason);
+                    self.drop_refused(events, &reason);
                     return Ok(None);
                 }
                 Err(error) => return Err(SessionError::Store(error.to_string())),
