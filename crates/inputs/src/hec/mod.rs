@@ -19,7 +19,7 @@ mod response_hook;
 mod retries;
 #[cfg(test)]
 mod tests;
-mod weight;
+mod json_memory;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -470,7 +470,7 @@ async fn acks_of_request(
         return Err(Code::NoData.into());
     }
     let mut share = MemoryReservation::new(&collector.budget);
-    let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
+    let Some(body) = json_memory::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
     let numbers = numbers_of(&body)?;
     let acks = collector.channels.query(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
     let of_stored = |(number, stored): &(u64, Option<SentRequest>)| stored.map(|sent| (*number, sent));
