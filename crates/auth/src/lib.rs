@@ -2,7 +2,7 @@
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
 //! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
-//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`ledger`). A login
+//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). A login
 //! with an unknown user takes the same time and gets the same answer as one with a wrong password. Users are records
 //! persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
 //! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
@@ -11,7 +11,7 @@
 mod credential_cache;
 mod hashing;
 mod keyed_hash;
-mod ledger;
+mod audit_buffer;
 mod origin;
 mod password;
 mod roles;
@@ -33,7 +33,7 @@ use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock};
 
 pub use credential_cache::VERIFIED_S_MAX;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
-pub use ledger::{AuditEvent, AuditRecord};
+pub use audit_buffer::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
 pub use roles::{grantable_roles, permissions};
@@ -52,7 +52,7 @@ pub use users_file::{UsersFile, hash_with_new_salt};
 use credential_cache::OutcomeCache;
 use hashing::HashingSlots;
 use keyed_hash::{HashKey, KeyedHash};
-use ledger::Ledger;
+use audit_buffer::AuditBuffer;
 use session::Sessions;
 use throttle::Throttle;
 use users::{known_names, user_position};
@@ -140,7 +140,7 @@ struct State {
     /// Recently refused credentials.
     refused: OutcomeCache,
     throttle: Throttle,
-    ledger: Ledger,
+    audit: AuditBuffer,
     /// Authentication tokens, if the node has any.
     tokens: Option<Tokens>,
 }
@@ -183,9 +183,9 @@ impl Auth {
         random(&mut salt);
         random(&mut output);
         let password_hash = password::unknown_user_hash(&salt, &output)?;
-        let (sessions, verified, refused, throttle, ledger) = Default::default();
+        let (sessions, verified, refused, throttle, audit) = Default::default();
         Ok(Auth {
-            state: Mutex::new(State { users, sessions, verified, refused, throttle, ledger, tokens: None }),
+            state: Mutex::new(State { users, sessions, verified, refused, throttle, audit, tokens: None }),
             hashing: HashingSlots::default(),
             changing: Mutex::default(),
             keeper,
@@ -341,7 +341,7 @@ impl Auth {
         let (user, object) = (by.user.clone(), Some((operation, id.to_owned())));
         let event =
             AuditEvent { user, action: "edit_token", info: "granted", reason: None, object, client: origin.address };
-        state.ledger.record(event, self.clock.now_ns());
+        state.audit.record(event, self.clock.now_ns());
     }
 
     /// The identity of a token, with its user's current roles.
@@ -349,7 +349,7 @@ impl Auth {
         let now_ns = self.clock.now_ns();
         let is_off = self.roles().are_tokens_disabled();
         let mut state = self.lock();
-        let State { tokens, users, ledger, .. } = &mut *state;
+        let State { tokens, users, audit, .. } = &mut *state;
         let found =
             tokens.as_mut().and_then(|tokens| tokens.check(token, now_ns.div_euclid(1_000_000_000), origin.address));
         let known = found.as_ref().and_then(|(record, _)| users.iter().find(|user| user.name == record.user));
@@ -361,7 +361,7 @@ impl Auth {
                 let user = record.map(|(record, _)| record.user.clone()).unwrap_or_default();
                 let (reason, client) = (Some("invalid or expired token"), origin.address);
                 let event = AuditEvent { user, action: LOGIN, info: "failed", reason, object: None, client };
-                ledger.record(event, now_ns);
+                audit.record(event, now_ns);
                 Err(AuthError::Denied)
             }
         }
@@ -518,7 +518,7 @@ impl Auth {
             object: None,
             client: origin.address,
         };
-        state.ledger.record(event, self.clock.now_ns());
+        state.audit.record(event, self.clock.now_ns());
         true
     }
 
@@ -606,7 +606,7 @@ impl Auth {
         state.refused.remove_user(name);
         let (user, object) = (by.user.clone(), Some((change.operation(), name.to_owned())));
         let (action, info, reason, client) = ("edit_user", "granted", None, origin.address);
-        state.ledger.record(AuditEvent { user, action, info, reason, object, client }, self.clock.now_ns());
+        state.audit.record(AuditEvent { user, action, info, reason, object, client }, self.clock.now_ns());
         Ok(())
     }
 
@@ -634,12 +634,12 @@ impl Auth {
         let (user, object) = (by.user.clone(), Some((operation, object)));
         let event =
             AuditEvent { user, action: "edit_object", info: "granted", reason: None, object, client: origin.address };
-        self.lock().ledger.record(event, self.clock.now_ns());
+        self.lock().audit.record(event, self.clock.now_ns());
     }
 
     /// Takes the audit records since the last call.
     pub fn take_audit(&self) -> Vec<AuditRecord> {
-        self.lock().ledger.take()
+        self.lock().audit.take()
     }
 
     fn check_key(&self, key: &str, origin: &Origin) -> Result<Identity, AuthError> {
@@ -742,7 +742,7 @@ impl Auth {
     fn record_attempt(&self, attempt: &Attempt<'_>, info: &'static str, reason: Option<&'static str>) {
         let (user, client) = (attempt.user.to_owned(), attempt.origin.address);
         let event = AuditEvent { user, action: LOGIN, info, reason, object: None, client };
-        self.lock().ledger.record(event, self.clock.now_ns());
+        self.lock().audit.record(event, self.clock.now_ns());
     }
 }
 
