@@ -112,23 +112,23 @@ async fn stream(
             "too many open streams: at most {STREAMS_PER_USER_MAX} per user and {STREAMS_MAX} in all; close one"
         ))
     })?;
-    let watch = Watch { sent: StreamState::new(zone, count), job, is_over: false, _place: place };
-    let body = Body::from_stream(futures::stream::unfold(watch, Watch::next));
+    let stream = JobStream { sent: StreamState::new(zone, count), job, is_over: false, _place: place };
+    let body = Body::from_stream(futures::stream::unfold(stream, JobStream::next));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
 }
 
 /// A client watching a job.
-struct Watch {
+struct JobStream {
     job: Arc<SearchJob>,
     sent: StreamState,
     is_over: bool,
     _place: StreamPermit,
 }
 
-impl Watch {
+impl JobStream {
     /// Waits for the next events; `None` at the end.
-    async fn next(mut self) -> Option<(Result<String, Infallible>, Watch)> {
+    async fn next(mut self) -> Option<(Result<String, Infallible>, JobStream)> {
         if self.is_over {
             return None;
         }
