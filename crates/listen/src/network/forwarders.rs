@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use super::limits::ConnectionPermit;
 use super::senders::SenderEntry;
 use super::tcp::{ACCEPT_RETRY_DELAY, BUSY_RETRY_DELAY, GATHER_PAUSE, accept_tls, host_of};
-use super::{Port, Stanzas, wait_stopped};
+use super::{Port, PortGroup, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 
@@ -46,7 +46,7 @@ const PACKETS_LEVEL: u64 = 1;
 
 /// Listens and accepts connections until the socket closes.
 pub(super) fn listen(
-    stanzas: Stanzas,
+    stanzas: PortGroup,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::limits::{ConnectionPermit, Limits};
 use super::read_slots::ReadBuffers;
-use super::{Port, Stanzas, wait_stopped};
+use super::{Port, PortGroup, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now};
 use crate::tls::HANDSHAKE_TIMEOUT;
@@ -38,7 +38,7 @@ const TURN_BYTES_MIN: usize = 64 << 10;
 
 /// Listens and accepts connections until the socket closes.
 pub(super) fn listen(
-    stanzas: &Stanzas,
+    group: &PortGroup,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {

@@ -19,7 +19,7 @@ use quarry_stdx::log;
 use rustix::net::sockopt;
 
 use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append};
-use super::{Port, Stanzas};
+use super::{Port, PortGroup};
 
 /// Maximum size of a datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
@@ -43,7 +43,7 @@ struct Pack {
 }
 
 /// Listens and receives datagrams until the socket closes.
-pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<SocketAddr> {
+pub(super) fn listen(group: &PortGroup, address: SocketAddr) -> std::io::Result<SocketAddr> {
     let socket = UdpSocket::bind(address)?;
     let bound = socket.local_addr()?;
     let wanted = stanzas.0.iter().map(|port| port.input.receive_bytes).max().unwrap_or_default();
@@ -68,7 +68,7 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
 
 /// Empties the socket. While datagrams arrive, it reads without blocking after short pauses, in which the system
 /// buffers them; it blocks only after a silence.
-fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
+fn read(group: &PortGroup, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
     let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
     let mut drops = Drops::of(socket);
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
@@ -142,7 +142,7 @@ struct EventExtractor<'a> {
 }
 
 /// Extracts and stores events.
-fn extract_events(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
+fn extract_events(group: &PortGroup, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
     let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
     let _alive = shared.alive.clone();
     let mut cutters: Vec<EventExtractor<'_>> = stanzas.0.iter().map(|port| EventExtractor::new(port, bound)).collect();
@@ -172,7 +172,7 @@ fn extract_events(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>
     }
 }
 
-fn take(stanzas: &Stanzas, cutters: &mut [EventExtractor<'_>], pack: &Pack, now: i64) {
+fn take(group: &PortGroup, cutters: &mut [EventExtractor<'_>], pack: &Pack, now: i64) {
     let mut start = 0;
     // Most datagrams come from the same sender as the previous one.
     let mut known: Option<(IpAddr, Option<usize>)> = None;
