@@ -121,7 +121,7 @@ pub struct Auth {
     hashing: HashingSlots,
     /// Serialises changes of the users.
     changing: Mutex<()>,
-    keeper: Box<dyn UserStore>,
+    store: Box<dyn UserStore>,
     clock: SharedClock,
     random: RandomBytes,
     key: HashKey,
@@ -170,11 +170,11 @@ impl Auth {
         self.clock.now_ns()
     }
 
-    /// Creates the authentication of `users`; `keeper` persists them when they change. The holder of
+    /// Creates the authentication of `users`; `store` persists them when they change. The holder of
     /// [`Auth::local_token`] is the local administrator.
     pub fn new(
         users: Vec<UserRecord>,
-        keeper: Box<dyn UserStore>,
+        store: Box<dyn UserStore>,
         clock: SharedClock,
         random: RandomBytes,
         roles: Arc<Roles>,
@@ -188,7 +188,7 @@ impl Auth {
             state: Mutex::new(State { users, sessions, verified, refused, throttle, audit, tokens: None }),
             hashing: HashingSlots::default(),
             changing: Mutex::default(),
-            keeper,
+            store,
             clock,
             key: HashKey::new(&random),
             unknown: UserRecord { name: "unknown".to_owned(), password_hash, roles: Vec::new() },
@@ -245,7 +245,7 @@ impl Auth {
     /// Begins a change of users or tokens, after loading the changes of other nodes.
     fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Option<ChangingFiles>), UserError> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let change = self.keeper.begin_change().map_err(UserError::Failed)?;
+        let change = self.store.begin_change().map_err(UserError::Failed)?;
         self.reload_records().map_err(UserError::Failed)?;
         Ok((alone, change))
     }
@@ -257,7 +257,7 @@ impl Auth {
     }
 
     fn reload_records(&self) -> Result<(), Fault> {
-        let Some(users) = self.keeper.current()? else { return Ok(()) };
+        let Some(users) = self.store.current()? else { return Ok(()) };
         let mut state = self.lock();
         let State { users: before, sessions, verified, refused, tokens, .. } = &mut *state;
         for user in users.iter().chain(&*before) {
@@ -598,7 +598,7 @@ impl Auth {
             }
         }
         // Persisted before it takes effect, so that a restart cannot undo an effective change.
-        self.keeper.save(&users).map_err(UserError::Failed)?;
+        self.store.save(&users).map_err(UserError::Failed)?;
         let mut state = self.lock();
         state.users = users;
         state.sessions.end_user_sessions(name);
