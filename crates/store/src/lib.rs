@@ -29,7 +29,7 @@ mod live_buckets;
 mod log_files;
 mod log_thread;
 mod memory;
-mod merge_places;
+mod merge_positions;
 mod metadata_terms;
 mod new_indexes;
 mod object_names;

@@ -16,11 +16,11 @@ const PLACES_MAX: usize = 16_384;
 
 /// Unexamined positions by index, without empty entries.
 #[derive(Debug, Default)]
-pub(crate) struct MergePlaces(BTreeMap<Arc<str>, IndexPlaces>);
+pub(crate) struct MergePositions(BTreeMap<Arc<str>, IndexPositions>);
 
 /// The unexamined positions of one index.
 #[derive(Debug, Default)]
-pub(crate) struct IndexPlaces {
+pub(crate) struct IndexPositions {
     /// Everything from this position on.
     from: Option<u64>,
     /// Single positions before it.
@@ -40,22 +40,22 @@ pub(crate) enum Examined<T> {
     Paused,
 }
 
-impl MergePlaces {
+impl MergePositions {
     /// Notes a change at a position.
     pub(crate) fn add(&mut self, index: &Arc<str>, place: u64) {
         match self.0.get_mut(index) {
-            Some(places) => places.add(place),
+            Some(positions) => positions.add(place),
             None => self.0.entry(Arc::clone(index)).or_default().add(place),
         }
     }
 
     /// Makes all positions of an index unexamined.
     pub(crate) fn add_all(&mut self, index: &Arc<str>) {
-        self.0.insert(Arc::clone(index), IndexPlaces { from: Some(0), ..IndexPlaces::default() });
+        self.0.insert(Arc::clone(index), IndexPositions { from: Some(0), ..IndexPositions::default() });
     }
 
     /// Calls `examine` for each index until it finds something or has to pause.
-    pub(crate) fn find<T>(&mut self, mut examine: impl FnMut(&Arc<str>, &mut IndexPlaces) -> Examined<T>) -> Option<T> {
+    pub(crate) fn find<T>(&mut self, mut examine: impl FnMut(&Arc<str>, &mut IndexPositions) -> Examined<T>) -> Option<T> {
         while let Some(mut entry) = self.0.first_entry() {
             let index = Arc::clone(entry.key());
             match examine(&index, entry.get_mut()) {
@@ -69,7 +69,7 @@ impl MergePlaces {
 
     /// Whether an index has unexamined positions in this range.
     pub(crate) fn has_between(&self, index: &str, range: &RangeInclusive<u64>) -> bool {
-        let next = self.0.get(index).and_then(|places| places.next(*range.start()));
+        let next = self.0.get(index).and_then(|positions| positions.next(*range.start()));
         next.is_some_and(|(place, _)| place <= *range.end())
     }
 
@@ -79,7 +79,7 @@ impl MergePlaces {
     }
 }
 
-impl IndexPlaces {
+impl IndexPositions {
     fn add(&mut self, place: u64) {
         if self.from.is_some_and(|from| from <= place) {
             return;
@@ -123,38 +123,38 @@ mod tests {
 
     #[test]
     fn places_are_examined_in_order_and_kept_until_then() {
-        let mut places = IndexPlaces::default();
-        [30, 10, 20, 10].into_iter().for_each(|place| places.add(place));
+        let mut positions = IndexPositions::default();
+        [30, 10, 20, 10].into_iter().for_each(|place| positions.add(place));
         assert_eq!(
-            [0, 10, 11, 31].map(|from| places.next(from)),
+            [0, 10, 11, 31].map(|from| positions.next(from)),
             [Some((10, 10)), Some((10, 10)), Some((20, 20)), None]
         );
-        assert_eq!(places.take_due(), None);
-        places.set_due(15);
-        assert_eq!([places.take_due(), places.take_due()], [Some(15), None]);
-        assert_eq!([0, 16, 21].map(|from| places.next(from)), [Some((15, 15)), Some((20, 20)), Some((30, 30))]);
+        assert_eq!(positions.take_due(), None);
+        positions.set_due(15);
+        assert_eq!([positions.take_due(), positions.take_due()], [Some(15), None]);
+        assert_eq!([0, 16, 21].map(|from| positions.next(from)), [Some((15, 15)), Some((20, 20)), Some((30, 30))]);
     }
 
     #[test]
     fn beyond_the_limit_everything_after_the_first_place_is_unexamined() {
-        let mut places = IndexPlaces::default();
-        (0..=PLACES_MAX as u64).map(|place| 5 + 2 * place).for_each(|place| places.add(place));
-        assert!(places.changed.is_empty());
-        assert_eq!(places.next(0), Some((5, u64::MAX)));
-        places.add(3);
-        places.add(7);
-        assert_eq!([0, 4, 9].map(|from| places.next(from)), [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]);
-        places.set_due(100);
-        assert_eq!([0, 101].map(|from| places.next(from)), [Some((100, u64::MAX)), Some((101, u64::MAX))]);
+        let mut positions = IndexPositions::default();
+        (0..=PLACES_MAX as u64).map(|place| 5 + 2 * place).for_each(|place| positions.add(place));
+        assert!(positions.changed.is_empty());
+        assert_eq!(positions.next(0), Some((5, u64::MAX)));
+        positions.add(3);
+        positions.add(7);
+        assert_eq!([0, 4, 9].map(|from| positions.next(from)), [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]);
+        positions.set_due(100);
+        assert_eq!([0, 101].map(|from| positions.next(from)), [Some((100, u64::MAX)), Some((101, u64::MAX))]);
     }
 
     #[test]
     fn indexes_are_examined_until_no_merge_is_found() {
         let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
-        let mut unexamined = MergePlaces::default();
+        let mut unexamined = MergePositions::default();
         unexamined.add(&two, 1);
         unexamined.add_all(&one);
-        let in_two = |index: &Arc<str>, _: &mut IndexPlaces| match **index == *"two" {
+        let in_two = |index: &Arc<str>, _: &mut IndexPositions| match **index == *"two" {
             true => Examined::Found(Arc::clone(index)),
             false => Examined::Nothing,
         };
