@@ -11,21 +11,21 @@ use quarry_eval::EngineError;
 use quarry_eval::context::Stop;
 
 /// Number of positions in a run, and merged between two checks for cancellation.
-const RUN_PLACES: usize = 4_096;
+const RUN_POSITIONS: usize = 4_096;
 
 /// The positions `0..count` in the order of `compare`; equal ones in ascending order.
-pub(super) fn sorted_places(
+pub(super) fn sorted_positions(
     count: usize,
     compare: impl Fn(usize, usize) -> Ordering,
     stop: &Stop,
 ) -> Result<Vec<usize>, EngineError> {
     let order = |a: &usize, b: &usize| compare(*a, *b).then(a.cmp(b));
     let mut sorted: Vec<usize> = (0..count).collect();
-    for run in sorted.chunks_mut(RUN_PLACES) {
+    for run in sorted.chunks_mut(RUN_POSITIONS) {
         stop.check_cancelled()?;
         run.sort_unstable_by(order);
     }
-    let (mut length, mut merged) = (RUN_PLACES, Vec::with_capacity(count));
+    let (mut length, mut merged) = (RUN_POSITIONS, Vec::with_capacity(count));
     while length < count {
         for pair in sorted.chunks(2 * length) {
             let (first, second) = pair.split_at(length.min(pair.len()));
@@ -47,7 +47,7 @@ fn merge(
     merged: &mut Vec<usize>,
 ) -> Result<(), EngineError> {
     while let ([one, rest_of_first @ ..], [other, rest_of_second @ ..]) = (first, second) {
-        if merged.len().is_multiple_of(RUN_PLACES) {
+        if merged.len().is_multiple_of(RUN_POSITIONS) {
             stop.check_cancelled()?;
         }
         match order(one, other) {
@@ -80,26 +80,26 @@ mod tests {
 
     #[test]
     fn places_are_sorted_as_by_a_stable_sort() {
-        for count in [0, 1, 2, RUN_PLACES - 1, RUN_PLACES, RUN_PLACES + 1, 2 * RUN_PLACES, 5 * RUN_PLACES + 17] {
+        for count in [0, 1, 2, RUN_POSITIONS - 1, RUN_POSITIONS, RUN_POSITIONS + 1, 2 * RUN_POSITIONS, 5 * RUN_POSITIONS + 17] {
             let numbers = numbers(count);
             let mut expected: Vec<usize> = (0..count).collect();
             expected.sort_by_key(|at| numbers[*at]);
-            let sorted = sorted_places(count, |a, b| numbers[a].cmp(&numbers[b]), &Stop::default()).unwrap();
+            let sorted = sorted_positions(count, |a, b| numbers[a].cmp(&numbers[b]), &Stop::default()).unwrap();
             assert_eq!(sorted, expected, "{count}");
         }
     }
 
     #[test]
     fn a_cancelled_sort_compares_at_most_one_more_run() {
-        let numbers = numbers(20 * RUN_PLACES);
+        let numbers = numbers(20 * RUN_POSITIONS);
         let whole = Cell::new(0);
         let counted = |a: usize, b: usize, seen: &Cell<usize>| {
             seen.set(seen.get() + 1);
             numbers[a].cmp(&numbers[b])
         };
-        sorted_places(numbers.len(), |a, b| counted(a, b, &whole), &Stop::default()).unwrap();
+        sorted_positions(numbers.len(), |a, b| counted(a, b, &whole), &Stop::default()).unwrap();
         // Comparisons of a run are fewer than its places times twice their logarithm.
-        let most = RUN_PLACES * 2 * RUN_PLACES.ilog2() as usize;
+        let most = RUN_POSITIONS * 2 * RUN_POSITIONS.ilog2() as usize;
         for cancelled_at in (1..whole.get()).step_by(whole.get() / 50) {
             let (stop, seen) = (Stop::default(), Cell::new(0));
             let compare = |a: usize, b: usize| {
@@ -108,10 +108,10 @@ mod tests {
                 }
                 counted(a, b, &seen)
             };
-            let sorted = sorted_places(numbers.len(), compare, &stop);
+            let sorted = sorted_positions(numbers.len(), compare, &stop);
             let further = seen.get() - cancelled_at;
             assert!(further <= most, "{further} comparisons after {cancelled_at}");
-            assert!(sorted.is_err() || further < RUN_PLACES, "{cancelled_at}");
+            assert!(sorted.is_err() || further < RUN_POSITIONS, "{cancelled_at}");
         }
     }
 }
