@@ -8,10 +8,10 @@
 //! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod audit_buffer;
 mod credential_cache;
 mod hashing;
 mod keyed_hash;
-mod audit_buffer;
 mod origin;
 mod password;
 mod roles;
@@ -31,9 +31,9 @@ use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_TOKENS_ALL, EDIT_TOKENS
 use quarry_conf::{Permissions, Roles};
 use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock};
 
+pub use audit_buffer::{AuditEvent, AuditRecord};
 pub use credential_cache::VERIFIED_S_MAX;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
-pub use audit_buffer::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
 pub use roles::{grantable_roles, permissions};
@@ -49,10 +49,10 @@ pub use users::{
 };
 pub use users_file::{UsersFile, hash_with_new_salt};
 
+use audit_buffer::AuditBuffer;
 use credential_cache::OutcomeCache;
 use hashing::HashingSlots;
 use keyed_hash::{HashKey, KeyedHash};
-use audit_buffer::AuditBuffer;
 use session::Sessions;
 use throttle::Throttle;
 use users::{known_names, user_position};

@@ -184,6 +184,9 @@ mod tests {
         let most = COLLECTED_BYTES_MAX / (2 * batch.get_array_memory_size());
         assert_eq!(running.iter().filter(|collector| collector.rows.is_some()).count(), most);
         running.into_iter().for_each(|mut collector| collector.end(true));
-        assert_eq!((recorder.with_rows.load(Ordering::Relaxed), recorder.remembered.0.load(Ordering::Relaxed)), (most, 0));
+        assert_eq!(
+            (recorder.with_rows.load(Ordering::Relaxed), recorder.remembered.0.load(Ordering::Relaxed)),
+            (most, 0)
+        );
     }
 }

@@ -55,7 +55,10 @@ impl MergePositions {
     }
 
     /// Calls `examine` for each index until it finds something or has to pause.
-    pub(crate) fn find<T>(&mut self, mut examine: impl FnMut(&Arc<str>, &mut IndexPositions) -> Examined<T>) -> Option<T> {
+    pub(crate) fn find<T>(
+        &mut self,
+        mut examine: impl FnMut(&Arc<str>, &mut IndexPositions) -> Examined<T>,
+    ) -> Option<T> {
         while let Some(mut entry) = self.0.first_entry() {
             let index = Arc::clone(entry.key());
             match examine(&index, entry.get_mut()) {
@@ -143,7 +146,10 @@ mod tests {
         assert_eq!(positions.next(0), Some((5, u64::MAX)));
         positions.add(3);
         positions.add(7);
-        assert_eq!([0, 4, 9].map(|from| positions.next(from)), [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]);
+        assert_eq!(
+            [0, 4, 9].map(|from| positions.next(from)),
+            [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]
+        );
         positions.set_due(100);
         assert_eq!([0, 101].map(|from| positions.next(from)), [Some((100, u64::MAX)), Some((101, u64::MAX))]);
     }

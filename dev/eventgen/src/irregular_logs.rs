@@ -293,9 +293,7 @@ impl Maker {
                 "SubjectUserSid" => {
                     write!(out, "S-1-5-21-{}-{}-1001", self.rng.below(4_000_000_000), self.rng.below(90))?
                 }
-                "IpAddress" => {
-                    write!(out, "10.{}.{}.{}", self.rng.below(4), self.rng.below(256), self.rng.below(256))?
-                }
+                "IpAddress" => write!(out, "10.{}.{}.{}", self.rng.below(4), self.rng.below(256), self.rng.below(256))?,
                 "IpPort" | "LogonType" => write!(out, "{}", self.rng.below(65_536))?,
                 "SubjectLogonId" => write!(out, "0x{:x}", self.rng.below(1 << 28))?,
                 "ProcessName" => write!(out, "C:\\Windows\\System32\\{}.exe", self.word())?,

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, ObjectSharing, ObjectLocation};
+use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, ObjectLocation, ObjectSharing};
 use quarry_auth::ADMIN_ROLE;
 use quarry_conf::Permissions;
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;

@@ -2,7 +2,7 @@
 //!
 //! Not here: who may change them ([`quarry_apps::objects`]).
 
-use quarry_apps::objects::{AclChange, ConfObject, ObjectSharing, ObjectLocation};
+use quarry_apps::objects::{AclChange, ConfObject, ObjectLocation, ObjectSharing};
 use quarry_auth::Auth;
 use serde_json::Map;
 

@@ -106,7 +106,9 @@ impl LocationAcl {
     pub(super) fn owner(&self, kind: &str, name: &str) -> String {
         match &self.location {
             ObjectLocation::User { user, .. } => user.clone(),
-            ObjectLocation::System | ObjectLocation::App(_) => self.access.owner(kind, name).unwrap_or(NOBODY).to_owned(),
+            ObjectLocation::System | ObjectLocation::App(_) => {
+                self.access.owner(kind, name).unwrap_or(NOBODY).to_owned()
+            }
         }
     }
 

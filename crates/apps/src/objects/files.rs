@@ -6,7 +6,7 @@ use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_conf::{Conf, builtin_sources};
 
 use super::acl::LocationAcl;
-use super::{APP_SYSTEM, ObjectError, Objects, ObjectLocation, Scope, Users};
+use super::{APP_SYSTEM, ObjectError, ObjectLocation, Objects, Scope, Users};
 use crate::configuration::read_text;
 use crate::folders::{app_name, enabled_apps, folders_in, is_disabled};
 

@@ -9,7 +9,7 @@ use quarry_conf::edit::without_stanza;
 use quarry_conf::object_access::stanza_name;
 
 use super::files::LocationConf;
-use super::{AclChange, ConfObject, ObjectError, Objects, ObjectLocation, Scope};
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
 
 impl Objects {
     /// The stanzas of these names, without settings; `None` for those that the viewer may not read. A stanza that no
@@ -20,13 +20,17 @@ impl Objects {
         names: &[String],
         viewer: &Permissions,
     ) -> Result<Vec<Option<ConfObject>>, ObjectError> {
-        let mut locations: Vec<LocationConf> =
-            self.locations(&Scope::for_namespace("-", "-")?).iter().map(|location| self.location_conf(location, conf)).collect();
+        let mut locations: Vec<LocationConf> = self
+            .locations(&Scope::for_namespace("-", "-")?)
+            .iter()
+            .map(|location| self.location_conf(location, conf))
+            .collect();
         locations.retain(|location| location.location.user().is_none());
         // The last location is that of the node, whose file wins.
         locations.rotate_right(1);
         let found = |name: &String| {
-            let defines = |location: &&LocationConf| location.local.stanza(name).or(location.default.stanza(name)).is_some();
+            let defines =
+                |location: &&LocationConf| location.local.stanza(name).or(location.default.stanza(name)).is_some();
             let location = locations.iter().find(defines).or(locations.first())?;
             let is_local = location.default.stanza(name).is_none();
             let object = location.acl.object(conf, name, is_local, viewer);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quarry_conf::{Permissions, Stanza};
 
 use super::files::LocationConf;
-use super::{ConfObject, DEFAULT_STANZA, ObjectError, Objects, ObjectLocation, Scope, check_conf};
+use super::{ConfObject, DEFAULT_STANZA, ObjectError, ObjectLocation, Objects, Scope, check_conf};
 
 impl Objects {
     /// The visible stanzas of a conf by name, without `[default]`.
@@ -29,7 +29,12 @@ impl Objects {
         found.or_else(default).ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    fn visible_places(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<LocationConf>, ObjectError> {
+    fn visible_places(
+        &self,
+        conf: &str,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<Vec<LocationConf>, ObjectError> {
         check_conf(conf)?;
         if !super::may_read_conf(conf, viewer) {
             return Err(ObjectError::Denied(format!("{conf} may contain passwords: only administrators may read it")));
@@ -47,7 +52,9 @@ fn stanzas(location: &LocationConf) -> impl Iterator<Item = &Stanza> {
 /// Whether an object of a location is visible in a scope.
 fn is_visible(conf: &str, name: &str, location: &LocationConf, scope: &Scope, viewer: &Permissions) -> bool {
     let is_near = match (&location.location, &scope.app) {
-        (ObjectLocation::App(app), Some(own)) if app != own => location.acl.sharing(conf, name) == super::ObjectSharing::Global,
+        (ObjectLocation::App(app), Some(own)) if app != own => {
+            location.acl.sharing(conf, name) == super::ObjectSharing::Global
+        }
         _ => true,
     };
     is_near && location.acl.may_read(conf, name, viewer)
@@ -62,7 +69,8 @@ fn visible_objects(
     scope: &Scope,
     viewer: &Permissions,
 ) -> Vec<ConfObject> {
-    let seen: Vec<&LocationConf> = locations.iter().filter(|location| is_visible(conf, name, location, scope, viewer)).collect();
+    let seen: Vec<&LocationConf> =
+        locations.iter().filter(|location| is_visible(conf, name, location, scope, viewer)).collect();
     let has = |location: &&&LocationConf| stanzas(location).any(|stanza| stanza.name == name);
     let mut objects = Vec::new();
     for (at, location) in seen.iter().enumerate().filter(|(_, location)| has(location)) {
@@ -71,7 +79,12 @@ fn visible_objects(
         // location comes before the stanza of any location.
         let behind: Vec<&LocationConf> = match scope.is_merged {
             true => seen[at..].iter().rev().copied().collect(),
-            false => locations.last().into_iter().filter(|last| last.location != location.location).chain([*location]).collect(),
+            false => locations
+                .last()
+                .into_iter()
+                .filter(|last| last.location != location.location)
+                .chain([*location])
+                .collect(),
         };
         shown.settings = settings_of(conf, DEFAULT_STANZA, &behind, viewer);
         shown.settings.extend(settings_of(conf, name, &behind, viewer));

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::LOCAL_META;
 use super::texts::TEXT;
-use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, ObjectLocation, Scope};
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope};
 use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
 
 /// Folder of staged files, relative to the data directory.
@@ -80,7 +80,8 @@ impl Objects {
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
         check_table_name(name)?;
-        let location = if is_new { self.new_table_location(name, scope)? } else { self.table(name, scope, viewer)?.location };
+        let location =
+            if is_new { self.new_table_location(name, scope)? } else { self.table(name, scope, viewer)?.location };
         if !self.location_acl(&location).may_write(KIND, name, viewer) {
             return Err(super::write::refused(name, &location, viewer));
         }
@@ -172,7 +173,13 @@ impl Objects {
         names.filter(|name| name.ends_with(CSV) && !name.starts_with('.')).collect()
     }
 
-    fn table_of(&self, name: &str, location: &ObjectLocation, scope: &Scope, viewer: &Permissions) -> Option<ConfObject> {
+    fn table_of(
+        &self,
+        name: &str,
+        location: &ObjectLocation,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Option<ConfObject> {
         let acl = self.location_acl(location);
         let is_near = match (location, &scope.app) {
             (ObjectLocation::App(app), Some(own)) if app != own => acl.sharing(KIND, name) == ObjectSharing::Global,

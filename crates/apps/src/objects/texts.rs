@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use super::files::{LOCAL, LOCAL_META};
 use super::xml_check::check_well_formed;
-use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, ObjectLocation, Scope};
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope};
 use crate::configuration::read_text;
 
 /// Extension of files of the user interface.
@@ -55,7 +55,9 @@ impl Objects {
             }
             for (name, is_local) in self.names_of(&location, kind) {
                 let is_known = scope.is_merged && found.iter().any(|known| known.name == name);
-                if let Some(object) = self.text_of(kind, &name, &location, is_local, scope, viewer).filter(|_| !is_known) {
+                if let Some(object) =
+                    self.text_of(kind, &name, &location, is_local, scope, viewer).filter(|_| !is_known)
+                {
                     found.push(object);
                 }
             }
@@ -157,7 +159,8 @@ impl Objects {
             if !self.location_acl(location).may_write(kind, name, viewer) {
                 return Err(super::write::refused(name, location, viewer));
             }
-            let (from, to) = (self.file_of(&found.location, LOCAL, kind, name), self.file_of(location, LOCAL, kind, name));
+            let (from, to) =
+                (self.file_of(&found.location, LOCAL, kind, name), self.file_of(location, LOCAL, kind, name));
             let text = read_text(&from).unwrap_or_default();
             // The new file is written before the old one is removed, so that a crash loses nothing.
             self.files.write(&to, &text)?;

@@ -7,8 +7,8 @@ use quarry_conf::{Permissions, permissions};
 use super::acl::may_have_acl;
 use super::files::{LOCAL, LOCAL_META};
 use super::{
-    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectSharing, Objects, ObjectLocation,
-    Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
+    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectLocation, ObjectSharing,
+    Objects, Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
 };
 
 /// Maximum size of a conf file in bytes; larger ones are not read.
@@ -274,14 +274,19 @@ impl Objects {
         let readers = change.readers.as_ref().unwrap_or(&known.readers);
         let writers = change.writers.as_ref().unwrap_or(&known.writers);
         let settings = acl_settings(sharing, readers, writers)?;
-        self.rewrite(&ObjectLocation::App(app.to_owned()), LOCAL_META, |text| with_settings(text, ALL_OBJECTS, &settings))
+        self.rewrite(&ObjectLocation::App(app.to_owned()), LOCAL_META, |text| {
+            with_settings(text, ALL_OBJECTS, &settings)
+        })
     }
 
     /// Moves an object's local settings to another location; writes them there before it removes them from the old one.
     fn move_to(&self, found: &ConfObject, location: &ObjectLocation, viewer: &Permissions) -> Result<(), ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         if !found.is_local {
-            return Err(ObjectError::Invalid(format!("{name} comes with {}: it cannot be moved", found.location.app())));
+            return Err(ObjectError::Invalid(format!(
+                "{name} comes with {}: it cannot be moved",
+                found.location.app()
+            )));
         }
         let there = self.location_conf(location, conf);
         if there.default.stanza(name).or(there.local.stanza(name)).is_some() {
@@ -300,11 +305,18 @@ impl Objects {
     }
 
     /// The location of a new stanza, if the user may write there.
-    fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ObjectLocation, ObjectError> {
+    fn target(
+        &self,
+        conf: &str,
+        name: &str,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ObjectLocation, ObjectError> {
         let location = scope.target(can_be_private(conf));
         self.check_app(location.app(), conf)?;
         // Only administrators may change settings of the node or preferences of all users.
-        let is_of_all = is_node_conf(conf) || matches!(&location, ObjectLocation::App(app) if app == super::APP_PREFERENCES);
+        let is_of_all =
+            is_node_conf(conf) || matches!(&location, ObjectLocation::App(app) if app == super::APP_PREFERENCES);
         let may = self.location_acl(&location).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
         if may { Ok(location) } else { Err(refused(name, &location, viewer)) }
     }
@@ -363,7 +375,9 @@ pub(super) fn refused(name: &str, location: &ObjectLocation, viewer: &Permission
     let user = &viewer.user;
     ObjectError::Denied(match location {
         ObjectLocation::User { user: owner, .. } => format!("{name} is {owner}'s own: user {user} may not change it"),
-        ObjectLocation::App(app) => format!("{name} belongs to the app {app}: user {user} has no write permission there"),
+        ObjectLocation::App(app) => {
+            format!("{name} belongs to the app {app}: user {user} has no write permission there")
+        }
         ObjectLocation::System => {
             let capability = permissions::ADMIN_ALL_OBJECTS;
             format!(

@@ -80,7 +80,9 @@ mod tests {
 
     #[test]
     fn places_are_sorted_as_by_a_stable_sort() {
-        for count in [0, 1, 2, RUN_POSITIONS - 1, RUN_POSITIONS, RUN_POSITIONS + 1, 2 * RUN_POSITIONS, 5 * RUN_POSITIONS + 17] {
+        for count in
+            [0, 1, 2, RUN_POSITIONS - 1, RUN_POSITIONS, RUN_POSITIONS + 1, 2 * RUN_POSITIONS, 5 * RUN_POSITIONS + 17]
+        {
             let numbers = numbers(count);
             let mut expected: Vec<usize> = (0..count).collect();
             expected.sort_by_key(|at| numbers[*at]);

@@ -88,8 +88,7 @@ fn line(rng: &mut Rng, at: u64, odd: u64) -> String {
     };
     let client = if is_odd(rng) { rng.pick(&CLIENTS) } else { "10.0.0.9" };
     let user = if is_odd(rng) { rng.pick(&USERS) } else { rng.pick(&USERS[..4]) };
-    let status =
-        if is_odd(rng) { rng.pick(&["-", "2000", "99", "4xx"]) } else { rng.pick(&["200", "404", "500"]) };
+    let status = if is_odd(rng) { rng.pick(&["-", "2000", "99", "4xx"]) } else { rng.pick(&["200", "404", "500"]) };
     let bytes = match rng.below(12) {
         0 => "-".to_owned(),
         1 if is_odd(rng) => rng.pick(&["", "12x", "007", "-1"]).to_owned(),
@@ -102,11 +101,7 @@ fn line(rng: &mut Rng, at: u64, odd: u64) -> String {
     );
     if !is_odd(rng) {
         for _ in 0..2 {
-            let note = if is_odd(rng) {
-                rng.pick(&NOTES)
-            } else {
-                rng.pick(&[NOTES[0], NOTES[2], NOTES[3], NOTES[5]])
-            };
+            let note = if is_odd(rng) { rng.pick(&NOTES) } else { rng.pick(&[NOTES[0], NOTES[2], NOTES[3], NOTES[5]]) };
             line.push_str(&format!(" \"{note}\""));
         }
         if rng.one_in(20) {

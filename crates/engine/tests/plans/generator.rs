@@ -243,12 +243,9 @@ fn command(rng: &mut Rng, depth: u32) -> String {
             let options = ["", "window=3 ", "current=f ", "window=4 global=f ", "reset_on_change=t "];
             format!("streamstats {}{}{}", rng.pick(&options), aggregates(rng, false), by(rng))
         }
-        13 => format!(
-            "top limit={} {}{}",
-            1 + rng.below(6),
-            rng.pick(FIELDS),
-            rng.pick(&["", " by host", " showperc=f"])
-        ),
+        13 => {
+            format!("top limit={} {}{}", 1 + rng.below(6), rng.pick(FIELDS), rng.pick(&["", " by host", " showperc=f"]))
+        }
         14 => format!("rare {} showperc={}", fields(rng, 2, ", "), rng.flag()),
         15 => format!(
             "chart {} over {} by {} limit={}",
@@ -264,10 +261,8 @@ fn command(rng: &mut Rng, depth: u32) -> String {
             rng.pick(&["", " by user", " by status limit=2"])
         ),
         17..=18 => {
-            let keys: Vec<String> = fields(rng, 3, ",")
-                .split(',')
-                .map(|field| format!("{}{field}", rng.pick(&["", "-", "+"])))
-                .collect();
+            let keys: Vec<String> =
+                fields(rng, 3, ",").split(',').map(|field| format!("{}{field}", rng.pick(&["", "-", "+"]))).collect();
             format!("sort {}{}", rng.pick(&["", "0 ", "7 "]), keys.join(", "))
         }
         19 => format!("dedup {}{}", rng.pick(&["", "2 "]), fields(rng, 2, " ")),
@@ -288,12 +283,7 @@ fn command(rng: &mut Rng, depth: u32) -> String {
         31 => format!("bin {} span={}", rng.pick(NUMBERS), 1 + rng.below(50)),
         32 => format!("makemv delim=\"{}\" {}", rng.pick(&["/", " ", "a", "0"]), rng.pick(FIELDS)),
         33 => format!("mvexpand {} limit={}", rng.pick(FIELDS), rng.below(3)),
-        34 => format!(
-            "regex {}{}\"{}\"",
-            rng.pick(FIELDS),
-            rng.pick(&["=", "!="]),
-            rng.pick(&["^[et]", "\\\\d", "o"])
-        ),
+        34 => format!("regex {}{}\"{}\"", rng.pick(FIELDS), rng.pick(&["=", "!="]), rng.pick(&["^[et]", "\\\\d", "o"])),
         35 if depth < SUBSEARCH_DEPTH => format!("append {}", subsearch(rng, depth)),
         36 if depth < SUBSEARCH_DEPTH => {
             let kind = rng.pick(&["inner", "left"]);

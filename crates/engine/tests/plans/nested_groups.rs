@@ -110,10 +110,8 @@ fn rules(rng: &mut Rng, kinds: &[&str], borders: &[String]) -> String {
     if rng.below(2) == 0 {
         long.push_str(rng.pick(&["$", "(?<rest>.*)$", r"(?<rest>\S*)$"]));
     }
-    let mut stanza = format!(
-        "[lines]\nSHOULD_LINEMERGE = false\nKV_MODE = {}\nEXTRACT-b = {long}\n",
-        rng.pick(&["none", "auto"])
-    );
+    let mut stanza =
+        format!("[lines]\nSHOULD_LINEMERGE = false\nKV_MODE = {}\nEXTRACT-b = {long}\n", rng.pick(&["none", "auto"]));
     for name in ["a", "c"] {
         if rng.below(2) == 0 {
             let at = rng.below(kinds.len() as u64) as usize;

@@ -206,13 +206,9 @@ fn report(rng: &mut Rng, known: &CorpusSample, made: &[&str]) -> String {
         5 => format!("stats count({one}) min({one}) max({one}) sum({other}) avg({other})"),
         6 => format!("stats values({one}) by {other}"),
         7 => format!("top limit=5 {one}"),
-        8 => format!(
-            "sort {} {}{one} | table {one} {other}",
-            1 + rng.below(30),
-            rng.pick(&["", "- ", "- num", "str"])
-        )
-        .replace(&format!("num{one}"), &format!("num({one})"))
-        .replace(&format!("str{one}"), &format!("str({one})")),
+        8 => format!("sort {} {}{one} | table {one} {other}", 1 + rng.below(30), rng.pick(&["", "- ", "- num", "str"]))
+            .replace(&format!("num{one}"), &format!("num({one})"))
+            .replace(&format!("str{one}"), &format!("str({one})")),
         9 => format!("dedup {one} | table {one} {other}"),
         10 => format!("timechart span=1m count by {one} limit=3"),
         11 => format!("eventstats count AS c by {one} | where c>2 | stats count by {other}"),

@@ -13,13 +13,13 @@ mod body;
 mod channels;
 mod decoding_pool;
 mod envelope;
+mod json_memory;
 mod other_protocols;
 mod receive;
 mod response_hook;
 mod retries;
 #[cfg(test)]
 mod tests;
-mod json_memory;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

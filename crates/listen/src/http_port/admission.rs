@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::connection_queue::{Clients, ConnectionState, ConnectionQueue};
+use super::connection_queue::{Clients, ConnectionQueue, ConnectionState};
 use super::limits::Bounds;
 use super::lingering_close::Lingering;
 

@@ -11,13 +11,13 @@
 
 mod admission;
 mod answer_body;
-mod response_hooks;
 mod connection_queue;
 mod limits;
 mod lingering_close;
 mod proxy_headers;
 mod refused_head;
 mod request_body;
+mod response_hooks;
 mod slow_reader;
 #[cfg(test)]
 mod tests;
@@ -50,15 +50,15 @@ use tower_service::Service;
 
 use admission::{Admission, REFUSAL_TIMEOUT};
 use answer_body::AnswerBody;
-use response_hooks::{ResponseHooks, HookedSocket};
 use connection_queue::{Closing, OpenRequest};
-pub(crate) use connection_queue::{ConnectionState, ConnectionQueue};
+pub(crate) use connection_queue::{ConnectionQueue, ConnectionState};
 pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
 use proxy_headers::is_forwarded;
 use refused_head::RefusedHead;
 use request_body::{Pace, RequestBody, Unread};
+use response_hooks::{HookedSocket, ResponseHooks};
 use slow_reader::PacedWriter;
 use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;

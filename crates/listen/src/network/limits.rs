@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use quarry_stdx::log;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::http_port::{ConnectionState, ConnectionQueue, connections_max};
+use crate::http_port::{ConnectionQueue, ConnectionState, connections_max};
 
 /// Maximum connections of all ports together, and the share of the open-file limit (in sixteenths) that they may use.
 const CONNECTIONS_MAX: usize = 16_384;

@@ -101,10 +101,7 @@ impl CloudTrail {
         CloudTrail {
             calls,
             order: Pool::new(order, rng),
-            regions: Pool::of(
-                &["eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "sa-east-1"],
-                rng,
-            ),
+            regions: Pool::of(&["eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "sa-east-1"], rng),
             accounts: Pool::distinct(magnitude(2, 40, rng), rng, |rng| {
                 format!("{}", 100_000_000_000 + rng.below(899_999_999_999))
             }),
@@ -144,17 +141,14 @@ impl CloudTrail {
             "dryRun" => rng.one_in(5).to_string(),
             "nextToken" if rng.one_in(2) => "null".to_owned(),
             "tagSet" => {
-                let tag = |rng: &mut Rng| {
-                    format!("{{\"key\":\"{}\",\"value\":\"{}\"}}", noun(rng), rng.below(50))
-                };
+                let tag = |rng: &mut Rng| format!("{{\"key\":\"{}\",\"value\":\"{}\"}}", noun(rng), rng.below(50));
                 let tags: Vec<String> = (0..rng.below(4)).map(|_| tag(rng)).collect();
                 format!("{{\"items\":[{}]}}", tags.join(","))
             }
             "encryptionContext" => format!("{{\"aws:s3:arn\":\"arn:aws:s3:::{}\"}}", service(rng)),
             "policyDocument" => {
                 let count = if happens(self.long, rng) { 400 } else { 6 };
-                let text =
-                    format!("{{\"Version\": \"2012-10-17\", \"Note\": \"{}\"}}", self.words.phrase(count, rng));
+                let text = format!("{{\"Version\": \"2012-10-17\", \"Note\": \"{}\"}}", self.words.phrase(count, rng));
                 quoted(&text)
             }
             "key" if rng.one_in(20) => quoted(&format!("in/{}/{}", rng.pick(FOREIGN), hex(8, rng))),

@@ -53,9 +53,7 @@ impl Firewall {
             inside: Pool::distinct(magnitude(60, 6_000, rng), rng, |rng| address(true, rng)),
             outside: Pool::distinct(magnitude(300, 30_000, rng), rng, |rng| address(false, rng)),
             ports: Pool::of(&["443", "80", "53", "22", "25", "3389", "8443", "123", "445", "1433"], rng),
-            rules: Pool::distinct(magnitude(10, 250, rng), rng, |rng| {
-                format!("{} to {}", noun(rng), noun(rng))
-            }),
+            rules: Pool::distinct(magnitude(10, 250, rng), rng, |rng| format!("{} to {}", noun(rng), noun(rng))),
             users: Pool::distinct(magnitude(20, 900, rng), rng, user),
             actions: Pool::of(&["accept", "deny", "close", "timeout"], rng),
             optional,
@@ -84,11 +82,7 @@ impl Firewall {
                 } else {
                     (
                         "expired",
-                        format!(
-                            " duration 0:00:{:02} bytes {}",
-                            rng.below(60),
-                            rng.tail(self.typical_bytes) as u64
-                        ),
+                        format!(" duration 0:00:{:02} bytes {}", rng.below(60), rng.tail(self.typical_bytes) as u64),
                     )
                 };
                 values[3] = Value::text(&outside);

@@ -55,9 +55,8 @@ impl Iis {
             1 => format!("/{}.aspx", noun(rng)),
             _ => format!("/api/{}/{}", noun(rng), noun(rng)),
         };
-        let agent = |rng: &mut Rng| {
-            format!("Mozilla/5.0+(Windows+NT+10.0;+Win64;+x64)+{}/{}.0", noun(rng), 60 + rng.below(80))
-        };
+        let agent =
+            |rng: &mut Rng| format!("Mozilla/5.0+(Windows+NT+10.0;+Win64;+x64)+{}/{}.0", noun(rng), 60 + rng.below(80));
         Iis {
             servers: Pool::distinct(between(1, 6, rng), rng, |rng| address(true, rng)),
             methods: Pool::of(&["GET", "POST", "HEAD", "OPTIONS"], rng),

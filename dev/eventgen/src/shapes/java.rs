@@ -58,9 +58,7 @@ impl Java {
         Java {
             frames,
             traces,
-            exceptions: Pool::distinct(magnitude(6, 40, rng), rng, |rng| {
-                format!("{}Exception", class(rng))
-            }),
+            exceptions: Pool::distinct(magnitude(6, 40, rng), rng, |rng| format!("{}Exception", class(rng))),
             classes,
             levels: Pool::of(&["INFO", "DEBUG", "WARN", "ERROR"], rng),
             threads: Pool::distinct(magnitude(8, 200, rng), rng, |rng| format!("exec-{}", rng.below(400))),

@@ -52,8 +52,7 @@ impl Kubernetes {
         });
         let templates = templates.collect();
         let names = some_of(OPTIONAL, between(3, 10, rng) as usize, rng);
-        let optional =
-            names.into_iter().map(|name| (name, share(0.01, 0.9, rng), share(0.0, 0.1, rng))).collect();
+        let optional = names.into_iter().map(|name| (name, share(0.01, 0.9, rng), share(0.0, 0.1, rng))).collect();
         Kubernetes {
             pods: Pool::new(pods, rng),
             namespaces: Pool::distinct(magnitude(3, 25, rng), rng, |rng| super::draw::noun(rng).to_owned()),
@@ -180,8 +179,7 @@ impl Shape for Kubernetes {
         }
         let optional = self.optional_keys(rng, &mut attributes);
         if rng.one_in(5) {
-            let labels: Vec<String> =
-                (0..rng.below(4)).map(|_| format!("\"{}\"", self.labels.pick(rng))).collect();
+            let labels: Vec<String> = (0..rng.below(4)).map(|_| format!("\"{}\"", self.labels.pick(rng))).collect();
             attributes.push_str(&format!(",\"labels\":[{}]", labels.join(",")));
         }
         let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");

@@ -70,9 +70,7 @@ impl Otlp {
         let bodies = bodies.collect();
         Otlp {
             services: Pool::distinct(magnitude(5, 60, rng), rng, service),
-            routes: Pool::distinct(magnitude(20, 500, rng), rng, |rng| {
-                format!("/{}/{}", noun(rng), service(rng))
-            }),
+            routes: Pool::distinct(magnitude(20, 500, rng), rng, |rng| format!("/{}/{}", noun(rng), service(rng))),
             scopes: Pool::distinct(magnitude(3, 30, rng), rng, |rng| format!("lib.{}", noun(rng))),
             severities: Pool::of(&["INFO", "WARN", "ERROR", "DEBUG"], rng),
             attributes,

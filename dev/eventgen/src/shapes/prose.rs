@@ -36,9 +36,7 @@ impl Prose {
         let sentences = sentences.collect();
         Prose {
             components: Pool::distinct(magnitude(4, 40, rng), rng, service),
-            peers: Pool::distinct(magnitude(20, 300, rng), rng, |rng| {
-                format!("{}-{}", noun(rng), service(rng))
-            }),
+            peers: Pool::distinct(magnitude(20, 300, rng), rng, |rng| format!("{}-{}", noun(rng), service(rng))),
             places: Pool::distinct(magnitude(4, 30, rng), rng, |rng| noun(rng).to_owned()),
             sentences,
             words,

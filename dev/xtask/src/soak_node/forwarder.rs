@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
-use super::{Rng, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
+use super::{ROUND_MS_MAX, ROUNDS_PER_WORLD, Rng, TORN_WRITE_IN, verdict};
 
 /// Ports that a node can keep while it is down: below the kernel's ephemeral port range.
 const LASTING_PORTS: std::ops::Range<u16> = 20_000..32_000;
@@ -93,12 +93,7 @@ fn lasting_port() -> Result<u16, String> {
 }
 
 /// Runs one world; returns the number of lines that arrived and the number of kills.
-pub(super) fn one_world(
-    binary: &Path,
-    disk_fault: &Path,
-    place: &Path,
-    rng: &mut Rng,
-) -> Result<(u64, u64), String> {
+pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rng: &mut Rng) -> Result<(u64, u64), String> {
     let port = lasting_port()?;
     let node = Node::prepare(binary, disk_fault, place)?;
     node.add_inputs(&format!("[splunktcp://{port}]\nbindAddress = 127.0.0.1\n"))?;

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::senders::{ANSWER_WAIT, OPEN_MAX, Request};
-use super::{Rng, Ledger};
+use super::{Ledger, Rng};
 
 /// Bytes of the greeting before the frame with the capabilities.
 const GREETING_BYTES: usize = 400;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::node::{ACK_TOKEN, PLAIN_TOKEN};
-use super::{Rng, Ledger};
+use super::{Ledger, Rng};
 
 /// Channel of all requests.
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::node::{Fault, Node, Running, pause};
 use super::senders::{AckSender, FileWriter, PlainSender};
-use super::{Rng, Ledger, Sent, verdict};
+use super::{Ledger, Rng, Sent, verdict};
 
 /// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end while the node's
 /// background threads start, others during a migration.
@@ -443,11 +443,9 @@ fn operate(
 /// Writes a file of new lines for the index `old`; returns its path.
 fn old_file(folder: &Path, old: &mut Ledger, rng: &mut Rng) -> Result<String, String> {
     let number = old.len() as u64;
-    let digits = |rng: &mut Rng| -> String {
-        (0..OLD_DIGITS.div_ceil(16)).map(|_| format!("{:016x}", rng.next())).collect()
-    };
-    let lines: Vec<String> =
-        (number..number + OLD_LINES).map(|line| format!("old {line} {}", digits(rng))).collect();
+    let digits =
+        |rng: &mut Rng| -> String { (0..OLD_DIGITS.div_ceil(16)).map(|_| format!("{:016x}", rng.next())).collect() };
+    let lines: Vec<String> = (number..number + OLD_LINES).map(|line| format!("old {line} {}", digits(rng))).collect();
     let path = folder.join(format!("old-{number}.log"));
     std::fs::write(&path, lines.join("\n") + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     old.extend(lines.into_iter().map(|line| (line, Sent { times: 1, ..Sent::default() })));

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
-use super::{Rng, Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Totals, draw_fault, verdict};
+use super::{Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Rng, Totals, draw_fault, verdict};
 
 /// Maximum pause of a writer, in microseconds.
 const PAUSE_US: u64 = 600;
@@ -128,8 +128,7 @@ impl RotatedLog {
             self.log = Some(OpenOptions::new().create(true).append(true).open(self.path(""))?);
         }
         let kind = if is_certain { "file" } else { "doubtful" };
-        let text =
-            format!("{kind} {:?} {} {}", self.way, self.ledger.len(), "z".repeat(260 + rng.below(100) as usize));
+        let text = format!("{kind} {:?} {} {}", self.way, self.ledger.len(), "z".repeat(260 + rng.below(100) as usize));
         if let Some(log) = &mut self.log {
             // A line may be written in two parts.
             let cut = rng.below(text.len() as u64) as usize;

@@ -31,7 +31,7 @@ use super::answer::{self, Answer, Code};
 use super::body::{BodyError, BudgetedBody, MemoryReservation};
 use super::envelope::Envelope;
 use super::receive::{Receiver, RequestMetadata, answer_of};
-use super::{Collector, Query, TOO_SLOW_TEXT, decoded_too_large_text, default_host, to_response, json_memory};
+use super::{Collector, Query, TOO_SLOW_TEXT, decoded_too_large_text, default_host, json_memory, to_response};
 
 /// Version reported to Elasticsearch's clients; they send requests that this version accepts.
 const ELASTICSEARCH_VERSION: &str = "7.17.0";
