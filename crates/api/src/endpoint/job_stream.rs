@@ -118,7 +118,7 @@ async fn stream(
     Ok((headers, body).into_response())
 }
 
-/// A client watching a job.
+/// The stream of the progress of a job to one client.
 struct JobStream {
     job: Arc<SearchJob>,
     sent: StreamState,

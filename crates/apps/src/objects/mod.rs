@@ -1,10 +1,10 @@
 //! Knowledge objects and other stanzas of `.conf` files: visibility, permissions, and the files they are in.
 //!
-//! An object is in a [`ObjectLocation`]: the bundled defaults and `etc/system`, an app, or a user's private files in an app. A
-//! [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the caller's
-//! private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown, with
-//! settings inherited from locations of lower precedence. If all users or all apps are in scope, each object is shown
-//! separately. A change rewrites each file atomically, keeps its comments, and is on disk when it is answered.
+//! An object is in an [`ObjectLocation`]: the bundled defaults and `etc/system`, an app, or a user's private files in
+//! an app. A [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the
+//! caller's private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown,
+//! with settings inherited from locations of lower precedence. If all users or all apps are in scope, each object is
+//! shown separately. A change rewrites each file atomically, keeps its comments, and is on disk when it is answered.
 //!
 //! The rules of locations and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
 //! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).

@@ -10,7 +10,7 @@ use super::{ConfObject, DEFAULT_STANZA, ObjectError, ObjectLocation, Objects, Sc
 impl Objects {
     /// The visible stanzas of a conf by name, without `[default]`.
     pub fn list(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
-        let locations = self.visible_places(conf, scope, viewer)?;
+        let locations = self.visible_locations(conf, scope, viewer)?;
         let mut names: Vec<&str> =
             locations.iter().flat_map(|location| stanzas(location).map(|stanza| stanza.name.as_str())).collect();
         names.sort_unstable();
@@ -22,14 +22,14 @@ impl Objects {
 
     /// One stanza. `default` exists even if no visible location defines it; it then has no settings.
     pub fn get(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
-        let locations = self.visible_places(conf, scope, viewer)?;
+        let locations = self.visible_locations(conf, scope, viewer)?;
         let found = visible_objects(conf, name, &locations, scope, viewer).into_iter().next();
         let default =
             || locations.last().filter(|_| name == DEFAULT_STANZA).map(|location| object(conf, name, location, viewer));
         found.or_else(default).ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    fn visible_places(
+    fn visible_locations(
         &self,
         conf: &str,
         scope: &Scope,

@@ -70,7 +70,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    /// Creates a lookup file, or replaces its content in location.
+    /// Creates a lookup file, or replaces its content in place.
     pub fn put_table(
         &self,
         name: &str,

@@ -72,7 +72,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    /// Creates an object, or changes it in location.
+    /// Creates an object, or changes it in place.
     pub fn put_text(
         &self,
         kind: &str,

@@ -97,8 +97,8 @@ impl Objects {
         self.rewrite(&location, &local_path(conf), str::to_owned)
     }
 
-    /// Changes settings of a stanza in its location; one of [`ObjectLocation::System`] is overridden by a stanza in the scope's
-    /// location. `default` is left unchanged, as in Splunk, because it affects all others.
+    /// Changes settings of a stanza in its location; one of [`ObjectLocation::System`] is overridden by a stanza in the
+    /// scope's location. `default` is left unchanged, as in Splunk, because it affects all others.
     pub fn edit(
         &self,
         conf: &str,

@@ -46,14 +46,14 @@ const PACKETS_LEVEL: u64 = 1;
 
 /// Listens and accepts connections until the socket closes.
 pub(super) fn listen(
-    stanzas: PortGroup,
+    group: PortGroup,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {
     let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
     tokio::spawn(async move {
-        let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
+        let Some(mut stopping) = group.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
                 () = wait_stopped(&mut stopping) => break,
@@ -61,7 +61,7 @@ pub(super) fn listen(
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some(port) = stanzas.find_stanza(peer.ip()).map(|at| Arc::clone(&stanzas.0[at])) else {
+                    let Some(port) = group.find_stanza(peer.ip()).map(|at| Arc::clone(&group.0[at])) else {
                         continue;
                     };
                     drop(tokio::spawn(serve_connection(port, acceptor.clone(), stream, peer)));

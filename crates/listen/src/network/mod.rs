@@ -222,17 +222,17 @@ impl Listeners {
         {
             return Err(fault);
         }
-        let stanzas = PortGroup(ports.into());
-        let names = || stanzas.0.iter().map(|port| port.input.stanza.as_str());
+        let group = PortGroup(ports.into());
+        let names = || group.0.iter().map(|port| port.input.stanza.as_str());
         let acceptor = match &wanted.ssl {
             Some(ssl) => Some(tls::acceptor(&self.data_dir, &node.host, ssl, &[])?),
             None => None,
         };
         let (kind, _, address) = wanted.key;
         let bound = match kind {
-            NetworkKind::Tcp => tcp::listen(&stanzas, address, acceptor),
-            NetworkKind::Udp => udp::listen(&stanzas, address),
-            NetworkKind::Forwarders => forwarders::listen(stanzas.clone(), address, acceptor),
+            NetworkKind::Tcp => tcp::listen(&group, address, acceptor),
+            NetworkKind::Udp => udp::listen(&group, address),
+            NetworkKind::Forwarders => forwarders::listen(group.clone(), address, acceptor),
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
         let bound = bound.map_err(|error| {

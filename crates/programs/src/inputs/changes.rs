@@ -50,7 +50,11 @@ pub(crate) struct ChangeScanner {
 }
 
 /// Creates the input of a stanza; the error says why it cannot run.
-pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -> Result<ChangeScanner, Fault> {
+pub(crate) fn change_scanner(
+    change: &ChangeInput,
+    shared: &Shared,
+    stores: Stores<'_>,
+) -> Result<ChangeScanner, Fault> {
     let input = &change.input;
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
