@@ -22,7 +22,7 @@ mod volumes;
 
 pub use archive::archive;
 pub use audit::{
-    Deleting, deletion_event as deletion_on_record, write_events as write_audit_events,
+    DeletionRequest, deletion_event as deletion_on_record, write_events as write_audit_events,
     write_round as write_audit_round,
 };
 pub use claims::{Claim, Claims};
