@@ -37,11 +37,11 @@ pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use origin::Origin;
 pub use password::hash_password;
 pub use roles::{grantable_roles, permissions};
-pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, ShownSession};
+pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, SessionInfo};
 pub use throttle::{FREE_PER_ADDRESS, FREE_PER_USER, FREE_PER_USER_AND_ADDRESS, WAIT_S_MAX};
 use tokens::Draft;
 pub use tokens::{
-    AUDIENCE_CHARS_MAX, ShownToken, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenRecord, TokenStore, Tokens, TokensFile,
+    AUDIENCE_CHARS_MAX, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenInfo, TokenRecord, TokenStore, Tokens, TokensFile,
 };
 pub use users::{
     ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserRecord, UserStore,
@@ -205,7 +205,7 @@ impl Auth {
     }
 
     /// The authentication tokens, with time and address of their last use.
-    pub fn tokens(&self) -> Vec<ShownToken> {
+    pub fn tokens(&self) -> Vec<TokenInfo> {
         self.lock().tokens.as_ref().map(Tokens::list).unwrap_or_default()
     }
 
@@ -494,7 +494,7 @@ impl Auth {
     }
 
     /// Open sessions of `by`, or all sessions if `by` is an administrator.
-    pub fn sessions(&self, by: &Identity) -> Vec<ShownSession> {
+    pub fn sessions(&self, by: &Identity) -> Vec<SessionInfo> {
         let may_see_all = self.permissions(by).has_capability(EDIT_USER);
         let mut shown = self.lock().sessions.list(self.clock.now_ns());
         shown.retain(|session| may_see_all || session.user == by.user);

@@ -180,13 +180,13 @@ pub(crate) struct Draft {
 }
 
 /// A token as shown to users: its record, and time and address of its last use.
-pub type ShownToken = (TokenRecord, Option<(i64, IpAddr)>);
+pub type TokenInfo = (TokenRecord, Option<(i64, IpAddr)>);
 
 impl Tokens {
     /// All tokens, by user and age.
-    pub(crate) fn list(&self) -> Vec<ShownToken> {
+    pub(crate) fn list(&self) -> Vec<TokenInfo> {
         let used = |record: &TokenRecord| (record.clone(), self.uses.get(&record.id).copied());
-        let mut shown: Vec<ShownToken> = self.records.values().map(used).collect();
+        let mut shown: Vec<TokenInfo> = self.records.values().map(used).collect();
         shown.sort_by(|(a, _), (b, _)| (&a.user, a.issued_s, &a.id).cmp(&(&b.user, b.issued_s, &b.id)));
         shown
     }
