@@ -10,7 +10,7 @@ use quarry_inputs::InputSettings;
 use quarry_sharing::SharedFolder;
 use quarry_stdx::{Fault, SharedClock, private_folder};
 use quarry_store::{
-    CatalogMigrationResult, CatalogPlace, MergeOptions, RebuildResult, RetentionRule, Store, StoreError,
+    CatalogLocation, CatalogMigrationResult, MergeOptions, RebuildResult, RetentionRule, Store, StoreError,
     StoreOnVolumes, StoreOptions, migrate_catalog, rebuild_catalog, stores_on_volumes,
 };
 
@@ -143,7 +143,7 @@ pub fn rebuild_catalog_of(
     let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
     let rebuilt = rebuild_catalog(&options, id)?;
     if options.catalog.is_some() {
-        migrate_catalog(&options, CatalogPlace::PostgreSql, clock)?;
+        migrate_catalog(&options, CatalogLocation::PostgreSql, clock)?;
     }
     Ok(rebuilt)
 }
@@ -154,7 +154,7 @@ pub fn migrate_catalog_of(
     layers: &Layers,
     clock: &SharedClock,
     variables: &Variables,
-    to: CatalogPlace,
+    to: CatalogLocation,
 ) -> Result<CatalogMigrationResult, IngestError> {
     check_exists(data_dir)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
