@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_catalog::{PostgreSqlPlace, PostgreSqlSettings};
+use quarry_catalog::{PostgreSqlLocation, PostgreSqlSettings};
 use quarry_conf::{CatalogSettings, IndexSettings, IndexesConf, Layers, ServerSettings};
 use quarry_inputs::InputSettings;
 use quarry_sharing::SharedFolder;
@@ -177,7 +177,7 @@ pub fn open_shared_files(
         let text = format!("server.conf: [catalog] cluster = {cluster}: use 1 to {most} of a-z, 0-9 and _");
         return Err(Fault::invalid(text));
     }
-    let place = PostgreSqlPlace::new(&settings, &quarry_sharing::schema_of(&cluster))?;
+    let place = PostgreSqlLocation::new(&settings, &quarry_sharing::schema_of(&cluster))?;
     SharedFolder::open(data_dir, &place, clock).map(Some)
 }
 
