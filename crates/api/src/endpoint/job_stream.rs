@@ -107,12 +107,12 @@ async fn stream(
     let job = find_job(&state, &caller, &parts).await?;
     let zone = zone_of(&parameters, &job)?;
     let count = parameters.number("count")?.unwrap_or(COUNT_DEFAULT).min(COUNT_MAX);
-    let place = state.streams.try_acquire(&caller.identity.user).ok_or_else(|| {
+    let permit = state.streams.try_acquire(&caller.identity.user).ok_or_else(|| {
         ApiError::too_many(format!(
             "too many open streams: at most {STREAMS_PER_USER_MAX} per user and {STREAMS_MAX} in all; close one"
         ))
     })?;
-    let stream = JobStream { sent: StreamState::new(zone, count), job, is_over: false, _place: place };
+    let stream = JobStream { sent: StreamState::new(zone, count), job, is_over: false, _permit: permit };
     let body = Body::from_stream(futures::stream::unfold(stream, JobStream::next));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
@@ -123,7 +123,7 @@ struct JobStream {
     job: Arc<SearchJob>,
     sent: StreamState,
     is_over: bool,
-    _place: StreamPermit,
+    _permit: StreamPermit,
 }
 
 impl JobStream {
