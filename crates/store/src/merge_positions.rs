@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Maximum positions noted for an index; if there are more, everything from the first of them on counts as unexamined.
-const PLACES_MAX: usize = 16_384;
+const POSITIONS_MAX: usize = 16_384;
 
 /// Unexamined positions by index, without empty entries.
 #[derive(Debug, Default)]
@@ -42,10 +42,10 @@ pub(crate) enum Examined<T> {
 
 impl MergePositions {
     /// Notes a change at a position.
-    pub(crate) fn add(&mut self, index: &Arc<str>, place: u64) {
+    pub(crate) fn add(&mut self, index: &Arc<str>, position: u64) {
         match self.0.get_mut(index) {
-            Some(positions) => positions.add(place),
-            None => self.0.entry(Arc::clone(index)).or_default().add(place),
+            Some(positions) => positions.add(position),
+            None => self.0.entry(Arc::clone(index)).or_default().add(position),
         }
     }
 
@@ -73,7 +73,7 @@ impl MergePositions {
     /// Whether an index has unexamined positions in this range.
     pub(crate) fn has_between(&self, index: &str, range: &RangeInclusive<u64>) -> bool {
         let next = self.0.get(index).and_then(|positions| positions.next(*range.start()));
-        next.is_some_and(|(place, _)| place <= *range.end())
+        next.is_some_and(|(position, _)| position <= *range.end())
     }
 
     /// Whether no index has unexamined positions.
@@ -83,21 +83,21 @@ impl MergePositions {
 }
 
 impl IndexPositions {
-    fn add(&mut self, place: u64) {
-        if self.from.is_some_and(|from| from <= place) {
+    fn add(&mut self, position: u64) {
+        if self.from.is_some_and(|from| from <= position) {
             return;
         }
-        self.changed.insert(place);
-        if self.changed.len() > PLACES_MAX {
+        self.changed.insert(position);
+        if self.changed.len() > POSITIONS_MAX {
             self.from = self.changed.first().copied();
             self.changed.clear();
         }
     }
 
     /// The first unexamined position from `place` on, and the last one that is unexamined together with it.
-    pub(crate) fn next(&self, place: u64) -> Option<(u64, u64)> {
-        let changed = self.changed.range(place..).next().map(|changed| (*changed, *changed));
-        let open = self.from.map(|from| (from.max(place), u64::MAX));
+    pub(crate) fn next(&self, position: u64) -> Option<(u64, u64)> {
+        let changed = self.changed.range(position..).next().map(|changed| (*changed, *changed));
+        let open = self.from.map(|from| (from.max(position), u64::MAX));
         changed.into_iter().chain(open).min()
     }
 
@@ -107,16 +107,16 @@ impl IndexPositions {
     }
 
     /// Records that a merge beginning at `place` is due, and that no earlier position is unexamined.
-    pub(crate) fn set_due(&mut self, place: u64) {
-        self.due = Some(place);
-        self.mark_examined_before(place);
+    pub(crate) fn set_due(&mut self, position: u64) {
+        self.due = Some(position);
+        self.mark_examined_before(position);
     }
 
     /// Records that no position before `place` is unexamined; `place` itself is.
-    pub(crate) fn mark_examined_before(&mut self, place: u64) {
-        self.changed = self.changed.split_off(&place);
-        self.from = self.from.map(|from| from.max(place));
-        self.add(place);
+    pub(crate) fn mark_examined_before(&mut self, position: u64) {
+        self.changed = self.changed.split_off(&position);
+        self.from = self.from.map(|from| from.max(position));
+        self.add(position);
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn places_are_examined_in_order_and_kept_until_then() {
         let mut positions = IndexPositions::default();
-        [30, 10, 20, 10].into_iter().for_each(|place| positions.add(place));
+        [30, 10, 20, 10].into_iter().for_each(|position| positions.add(position));
         assert_eq!(
             [0, 10, 11, 31].map(|from| positions.next(from)),
             [Some((10, 10)), Some((10, 10)), Some((20, 20)), None]
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn beyond_the_limit_everything_after_the_first_place_is_unexamined() {
         let mut positions = IndexPositions::default();
-        (0..=PLACES_MAX as u64).map(|place| 5 + 2 * place).for_each(|place| positions.add(place));
+        (0..=POSITIONS_MAX as u64).map(|position| 5 + 2 * position).for_each(|position| positions.add(position));
         assert!(positions.changed.is_empty());
         assert_eq!(positions.next(0), Some((5, u64::MAX)));
         positions.add(3);

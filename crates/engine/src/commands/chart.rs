@@ -101,8 +101,8 @@ fn sorted_rows(rows: &RecordBatch, by: &[String], stop: &Stop) -> Result<RecordB
     let [field] = by else { return sort_by_fields(rows, by, stop) };
     debug_assert!(names_of(rows).contains(field));
     let texts = rows::as_text_array(&rows::column_or_null(rows, field));
-    let places = sorted_positions(rows.num_rows(), |a, b| text_order(texts.value(a), texts.value(b)), stop)?;
-    rows::take(rows, &UInt32Array::from_iter_values(places.into_iter().map(u32_of)))
+    let positions = sorted_positions(rows.num_rows(), |a, b| text_order(texts.value(a), texts.value(b)), stop)?;
+    rows::take(rows, &UInt32Array::from_iter_values(positions.into_iter().map(u32_of)))
 }
 
 /// Order of texts, independent of the input order.
