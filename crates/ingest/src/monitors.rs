@@ -128,7 +128,7 @@ impl Drop for Watchers {
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 log::error(
-                    "monitors files ended because of a bug in quarry; data not yet stored is read at the next start",
+                    "watching files ended because of a bug in quarry; data not yet stored is read at the next start",
                 );
             }
         }

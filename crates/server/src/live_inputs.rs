@@ -112,7 +112,7 @@ impl InputChanges {
 /// Running inputs.
 pub(crate) struct Inputs {
     pub(crate) listeners: Listeners,
-    pub(crate) watching: FileMonitors,
+    pub(crate) monitors: FileMonitors,
     pub(crate) programs: ProgramInputs,
 }
 
@@ -157,9 +157,9 @@ impl LiveInputs {
     /// Stores what the ports have received and closes them. Returns the other inputs; dropping them blocks.
     pub(crate) async fn stop_listening(self) -> Option<(FileMonitors, ProgramInputs)> {
         let ended = tokio::task::spawn_blocking(move || self.end()).await;
-        let Inputs { listeners, watching, programs } = ended.ok().flatten()?;
+        let Inputs { listeners, monitors, programs } = ended.ok().flatten()?;
         listeners.stop().await;
-        Some((watching, programs))
+        Some((monitors, programs))
     }
 
     /// Ends the thread and returns the inputs. Blocks while a change is being applied.
@@ -181,7 +181,7 @@ fn apply(inputs: &mut Inputs, ingest: &Arc<Ingest>, settings: &Arc<InputSettings
     let sinks: Arc<dyn SinkFactory> = Arc::<Ingest>::clone(ingest);
     let stores = |_: Option<&str>| Arc::clone(&events);
     let mut faults = runtime.block_on(inputs.listeners.apply(settings, &stores));
-    match inputs.watching.apply(settings, &sinks) {
+    match inputs.monitors.apply(settings, &sinks) {
         Ok(found) => faults.extend(found),
         Err(error) => faults.push(error.to_string()),
     }

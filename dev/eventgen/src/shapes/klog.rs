@@ -66,7 +66,7 @@ impl Klog {
     fn value(&self, key: &str, rng: &mut Rng) -> String {
         match key {
             "replicas" | "generation" => rng.below(60).to_string(),
-            "containerID" => format!("\"containerd://{}\"", hex(24, chance)),
+            "containerID" => format!("\"containerd://{}\"", hex(24, rng)),
             "pod" => format!("\"{}\"", self.pods.pick(rng)),
             "node" => format!("\"{}\"", self.nodes.pick(rng)),
             _ if happens(self.quoted, rng) => {

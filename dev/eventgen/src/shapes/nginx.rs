@@ -64,7 +64,7 @@ impl Nginx {
             statuses: Pool::of(&["200", "304", "404", "301", "500", "502", "403", "499", "206"], rng),
             methods: Pool::of(&["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS"], rng),
             referers: Pool::distinct(magnitude(10, 400, rng), rng, |rng| {
-                format!("https://{}.example/{}", noun(chance), service(chance))
+                format!("https://{}.example/{}", noun(rng), service(rng))
             }),
             parameters: some_of(PARAMETERS, between(2, 7, rng) as usize, rng),
             words: Words::draw(rng),

@@ -109,7 +109,7 @@ impl Shape for Proxy {
                     true => format!("?t={}", rng.below(1_000_000)),
                     false => String::new(),
                 };
-                format!("http://{domain}{}{query}", self.paths.pick(chance))
+                format!("http://{domain}{}{query}", self.paths.pick(rng))
             }
         };
         let user = if happens(self.anonymous, rng) { "-" } else { self.users.pick(rng) };
