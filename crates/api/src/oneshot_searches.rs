@@ -19,14 +19,14 @@ pub(crate) struct RunningOneshots(Mutex<BTreeMap<Name, Stopper>>);
 impl RunningOneshots {
     /// Registers a search of a user until the returned value is dropped. If the ID is in use, the earlier search keeps
     /// it.
-    pub(crate) fn add(self: &Arc<RunningOneshots>, user: &str, id: &str, stopper: Stopper) -> Option<Attended> {
+    pub(crate) fn add(self: &Arc<RunningOneshots>, user: &str, id: &str, stopper: Stopper) -> Option<OneshotGuard> {
         let name = (user.to_owned(), id.to_owned());
         let mut searches = self.lock();
         if searches.contains_key(&name) {
             return None;
         }
         searches.insert(name.clone(), stopper);
-        Some(Attended { searches: Arc::clone(self), name })
+        Some(OneshotGuard { searches: Arc::clone(self), name })
     }
 
     /// Ends a user's search with the rows found so far; false if there is none.
@@ -42,12 +42,12 @@ impl RunningOneshots {
 
 /// A search that can be ended by its ID.
 #[derive(Debug)]
-pub(crate) struct Attended {
+pub(crate) struct OneshotGuard {
     searches: Arc<RunningOneshots>,
     name: Name,
 }
 
-impl Drop for Attended {
+impl Drop for OneshotGuard {
     fn drop(&mut self) {
         self.searches.lock().remove(&self.name);
     }

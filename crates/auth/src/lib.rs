@@ -2,16 +2,16 @@
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
 //! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
-//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`ledger`). A login
-//! with an unknown user takes the same time and gets the same answer as one with a wrong password. Users are records
+//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). A
+//! login with an unknown user takes the same time and gets the same answer as one with a wrong password. Users are records
 //! persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
 //! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod audit_buffer;
 mod credential_cache;
 mod hashing;
 mod keyed_hash;
-mod ledger;
 mod origin;
 mod password;
 mod roles;
@@ -31,17 +31,17 @@ use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_TOKENS_ALL, EDIT_TOKENS
 use quarry_conf::{Permissions, Roles};
 use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock};
 
+pub use audit_buffer::{AuditEvent, AuditRecord};
 pub use credential_cache::VERIFIED_S_MAX;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
-pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
 pub use roles::{grantable_roles, permissions};
-pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, ShownSession};
+pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, SessionInfo};
 pub use throttle::{FREE_PER_ADDRESS, FREE_PER_USER, FREE_PER_USER_AND_ADDRESS, WAIT_S_MAX};
 use tokens::Draft;
 pub use tokens::{
-    AUDIENCE_CHARS_MAX, ShownToken, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenRecord, TokenStore, Tokens, TokensFile,
+    AUDIENCE_CHARS_MAX, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenInfo, TokenRecord, TokenStore, Tokens, TokensFile,
 };
 pub use users::{
     ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserRecord, UserStore,
@@ -49,10 +49,10 @@ pub use users::{
 };
 pub use users_file::{UsersFile, hash_with_new_salt};
 
+use audit_buffer::AuditBuffer;
 use credential_cache::OutcomeCache;
 use hashing::HashingSlots;
 use keyed_hash::{HashKey, KeyedHash};
-use ledger::Ledger;
 use session::Sessions;
 use throttle::Throttle;
 use users::{known_names, user_position};
@@ -121,7 +121,7 @@ pub struct Auth {
     hashing: HashingSlots,
     /// Serialises changes of the users.
     changing: Mutex<()>,
-    keeper: Box<dyn UserStore>,
+    store: Box<dyn UserStore>,
     clock: SharedClock,
     random: RandomBytes,
     key: HashKey,
@@ -140,7 +140,7 @@ struct State {
     /// Recently refused credentials.
     refused: OutcomeCache,
     throttle: Throttle,
-    ledger: Ledger,
+    audit: AuditBuffer,
     /// Authentication tokens, if the node has any.
     tokens: Option<Tokens>,
 }
@@ -170,11 +170,11 @@ impl Auth {
         self.clock.now_ns()
     }
 
-    /// Creates the authentication of `users`; `keeper` persists them when they change. The holder of
+    /// Creates the authentication of `users`; `store` persists them when they change. The holder of
     /// [`Auth::local_token`] is the local administrator.
     pub fn new(
         users: Vec<UserRecord>,
-        keeper: Box<dyn UserStore>,
+        store: Box<dyn UserStore>,
         clock: SharedClock,
         random: RandomBytes,
         roles: Arc<Roles>,
@@ -183,12 +183,12 @@ impl Auth {
         random(&mut salt);
         random(&mut output);
         let password_hash = password::unknown_user_hash(&salt, &output)?;
-        let (sessions, verified, refused, throttle, ledger) = Default::default();
+        let (sessions, verified, refused, throttle, audit) = Default::default();
         Ok(Auth {
-            state: Mutex::new(State { users, sessions, verified, refused, throttle, ledger, tokens: None }),
+            state: Mutex::new(State { users, sessions, verified, refused, throttle, audit, tokens: None }),
             hashing: HashingSlots::default(),
             changing: Mutex::default(),
-            keeper,
+            store,
             clock,
             key: HashKey::new(&random),
             unknown: UserRecord { name: "unknown".to_owned(), password_hash, roles: Vec::new() },
@@ -205,7 +205,7 @@ impl Auth {
     }
 
     /// The authentication tokens, with time and address of their last use.
-    pub fn tokens(&self) -> Vec<ShownToken> {
+    pub fn tokens(&self) -> Vec<TokenInfo> {
         self.lock().tokens.as_ref().map(Tokens::list).unwrap_or_default()
     }
 
@@ -245,7 +245,7 @@ impl Auth {
     /// Begins a change of users or tokens, after loading the changes of other nodes.
     fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Option<ChangingFiles>), UserError> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let change = self.keeper.begin_change().map_err(UserError::Failed)?;
+        let change = self.store.begin_change().map_err(UserError::Failed)?;
         self.reload_records().map_err(UserError::Failed)?;
         Ok((alone, change))
     }
@@ -257,7 +257,7 @@ impl Auth {
     }
 
     fn reload_records(&self) -> Result<(), Fault> {
-        let Some(users) = self.keeper.current()? else { return Ok(()) };
+        let Some(users) = self.store.current()? else { return Ok(()) };
         let mut state = self.lock();
         let State { users: before, sessions, verified, refused, tokens, .. } = &mut *state;
         for user in users.iter().chain(&*before) {
@@ -341,7 +341,7 @@ impl Auth {
         let (user, object) = (by.user.clone(), Some((operation, id.to_owned())));
         let event =
             AuditEvent { user, action: "edit_token", info: "granted", reason: None, object, client: origin.address };
-        state.ledger.record(event, self.clock.now_ns());
+        state.audit.record(event, self.clock.now_ns());
     }
 
     /// The identity of a token, with its user's current roles.
@@ -349,7 +349,7 @@ impl Auth {
         let now_ns = self.clock.now_ns();
         let is_off = self.roles().are_tokens_disabled();
         let mut state = self.lock();
-        let State { tokens, users, ledger, .. } = &mut *state;
+        let State { tokens, users, audit, .. } = &mut *state;
         let found =
             tokens.as_mut().and_then(|tokens| tokens.check(token, now_ns.div_euclid(1_000_000_000), origin.address));
         let known = found.as_ref().and_then(|(record, _)| users.iter().find(|user| user.name == record.user));
@@ -361,7 +361,7 @@ impl Auth {
                 let user = record.map(|(record, _)| record.user.clone()).unwrap_or_default();
                 let (reason, client) = (Some("invalid or expired token"), origin.address);
                 let event = AuditEvent { user, action: LOGIN, info: "failed", reason, object: None, client };
-                ledger.record(event, now_ns);
+                audit.record(event, now_ns);
                 Err(AuthError::Denied)
             }
         }
@@ -494,7 +494,7 @@ impl Auth {
     }
 
     /// Open sessions of `by`, or all sessions if `by` is an administrator.
-    pub fn sessions(&self, by: &Identity) -> Vec<ShownSession> {
+    pub fn sessions(&self, by: &Identity) -> Vec<SessionInfo> {
         let may_see_all = self.permissions(by).has_capability(EDIT_USER);
         let mut shown = self.lock().sessions.list(self.clock.now_ns());
         shown.retain(|session| may_see_all || session.user == by.user);
@@ -518,7 +518,7 @@ impl Auth {
             object: None,
             client: origin.address,
         };
-        state.ledger.record(event, self.clock.now_ns());
+        state.audit.record(event, self.clock.now_ns());
         true
     }
 
@@ -598,7 +598,7 @@ impl Auth {
             }
         }
         // Persisted before it takes effect, so that a restart cannot undo an effective change.
-        self.keeper.save(&users).map_err(UserError::Failed)?;
+        self.store.save(&users).map_err(UserError::Failed)?;
         let mut state = self.lock();
         state.users = users;
         state.sessions.end_user_sessions(name);
@@ -606,7 +606,7 @@ impl Auth {
         state.refused.remove_user(name);
         let (user, object) = (by.user.clone(), Some((change.operation(), name.to_owned())));
         let (action, info, reason, client) = ("edit_user", "granted", None, origin.address);
-        state.ledger.record(AuditEvent { user, action, info, reason, object, client }, self.clock.now_ns());
+        state.audit.record(AuditEvent { user, action, info, reason, object, client }, self.clock.now_ns());
         Ok(())
     }
 
@@ -634,12 +634,12 @@ impl Auth {
         let (user, object) = (by.user.clone(), Some((operation, object)));
         let event =
             AuditEvent { user, action: "edit_object", info: "granted", reason: None, object, client: origin.address };
-        self.lock().ledger.record(event, self.clock.now_ns());
+        self.lock().audit.record(event, self.clock.now_ns());
     }
 
     /// Takes the audit records since the last call.
     pub fn take_audit(&self) -> Vec<AuditRecord> {
-        self.lock().ledger.take()
+        self.lock().audit.take()
     }
 
     fn check_key(&self, key: &str, origin: &Origin) -> Result<Identity, AuthError> {
@@ -742,7 +742,7 @@ impl Auth {
     fn record_attempt(&self, attempt: &Attempt<'_>, info: &'static str, reason: Option<&'static str>) {
         let (user, client) = (attempt.user.to_owned(), attempt.origin.address);
         let event = AuditEvent { user, action: LOGIN, info, reason, object: None, client };
-        self.lock().ledger.record(event, self.clock.now_ns());
+        self.lock().audit.record(event, self.clock.now_ns());
     }
 }
 

@@ -34,7 +34,7 @@ impl Default for Sessions {
 
 /// An open session as shown to users. With its id, a client can end the session but not use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownSession {
+pub struct SessionInfo {
     /// Hash of the session's key.
     pub id: String,
     /// Login name of its user.
@@ -111,14 +111,14 @@ impl Sessions {
     }
 
     /// Open sessions, most recently used first.
-    pub(crate) fn list(&self, now_ns: i64) -> Vec<ShownSession> {
+    pub(crate) fn list(&self, now_ns: i64) -> Vec<SessionInfo> {
         let open = self.by_key.iter().filter(|(_, session)| !session.is_idle(self.idle_limit_s, now_ns));
-        let shown = |(key, session): (&KeyedHash, &Session)| ShownSession {
+        let shown = |(key, session): (&KeyedHash, &Session)| SessionInfo {
             id: hex(key),
             user: session.identity.user.clone(),
             last_use_ns: session.last_use_ns,
         };
-        let mut shown: Vec<ShownSession> = open.map(shown).collect();
+        let mut shown: Vec<SessionInfo> = open.map(shown).collect();
         shown.sort_by_key(|session| std::cmp::Reverse(session.last_use_ns));
         shown
     }

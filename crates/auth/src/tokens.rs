@@ -107,7 +107,7 @@ impl TokensFile {
     pub fn read_or_create(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;
-        Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Arc::new(self) })
+        Ok(Tokens { key, records, uses: BTreeMap::new(), store: Arc::new(self) })
     }
 
     fn records(&self) -> Result<BTreeMap<String, TokenRecord>, Fault> {
@@ -170,23 +170,23 @@ pub struct Tokens {
     records: BTreeMap<String, TokenRecord>,
     /// Time and address of each token's last use since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,
-    keeper: Arc<dyn TokenStore>,
+    store: Arc<dyn TokenStore>,
 }
 
 /// Changed records that are not effective yet; requests use the current ones while these are written to disk.
 pub(crate) struct Draft {
     records: BTreeMap<String, TokenRecord>,
-    keeper: Arc<dyn TokenStore>,
+    store: Arc<dyn TokenStore>,
 }
 
 /// A token as shown to users: its record, and time and address of its last use.
-pub type ShownToken = (TokenRecord, Option<(i64, IpAddr)>);
+pub type TokenInfo = (TokenRecord, Option<(i64, IpAddr)>);
 
 impl Tokens {
     /// All tokens, by user and age.
-    pub(crate) fn list(&self) -> Vec<ShownToken> {
+    pub(crate) fn list(&self) -> Vec<TokenInfo> {
         let used = |record: &TokenRecord| (record.clone(), self.uses.get(&record.id).copied());
-        let mut shown: Vec<ShownToken> = self.records.values().map(used).collect();
+        let mut shown: Vec<TokenInfo> = self.records.values().map(used).collect();
         shown.sort_by(|(a, _), (b, _)| (&a.user, a.issued_s, &a.id).cmp(&(&b.user, b.issued_s, &b.id)));
         shown
     }
@@ -198,7 +198,7 @@ impl Tokens {
 
     /// A copy of the records, to be changed.
     pub(crate) fn draft(&self) -> Draft {
-        Draft { records: self.records.clone(), keeper: Arc::clone(&self.keeper) }
+        Draft { records: self.records.clone(), store: Arc::clone(&self.store) }
     }
 
     /// Makes written records effective; removed tokens are refused from now on.
@@ -209,8 +209,8 @@ impl Tokens {
 
     /// Loads the records that other nodes have changed.
     pub(crate) fn reload(&mut self) -> Result<(), Fault> {
-        if let Some(records) = self.keeper.current()? {
-            self.commit(Draft { records, keeper: Arc::clone(&self.keeper) });
+        if let Some(records) = self.store.current()? {
+            self.commit(Draft { records, store: Arc::clone(&self.store) });
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Draft {
     /// Writes the records. Blocks on the disk.
     pub(crate) fn persist(&self) -> Result<(), UserError> {
         let kept: Vec<TokenRecord> = self.records.values().cloned().collect();
-        self.keeper.save(&kept).map_err(UserError::Failed)
+        self.store.save(&kept).map_err(UserError::Failed)
     }
 }
 
@@ -364,7 +364,7 @@ mod tests {
             key: [8; 32],
             records: BTreeMap::new(),
             uses: BTreeMap::new(),
-            keeper: Arc::new(TokensFile::of(&NodeFiles::of_data_dir(folder.path()))),
+            store: Arc::new(TokensFile::of(&NodeFiles::of_data_dir(folder.path()))),
         };
         for wrong in [
             format!("{}.{forged}.{}", parts[0], parts[2]),

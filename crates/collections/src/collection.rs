@@ -179,7 +179,7 @@ impl Collection {
     /// Removes a document.
     pub fn remove(&self, user: &str, key: &str, definition: &CollectionDefinition) -> Result<(), CollectionError> {
         self.write(definition, |file| match file.existing(user, key)? {
-            Some((place, body)) => file.remove_at(place, user, key, &body),
+            Some((row_id, body)) => file.remove_at(row_id, user, key, &body),
             None => Err(CollectionError::Unknown.into()),
         })
     }
@@ -512,12 +512,12 @@ impl FileWriter<'_> {
     /// Writes a document, replacing the one with its key.
     fn put(&mut self, user: &str, key: &str, prepared: &PreparedDocument) -> Result<(), Failure> {
         check_key(key)?;
-        let place = match self.existing(user, key)? {
-            Some((place, body)) => {
-                self.remove_entries(place, user, key, &body)?;
+        let row_id = match self.existing(user, key)? {
+            Some((row_id, body)) => {
+                self.remove_entries(row_id, user, key, &body)?;
                 let text = "UPDATE documents SET body = ?2 WHERE place = ?1";
-                self.transaction.prepare_cached(text)?.execute(params![place, prepared.body])?;
-                place
+                self.transaction.prepare_cached(text)?.execute(params![row_id, prepared.body])?;
+                row_id
             }
             None => {
                 let text = "INSERT INTO documents (user, key, body) VALUES (?1, ?2, ?3)";
@@ -527,18 +527,18 @@ impl FileWriter<'_> {
         };
         let described = IndexedDocument { user, key, members: &prepared.members };
         for at in 0..self.kept.len() {
-            self.add_entries(at, place, described)?;
+            self.add_entries(at, row_id, described)?;
         }
         Ok(())
     }
 
-    fn add_entries(&mut self, at: usize, place: i64, document: IndexedDocument<'_>) -> Result<(), Failure> {
+    fn add_entries(&mut self, at: usize, row_id: i64, document: IndexedDocument<'_>) -> Result<(), Failure> {
         let Some(kept) = self.kept.get_mut(at) else { return Ok(()) };
         let entries = entries(&kept.acceleration, document)?;
         let text = "INSERT OR IGNORE INTO entries (acceleration, value, place) VALUES (?1, ?2, ?3)";
         let mut insert = self.transaction.prepare_cached(text)?;
         for value in &entries.values {
-            insert.execute(params![kept.id, value, place])?;
+            insert.execute(params![kept.id, value, row_id])?;
         }
         if kept.is_exact && !entries.is_exact {
             kept.is_exact = false;
@@ -547,24 +547,24 @@ impl FileWriter<'_> {
         Ok(())
     }
 
-    fn remove_entries(&self, place: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
+    fn remove_entries(&self, row_id: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
         if self.kept.is_empty() {
             return Ok(());
         }
-        let found = StoredDocument { row_id: place, user, key, body };
+        let found = StoredDocument { row_id, user, key, body };
         let document = IndexedDocument { user, key, members: &found.own_members()? };
         let text = "DELETE FROM entries WHERE acceleration = ?1 AND value = ?2 AND place = ?3";
         let mut remove = self.transaction.prepare_cached(text)?;
         for kept in &self.kept {
             for value in entries(&kept.acceleration, document)?.values {
-                remove.execute(params![kept.id, value, place])?;
+                remove.execute(params![kept.id, value, row_id])?;
             }
         }
         Ok(())
     }
 
-    fn remove_at(&self, place: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
-        self.remove_entries(place, user, key, body)?;
+    fn remove_at(&self, row_id: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
+        self.remove_entries(row_id, user, key, body)?;
         self.transaction.prepare_cached("DELETE FROM documents WHERE place = ?1")?.execute(params![place])?;
         Ok(())
     }
@@ -577,22 +577,22 @@ impl FileWriter<'_> {
         is_removed: &dyn Fn(&Object) -> bool,
     ) -> Result<usize, Failure> {
         let reading = DocumentView { connection: self.transaction, users: &[user], accelerations: &self.kept };
-        let mut places = Vec::new();
+        let mut row_ids = Vec::new();
         reading.for_each_match(query, &mut |found: &StoredDocument<'_>, members| {
             let members = members.map_or_else(|| found.members(), Ok)?;
             if is_removed(&members) {
-                places.push(found.row_id);
+                row_ids.push(found.row_id);
             }
             Ok(ControlFlow::Continue(()))
         })?;
         let text = "SELECT key, body FROM documents WHERE place = ?1";
-        for place in &places {
+        for row_id in &row_ids {
             let mut statement = self.transaction.prepare_cached(text)?;
             let (key, body): (String, String) =
-                statement.query_row(params![place], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            self.remove_at(*place, user, &key, &body)?;
+                statement.query_row(params![row_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            self.remove_at(*row_id, user, &key, &body)?;
         }
-        Ok(places.len())
+        Ok(row_ids.len())
     }
 
     /// Creates and drops accelerations as wanted.

@@ -101,8 +101,8 @@ impl DocumentView<'_> {
                     few.add(found.row_id, &members)?;
                     Ok(ControlFlow::Continue(()))
                 })?;
-                for place in few.into_row_ids() {
-                    if self.read_row(place, &mut |found| answer.take(found, None))?.is_break() {
+                for row_id in few.into_row_ids() {
+                    if self.read_row(row_id, &mut |found| answer.take(found, None))?.is_break() {
                         break;
                     }
                 }
@@ -117,13 +117,13 @@ impl DocumentView<'_> {
         if query.is_all() {
             return self.for_each(&mut |found| take(found, None));
         }
-        if let Some(places) = self.candidate_rows(query)? {
-            for place in places {
+        if let Some(row_ids) = self.candidate_rows(query)? {
+            for row_id in row_ids {
                 let fitting = &mut |found: &StoredDocument<'_>| {
                     let members = found.members()?;
                     if query.matches(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
                 };
-                if self.read_row(place, fitting)?.is_break() {
+                if self.read_row(row_id, fitting)?.is_break() {
                     break;
                 }
             }
@@ -158,9 +158,9 @@ impl DocumentView<'_> {
     }
 
     /// Passes the document with a row id to `take` if it belongs to one of the users.
-    fn read_row(&self, place: i64, take: DocumentConsumer<'_>) -> Result<ControlFlow<()>, Failure> {
+    fn read_row(&self, row_id: i64, take: DocumentConsumer<'_>) -> Result<ControlFlow<()>, Failure> {
         let mut statement = self.connection.prepare_cached(ONE)?;
-        let mut rows = statement.query(params![place])?;
+        let mut rows = statement.query(params![row_id])?;
         match rows.next()? {
             Some(row) => {
                 let found = StoredDocument::of(row)?;
@@ -190,7 +190,7 @@ impl DocumentView<'_> {
     /// Row ids of candidate documents in ascending order; `None` if a full scan is necessary.
     fn candidate_rows(&self, query: &Query) -> Result<Option<Vec<i64>>, Failure> {
         let Some(probes) = probes(query, self.accelerations) else { return Ok(None) };
-        let mut places = Vec::new();
+        let mut row_ids = Vec::new();
         for probe in &probes {
             match probe {
                 Probe::Key(key) => {
@@ -198,7 +198,7 @@ impl DocumentView<'_> {
                     for user in self.users {
                         let mut rows = statement.query(params![user, key])?;
                         while let Some(row) = rows.next()? {
-                            places.push(row.get(0)?);
+                            row_ids.push(row.get(0)?);
                         }
                     }
                 }
@@ -206,17 +206,17 @@ impl DocumentView<'_> {
                     let mut statement = self.connection.prepare_cached(PLACES)?;
                     let mut rows = statement.query(params![range.acceleration, range.from, range.to])?;
                     while let Some(row) = rows.next()? {
-                        places.push(row.get(0)?);
-                        if places.len() > ROW_IDS_MAX {
+                        row_ids.push(row.get(0)?);
+                        if row_ids.len() > ROW_IDS_MAX {
                             return Ok(None);
                         }
                     }
                 }
             }
         }
-        places.sort_unstable();
-        places.dedup();
-        Ok(Some(places))
+        row_ids.sort_unstable();
+        row_ids.dedup();
+        Ok(Some(row_ids))
     }
 
     fn in_sorted_order(

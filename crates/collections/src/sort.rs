@@ -127,10 +127,10 @@ impl<'s> TopK<'s> {
     }
 
     /// Adds a document.
-    pub(crate) fn add(&mut self, place: i64, document: &Object) -> Result<(), CollectionError> {
+    pub(crate) fn add(&mut self, row_id: i64, document: &Object) -> Result<(), CollectionError> {
         let key = self.sort.sort_key(document);
         let bytes = key.iter().map(|value| VALUE_BYTES + value.as_str().map_or(0, str::len)).sum();
-        let ranked = Ranked { sort: self.sort, key, bytes, row_id: place };
+        let ranked = Ranked { sort: self.sort, key, bytes, row_id };
         if self.heap.len() >= self.rows_max {
             match self.heap.peek() {
                 Some(last) if ranked < *last => {}
@@ -167,8 +167,8 @@ mod tests {
         let sorted = |sort: &str, most: usize| {
             let sort = Sort::parse(sort).unwrap();
             let mut few = TopK::new(&sort, most);
-            for (place, document) in (0i64..).zip(&documents) {
-                few.add(place, document.as_object().unwrap()).unwrap();
+            for (row_id, document) in (0i64..).zip(&documents) {
+                few.add(row_id, document.as_object().unwrap()).unwrap();
             }
             few.into_row_ids()
         };

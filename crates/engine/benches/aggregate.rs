@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use criterion::{Criterion, Throughput};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_engine::measure::Folding;
+use quarry_engine::measure::FoldMeasurement;
 
 const ROWS: usize = 3_000_000;
 /// Rows of a page.
@@ -101,7 +101,7 @@ fn main() {
     ] {
         let mut group = criterion.benchmark_group(search);
         group.throughput(Throughput::Elements(ROWS as u64));
-        let mut folding = Folding::new(&format!("* | {search}")).unwrap();
+        let mut folding = FoldMeasurement::new(&format!("* | {search}")).unwrap();
         group.bench_function("quarry", |bencher| {
             bencher.iter(|| {
                 batches.iter().for_each(|rows| folding.add(rows).unwrap());

@@ -24,22 +24,22 @@ use crate::job::TransactionLimits;
 const MEMORY_BYTES: usize = 4 << 30;
 
 /// A command that folds rows.
-pub struct Folding {
+pub struct FoldMeasurement {
     reduce: Arc<dyn Reduce>,
     context: CommandContext,
     folder: Folder,
-    place: u64,
+    next_row: u64,
 }
 
-impl std::fmt::Debug for Folding {
+impl std::fmt::Debug for FoldMeasurement {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Folding").field("place", &self.place).finish_non_exhaustive()
+        out.debug_struct("FoldMeasurement").field("next_row", &self.next_row).finish_non_exhaustive()
     }
 }
 
-impl Folding {
+impl FoldMeasurement {
     /// The fold of the last command of a search, which must be stats, top or timechart.
-    pub fn new(search: &str) -> Result<Folding, EngineError> {
+    pub fn new(search: &str) -> Result<FoldMeasurement, EngineError> {
         let zone = jiff::tz::TimeZone::UTC;
         let expressions = ExprContext::new(0, zone.clone());
         let context = CommandContext {
@@ -69,13 +69,13 @@ impl Folding {
             _ => return Err(EngineError::invalid(format!("{search}: give stats, top or timechart"))),
         };
         let folder = reduce.folder(&context)?;
-        Ok(Folding { reduce, context, folder, place: 0 })
+        Ok(FoldMeasurement { reduce, context, folder, next_row: 0 })
     }
 
     /// Folds a batch of rows.
     pub fn add(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
-        self.folder.add(rows, 0, self.place)?;
-        self.place += rows.num_rows() as u64;
+        self.folder.add(rows, 0, self.next_row)?;
+        self.next_row += rows.num_rows() as u64;
         Ok(())
     }
 

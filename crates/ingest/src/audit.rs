@@ -50,7 +50,7 @@ pub fn write_round(node: &Ingest, auth: &Auth) {
 
 /// Search that is about to delete events.
 #[derive(Clone, Copy, Debug)]
-pub struct Deleting<'a> {
+pub struct DeletionRequest<'a> {
     /// User of the search.
     pub user: &'a str,
     /// Search id.
@@ -62,15 +62,15 @@ pub struct Deleting<'a> {
 }
 
 /// The audit event that is stored before events are deleted.
-pub fn deletion_event(deleting: &Deleting<'_>, host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
+pub fn deletion_event(request: &DeletionRequest<'_>, host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
     let time = strftime(now_ns, TIME_FORMAT, zone);
-    let (user, sid, search) = (value(deleting.user), value(deleting.sid), escaped(deleting.search));
+    let (user, sid, search) = (value(request.user), value(request.sid), escaped(request.search));
     let line = format!(
         "Audit:[timestamp={time}, user={user}, action=delete_by_keyword, info=granted, search_id={sid}, \
          event_count={}, search=\"{search}\"]",
-        deleting.events
+        request.events
     );
     batch.push(line.as_bytes(), now_ns, meta);
     batch

@@ -22,14 +22,14 @@ mod volumes;
 
 pub use archive::archive;
 pub use audit::{
-    Deleting, deletion_event as deletion_on_record, write_events as write_audit_events,
+    DeletionRequest, deletion_event as deletion_on_record, write_events as write_audit_events,
     write_round as write_audit_round,
 };
 pub use claims::{Claim, Claims};
 pub use error::IngestError;
 pub use ingest::Ingest;
 pub use metrics::{write_log, write_logged, write_messages, write_metrics};
-pub use monitors::{SinkFactory, Watching, start as watch_files};
+pub use monitors::{FileMonitors, SinkFactory, start as watch_files};
 pub use open::{
     Variables, check_exists, data_directories_on_volumes, index_settings, migrate_catalog_of, open_existing,
     open_read_only, open_shared_files, open_to_add, open_to_serve, rebuild_catalog_of, retention,

@@ -28,7 +28,7 @@ pub trait SinkFactory: Send + Sync {
 
 /// Watched files, as inputs.conf describes them.
 #[derive(Default)]
-pub struct Watching {
+pub struct FileMonitors {
     stanzas: Vec<MonitorSettings>,
     /// `None` while there is nothing to watch.
     running: Option<Watchers>,
@@ -41,13 +41,13 @@ struct Watchers {
 }
 
 /// Starts watching as inputs.conf says. Invalid stanzas are reported.
-pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn SinkFactory>) -> Result<Watching, IngestError> {
-    let mut watching = Watching::default();
-    watching.apply(settings, sinks)?.iter().for_each(log::warning);
-    Ok(watching)
+pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn SinkFactory>) -> Result<FileMonitors, IngestError> {
+    let mut monitors = FileMonitors::default();
+    monitors.apply(settings, sinks)?.iter().for_each(log::warning);
+    Ok(monitors)
 }
 
-impl Watching {
+impl FileMonitors {
     /// Watches the files of the current inputs.conf. Returns messages about stanzas that are skipped; the others are
     /// watched.
     ///

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_catalog::{PostgreSqlPlace, PostgreSqlSettings};
+use quarry_catalog::{PostgreSqlLocation, PostgreSqlSettings};
 use quarry_conf::{CatalogSettings, IndexSettings, IndexesConf, Layers, ServerSettings};
 use quarry_inputs::InputSettings;
 use quarry_sharing::SharedFolder;
 use quarry_stdx::{Fault, SharedClock, private_folder};
 use quarry_store::{
-    CatalogMigrationResult, CatalogPlace, MergeOptions, RebuildResult, RetentionRule, Store, StoreError,
+    CatalogLocation, CatalogMigrationResult, MergeOptions, RebuildResult, RetentionRule, Store, StoreError,
     StoreOnVolumes, StoreOptions, migrate_catalog, rebuild_catalog, stores_on_volumes,
 };
 
@@ -143,7 +143,7 @@ pub fn rebuild_catalog_of(
     let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
     let rebuilt = rebuild_catalog(&options, id)?;
     if options.catalog.is_some() {
-        migrate_catalog(&options, CatalogPlace::PostgreSql, clock)?;
+        migrate_catalog(&options, CatalogLocation::PostgreSql, clock)?;
     }
     Ok(rebuilt)
 }
@@ -154,7 +154,7 @@ pub fn migrate_catalog_of(
     layers: &Layers,
     clock: &SharedClock,
     variables: &Variables,
-    to: CatalogPlace,
+    to: CatalogLocation,
 ) -> Result<CatalogMigrationResult, IngestError> {
     check_exists(data_dir)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
@@ -177,7 +177,7 @@ pub fn open_shared_files(
         let text = format!("server.conf: [catalog] cluster = {cluster}: use 1 to {most} of a-z, 0-9 and _");
         return Err(Fault::invalid(text));
     }
-    let place = PostgreSqlPlace::new(&settings, &quarry_sharing::schema_of(&cluster))?;
+    let place = PostgreSqlLocation::new(&settings, &quarry_sharing::schema_of(&cluster))?;
     SharedFolder::open(data_dir, &place, clock).map(Some)
 }
 

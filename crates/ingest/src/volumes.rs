@@ -11,7 +11,7 @@ use quarry_blob::{
     BlobStore, DirectoryStore, EncryptedStore, EncryptionKeys, S3Credentials, S3Encryption, S3Settings, S3Store,
 };
 use quarry_conf::{
-    Layers, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumePlace, VolumeSettings,
+    Layers, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeLocation, VolumeSettings,
 };
 use quarry_stdx::{Fault, HasKind, SharedClock, random};
 use quarry_store::{RemoteOptions, RemotePath};
@@ -59,9 +59,9 @@ fn open(
     variables: &[(String, String)],
 ) -> Result<Arc<dyn BlobStore>, Fault> {
     let failed = |error: quarry_blob::BlobError| Fault::new(error.kind(), error.to_string());
-    Ok(match &settings.place {
-        VolumePlace::Folder(folder) => Arc::new(DirectoryStore::open(Path::new(folder)).map_err(failed)?),
-        VolumePlace::S3(settings) => {
+    Ok(match &settings.location {
+        VolumeLocation::Folder(folder) => Arc::new(DirectoryStore::open(Path::new(folder)).map_err(failed)?),
+        VolumeLocation::S3(settings) => {
             let store: Arc<dyn BlobStore> =
                 Arc::new(S3Store::open(s3_settings(settings, variables)?, clock.clone()).map_err(failed)?);
             match &settings.encryption {

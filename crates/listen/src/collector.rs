@@ -93,7 +93,7 @@ pub async fn listen(
         None
     };
     let (acceptor, calls_acceptor) = acceptors.unzip();
-    let (props, clock, calls_port) = (Arc::clone(&node.props), node.clock.clone(), settings.calls_port);
+    let (props, clock, grpc_port) = (Arc::clone(&node.props), node.clock.clone(), settings.grpc_port);
     let numbers = AckNumbers::open(data_dir.join(ACK_NUMBERS)).map_err(ListenError::AckNumbers)?;
     let body_bytes_max = LimitSettings::new(&node.layers).http_body_bytes;
     let collector = Arc::new(Collector::new(settings, body_bytes_max, numbers, store, props, clock));
@@ -102,7 +102,7 @@ pub async fn listen(
     let bound = port.address;
     log::info(format!("quarry receives events on {scheme}://{bound}/services/collector"));
     let (mut ports, mut calls) = (vec![port], None);
-    if let Some(number) = calls_port {
+    if let Some(number) = grpc_port {
         let address = SocketAddr::new(address.ip(), number);
         let router = Arc::clone(&collector).grpc_router();
         let port = Port::open(GRPC, address, calls_acceptor, router, Bounds::for_grpc()).await?;

@@ -16,16 +16,16 @@ const SKIPPED_SETTINGS_MAX: usize = 64;
 pub(crate) fn build_lenient<S, T>(
     mut settings: S,
     make: impl Fn(&S) -> Result<T, PipelineError>,
-    leave_out: impl Fn(&mut S, &PipelineError) -> bool,
+    skip_faulty: impl Fn(&mut S, &PipelineError) -> bool,
 ) -> (Option<T>, Option<PipelineError>) {
     let mut first = None;
     for _ in 0..SKIPPED_SETTINGS_MAX {
         match make(&settings) {
             Ok(made) => return (Some(made), first),
             Err(error) => {
-                let is_left_out = leave_out(&mut settings, &error);
+                let is_skipped = skip_faulty(&mut settings, &error);
                 first.get_or_insert(error);
-                if !is_left_out {
+                if !is_skipped {
                     break;
                 }
             }
@@ -69,9 +69,9 @@ pub(crate) fn remove_rule_setting(typing: &mut TypingSettings, error: &PipelineE
     let PipelineError::Rule(wrong) = error else { return false };
     let commands = typing.sed.len();
     typing.sed.retain(|(class, _)| wrong.setting.strip_prefix("SEDCMD-") != Some(class.as_str()));
-    let is_left_out = typing.sed.len() < commands || remove_rules(typing, |_, name| name == wrong.rule);
+    let is_skipped = typing.sed.len() < commands || remove_rules(typing, |_, name| name == wrong.rule);
     // The setting may belong to the rules of a copy; then all rules that make copies are removed.
-    is_left_out || {
+    is_skipped || {
         let copies = typing.rules().any(|rule| rule.clone_sourcetype.is_some());
         let of_class = typing.transforms.iter_mut().chain(&mut typing.rulesets);
         of_class.for_each(|class| class.rules.retain(|rule| rule.clone_sourcetype.is_none()));

@@ -40,7 +40,7 @@ fn main() {
         clock,
         zone: TimeZone::UTC,
         default_indexes: vec!["main".to_owned()],
-        keeper: None,
+        recorder: None,
         summaries: None,
     });
     let needles = read_needles(file);

@@ -75,7 +75,7 @@ pub trait JobRecorder: Send + Sync {
 
 /// A running search whose result may be stored.
 pub(crate) struct ResultCollector {
-    keeper: Arc<dyn JobRecorder>,
+    recorder: Arc<dyn JobRecorder>,
     pub(crate) facts: JobFacts,
     /// Rows collected so far; `None` if they will not be stored.
     rows: Option<Vec<RecordBatch>>,
@@ -85,8 +85,8 @@ pub(crate) struct ResultCollector {
 
 impl ResultCollector {
     /// A search that has begun. `keeps_rows` is false if its rows are not the result of its text.
-    pub(crate) fn new(keeper: Arc<dyn JobRecorder>, facts: JobFacts, keeps_rows: bool) -> ResultCollector {
-        ResultCollector { keeper, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
+    pub(crate) fn new(recorder: Arc<dyn JobRecorder>, facts: JobFacts, keeps_rows: bool) -> ResultCollector {
+        ResultCollector { recorder, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
     }
 
     /// Collects rows.
@@ -95,7 +95,7 @@ impl ResultCollector {
         let Some(rows) = &mut self.rows else { return };
         let own = copy_texts(batch);
         let bytes = own.get_array_memory_size();
-        if self.bytes + bytes <= STORED_BYTES_MAX && self.keeper.collected_bytes().reserve(bytes) {
+        if self.bytes + bytes <= STORED_BYTES_MAX && self.recorder.collected_bytes().reserve(bytes) {
             self.bytes += bytes;
             rows.push(own);
         } else {
@@ -106,14 +106,14 @@ impl ResultCollector {
     /// Stops collecting rows.
     fn stop_collecting(&mut self) {
         self.rows = None;
-        self.keeper.collected_bytes().release(std::mem::take(&mut self.bytes));
+        self.recorder.collected_bytes().release(std::mem::take(&mut self.bytes));
     }
 
     /// Ends the search; its rows are stored if they are `complete`.
     pub(crate) fn end(&mut self, complete: bool) {
         if !std::mem::replace(&mut self.ended, true) {
             let rows = self.rows.take().filter(|_| complete);
-            self.keeper.finish(&self.facts, rows.as_deref());
+            self.recorder.finish(&self.facts, rows.as_deref());
         }
     }
 }
@@ -121,7 +121,7 @@ impl ResultCollector {
 impl Drop for ResultCollector {
     fn drop(&mut self) {
         if !self.ended {
-            self.keeper.abandon(&self.facts.sid);
+            self.recorder.abandon(&self.facts.sid);
         }
         self.stop_collecting();
     }
@@ -171,19 +171,22 @@ mod tests {
 
     #[test]
     fn collected_rows_of_all_searches_are_bounded() {
-        let keeper = Arc::new(Counting::default());
+        let recorder = Arc::new(Counting::default());
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
         let batch = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![0; 1 << 20]))]).unwrap();
         let search = |batches: usize| {
-            let mut keeping = ResultCollector::new(keeper.clone(), JobFacts::default(), true);
-            (0..batches).for_each(|_| keeping.add(&batch));
-            keeping
+            let mut collector = ResultCollector::new(recorder.clone(), JobFacts::default(), true);
+            (0..batches).for_each(|_| collector.add(&batch));
+            collector
         };
         assert!(search(5).rows.is_none(), "more than one search may");
         let running: Vec<ResultCollector> = (0..64).map(|_| search(2)).collect();
         let most = COLLECTED_BYTES_MAX / (2 * batch.get_array_memory_size());
-        assert_eq!(running.iter().filter(|keeping| keeping.rows.is_some()).count(), most);
-        running.into_iter().for_each(|mut keeping| keeping.end(true));
-        assert_eq!((keeper.with_rows.load(Ordering::Relaxed), keeper.remembered.0.load(Ordering::Relaxed)), (most, 0));
+        assert_eq!(running.iter().filter(|collector| collector.rows.is_some()).count(), most);
+        running.into_iter().for_each(|mut collector| collector.end(true));
+        assert_eq!(
+            (recorder.with_rows.load(Ordering::Relaxed), recorder.remembered.0.load(Ordering::Relaxed)),
+            (most, 0)
+        );
     }
 }

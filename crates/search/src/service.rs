@@ -156,7 +156,7 @@ pub struct SearchServiceParts {
     /// Indexes searched by default.
     pub default_indexes: Vec<String>,
     /// Stores finished searches.
-    pub keeper: Option<Arc<dyn JobRecorder>>,
+    pub recorder: Option<Arc<dyn JobRecorder>>,
     /// Summaries of data models; none without a data directory.
     pub summaries: Option<Arc<ModelSummaries>>,
 }
@@ -315,23 +315,23 @@ impl SearchService {
         let (mut request, zone) = self.request(params)?;
         let range = request.range;
         let started_ns = self.0.clock.elapsed_ns();
-        let keeper = self.0.keeper.as_ref().filter(|_| sid.is_none() && !is_internal);
-        let mut keeping = keeper.and_then(|keeper| {
+        let recorder = self.0.recorder.as_ref().filter(|_| sid.is_none() && !is_internal);
+        let mut collector = recorder.and_then(|recorder| {
             let started = self.0.clock.now_ns();
-            let sid = keeper.begin(started)?;
+            let sid = recorder.begin(started)?;
             let search = request.text.clone();
             let (saved, user) = (saved_name(&search), request.permissions.user.clone());
             let facts = JobFacts { sid, saved, search, user, started, ..JobFacts::default() };
-            Some(ResultCollector::new(Arc::clone(keeper), facts, keeps_rows))
+            Some(ResultCollector::new(Arc::clone(recorder), facts, keeps_rows))
         });
-        request.sid = sid.or_else(|| keeping.as_ref().map(|keeping| keeping.facts.sid.clone()));
+        request.sid = sid.or_else(|| collector.as_ref().map(|collector| collector.facts.sid.clone()));
         let job = start(&self.0.engine, request, source).map_err(SearchError::Syntax)?;
-        if let Some(keeping) = &mut keeping {
-            keeping.facts.events = job.kind() == ResultKind::Events;
+        if let Some(collector) = &mut collector {
+            collector.facts.events = job.kind() == ResultKind::Events;
         }
         let clock = Arc::clone(&self.0.clock);
         let pending = PendingRows::default();
-        Ok(RunningSearch { job, pending, zone, range, rows_left, clock, started_ns, keeping })
+        Ok(RunningSearch { job, pending, zone, range, rows_left, clock, started_ns, collector })
     }
 
     /// The request to the engine, and the time zone of the user.
@@ -400,7 +400,7 @@ pub struct RunningSearch {
     clock: SharedClock,
     started_ns: i64,
     /// Collects the rows to be stored.
-    keeping: Option<ResultCollector>,
+    collector: Option<ResultCollector>,
 }
 
 impl RunningSearch {
@@ -429,8 +429,8 @@ impl RunningSearch {
             rows = rows.slice(0, rows.num_rows().min(*left));
             *left -= rows.num_rows();
         }
-        if let Some(keeping) = &mut self.keeping {
-            keeping.add(&rows);
+        if let Some(collector) = &mut self.collector {
+            collector.add(&rows);
         }
         Ok(Some(rows))
     }
@@ -447,11 +447,11 @@ impl RunningSearch {
     /// Ends storing rows. `complete` is true if the client has read every row.
     fn end(&mut self, complete: bool) {
         let elapsed_ms = self.elapsed_ms();
-        if let Some(keeping) = &mut self.keeping {
-            keeping.facts.elapsed_ms = elapsed_ms;
-            keeping.facts.events_scanned = self.job.progress().events_scanned();
-            keeping.facts.messages = self.job.messages();
-            keeping.end(complete);
+        if let Some(collector) = &mut self.collector {
+            collector.facts.elapsed_ms = elapsed_ms;
+            collector.facts.events_scanned = self.job.progress().events_scanned();
+            collector.facts.messages = self.job.messages();
+            collector.end(complete);
         }
     }
 

@@ -193,7 +193,7 @@ impl SearchSettings {
             clock: self.clock.clone(),
             zone: self.zone.clone(),
             default_indexes: vec![DEFAULT_INDEX.to_owned()],
-            keeper: jobs.map(|jobs| jobs as Arc<dyn JobRecorder>),
+            recorder: jobs.map(|jobs| jobs as Arc<dyn JobRecorder>),
             summaries,
         }))
     }

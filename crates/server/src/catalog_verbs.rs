@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use quarry_stdx::log;
-use quarry_store::CatalogPlace;
+use quarry_store::CatalogLocation;
 
 use crate::cli::CatalogTo;
 use crate::data_directory::{self, Settings, environment_variables};
@@ -18,8 +18,8 @@ use crate::failure::Failure;
 pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
     let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
     let to = match to {
-        CatalogTo::Postgresql => CatalogPlace::PostgreSql,
-        CatalogTo::Sqlite => CatalogPlace::Sqlite,
+        CatalogTo::Postgresql => CatalogLocation::PostgreSql,
+        CatalogTo::Sqlite => CatalogLocation::Sqlite,
     };
     let share = || -> Result<(), Failure> {
         let settings = Settings::of_data_dir_quietly(data_dir);
@@ -30,17 +30,17 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
         store.close();
         Ok(shared.map(drop)?)
     };
-    if to == CatalogPlace::Sqlite {
+    if to == CatalogLocation::Sqlite {
         // This keeps the latest changes of other nodes in the data directory.
         share()?;
     }
     let migrated = quarry_ingest::migrate_catalog_of(data_dir, &layers, &clock, &environment_variables(), to)?;
-    if to == CatalogPlace::PostgreSql {
+    if to == CatalogLocation::PostgreSql {
         share()?;
     }
     writeln!(std::io::stdout(), "{} rows copied; the catalog is in {}", migrated.rows, migrated.place)?;
     log::info(format!("the previous catalog is kept but no longer used: {}", migrated.former));
-    if to == CatalogPlace::Sqlite {
+    if to == CatalogLocation::Sqlite {
         log::info("remove [catalog] url from server.conf before the next start");
     }
     Ok(0)

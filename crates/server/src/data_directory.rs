@@ -11,7 +11,7 @@ use quarry_conf::{
 };
 use quarry_engine::{DeletionRecord, IngestExpressions};
 use quarry_event::{EventBatch, TimeNs};
-use quarry_ingest::{Deleting, IngestError, deletion_on_record};
+use quarry_ingest::{DeletionRequest, IngestError, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
 use quarry_search::{JobStore, NodeIdentity, SearchSettings, Visibility, remove_orphaned_spills};
@@ -210,7 +210,7 @@ impl Settings {
 /// Creates the audit event of a deletion.
 fn record_deletion(user: &str, record: &DeletionRecord<'_>, host: &str, now_ns: i64) -> EventBatch {
     let DeletionRecord { sid, search, events } = *record;
-    deletion_on_record(&Deleting { user, sid, search, events }, host, now_ns, &zone::machine())
+    deletion_on_record(&DeletionRequest { user, sid, search, events }, host, now_ns, &zone::machine())
 }
 
 /// Opens the store of `data_dir` for adding, creating the folder if missing.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use quarry_conf::{OutputSettings, ServerSettings};
 use quarry_event::EventBatch;
 use quarry_forward::{GroupOptions, Link, Outlet, OutletSink, Routes, Spool, SpoolOptions};
-use quarry_ingest::{Claim, Claims, SinkFactory, Watching, watch_files};
+use quarry_ingest::{Claim, Claims, FileMonitors, SinkFactory, watch_files};
 use quarry_inputs::{EventStore, FilePosition, Sink, SinkError};
 use quarry_listen::{Listeners, listen_for_events, wait_stopped};
 use quarry_programs::{ProgramInputs, start_inputs};
@@ -112,7 +112,7 @@ impl Forwarder<'_> {
         &self,
         hec: Option<std::net::SocketAddr>,
         sinks: &Arc<dyn SinkFactory>,
-        reading: &mut Option<(ProgramInputs, Watching)>,
+        reading: &mut Option<(ProgramInputs, FileMonitors)>,
     ) -> Result<(), Failure> {
         let (data_dir, settings) = (self.data_dir, &Arc::new(self.settings.inputs()));
         let collector = listen_for_events(data_dir, hec, settings, Arc::new(self.outlet.with_routing(None))).await?;

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use quarry_event::TimeNs;
-use quarry_ingest::{Ingest, SinkFactory, Watching};
+use quarry_ingest::{FileMonitors, Ingest, SinkFactory};
 use quarry_inputs::{EventStore, InputSettings};
 use quarry_listen::Listeners;
 use quarry_programs::ProgramInputs;
@@ -112,7 +112,7 @@ impl InputChanges {
 /// Running inputs.
 pub(crate) struct Inputs {
     pub(crate) listeners: Listeners,
-    pub(crate) watching: Watching,
+    pub(crate) monitors: FileMonitors,
     pub(crate) programs: ProgramInputs,
 }
 
@@ -155,11 +155,11 @@ impl LiveInputs {
     }
 
     /// Stores what the ports have received and closes them. Returns the other inputs; dropping them blocks.
-    pub(crate) async fn stop_listening(self) -> Option<(Watching, ProgramInputs)> {
+    pub(crate) async fn stop_listening(self) -> Option<(FileMonitors, ProgramInputs)> {
         let ended = tokio::task::spawn_blocking(move || self.end()).await;
-        let Inputs { listeners, watching, programs } = ended.ok().flatten()?;
+        let Inputs { listeners, monitors, programs } = ended.ok().flatten()?;
         listeners.stop().await;
-        Some((watching, programs))
+        Some((monitors, programs))
     }
 
     /// Ends the thread and returns the inputs. Blocks while a change is being applied.
@@ -181,7 +181,7 @@ fn apply(inputs: &mut Inputs, ingest: &Arc<Ingest>, settings: &Arc<InputSettings
     let sinks: Arc<dyn SinkFactory> = Arc::<Ingest>::clone(ingest);
     let stores = |_: Option<&str>| Arc::clone(&events);
     let mut faults = runtime.block_on(inputs.listeners.apply(settings, &stores));
-    match inputs.watching.apply(settings, &sinks) {
+    match inputs.monitors.apply(settings, &sinks) {
         Ok(found) => faults.extend(found),
         Err(error) => faults.push(error.to_string()),
     }

@@ -183,7 +183,7 @@ async fn serve(
     let (stop, signals) =
         catch_signals().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     // The inputs start only now, so that a second server, whose ports are in use, reads no files and runs no programs.
-    let watching = watch_files(inputs, &sinks)?;
+    let monitors = watch_files(inputs, &sinks)?;
     let management = ManagementPort { address, sessions: Arc::new(SessionsForPrograms(Arc::clone(&state.auth))) };
     let programs = start_inputs(data_dir, inputs, Some(management), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
@@ -197,7 +197,7 @@ async fn serve(
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
     let bound = [("mgmt", Some(address)), ("hec", hec), ("s2s", listeners.requested_address())];
     let bound = bound.into_iter().filter_map(|(option, address)| Some((option, address?))).collect();
-    let live = LiveInputs::start(Inputs { listeners, watching, programs }, &node, faults)?;
+    let live = LiveInputs::start(Inputs { listeners, monitors, programs }, &node, faults)?;
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_metrics(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));

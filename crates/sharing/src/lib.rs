@@ -23,7 +23,7 @@ use std::io::{self, ErrorKind as IoKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quarry_catalog::{CatalogError, PostgreSqlPlace, SharedFileChange, SharedFileTable, SharedPutResult};
+use quarry_catalog::{CatalogError, PostgreSqlLocation, SharedFileChange, SharedFileTable, SharedPutResult};
 use quarry_stdx::{ErrorKind, Fault, SharedClock, SharedFiles, log, node_files, private_file};
 
 use crate::manifest::Manifest;
@@ -61,7 +61,7 @@ struct FolderState {
 
 impl SharedFolder {
     /// Opens the shared files at `place`, and brings those of `data_dir` up to date.
-    pub fn open(data_dir: &Path, place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Arc<SharedFolder>, Fault> {
+    pub fn open(data_dir: &Path, place: &PostgreSqlLocation, clock: &SharedClock) -> Result<Arc<SharedFolder>, Fault> {
         let table = SharedFileTable::open(place, clock).map_err(to_fault)?;
         let manifest = Manifest::read(data_dir, table.id().map_err(to_fault)?);
         let state =

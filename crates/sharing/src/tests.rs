@@ -14,27 +14,27 @@ const PASSWD: &str = "etc/passwd";
 const MACROS: &str = "etc/users/eva/search/local/macros.conf";
 const MANIFEST: &str = "etc/shared_files.json";
 
-fn place(server: &Server, wait: Duration) -> PostgreSqlPlace {
+fn place(server: &Server, wait: Duration) -> PostgreSqlLocation {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let settings = PostgreSqlSettings { url: server.url(), wait, ..PostgreSqlSettings::default() };
     let cluster = NUMBER.fetch_add(1, Ordering::Relaxed).to_string();
-    PostgreSqlPlace::new(&settings, &schema_of(&cluster)).unwrap()
+    PostgreSqlLocation::new(&settings, &schema_of(&cluster)).unwrap()
 }
 
 /// A node: its folder, and its shared files while it runs.
 struct Node {
     folder: TempDir,
-    place: PostgreSqlPlace,
+    place: PostgreSqlLocation,
     shared: Option<Arc<SharedFolder>>,
 }
 
 impl Node {
-    fn new(place: &PostgreSqlPlace) -> Node {
+    fn new(place: &PostgreSqlLocation) -> Node {
         let folder = tempfile::tempdir().unwrap();
         Node { folder, place: place.clone(), shared: None }
     }
 
-    fn started(place: &PostgreSqlPlace) -> Node {
+    fn started(place: &PostgreSqlLocation) -> Node {
         let mut node = Node::new(place);
         node.start().unwrap();
         node

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use quarry_catalog::{BucketCheck, Catalog, PostgreSqlPlace, PostgreSqlSettings};
+use quarry_catalog::{BucketCheck, Catalog, PostgreSqlLocation, PostgreSqlSettings};
 use quarry_stdx::{SharedClock, private_file, random};
 
 use crate::wal::read::list_segments;
@@ -71,8 +71,8 @@ pub(crate) fn set_schema(dir: &Path, schema: &str) -> Result<(), StoreError> {
 }
 
 /// Location of a schema in the configured database.
-pub(crate) fn place_of(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlPlace, StoreError> {
-    PostgreSqlPlace::new(settings, schema).map_err(StoreError::CatalogSettings)
+pub(crate) fn place_of(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlLocation, StoreError> {
+    PostgreSqlLocation::new(settings, schema).map_err(StoreError::CatalogSettings)
 }
 
 /// Opens the catalog for writing; creates it only if there is no data yet. Rows of buckets are verified by recovery.

@@ -10,7 +10,7 @@
 
 mod admission;
 mod cache;
-mod catalog_place;
+mod catalog_location;
 mod compaction;
 mod damage;
 mod data_dir;
@@ -29,7 +29,7 @@ mod live_buckets;
 mod log_files;
 mod log_thread;
 mod memory;
-mod merge_places;
+mod merge_positions;
 mod metadata_terms;
 mod new_indexes;
 mod object_names;
@@ -58,7 +58,7 @@ mod thaw;
 mod ticket;
 mod wal;
 
-pub use catalog_place::{CatalogMigrationResult, CatalogPlace, migrate_catalog};
+pub use catalog_location::{CatalogLocation, CatalogMigrationResult, migrate_catalog};
 pub use compaction::{CompactionReport, Merge};
 pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};

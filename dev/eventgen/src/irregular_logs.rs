@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 /// Maximum time between two events, in milliseconds.
@@ -94,10 +94,10 @@ impl Irregular {
     /// Passes about `bytes` bytes of events to `each`, starting at `start_s` (seconds since the epoch); a stack trace
     /// is one event of many lines.
     pub fn write(self, seed: u64, bytes: u64, start_s: i64, each: &mut dyn FnMut(&str)) {
-        let mut maker = Maker { chance: Chance::new(seed), words: vocabulary(), millis: start_s * 1_000 };
+        let mut maker = Maker { rng: Rng::new(seed), words: vocabulary(), millis: start_s * 1_000 };
         let (mut made, mut event) = (0, String::new());
         while made < bytes {
-            maker.millis += maker.chance.below(STEP_MILLIS) as i64;
+            maker.millis += maker.rng.below(STEP_MILLIS) as i64;
             event.clear();
             let written = match self {
                 Irregular::NestedJson => maker.nested_json(&mut event),
@@ -126,7 +126,7 @@ pub(crate) fn vocabulary() -> Vec<String> {
 type FmtResult = std::fmt::Result;
 
 struct Maker {
-    chance: Chance,
+    rng: Rng,
     words: Vec<String>,
     millis: i64,
 }
@@ -138,7 +138,7 @@ impl Maker {
 
     /// Random index below `len`; the r-th index is about 1/r as likely as the first.
     fn rank(&mut self, len: usize) -> usize {
-        (((len as f64 + 1.0).powf(self.chance.unit()) - 1.0) as usize).min(len - 1)
+        (((len as f64 + 1.0).powf(self.rng.unit()) - 1.0) as usize).min(len - 1)
     }
 
     fn word(&mut self) -> &str {
@@ -148,7 +148,7 @@ impl Maker {
 
     fn text(&mut self, words: u64, out: &mut String) {
         for at in 0..words {
-            let gap = match self.chance.below(14) {
+            let gap = match self.rng.below(14) {
                 _ if at == 0 => "",
                 0 => ", ",
                 1 => ". ",
@@ -160,7 +160,7 @@ impl Maker {
     }
 
     fn name(&mut self) -> String {
-        let number = self.chance.below(90);
+        let number = self.rng.below(90);
         let last = self.word().to_owned();
         format!("{}-{last}{number}", self.word())
     }
@@ -168,16 +168,16 @@ impl Maker {
     fn hex(&mut self, digits: usize) -> String {
         let mut text = String::with_capacity(digits);
         while text.len() < digits {
-            text.push_str(&format!("{:016x}", self.chance.next()));
+            text.push_str(&format!("{:016x}", self.rng.next()));
         }
         text.truncate(digits);
         text
     }
 
     fn nested_json(&mut self, out: &mut String) -> FmtResult {
-        let (kind, id) = (*self.chance.skewed(EVENT_KINDS), 30_000_000_000 + self.chance.below(9_000_000_000));
+        let (kind, id) = (*self.rng.skewed(EVENT_KINDS), 30_000_000_000 + self.rng.below(9_000_000_000));
         let (user, user_id, repository, repository_id) =
-            (self.name(), self.chance.below(90_000_000), self.name(), self.chance.below(700_000_000));
+            (self.name(), self.rng.below(90_000_000), self.name(), self.rng.below(700_000_000));
         write!(
             out,
             "{{\"id\":\"{id}\",\"type\":\"{kind}\",\"actor\":{{\"id\":{user_id},\"login\":\"{user}\",\"url\":\"https://api.example.com/users/{user}\"}},"
@@ -193,19 +193,19 @@ impl Maker {
                 )?;
                 for at in 0..commits {
                     let comma = if at == 0 { "" } else { "," };
-                    let (hash, words) = (self.hex(40), 2 + self.chance.below(9));
+                    let (hash, words) = (self.hex(40), 2 + self.rng.below(9));
                     write!(out, "{comma}{{\"sha\":\"{hash}\",\"author\":{{\"name\":\"{user}\"}},\"message\":\"")?;
                     self.text(words, out);
-                    write!(out, "\",\"distinct\":{}}}", !self.chance.one_in(7))?;
+                    write!(out, "\",\"distinct\":{}}}", !self.rng.one_in(7))?;
                 }
                 out.push(']');
             }
             "IssuesEvent" | "IssueCommentEvent" | "PullRequestEvent" => {
-                let (number, labels, words) = (self.chance.below(9_000), self.rank(6), 4 + self.chance.below(60));
+                let (number, labels, words) = (self.rng.below(9_000), self.rank(6), 4 + self.rng.below(60));
                 write!(
                     out,
                     "\"action\":\"{}\",\"number\":{number},\"labels\":[",
-                    self.chance.skewed(&["opened", "closed", "edited"])
+                    self.rng.skewed(&["opened", "closed", "edited"])
                 )?;
                 for at in 0..labels {
                     let comma = if at == 0 { "" } else { "," };
@@ -218,7 +218,7 @@ impl Maker {
                 out.push('"');
             }
             _ => {
-                let words = 3 + self.chance.below(12);
+                let words = 3 + self.rng.below(12);
                 write!(out, "\"ref_type\":\"branch\",\"description\":\"")?;
                 self.text(words, out);
                 out.push('"');
@@ -228,7 +228,7 @@ impl Maker {
     }
 
     fn prose(&mut self, out: &mut String) -> FmtResult {
-        let words = 8 + self.chance.below(50);
+        let words = 8 + self.rng.below(50);
         write!(out, "{} ", self.time())?;
         self.text(words, out);
         out.push('.');
@@ -236,36 +236,36 @@ impl Maker {
     }
 
     fn table(&mut self, out: &mut String) -> FmtResult {
-        let (time, customer, sku) = (self.time(), self.chance.below(400_000), self.chance.below(9_000));
-        let (amount, unit) = (self.chance.tail(40.0), self.chance.unit());
+        let (time, customer, sku) = (self.time(), self.rng.below(400_000), self.rng.below(9_000));
+        let (amount, unit) = (self.rng.tail(40.0), self.rng.unit());
         write!(out, "{time},{customer:08},SKU-{sku:05},{amount:.2},")?;
-        match self.chance.below(4) {
+        match self.rng.below(4) {
             0 => out.push_str("\"\","),
             1 => {
-                let words = 2 + self.chance.below(6);
+                let words = 2 + self.rng.below(6);
                 out.push('"');
                 self.text(words, out);
                 out.push_str("\",");
             }
-            _ => write!(out, "{},", self.chance.skewed(&["EUR", "USD", "SEK", "GBP", "CHF"]))?,
+            _ => write!(out, "{},", self.rng.skewed(&["EUR", "USD", "SEK", "GBP", "CHF"]))?,
         }
         let hash = self.hex(12);
-        write!(out, "{unit:.6},{hash},{}", self.chance.skewed(&["paid", "open", "void", "returned"]))
+        write!(out, "{unit:.6},{hash},{}", self.rng.skewed(&["paid", "open", "void", "returned"]))
     }
 
     fn trace(&mut self, out: &mut String) -> FmtResult {
-        let (thread, id, words) = (self.chance.below(64), self.hex(8), 3 + self.chance.below(8));
+        let (thread, id, words) = (self.rng.below(64), self.hex(8), 3 + self.rng.below(8));
         write!(out, "{} ERROR [worker-{thread}] request {id} failed: ", self.time())?;
         self.text(words, out);
         for cause in 0..1 + self.rank(3) {
-            let (package, class) = (*self.chance.skewed(PACKAGES), *self.chance.skewed(CLASSES));
+            let (package, class) = (*self.rng.skewed(PACKAGES), *self.rng.skewed(CLASSES));
             let begin = if cause == 0 { "" } else { "Caused by: " };
             write!(out, "\n{begin}{package}.{class}Exception: ")?;
-            let words = 2 + self.chance.below(5);
+            let words = 2 + self.rng.below(5);
             self.text(words, out);
-            for _ in 0..3 + self.chance.below(22) {
-                let (package, class) = (*self.chance.skewed(PACKAGES), *self.chance.pick(CLASSES));
-                let (method, line) = (*self.chance.pick(METHODS), 10 + self.rank(900));
+            for _ in 0..3 + self.rng.below(22) {
+                let (package, class) = (*self.rng.skewed(PACKAGES), *self.rng.pick(CLASSES));
+                let (method, line) = (*self.rng.pick(METHODS), 10 + self.rank(900));
                 write!(out, "\n\tat {package}.{class}.{method}({class}.java:{line})")?;
             }
         }
@@ -273,8 +273,8 @@ impl Maker {
     }
 
     fn windows_xml(&mut self, out: &mut String) -> FmtResult {
-        let (provider, channel) = *self.chance.skewed(PROVIDERS);
-        let (event, record, process) = (4_600 + self.rank(200), self.millis / 350, 400 + self.chance.below(9_000));
+        let (provider, channel) = *self.rng.skewed(PROVIDERS);
+        let (event, record, process) = (4_600 + self.rank(200), self.millis / 350, 400 + self.rng.below(9_000));
         write!(
             out,
             "<Event xmlns='http://schemas.microsoft.com/win/2004/08/events/event'>\n  <System>\n    <Provider Name='{provider}'/>\n    <EventID>{event}</EventID>\n"
@@ -283,21 +283,19 @@ impl Maker {
             out,
             "    <TimeCreated SystemTime='{}'/>\n    <EventRecordID>{record}</EventRecordID>\n    <Execution ProcessID='{process}' ThreadID='{}'/>\n    <Channel>{channel}</Channel>\n    <Computer>PC-{:03}.corp.example</Computer>\n  </System>\n  <EventData>\n",
             self.time(),
-            self.chance.below(20_000),
-            self.chance.below(200)
+            self.rng.below(20_000),
+            self.rng.below(200)
         )?;
-        let first = self.chance.below(4) as usize;
-        for name in DATA_NAMES.iter().skip(first).take(3 + self.chance.below(8) as usize) {
+        let first = self.rng.below(4) as usize;
+        for name in DATA_NAMES.iter().skip(first).take(3 + self.rng.below(8) as usize) {
             write!(out, "    <Data Name='{name}'>")?;
             match *name {
                 "SubjectUserSid" => {
-                    write!(out, "S-1-5-21-{}-{}-1001", self.chance.below(4_000_000_000), self.chance.below(90))?
+                    write!(out, "S-1-5-21-{}-{}-1001", self.rng.below(4_000_000_000), self.rng.below(90))?
                 }
-                "IpAddress" => {
-                    write!(out, "10.{}.{}.{}", self.chance.below(4), self.chance.below(256), self.chance.below(256))?
-                }
-                "IpPort" | "LogonType" => write!(out, "{}", self.chance.below(65_536))?,
-                "SubjectLogonId" => write!(out, "0x{:x}", self.chance.below(1 << 28))?,
+                "IpAddress" => write!(out, "10.{}.{}.{}", self.rng.below(4), self.rng.below(256), self.rng.below(256))?,
+                "IpPort" | "LogonType" => write!(out, "{}", self.rng.below(65_536))?,
+                "SubjectLogonId" => write!(out, "0x{:x}", self.rng.below(1 << 28))?,
                 "ProcessName" => write!(out, "C:\\Windows\\System32\\{}.exe", self.word())?,
                 _ => out.push_str(self.word()),
             }

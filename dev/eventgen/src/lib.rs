@@ -16,7 +16,7 @@ mod sources;
 
 use std::io::{self, Write};
 
-use random::Chance;
+use random::Rng;
 
 /// Incident of the generated day; every file contains part of its traces.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl LogFile {
     /// Writes the file and returns the number of events in it.
     pub fn write(self, plan: &Plan, out: &mut dyn Write) -> io::Result<u64> {
         let source = sources::Source::of(self);
-        let mut chance = Chance::new(plan.seed ^ (self as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut rng = Rng::new(plan.seed ^ (self as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let bytes = plan.bytes * self.share() / 100;
         let regular = (bytes / source.mean_bytes()).max(u64::from(DAY_S / 60));
         let mut line = String::new();
@@ -121,12 +121,12 @@ impl LogFile {
         for at in 0..regular {
             // Even spacing with jitter inside each slot keeps the file in time order without a sort.
             let slot = f64::from(DAY_S) / regular as f64;
-            let second = (at as f64 + chance.unit()) * slot;
+            let second = (at as f64 + rng.unit()) * slot;
             let slot_start_s = at as f64 * slot;
             let moment =
                 Moment { day_start_s: plan.day_start_s, millis: (second * 1000.0) as u64, slot_start_s, slot_s: slot };
             line.clear();
-            events += source.event(moment, &mut chance, &mut line);
+            events += source.event(moment, &mut rng, &mut line);
             out.write_all(line.as_bytes())?;
         }
         Ok(events)

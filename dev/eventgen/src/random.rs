@@ -2,11 +2,11 @@
 //! machine.
 
 /// A stream of pseudo-random numbers.
-pub struct Chance(u64);
+pub struct Rng(u64);
 
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed)
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     pub(crate) fn next(&mut self) -> u64 {

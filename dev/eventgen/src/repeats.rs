@@ -8,7 +8,7 @@
 
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::random::Chance;
+use crate::random::Rng;
 
 /// Minimum length of a replaced number; shorter numbers are counts or measurements.
 const ID_BYTES_MIN: usize = 4;
@@ -65,15 +65,15 @@ impl Stamp {
 /// Passes about `bytes` bytes of events to `each`: the lines of `sample` repeatedly, with times from midnight
 /// (`start_s`) on.
 pub fn repeat(sample: &str, stamp: Option<Stamp>, seed: u64, bytes: u64, start_s: i64, each: &mut dyn FnMut(&str)) {
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let (mut made, mut millis) = (0, 0);
     let mut event = String::new();
     while made < bytes {
-        let round = chance.next();
+        let round = rng.next();
         let before = made;
         for line in sample.lines() {
-            let is_pause = chance.one_in(EVENTS_PER_PAUSE);
-            millis += chance.below(if is_pause { PAUSE_MILLIS } else { BURST_MILLIS });
+            let is_pause = rng.one_in(EVENTS_PER_PAUSE);
+            millis += rng.below(if is_pause { PAUSE_MILLIS } else { BURST_MILLIS });
             event.clear();
             match stamp.and_then(|stamp| Some((stamp.place(line)?, stamp))) {
                 Some((at, stamp)) => {
@@ -121,14 +121,14 @@ fn renew_word(word: &str, round: u64, out: &mut String) {
         return out.push_str(word);
     }
     let seed = word.bytes().fold(round, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     for (at, byte) in word.bytes().enumerate() {
         let digit = if !is_number {
-            chance.below(16)
+            rng.below(16)
         } else if at == 0 && byte != b'0' {
-            1 + chance.below(9)
+            1 + rng.below(9)
         } else {
-            chance.below(10)
+            rng.below(10)
         };
         out.push(char::from(b"0123456789abcdef"[digit as usize]));
     }

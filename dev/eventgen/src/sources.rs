@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::{INCIDENT, LogFile, Moment};
 
 const PAGES: &[&str] = &[
@@ -52,14 +52,14 @@ impl Source {
     }
 
     /// Appends one regular event, and the events that the incident adds at this moment; returns the number of events.
-    pub(crate) fn event(self, at: Moment, chance: &mut Chance, out: &mut String) -> u64 {
+    pub(crate) fn event(self, at: Moment, rng: &mut Rng, out: &mut String) -> u64 {
         match self.0 {
-            LogFile::Access => access(at, chance, out),
-            LogFile::Auth => auth(at, chance, out),
-            LogFile::Payments => payments(at, chance, out),
-            LogFile::Orders => orders(at, chance, out),
-            LogFile::Firewall => firewall(at, chance, out),
-            LogFile::Metrics => metrics(at, chance, out),
+            LogFile::Access => access(at, rng, out),
+            LogFile::Auth => auth(at, rng, out),
+            LogFile::Payments => payments(at, rng, out),
+            LogFile::Orders => orders(at, rng, out),
+            LogFile::Firewall => firewall(at, rng, out),
+            LogFile::Metrics => metrics(at, rng, out),
         }
         // Writing to a String cannot fail.
         .unwrap_or(0)
@@ -68,16 +68,16 @@ impl Source {
 
 type FmtResult = Result<u64, std::fmt::Error>;
 
-fn client_address(chance: &mut Chance) -> String {
-    let unit = chance.unit();
+fn client_address(rng: &mut Rng) -> String {
+    let unit = rng.unit();
     let client = (unit * unit * 40_000.0) as u64;
     format!("{}.{}.{}.{}", 80 + client % 11, (client >> 4) & 127, (client >> 7) & 255, 1 + client % 250)
 }
 
-fn access(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
-    let page = *chance.skewed(PAGES);
-    let broken = at.in_outage() && page == "/checkout/pay" && !chance.one_in(8);
-    let status = match chance.below(200) {
+fn access(at: Moment, rng: &mut Rng, out: &mut String) -> FmtResult {
+    let page = *rng.skewed(PAGES);
+    let broken = at.in_outage() && page == "/checkout/pay" && !rng.one_in(8);
+    let status = match rng.below(200) {
         _ if broken => 503,
         0..=3 => 404,
         4..=5 => 302,
@@ -86,33 +86,33 @@ fn access(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
         _ => 200,
     };
     let method = if page.starts_with("/checkout") || page == "/cart/add" || page == "/login" { "POST" } else { "GET" };
-    let bytes = if broken { 312 } else { 180 + (chance.unit().powi(3) * 48_000.0) as u64 };
-    let query = if page == "/product/view" { format!("?sku=SKU-{:05}", chance.below(9000)) } else { String::new() };
+    let bytes = if broken { 312 } else { 180 + (rng.unit().powi(3) * 48_000.0) as u64 };
+    let query = if page == "/product/view" { format!("?sku=SKU-{:05}", rng.below(9000)) } else { String::new() };
     writeln!(
         out,
         "{} - - [{}] \"{method} {page}{query} HTTP/1.1\" {status} {bytes} \"https://shop.example.com{}\" \"{}\"",
-        client_address(chance),
+        client_address(rng),
         at.format("%d/%b/%Y:%H:%M:%S +0000"),
-        chance.pick(PAGES),
-        chance.skewed(AGENTS),
+        rng.pick(PAGES),
+        rng.skewed(AGENTS),
     )?;
     Ok(1)
 }
 
-fn auth(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
+fn auth(at: Moment, rng: &mut Rng, out: &mut String) -> FmtResult {
     let stamp = at.format("%b %e %H:%M:%S");
-    let process = 2000 + chance.below(30_000);
-    match chance.below(10) {
+    let process = 2000 + rng.below(30_000);
+    match rng.below(10) {
         0..=2 => {
-            let (user, port) = (chance.pick(STAFF), 1024 + chance.below(60_000));
+            let (user, port) = (rng.pick(STAFF), 1024 + rng.below(60_000));
             writeln!(
                 out,
                 "{stamp} bastion sshd[{process}]: Accepted publickey for {user} from 10.1.4.{} port {port} ssh2",
-                chance.below(250)
+                rng.below(250)
             )?;
         }
         3..=5 => {
-            let (user, from, port) = (chance.pick(USERS), client_address(chance), 1024 + chance.below(60_000));
+            let (user, from, port) = (rng.pick(USERS), client_address(rng), 1024 + rng.below(60_000));
             writeln!(
                 out,
                 "{stamp} bastion sshd[{process}]: Failed password for invalid user {user} from {from} port {port} ssh2"
@@ -125,15 +125,15 @@ fn auth(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
         _ => writeln!(
             out,
             "{stamp} bastion systemd[1]: Started Session {} of user {}.",
-            chance.below(9000),
-            chance.pick(STAFF)
+            rng.below(9000),
+            rng.pick(STAFF)
         )?,
     }
     let mut events = 1;
     let (second, login) = (at.second(), INCIDENT.login_s);
     if (login - 1800..login).contains(&second) {
         for _ in 0..6 {
-            let (user, port) = (chance.pick(USERS), 40_000 + chance.below(20_000));
+            let (user, port) = (rng.pick(USERS), 40_000 + rng.below(20_000));
             let attacker = INCIDENT.attacker;
             writeln!(
                 out,
@@ -153,43 +153,43 @@ fn auth(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     Ok(events)
 }
 
-fn payments(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
+fn payments(at: Moment, rng: &mut Rng, out: &mut String) -> FmtResult {
     let stamp = at.format("%Y-%m-%dT%H:%M:%S%.3fZ");
-    let (order, amount) = (10_000_000 + chance.below(80_000_000), 1.0 + chance.unit().powi(3) * 900.0);
-    let trace = format!("{:016x}", chance.next());
-    let host = if chance.one_in(2) { "pay-1" } else { "pay-2" };
+    let (order, amount) = (10_000_000 + rng.below(80_000_000), 1.0 + rng.unit().powi(3) * 900.0);
+    let trace = format!("{:016x}", rng.next());
+    let host = if rng.one_in(2) { "pay-1" } else { "pay-2" };
     let head =
         format!("{{\"timestamp\":\"{stamp}\",\"service\":\"payments\",\"host\":\"{host}\",\"trace_id\":\"{trace}\"");
-    if at.in_outage() && !chance.one_in(5) {
+    if at.in_outage() && !rng.one_in(5) {
         writeln!(
             out,
             "{head},\"level\":\"ERROR\",\"order\":{order},\"duration_ms\":{:.1},\"exception\":\"PoolExhausted\",\"config\":\"2026-11-20-r2\",\"message\":\"cannot get a database connection\",\"stack\":\"PoolExhausted: 0 of 2 connections free\\n\\tat shop.db.Pool.take(Pool.java:88)\\n\\tat shop.pay.Charge.run(Charge.java:41)\"}}",
-            5000.0 + chance.tail(40.0),
+            5000.0 + rng.tail(40.0),
         )?;
         return Ok(1);
     }
-    let level = if chance.one_in(60) { "WARN" } else { "INFO" };
+    let level = if rng.one_in(60) { "WARN" } else { "INFO" };
     let message = if level == "WARN" { "card declined" } else { "payment settled" };
     let config = if at.in_outage() { "2026-11-20-r2" } else { "2026-11-18-r1" };
     writeln!(
         out,
         "{head},\"level\":\"{level}\",\"order\":{order},\"amount\":{amount:.2},\"duration_ms\":{:.1},\"config\":\"{config}\",\"card\":{{\"brand\":\"{}\",\"country\":\"{}\"}},\"message\":\"{message}\"}}",
-        chance.tail(45.0),
-        chance.skewed(&["visa", "mastercard", "amex"]),
-        chance.skewed(&["DE", "FR", "NL", "US", "SE"]),
+        rng.tail(45.0),
+        rng.skewed(&["visa", "mastercard", "amex"]),
+        rng.skewed(&["DE", "FR", "NL", "US", "SE"]),
     )?;
     Ok(1)
 }
 
-fn orders(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
+fn orders(at: Moment, rng: &mut Rng, out: &mut String) -> FmtResult {
     let stamp = at.format("%Y-%m-%d %H:%M:%S,%3f");
-    let (service, thread, order) = (chance.pick(SERVICES), chance.below(16), 10_000_000 + chance.below(80_000_000));
-    let fails = if at.in_outage() { chance.one_in(3) } else { chance.one_in(400) };
+    let (service, thread, order) = (rng.pick(SERVICES), rng.below(16), 10_000_000 + rng.below(80_000_000));
+    let fails = if at.in_outage() { rng.one_in(3) } else { rng.one_in(400) };
     if fails {
         writeln!(
             out,
             "{stamp} ERROR [worker-{thread}] shop.orders.{service} - order {order} failed after {} attempts",
-            1 + chance.below(5)
+            1 + rng.below(5)
         )?;
         writeln!(out, "java.lang.IllegalStateException: payment service answered 503")?;
         for frame in [
@@ -203,34 +203,34 @@ fn orders(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
         writeln!(out, "\t... 3 more")?;
         return Ok(1);
     }
-    let level = if chance.one_in(25) { "DEBUG" } else { "INFO" };
-    let verb = chance.skewed(&["placed", "packed", "shipped", "reserved", "cancelled"]);
+    let level = if rng.one_in(25) { "DEBUG" } else { "INFO" };
+    let verb = rng.skewed(&["placed", "packed", "shipped", "reserved", "cancelled"]);
     writeln!(
         out,
         "{stamp} {level} [worker-{thread}] shop.orders.{service} - order {order} {verb} in {:.0} ms",
-        chance.tail(30.0)
+        rng.tail(30.0)
     )?;
     Ok(1)
 }
 
-fn firewall(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
+fn firewall(at: Moment, rng: &mut Rng, out: &mut String) -> FmtResult {
     let stamp = at.format("%Y-%m-%dT%H:%M:%SZ");
-    let blocked = chance.one_in(6);
+    let blocked = rng.one_in(6);
     let action = if blocked { "blocked" } else { "allowed" };
-    let port = *chance.skewed(&[443u16, 80, 53, 5432, 22, 25, 3389]);
-    let bytes = if blocked { 60 } else { 300 + (chance.unit().powi(4) * 200_000.0) as u64 };
+    let port = *rng.skewed(&[443u16, 80, 53, 5432, 22, 25, 3389]);
+    let bytes = if blocked { 60 } else { 300 + (rng.unit().powi(4) * 200_000.0) as u64 };
     writeln!(
         out,
         "{stamp} fw-1 action={action} src_ip={} dest_ip=10.1.{}.{} dest_port={port} proto={} bytes_out={bytes} rule=\"{}\"",
-        client_address(chance),
-        chance.below(4),
-        chance.below(250),
+        client_address(rng),
+        rng.below(4),
+        rng.below(250),
         if port == 53 { "udp" } else { "tcp" },
         if blocked { "default deny" } else { "allow web" },
     )?;
     let stealing = (INCIDENT.login_s + 240..INCIDENT.outage_start_s).contains(&at.second());
-    if stealing && chance.one_in(3) {
-        let (drop_host, bytes) = (INCIDENT.drop_host, 18_000_000 + chance.below(9_000_000));
+    if stealing && rng.one_in(3) {
+        let (drop_host, bytes) = (INCIDENT.drop_host, 18_000_000 + rng.below(9_000_000));
         writeln!(
             out,
             "{stamp} fw-1 action=allowed src_ip=10.1.0.5 dest_ip={drop_host} dest_port=443 proto=tcp bytes_out={bytes} rule=\"allow out\""
@@ -240,14 +240,14 @@ fn firewall(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     Ok(1)
 }
 
-fn metrics(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
-    let (host, metric) = (*chance.pick(HOSTS), *chance.pick(METRICS));
+fn metrics(at: Moment, rng: &mut Rng, out: &mut String) -> FmtResult {
+    let (host, metric) = (*rng.pick(HOSTS), *rng.pick(METRICS));
     let busy = 0.5 + 0.5 * (f64::from(at.second()) / 86_400.0 * std::f64::consts::TAU - 1.6).sin().abs();
     let value = match metric {
         "db.connections" if at.in_outage() => 2.0,
         "db.connections" => 20.0 + 60.0 * busy,
         "memory.used_mb" => 3000.0 + 900.0 * busy,
-        _ => 55.0 * busy + chance.unit() * 12.0,
+        _ => 55.0 * busy + rng.unit() * 12.0,
     };
     writeln!(out, "{} metric={metric} host={host} value={value:.2} unit=gauge", at.format("%Y-%m-%dT%H:%M:%S%.3fZ"))?;
     Ok(1)

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::APP_SYSTEM;
-use quarry_auth::ShownSession;
+use quarry_auth::SessionInfo;
 use quarry_event::time::strftime;
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ async fn sessions(
         }
     }
     let place = format!("/services/{SESSIONS_PATH}");
-    let entry = |ShownSession { id, user, last_use_ns }: ShownSession| {
+    let entry = |SessionInfo { id, user, last_use_ns }: SessionInfo| {
         let (path, time) = (format!("{place}/{id}"), strftime(last_use_ns, TIME_FORMAT, &jiff::tz::TimeZone::UTC));
         let members = [("authString", id.as_str()), ("searchId", ""), ("timeAccessed", &time), ("userName", &user)];
         let content = members.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();

@@ -100,6 +100,6 @@ fn validate_settings(
 fn remove_documents(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {
     match now {
         Some(_) => Ok(()),
-        None => Ok(state.collections.remove(before.place.app(), &before.name)?),
+        None => Ok(state.collections.remove(before.location.app(), &before.name)?),
     }
 }

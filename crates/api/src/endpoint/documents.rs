@@ -186,7 +186,7 @@ fn target(
     }
     // Errors in the conf are reported where it is loaded.
     let (definition, _) = CollectionDefinition::parse_settings(&object.settings);
-    let collection = state.collections.get(object.place.app(), &name)?;
+    let collection = state.collections.get(object.location.app(), &name)?;
     collection.update_accelerations(&definition)?;
     let limits = state.node.collection_limits();
     Ok(Target { collection, definition, user: user.to_owned(), key: part("key"), limits })

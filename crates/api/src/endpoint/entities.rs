@@ -560,8 +560,8 @@ async fn apply_acl_change(state: &ApiState, request: &Request, asked: AclChange)
 /// supported.
 async fn change_owner(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let object = find_object(&state, &request).await?;
-    let app = request.parameters.get("app").unwrap_or(object.place.app());
-    if app != object.place.app() {
+    let app = request.parameters.get("app").unwrap_or(object.location.app());
+    if app != object.location.app() {
         return Err(ApiError::bad_request(format!(
             "app={app}: objects cannot be moved to another app; create it there"
         )));
@@ -581,7 +581,7 @@ async fn change_owner(state: ApiState, request: Request) -> Result<Response, Api
 
 /// An object as an entity of a collection.
 pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
-    let (owner, app) = (object.place.user().unwrap_or(NOBODY), object.place.app());
+    let (owner, app) = (object.location.user().unwrap_or(NOBODY), object.location.app());
     let collection = format!("/servicesNS/{}/{}/{}", escape_segment(owner), escape_segment(app), kind.path);
     let name = kind.entity(&object.name).to_owned();
     let path = format!("{collection}/{}", escape_segment(&name));

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, ObjectSharing, Place};
+use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, ObjectLocation, ObjectSharing};
 use quarry_auth::ADMIN_ROLE;
 use quarry_conf::Permissions;
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
@@ -549,7 +549,7 @@ impl Kind {
         Some(ConfObject {
             conf: self.conf.clone().into_owned(),
             name: stanza.to_owned(),
-            place: Place::System,
+            location: ObjectLocation::System,
             settings: BTreeMap::new(),
             owner: NOBODY.to_owned(),
             sharing: ObjectSharing::System,

@@ -107,28 +107,28 @@ async fn stream(
     let job = find_job(&state, &caller, &parts).await?;
     let zone = zone_of(&parameters, &job)?;
     let count = parameters.number("count")?.unwrap_or(COUNT_DEFAULT).min(COUNT_MAX);
-    let place = state.streams.try_acquire(&caller.identity.user).ok_or_else(|| {
+    let permit = state.streams.try_acquire(&caller.identity.user).ok_or_else(|| {
         ApiError::too_many(format!(
             "too many open streams: at most {STREAMS_PER_USER_MAX} per user and {STREAMS_MAX} in all; close one"
         ))
     })?;
-    let watch = Watch { sent: StreamState::new(zone, count), job, is_over: false, _place: place };
-    let body = Body::from_stream(futures::stream::unfold(watch, Watch::next));
+    let stream = JobStream { sent: StreamState::new(zone, count), job, is_over: false, _permit: permit };
+    let body = Body::from_stream(futures::stream::unfold(stream, JobStream::next));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
 }
 
-/// A client watching a job.
-struct Watch {
+/// The stream of the progress of a job to one client.
+struct JobStream {
     job: Arc<SearchJob>,
     sent: StreamState,
     is_over: bool,
-    _place: StreamPermit,
+    _permit: StreamPermit,
 }
 
-impl Watch {
+impl JobStream {
     /// Waits for the next events; `None` at the end.
-    async fn next(mut self) -> Option<(Result<String, Infallible>, Watch)> {
+    async fn next(mut self) -> Option<(Result<String, Infallible>, JobStream)> {
         if self.is_over {
             return None;
         }

@@ -72,7 +72,7 @@ async fn collections(
     let (listed, collections) = (listed.await?, state.collections.clone());
     let sizes = run_blocking(move || {
         let of_object = |object: ConfObject| {
-            let (app, name) = (object.place.app(), &object.name);
+            let (app, name) = (object.location.app(), &object.name);
             let CollectionSize { documents, bytes } = collections.get(app, name)?.size()?;
             let average = bytes.checked_div(documents).unwrap_or(0);
             Ok(json!({

@@ -331,7 +331,7 @@ fn entry(server: Server) -> Entry {
     };
     let fields = Some(Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] });
     let author = server.stanza.as_ref().map_or(NOBODY, |stanza| stanza.owner.as_str()).to_owned();
-    let app = server.stanza.as_ref().map_or(super::jobs::APP, |stanza| stanza.place.app()).to_owned();
+    let app = server.stanza.as_ref().map_or(super::jobs::APP, |stanza| stanza.location.app()).to_owned();
     Entry { name: server.address, path, author, app, acl, fields, updated: 0, links, content }
 }
 

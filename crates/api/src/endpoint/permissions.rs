@@ -2,7 +2,7 @@
 //!
 //! Not here: who may change them ([`quarry_apps::objects`]).
 
-use quarry_apps::objects::{AclChange, ConfObject, ObjectSharing, Place};
+use quarry_apps::objects::{AclChange, ConfObject, ObjectLocation, ObjectSharing};
 use quarry_auth::Auth;
 use serde_json::Map;
 
@@ -52,7 +52,7 @@ pub(super) fn acl_of(object: &ConfObject) -> Acl {
         writers: object.writers.clone(),
         can_write: object.can_write,
         can_remove: object.can_write && object.is_local,
-        can_share: object.can_write && !matches!(object.place, Place::System),
+        can_share: object.can_write && !matches!(object.location, ObjectLocation::System),
         can_be_private: true,
         is_in_content: true,
     }

@@ -237,8 +237,8 @@ pub(super) fn move_suppression(
 }
 
 fn suppression_key(object: &ConfObject) -> SavedSearchKey {
-    let owner = object.place.user().unwrap_or(NOBODY);
-    (owner.to_owned(), object.place.app().to_owned(), object.name.clone())
+    let owner = object.location.user().unwrap_or(NOBODY);
+    (owner.to_owned(), object.location.app().to_owned(), object.name.clone())
 }
 
 fn suppression_response(state: &ApiState, object: &ConfObject, parameters: &Parameters) -> Response {
@@ -299,7 +299,7 @@ fn message_response(
 ) -> Response {
     let path = format!("/services/{COLLECTION}/{}/{below}", escape_segment(&object.name));
     let content = if let Value::Object(members) = content { members } else { Map::new() };
-    let (author, app, links) = (object.owner.clone(), object.place.app().to_owned(), Vec::new());
+    let (author, app, links) = (object.owner.clone(), object.location.app().to_owned(), Vec::new());
     let (name, acl) = (object.name.clone(), Acl::for_node());
     let entry = Entry { name, path: path.clone(), author, app, acl, fields: None, updated: 0, links, content };
     let feed = Feed::of("savedsearch", path, vec![entry]);

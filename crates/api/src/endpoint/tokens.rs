@@ -9,7 +9,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::APP_SYSTEM;
-use quarry_auth::{NewToken, ShownToken, UserError};
+use quarry_auth::{NewToken, TokenInfo, UserError};
 use quarry_conf::permissions::{EDIT_TOKENS_OWN, LIST_TOKENS_ALL, LIST_TOKENS_OWN};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use serde_json::{Map, Value, json};
@@ -75,7 +75,7 @@ const TOKEN: Shape = Shape::Object(&[
     ("tokenId", Shape::Text),
 ]);
 
-fn entry((record, used): &ShownToken, now_s: i64) -> Entry {
+fn entry((record, used): &TokenInfo, now_s: i64) -> Entry {
     let path = format!("/services/{COLLECTION}/{}", escape_segment(&record.id));
     let status = match record.is_enabled {
         false => "disabled",
@@ -100,7 +100,7 @@ fn entry((record, used): &ShownToken, now_s: i64) -> Entry {
 }
 
 /// The tokens visible to a caller.
-fn visible_tokens(state: &ApiState, caller: &Caller) -> Vec<ShownToken> {
+fn visible_tokens(state: &ApiState, caller: &Caller) -> Vec<TokenInfo> {
     let mut tokens = state.auth.tokens();
     if !caller.permissions.has_capability(LIST_TOKENS_ALL) {
         tokens.retain(|(record, _)| record.user == caller.identity.user);
@@ -127,10 +127,10 @@ fn find_token(
     caller: &Caller,
     parts: &PathParts,
     parameters: &Parameters,
-) -> Result<ShownToken, ApiError> {
+) -> Result<TokenInfo, ApiError> {
     let name = parts.get("name").cloned().unwrap_or_default();
     let id = parameters.get("id").filter(|id| !id.is_empty()).unwrap_or(&name).to_owned();
-    let is_asked = |(record, _): &ShownToken| record.id == id && (name == id || name == record.user);
+    let is_asked = |(record, _): &TokenInfo| record.id == id && (name == id || name == record.user);
     visible_tokens(state, caller).into_iter().find(is_asked).ok_or_else(|| UserError::UnknownToken(id).into())
 }
 

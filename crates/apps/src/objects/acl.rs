@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use quarry_conf::{ObjectAccess, Permissions, Sharing};
 
-use super::{ConfObject, NOBODY, Place};
+use super::{ConfObject, NOBODY, ObjectLocation};
 
 /// The role that may change objects of the node by default.
 const ADMIN_ROLE: &str = "admin";
@@ -63,17 +63,17 @@ pub(crate) struct ObjectAcl {
 }
 
 /// Permissions of a location's objects.
-pub(super) struct PlaceAcl {
-    place: Place,
+pub(super) struct LocationAcl {
+    location: ObjectLocation,
     access: ObjectAccess,
     sharing: Sharing,
 }
 
-impl PlaceAcl {
+impl LocationAcl {
     /// Parses the texts of `default.meta` and `local.meta`.
-    pub(super) fn new(place: &Place, default: &str, local: &str) -> PlaceAcl {
+    pub(super) fn new(location: &ObjectLocation, default: &str, local: &str) -> LocationAcl {
         let (access, sharing) = (ObjectAccess::new(default, local), Sharing::new(default, local));
-        PlaceAcl { place: place.clone(), access, sharing }
+        LocationAcl { location: location.clone(), access, sharing }
     }
 
     /// Permissions of all objects of the location that have none of their own.
@@ -92,7 +92,7 @@ impl PlaceAcl {
         ConfObject {
             conf: kind.to_owned(),
             name: name.to_owned(),
-            place: self.place.clone(),
+            location: self.location.clone(),
             settings: BTreeMap::new(),
             owner: self.owner(kind, name),
             sharing: self.sharing(kind, name),
@@ -104,70 +104,72 @@ impl PlaceAcl {
     }
 
     pub(super) fn owner(&self, kind: &str, name: &str) -> String {
-        match &self.place {
-            Place::User { user, .. } => user.clone(),
-            Place::System | Place::App(_) => self.access.owner(kind, name).unwrap_or(NOBODY).to_owned(),
+        match &self.location {
+            ObjectLocation::User { user, .. } => user.clone(),
+            ObjectLocation::System | ObjectLocation::App(_) => {
+                self.access.owner(kind, name).unwrap_or(NOBODY).to_owned()
+            }
         }
     }
 
     pub(super) fn sharing(&self, kind: &str, name: &str) -> ObjectSharing {
-        match &self.place {
-            Place::User { .. } => ObjectSharing::User,
-            Place::System => match self.sharing.nearest_value(&[kind, name]).filter(|_| may_have_acl(kind)) {
+        match &self.location {
+            ObjectLocation::User { .. } => ObjectSharing::User,
+            ObjectLocation::System => match self.sharing.nearest_value(&[kind, name]).filter(|_| may_have_acl(kind)) {
                 None => ObjectSharing::System,
                 Some(true) => ObjectSharing::Global,
                 Some(false) => ObjectSharing::App,
             },
-            Place::App(_) if self.sharing.exports(&[kind, name]) => ObjectSharing::Global,
-            Place::App(_) => ObjectSharing::App,
+            ObjectLocation::App(_) if self.sharing.exports(&[kind, name]) => ObjectSharing::Global,
+            ObjectLocation::App(_) => ObjectSharing::App,
         }
     }
 
     pub(super) fn readers(&self, kind: &str, name: &str) -> Vec<String> {
-        if self.place.user().is_some() { Vec::new() } else { self.access.readers(kind, name) }
+        if self.location.user().is_some() { Vec::new() } else { self.access.readers(kind, name) }
     }
 
     pub(super) fn writers(&self, kind: &str, name: &str) -> Vec<String> {
-        match &self.place {
-            Place::User { .. } => Vec::new(),
-            Place::System if !self.names_writers(kind, name) => vec![ADMIN_ROLE.to_owned()],
-            Place::System | Place::App(_) => self.access.writers(kind, name),
+        match &self.location {
+            ObjectLocation::User { .. } => Vec::new(),
+            ObjectLocation::System if !self.names_writers(kind, name) => vec![ADMIN_ROLE.to_owned()],
+            ObjectLocation::System | ObjectLocation::App(_) => self.access.writers(kind, name),
         }
     }
 
     /// Whether the metadata name the roles that may change an object; otherwise, a default applies.
     pub(super) fn names_writers(&self, kind: &str, name: &str) -> bool {
-        (self.place != Place::System || may_have_acl(kind)) && self.access.names_writers(kind, name)
+        (self.location != ObjectLocation::System || may_have_acl(kind)) && self.access.names_writers(kind, name)
     }
 
     pub(super) fn may_read(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
-        match &self.place {
-            Place::User { user, .. } => super::may_see_user(viewer, user),
-            Place::System => !may_have_acl(kind) || self.access.may_read(kind, name, viewer),
-            Place::App(_) => self.access.may_read(kind, name, viewer),
+        match &self.location {
+            ObjectLocation::User { user, .. } => super::may_see_user(viewer, user),
+            ObjectLocation::System => !may_have_acl(kind) || self.access.may_read(kind, name, viewer),
+            ObjectLocation::App(_) => self.access.may_read(kind, name, viewer),
         }
     }
 
     /// Whether a user may read a setting of an object that the user may read.
     pub(super) fn may_read_setting(&self, kind: &str, name: &str, setting: &str, viewer: &Permissions) -> bool {
-        match &self.place {
-            Place::App(_) => self.access.may_read_setting(kind, name, setting, viewer),
+        match &self.location {
+            ObjectLocation::App(_) => self.access.may_read_setting(kind, name, setting, viewer),
             _ => true,
         }
     }
 
     pub(super) fn may_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
-        match &self.place {
-            Place::User { user, .. } => super::may_see_user(viewer, user),
-            Place::System => {
+        match &self.location {
+            ObjectLocation::User { user, .. } => super::may_see_user(viewer, user),
+            ObjectLocation::System => {
                 super::is_admin(viewer) || (self.names_writers(kind, name) && self.access.may_write(kind, name, viewer))
             }
-            Place::App(_) => self.access.may_write(kind, name, viewer),
+            ObjectLocation::App(_) => self.access.may_write(kind, name, viewer),
         }
     }
 
-    /// Like [`PlaceAcl::may_write`] for an object of the node that a capability protects: without roles in the metadata,
-    /// the capability decides alone.
+    /// Like [`LocationAcl::may_write`] for an object of the node that a capability protects: without roles in the
+    /// metadata, the capability decides alone.
     pub(super) fn permits_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
         !self.names_writers(kind, name) || self.may_write(kind, name, viewer)
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_conf::{Conf, builtin_sources};
 
-use super::acl::PlaceAcl;
-use super::{APP_SYSTEM, ObjectError, Objects, Place, Scope, Users};
+use super::acl::LocationAcl;
+use super::{APP_SYSTEM, ObjectError, ObjectLocation, Objects, Scope, Users};
 use crate::configuration::read_text;
 use crate::folders::{app_name, enabled_apps, folders_in, is_disabled};
 
@@ -18,9 +18,9 @@ pub(super) const LOCAL_META: &str = "metadata/local.meta";
 pub(super) const LOCAL: &str = "local";
 
 /// The content of one conf in a location.
-pub(super) struct PlaceConf {
-    pub(super) place: Place,
-    pub(super) acl: PlaceAcl,
+pub(super) struct LocationConf {
+    pub(super) location: ObjectLocation,
+    pub(super) acl: LocationAcl,
     /// Stanzas shipped with the app or the program.
     pub(super) default: Conf,
     /// Stanzas changed on this node.
@@ -34,13 +34,13 @@ fn parse_conf(file: &str, text: &str) -> Conf {
 
 impl Objects {
     /// The locations a scope covers, highest precedence first.
-    pub(super) fn places(&self, scope: &Scope) -> Vec<Place> {
+    pub(super) fn locations(&self, scope: &Scope) -> Vec<ObjectLocation> {
         let users: Vec<String> = match &scope.users {
             Users::None => Vec::new(),
             Users::One(user) => vec![user.clone()],
             Users::All => folders_in(&self.data_dir().join("etc/users")).iter().map(|path| app_name(path)).collect(),
         };
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         for user in users {
             let folder = self.data_dir().join("etc/users").join(&user);
             for app in folders_in(&folder).iter().map(|path| app_name(path)) {
@@ -50,44 +50,44 @@ impl Objects {
                     None => !scope.is_merged || app == super::APP_DEFAULT,
                 };
                 if is_seen {
-                    places.push(Place::User { user: user.clone(), app });
+                    locations.push(ObjectLocation::User { user: user.clone(), app });
                 }
             }
         }
         // Among other apps, the one whose name sorts last wins, as in a view.
         let mut apps: Vec<String> = enabled_apps(self.data_dir()).iter().map(|path| app_name(path)).collect();
         apps.sort_by_key(|app| std::cmp::Reverse((scope.app.as_ref() == Some(app), app.clone())));
-        places.extend(apps.into_iter().map(Place::App));
-        places.push(Place::System);
-        places
+        locations.extend(apps.into_iter().map(ObjectLocation::App));
+        locations.push(ObjectLocation::System);
+        locations
     }
 
     /// The content of a conf in a location.
-    pub(super) fn place_conf(&self, place: &Place, conf: &str) -> PlaceConf {
-        let folder = place.folder(self.data_dir());
+    pub(super) fn location_conf(&self, location: &ObjectLocation, conf: &str) -> LocationConf {
+        let folder = location.folder(self.data_dir());
         let file = format!("{conf}.conf");
         let text = |path: PathBuf| read_text(&path).unwrap_or_default();
-        let default = match place {
-            Place::System => {
+        let default = match location {
+            ObjectLocation::System => {
                 let found = builtin_sources().into_iter().find(|source| Path::new(&source.file).ends_with(&file));
                 found.map(|source| source.text).unwrap_or_default()
             }
-            Place::App(_) => text(folder.join("default").join(&file)),
-            Place::User { .. } => String::new(),
+            ObjectLocation::App(_) => text(folder.join("default").join(&file)),
+            ObjectLocation::User { .. } => String::new(),
         };
-        PlaceConf {
-            acl: self.place_acl(place),
+        LocationConf {
+            acl: self.location_acl(location),
             default: parse_conf(&file, &default),
             local: parse_conf(&file, &text(folder.join(LOCAL).join(&file))),
-            place: place.clone(),
+            location: location.clone(),
         }
     }
 
     /// Permissions of a location's objects.
-    pub(super) fn place_acl(&self, place: &Place) -> PlaceAcl {
-        let folder = place.folder(self.data_dir());
+    pub(super) fn location_acl(&self, location: &ObjectLocation) -> LocationAcl {
+        let folder = location.folder(self.data_dir());
         let text = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
-        PlaceAcl::new(place, &text(DEFAULT_META), &text(LOCAL_META))
+        LocationAcl::new(location, &text(DEFAULT_META), &text(LOCAL_META))
     }
 
     /// Names of all confs that exist in the scope.
@@ -96,8 +96,8 @@ impl Objects {
             .iter()
             .filter_map(|source| Path::new(&source.file).file_stem().map(|stem| stem.to_string_lossy().into_owned()))
             .collect();
-        for place in self.places(scope) {
-            let folder = place.folder(self.data_dir());
+        for location in self.locations(scope) {
+            let folder = location.folder(self.data_dir());
             for layer in ["default", LOCAL] {
                 let entries = std::fs::read_dir(folder.join(layer)).into_iter().flatten().flatten();
                 names.extend(entries.filter_map(|entry| {
@@ -124,11 +124,11 @@ impl Objects {
     /// Rewrites a file of a location with `change` applied to its text; an empty result leaves an empty file.
     pub(super) fn rewrite(
         &self,
-        place: &Place,
+        location: &ObjectLocation,
         file: &str,
         change: impl FnOnce(&str) -> String,
     ) -> Result<(), ObjectError> {
-        let path = place.folder(self.data_dir()).join(file);
+        let path = location.folder(self.data_dir()).join(file);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -138,9 +138,9 @@ impl Objects {
         if !path.is_file() {
             check_file_count(path.parent())?;
         }
-        let most = match place {
-            Place::User { .. } => super::write::PRIVATE_BYTES_MAX,
-            Place::System | Place::App(_) => super::write::FILE_BYTES_MAX,
+        let most = match location {
+            ObjectLocation::User { .. } => super::write::PRIVATE_BYTES_MAX,
+            ObjectLocation::System | ObjectLocation::App(_) => super::write::FILE_BYTES_MAX,
         };
         if changed.len() > most {
             return Err(ObjectError::Invalid(format!("{file} would exceed the maximum of {most} bytes")));

@@ -1,10 +1,10 @@
 //! Knowledge objects and other stanzas of `.conf` files: visibility, permissions, and the files they are in.
 //!
-//! An object is in a [`Place`]: the bundled defaults and `etc/system`, an app, or a user's private files in an app. A
-//! [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the caller's
-//! private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown, with
-//! settings inherited from locations of lower precedence. If all users or all apps are in scope, each object is shown
-//! separately. A change rewrites each file atomically, keeps its comments, and is on disk when it is answered.
+//! An object is in an [`ObjectLocation`]: the bundled defaults and `etc/system`, an app, or a user's private files in
+//! an app. A [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the
+//! caller's private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown,
+//! with settings inherited from locations of lower precedence. If all users or all apps are in scope, each object is
+//! shown separately. A change rewrites each file atomically, keeps its comments, and is on disk when it is answered.
 //!
 //! The rules of locations and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
 //! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).
@@ -60,7 +60,7 @@ const RESERVED_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
 
 /// The location of an object, in ascending order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum ObjectLocation {
     /// Bundled defaults and `etc/system/local`.
     System,
     /// `etc/apps/APP`.
@@ -74,29 +74,29 @@ pub enum Place {
     },
 }
 
-impl Place {
-    /// The app of the location; `system` for [`Place::System`].
+impl ObjectLocation {
+    /// The app of the location; `system` for [`ObjectLocation::System`].
     pub fn app(&self) -> &str {
         match self {
-            Place::System => APP_SYSTEM,
-            Place::App(app) | Place::User { app, .. } => app,
+            ObjectLocation::System => APP_SYSTEM,
+            ObjectLocation::App(app) | ObjectLocation::User { app, .. } => app,
         }
     }
 
     /// The user of a private location.
     pub fn user(&self) -> Option<&str> {
         match self {
-            Place::User { user, .. } => Some(user),
-            Place::System | Place::App(_) => None,
+            ObjectLocation::User { user, .. } => Some(user),
+            ObjectLocation::System | ObjectLocation::App(_) => None,
         }
     }
 
     /// The folder of the location, which may not exist.
     fn folder(&self, data_dir: &Path) -> PathBuf {
         match self {
-            Place::System => data_dir.join("etc/system"),
-            Place::App(app) => data_dir.join("etc/apps").join(app),
-            Place::User { user, app } => data_dir.join("etc/users").join(user).join(app),
+            ObjectLocation::System => data_dir.join("etc/system"),
+            ObjectLocation::App(app) => data_dir.join("etc/apps").join(app),
+            ObjectLocation::User { user, app } => data_dir.join("etc/users").join(user).join(app),
         }
     }
 }
@@ -149,12 +149,12 @@ impl Scope {
 
     /// The location of a new object: private if `is_own` is set and the namespace has a user, else the app or the
     /// system.
-    fn target(&self, is_own: bool) -> Place {
+    fn target(&self, is_own: bool) -> ObjectLocation {
         let app = self.app.clone().unwrap_or_else(|| APP_DEFAULT.to_owned());
         match (&self.users, app.as_str()) {
-            (Users::One(user), _) if is_own => Place::User { user: user.clone(), app },
-            (_, APP_SYSTEM) => Place::System,
-            _ => Place::App(app),
+            (Users::One(user), _) if is_own => ObjectLocation::User { user: user.clone(), app },
+            (_, APP_SYSTEM) => ObjectLocation::System,
+            _ => ObjectLocation::App(app),
         }
     }
 }
@@ -167,7 +167,7 @@ pub struct ConfObject {
     /// Name of the stanza.
     pub name: String,
     /// Location in which the object is defined.
-    pub place: Place,
+    pub location: ObjectLocation,
     /// Its settings including inherited ones, by name.
     pub settings: BTreeMap<String, String>,
     /// User name of the owner, or `nobody`.

@@ -1,15 +1,15 @@
 //! Permissions of objects of the node that clients change through endpoints of their own, by a capability: tokens of the
 //! HTTP Event Collector (`inputs`).
 //!
-//! They are in the metadata of the place whose file defines the stanza. Roles that the metadata name restrict the
+//! They are in the metadata of the location whose file defines the stanza. Roles that the metadata name restrict the
 //! users who have the capability; without metadata, the capability decides alone.
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::without_stanza;
 use quarry_conf::object_access::stanza_name;
 
-use super::files::PlaceConf;
-use super::{AclChange, ConfObject, ObjectError, Objects, Place, Scope};
+use super::files::LocationConf;
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
 
 impl Objects {
     /// The stanzas of these names, without settings; `None` for those that the viewer may not read. A stanza that no
@@ -20,18 +20,22 @@ impl Objects {
         names: &[String],
         viewer: &Permissions,
     ) -> Result<Vec<Option<ConfObject>>, ObjectError> {
-        let mut places: Vec<PlaceConf> =
-            self.places(&Scope::for_namespace("-", "-")?).iter().map(|place| self.place_conf(place, conf)).collect();
-        places.retain(|place| place.place.user().is_none());
-        // The last place is that of the node, whose file wins.
-        places.rotate_right(1);
+        let mut locations: Vec<LocationConf> = self
+            .locations(&Scope::for_namespace("-", "-")?)
+            .iter()
+            .map(|location| self.location_conf(location, conf))
+            .collect();
+        locations.retain(|location| location.location.user().is_none());
+        // The last location is that of the node, whose file wins.
+        locations.rotate_right(1);
         let found = |name: &String| {
-            let defines = |place: &&PlaceConf| place.local.stanza(name).or(place.default.stanza(name)).is_some();
-            let place = places.iter().find(defines).or(places.first())?;
-            let is_local = place.default.stanza(name).is_none();
-            let object = place.acl.object(conf, name, is_local, viewer);
-            let can_write = place.acl.permits_write(conf, name, viewer);
-            place.acl.may_read(conf, name, viewer).then_some(ConfObject { can_write, ..object })
+            let defines =
+                |location: &&LocationConf| location.local.stanza(name).or(location.default.stanza(name)).is_some();
+            let location = locations.iter().find(defines).or(locations.first())?;
+            let is_local = location.default.stanza(name).is_none();
+            let object = location.acl.object(conf, name, is_local, viewer);
+            let can_write = location.acl.permits_write(conf, name, viewer);
+            location.acl.may_read(conf, name, viewer).then_some(ConfObject { can_write, ..object })
         };
         Ok(names.iter().map(found).collect())
     }
@@ -44,7 +48,7 @@ impl Objects {
 
     /// Whether a viewer may read an object that was read on behalf of the node.
     pub fn may_read(&self, object: &ConfObject, viewer: &Permissions) -> bool {
-        self.place_acl(&object.place).may_read(&object.conf, &object.name, viewer)
+        self.location_acl(&object.location).may_read(&object.conf, &object.name, viewer)
     }
 
     /// One stanza, if the viewer may change it.
@@ -78,7 +82,7 @@ impl Objects {
         let changed = self.apply_acl(&found, change, viewer, |_| {
             Err(ObjectError::Invalid(format!("{name} belongs to the node and cannot be moved")))
         })?;
-        let can_write = self.place_acl(&changed.place).permits_write(conf, name, viewer);
+        let can_write = self.location_acl(&changed.location).permits_write(conf, name, viewer);
         Ok(ConfObject { can_write, ..changed })
     }
 
@@ -86,6 +90,6 @@ impl Objects {
     /// them.
     pub fn forget_node_object(&self, conf: &str, name: &str) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;
-        self.rewrite_existing_meta(&Place::System, |text| without_stanza(text, &stanza_name(conf, name)))
+        self.rewrite_existing_meta(&ObjectLocation::System, |text| without_stanza(text, &stanza_name(conf, name)))
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::LOCAL_META;
 use super::texts::TEXT;
-use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope};
 use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
 
 /// Folder of staged files, relative to the data directory.
@@ -51,13 +51,13 @@ impl Objects {
     /// The visible lookup files; of several with one name, the one with the highest precedence.
     pub fn tables(&self, scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
         let mut found: Vec<ConfObject> = Vec::new();
-        for place in self.places(scope) {
-            if place.user().is_some_and(|user| !super::may_see_user(viewer, user)) {
+        for location in self.locations(scope) {
+            if location.user().is_some_and(|user| !super::may_see_user(viewer, user)) {
                 continue;
             }
-            for name in self.table_names(&place) {
+            for name in self.table_names(&location) {
                 let is_known = scope.is_merged && found.iter().any(|known| known.name == name);
-                found.extend(self.table_of(&name, &place, scope, viewer).filter(|_| !is_known));
+                found.extend(self.table_of(&name, &location, scope, viewer).filter(|_| !is_known));
             }
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -80,11 +80,12 @@ impl Objects {
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
         check_table_name(name)?;
-        let place = if is_new { self.new_table_place(name, scope)? } else { self.table(name, scope, viewer)?.place };
-        if !self.place_acl(&place).may_write(KIND, name, viewer) {
-            return Err(super::write::refused(name, &place, viewer));
+        let location =
+            if is_new { self.new_table_location(name, scope)? } else { self.table(name, scope, viewer)?.location };
+        if !self.location_acl(&location).may_write(KIND, name, viewer) {
+            return Err(super::write::refused(name, &location, viewer));
         }
-        let target = self.table_path(&place, name);
+        let target = self.table_path(&location, name);
         // The content is read before the lock is taken.
         let unfinished = self.write_temporary(&target, content)?;
         let alone = self.files.change()?;
@@ -92,9 +93,9 @@ impl Objects {
             if is_new && target.exists() {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            if is_new && matches!(place, Place::App(_)) {
+            if is_new && matches!(location, ObjectLocation::App(_)) {
                 let said = [("owner".to_owned(), viewer.user.clone())];
-                self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(KIND, name), &said))?;
+                self.rewrite(&location, LOCAL_META, |text| with_settings(text, &stanza_name(KIND, name), &said))?;
             }
             Ok(self.files.move_into_place(&unfinished, &target)?)
         };
@@ -116,11 +117,11 @@ impl Objects {
         let _alone = self.files.change()?;
         let found = self.table(name, scope, viewer)?;
         if !found.can_write {
-            return Err(super::write::refused(name, &found.place, viewer));
+            return Err(super::write::refused(name, &found.location, viewer));
         }
-        let path = self.table_path(&found.place, name);
+        let path = self.table_path(&found.location, name);
         self.files.remove(&path)?;
-        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(KIND, name)))
+        self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(KIND, name)))
     }
 
     /// Changes owner, sharing or roles of a lookup file, moving it if necessary. Returns it as changed, even if it has
@@ -134,59 +135,65 @@ impl Objects {
     ) -> Result<ConfObject, ObjectError> {
         let _alone = self.files.change()?;
         let found = self.table(name, scope, viewer)?;
-        let changed = self.apply_acl(&found, change, viewer, |place| {
-            let (from, to) = (self.table_path(&found.place, name), self.table_path(place, name));
+        let changed = self.apply_acl(&found, change, viewer, |location| {
+            let (from, to) = (self.table_path(&found.location, name), self.table_path(location, name));
             if to.exists() {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            if !self.place_acl(place).may_write(KIND, name, viewer) {
-                return Err(super::write::refused(name, place, viewer));
+            if !self.location_acl(location).may_write(KIND, name, viewer) {
+                return Err(super::write::refused(name, location, viewer));
             }
             if let Some(folder) = to.parent() {
                 std::fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
             }
             self.files.rename(&from, &to)?;
-            self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(KIND, name)))
+            self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(KIND, name)))
         })?;
-        Ok(ConfObject { settings: self.table_settings(&changed.place, name), ..changed })
+        Ok(ConfObject { settings: self.table_settings(&changed.location, name), ..changed })
     }
 
-    fn new_table_place(&self, name: &str, scope: &Scope) -> Result<Place, ObjectError> {
-        let place = scope.target(true);
-        self.check_app(place.app(), KIND)?;
-        match self.table_path(&place, name).exists() {
+    fn new_table_location(&self, name: &str, scope: &Scope) -> Result<ObjectLocation, ObjectError> {
+        let location = scope.target(true);
+        self.check_app(location.app(), KIND)?;
+        match self.table_path(&location, name).exists() {
             true => Err(ObjectError::Exists(name.to_owned())),
-            false => Ok(place),
+            false => Ok(location),
         }
     }
 
-    fn table_path(&self, place: &Place, name: &str) -> PathBuf {
-        place.folder(self.data_dir()).join(KIND).join(name)
+    fn table_path(&self, location: &ObjectLocation, name: &str) -> PathBuf {
+        location.folder(self.data_dir()).join(KIND).join(name)
     }
 
     /// Names of a location's lookup files.
-    fn table_names(&self, place: &Place) -> Vec<String> {
-        let entries = std::fs::read_dir(place.folder(self.data_dir()).join(KIND)).into_iter().flatten().flatten();
+    fn table_names(&self, location: &ObjectLocation) -> Vec<String> {
+        let entries = std::fs::read_dir(location.folder(self.data_dir()).join(KIND)).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.path().is_file());
         let names = files.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|name| name.ends_with(CSV) && !name.starts_with('.')).collect()
     }
 
-    fn table_of(&self, name: &str, place: &Place, scope: &Scope, viewer: &Permissions) -> Option<ConfObject> {
-        let acl = self.place_acl(place);
-        let is_near = match (place, &scope.app) {
-            (Place::App(app), Some(own)) if app != own => acl.sharing(KIND, name) == ObjectSharing::Global,
+    fn table_of(
+        &self,
+        name: &str,
+        location: &ObjectLocation,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Option<ConfObject> {
+        let acl = self.location_acl(location);
+        let is_near = match (location, &scope.app) {
+            (ObjectLocation::App(app), Some(own)) if app != own => acl.sharing(KIND, name) == ObjectSharing::Global,
             _ => true,
         };
         if !is_near || !acl.may_read(KIND, name, viewer) {
             return None;
         }
-        Some(ConfObject { settings: self.table_settings(place, name), ..acl.object(KIND, name, true, viewer) })
+        Some(ConfObject { settings: self.table_settings(location, name), ..acl.object(KIND, name, true, viewer) })
     }
 
     /// The content of a lookup file as an object: its path.
-    fn table_settings(&self, place: &Place, name: &str) -> BTreeMap<String, String> {
-        BTreeMap::from([(TEXT.to_owned(), self.table_path(place, name).display().to_string())])
+    fn table_settings(&self, location: &ObjectLocation, name: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([(TEXT.to_owned(), self.table_path(location, name).display().to_string())])
     }
 
     /// The path of a staged file, which cannot lead outside the folder.

@@ -38,7 +38,7 @@ impl World {
     fn shown(&self, scope: &Scope, viewer: &Permissions) -> Vec<String> {
         let objects = self.objects.list("macros", scope, viewer).unwrap();
         let reported = |object: &ConfObject| {
-            let (sharing, app) = (object.sharing.word(), object.place.app());
+            let (sharing, app) = (object.sharing.word(), object.location.app());
             format!("{} {app} {sharing} {} {}", object.name, object.owner, object.get("definition").unwrap_or_default())
         };
         objects.iter().map(reported).collect()
@@ -112,8 +112,8 @@ fn new_objects_are_private_until_shared() {
     fs::create_dir_all(world.folder.path().join("etc/apps/search")).unwrap();
     let shared = world.objects.set_acl("macros", "new", &change, &scope, &eva).unwrap();
     assert_eq!(
-        (shared.place, shared.owner.as_str(), shared.sharing),
-        (Place::App("search".to_owned()), "eva", ObjectSharing::Global)
+        (shared.location, shared.owner.as_str(), shared.sharing),
+        (ObjectLocation::App("search".to_owned()), "eva", ObjectSharing::Global)
     );
     assert_eq!((shared.readers, shared.writers), (vec!["*".to_owned()], vec!["admin".to_owned(), "power".to_owned()]));
     assert_eq!(world.text("users/eva/search/local/macros.conf"), "");
@@ -156,7 +156,7 @@ fn node_confs_require_administrators_and_cannot_be_private() {
             assert!(matches!(made, Err(ObjectError::Denied(_))), "{conf} {scope:?}: {made:?}");
         }
         let made = world.objects.create(conf, "x", &set, &Scope::for_caller("boss"), &admin).unwrap();
-        assert_eq!(made.place, Place::App("search".to_owned()), "{conf}");
+        assert_eq!(made.location, ObjectLocation::App("search".to_owned()), "{conf}");
         let own =
             AclChange { sharing: Some(ObjectSharing::User), owner: Some("boss".to_owned()), ..AclChange::default() };
         assert!(world.objects.set_acl(conf, "x", &own, &Scope::for_caller("boss"), &admin).is_err(), "{conf}");
@@ -219,7 +219,7 @@ fn views_follow_the_same_rules_as_stanzas() {
     let (eva, tom) = (of("eva", &["user"]), of("tom", &["power"]));
     let names = |scope: &Scope, viewer: &Permissions| {
         let found = world.objects.texts("views", scope, viewer).unwrap().into_iter();
-        found.map(|object| format!("{} {}", object.name, object.place.app())).collect::<Vec<_>>()
+        found.map(|object| format!("{} {}", object.name, object.location.app())).collect::<Vec<_>>()
     };
     let own = ns("eva", "a");
     assert_eq!(names(&own, &eva), ["home a", "shared b"]);

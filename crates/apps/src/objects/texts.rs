@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use super::files::{LOCAL, LOCAL_META};
 use super::xml_check::check_well_formed;
-use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope};
 use crate::configuration::read_text;
 
 /// Extension of files of the user interface.
@@ -49,13 +49,15 @@ impl Objects {
     pub fn texts(&self, kind: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
         check_kind(kind)?;
         let mut found: Vec<ConfObject> = Vec::new();
-        for place in self.places(scope) {
-            if place.user().is_some_and(|user| !super::may_see_user(viewer, user)) {
+        for location in self.locations(scope) {
+            if location.user().is_some_and(|user| !super::may_see_user(viewer, user)) {
                 continue;
             }
-            for (name, is_local) in self.names_of(&place, kind) {
+            for (name, is_local) in self.names_of(&location, kind) {
                 let is_known = scope.is_merged && found.iter().any(|known| known.name == name);
-                if let Some(object) = self.text_of(kind, &name, &place, is_local, scope, viewer).filter(|_| !is_known) {
+                if let Some(object) =
+                    self.text_of(kind, &name, &location, is_local, scope, viewer).filter(|_| !is_known)
+                {
                     found.push(object);
                 }
             }
@@ -92,24 +94,24 @@ impl Objects {
             check_well_formed(TEXT, text)?;
         }
         let alone = self.files.change()?;
-        let place = if is_new {
-            let place = scope.target(true);
-            self.check_app(place.app(), kind)?;
-            if self.names_of(&place, kind).iter().any(|(known, _)| known == name) {
+        let location = if is_new {
+            let location = scope.target(true);
+            self.check_app(location.app(), kind)?;
+            if self.names_of(&location, kind).iter().any(|(known, _)| known == name) {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            place
+            location
         } else {
-            self.text(kind, name, scope, viewer)?.place
+            self.text(kind, name, scope, viewer)?.location
         };
-        if !self.place_acl(&place).may_write(kind, name, viewer) {
-            return Err(super::write::refused(name, &place, viewer));
+        if !self.location_acl(&location).may_write(kind, name, viewer) {
+            return Err(super::write::refused(name, &location, viewer));
         }
-        if is_new && matches!(place, Place::App(_)) {
+        if is_new && matches!(location, ObjectLocation::App(_)) {
             let said = [("owner".to_owned(), viewer.user.clone())];
-            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(kind, name), &said))?;
+            self.rewrite(&location, LOCAL_META, |text| with_settings(text, &stanza_name(kind, name), &said))?;
         }
-        let path = self.file_of(&place, LOCAL, kind, name);
+        let path = self.file_of(&location, LOCAL, kind, name);
         if !path.is_file() {
             super::files::check_file_count(path.parent())?;
         }
@@ -123,15 +125,15 @@ impl Objects {
         let _alone = self.files.change()?;
         let found = self.text(kind, name, scope, viewer)?;
         if !found.can_write {
-            return Err(super::write::refused(name, &found.place, viewer));
+            return Err(super::write::refused(name, &found.location, viewer));
         }
         if !found.is_local {
-            let app = found.place.app();
+            let app = found.location.app();
             return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with {app}")));
         }
-        let path = self.file_of(&found.place, LOCAL, kind, name);
+        let path = self.file_of(&found.location, LOCAL, kind, name);
         self.files.remove(&path)?;
-        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(kind, name)))
+        self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))
     }
 
     /// Changes owner, sharing or roles of an object, moving its file if necessary. Returns it as changed, even if it has
@@ -146,35 +148,36 @@ impl Objects {
     ) -> Result<ConfObject, ObjectError> {
         let _alone = self.files.change()?;
         let found = self.text(kind, name, scope, viewer)?;
-        self.apply_acl(&found, change, viewer, |place| {
+        self.apply_acl(&found, change, viewer, |location| {
             if !found.is_local {
-                let app = found.place.app();
+                let app = found.location.app();
                 return Err(ObjectError::Invalid(format!("{name} comes with {app}: it cannot be moved")));
             }
-            if self.names_of(place, kind).contains_key(name) {
+            if self.names_of(location, kind).contains_key(name) {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            if !self.place_acl(place).may_write(kind, name, viewer) {
-                return Err(super::write::refused(name, place, viewer));
+            if !self.location_acl(location).may_write(kind, name, viewer) {
+                return Err(super::write::refused(name, location, viewer));
             }
-            let (from, to) = (self.file_of(&found.place, LOCAL, kind, name), self.file_of(place, LOCAL, kind, name));
+            let (from, to) =
+                (self.file_of(&found.location, LOCAL, kind, name), self.file_of(location, LOCAL, kind, name));
             let text = read_text(&from).unwrap_or_default();
             // The new file is written before the old one is removed, so that a crash loses nothing.
             self.files.write(&to, &text)?;
             self.files.remove(&from)?;
-            self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(kind, name)))
+            self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))
         })
     }
 
-    fn file_of(&self, place: &Place, layer: &str, kind: &str, name: &str) -> PathBuf {
-        place.folder(self.data_dir()).join(layer).join(folder_of(kind)).join(format!("{name}{}", suffix_of(kind)))
+    fn file_of(&self, location: &ObjectLocation, layer: &str, kind: &str, name: &str) -> PathBuf {
+        location.folder(self.data_dir()).join(layer).join(folder_of(kind)).join(format!("{name}{}", suffix_of(kind)))
     }
 
     /// Names of a location's objects, and whether each exists only in `local`.
-    fn names_of(&self, place: &Place, kind: &str) -> BTreeMap<String, bool> {
+    fn names_of(&self, location: &ObjectLocation, kind: &str) -> BTreeMap<String, bool> {
         let mut names = BTreeMap::new();
         for layer in [LOCAL, "default"] {
-            let folder = place.folder(self.data_dir()).join(layer).join(folder_of(kind));
+            let folder = location.folder(self.data_dir()).join(layer).join(folder_of(kind));
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let file = entry.file_name().to_string_lossy().into_owned();
                 if let Some(name) = file.strip_suffix(suffix_of(kind)) {
@@ -189,20 +192,20 @@ impl Objects {
         &self,
         kind: &str,
         name: &str,
-        place: &Place,
+        location: &ObjectLocation,
         is_local: bool,
         scope: &Scope,
         viewer: &Permissions,
     ) -> Option<ConfObject> {
-        let acl = self.place_acl(place);
-        let is_near = match (place, &scope.app) {
-            (Place::App(app), Some(own)) if app != own => acl.sharing(kind, name) == ObjectSharing::Global,
+        let acl = self.location_acl(location);
+        let is_near = match (location, &scope.app) {
+            (ObjectLocation::App(app), Some(own)) if app != own => acl.sharing(kind, name) == ObjectSharing::Global,
             _ => true,
         };
         if !is_near || !acl.may_read(kind, name, viewer) {
             return None;
         }
-        let text = [LOCAL, "default"].iter().find_map(|layer| read_text(&self.file_of(place, layer, kind, name)))?;
+        let text = [LOCAL, "default"].iter().find_map(|layer| read_text(&self.file_of(location, layer, kind, name)))?;
         let mut settings = BTreeMap::from([(TEXT.to_owned(), text)]);
         if kind != MODELS {
             settings.insert(DIGEST.to_owned(), digest_of(&settings[TEXT]));

@@ -7,8 +7,8 @@ use quarry_conf::{Permissions, permissions};
 use super::acl::may_have_acl;
 use super::files::{LOCAL, LOCAL_META};
 use super::{
-    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectSharing, Objects, Place,
-    Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
+    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectLocation, ObjectSharing,
+    Objects, Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
 };
 
 /// Maximum size of a conf file in bytes; larger ones are not read.
@@ -36,8 +36,8 @@ impl Objects {
         check_conf(conf)?;
         check_name(name)?;
         check_settings(settings)?;
-        let place = self.target(conf, name, scope, viewer)?;
-        let there = self.place_conf(&place, conf);
+        let location = self.target(conf, name, scope, viewer)?;
+        let there = self.location_conf(&location, conf);
         if there.default.stanza(name).or(there.local.stanza(name)).is_some() {
             return Err(ObjectError::Exists(name.to_owned()));
         }
@@ -45,11 +45,11 @@ impl Objects {
             return Err(ObjectError::Invalid(format!("{conf}.conf has {OBJECTS_MAX} stanzas, the maximum")));
         }
         // The owner is written first, because a stanza without an owner belongs to everyone.
-        if let Place::App(_) = place {
+        if let ObjectLocation::App(_) = location {
             let said = [("owner".to_owned(), viewer.user.clone())];
-            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
+            self.rewrite(&location, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
         }
-        self.rewrite(&place, &local_path(conf), |text| with_settings(text, name, settings))?;
+        self.rewrite(&location, &local_path(conf), |text| with_settings(text, name, settings))?;
         self.get(conf, name, scope, viewer)
     }
 
@@ -66,8 +66,8 @@ impl Objects {
         check_conf(conf)?;
         check_name(name)?;
         check_settings(settings)?;
-        let place = self.target(conf, name, scope, viewer)?;
-        self.rewrite(&place, &local_path(conf), |text| with_settings(text, name, settings))
+        let location = self.target(conf, name, scope, viewer)?;
+        self.rewrite(&location, &local_path(conf), |text| with_settings(text, name, settings))
     }
 
     /// Changes settings of the node in `etc/system/local`, each with its stanza, which may be `default`. The caller has
@@ -86,19 +86,19 @@ impl Objects {
             };
             settings.iter().fold(text.to_owned(), set)
         };
-        self.rewrite(&Place::System, &local_path(conf), change)
+        self.rewrite(&ObjectLocation::System, &local_path(conf), change)
     }
 
     /// Creates an empty conf file, if there is none.
     pub fn create_conf(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;
         check_conf(conf)?;
-        let place = self.target(conf, DEFAULT_STANZA, scope, viewer)?;
-        self.rewrite(&place, &local_path(conf), str::to_owned)
+        let location = self.target(conf, DEFAULT_STANZA, scope, viewer)?;
+        self.rewrite(&location, &local_path(conf), str::to_owned)
     }
 
-    /// Changes settings of a stanza in its location; one of [`Place::System`] is overridden by a stanza in the scope's
-    /// location. `default` is left unchanged, as in Splunk, because it affects all others.
+    /// Changes settings of a stanza in its location; one of [`ObjectLocation::System`] is overridden by a stanza in the
+    /// scope's location. `default` is left unchanged, as in Splunk, because it affects all others.
     pub fn edit(
         &self,
         conf: &str,
@@ -110,16 +110,16 @@ impl Objects {
         let alone = self.files.change()?;
         check_settings(settings)?;
         let found = self.get(conf, name, scope, viewer)?;
-        let place = if found.place == Place::System {
+        let location = if found.location == ObjectLocation::System {
             self.target(conf, name, scope, viewer)?
         } else {
             check_may_write(&found, viewer)?;
-            found.place.clone()
+            found.location.clone()
         };
         if name == DEFAULT_STANZA || settings.is_empty() {
             return Ok(found);
         }
-        self.rewrite(&place, &local_path(conf), |text| with_settings(text, name, settings))?;
+        self.rewrite(&location, &local_path(conf), |text| with_settings(text, name, settings))?;
         drop(alone);
         self.get(conf, name, scope, viewer)
     }
@@ -143,15 +143,15 @@ impl Objects {
         let _alone = self.files.change().map_err(ObjectError::from)?;
         let found = self.removable(conf, name, scope, viewer)?;
         let (path, mut before) = (local_path(conf), String::new());
-        self.rewrite(&found.place, &path, |text| {
+        self.rewrite(&found.location, &path, |text| {
             text.clone_into(&mut before);
             without_stanza(text, name)
         })?;
         if let Err(error) = remove_data(&found) {
-            self.rewrite(&found.place, &path, |_| before)?;
+            self.rewrite(&found.location, &path, |_| before)?;
             return Err(error);
         }
-        Ok(self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))?)
+        Ok(self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(conf, name)))?)
     }
 
     /// The stanza of this name, if the user may remove it.
@@ -168,7 +168,7 @@ impl Objects {
         if !found.is_local {
             return Err(ObjectError::Denied(format!(
                 "Object id={name} cannot be deleted in config={conf}: it comes with {}; disable it instead",
-                found.place.app()
+                found.location.app()
             )));
         }
         Ok(found)
@@ -187,14 +187,14 @@ impl Objects {
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
         check_may_write(&found, viewer)?;
-        let there = self.place_conf(&found.place, conf);
+        let there = self.location_conf(&found.location, conf);
         if there.local.stanza(name).and_then(|stanza| stanza.get(key)).is_none() {
             return Err(ObjectError::Denied(format!(
                 "{key} of [{name}] in {conf}.conf cannot be deleted: it comes with {}",
-                found.place.app()
+                found.location.app()
             )));
         }
-        self.rewrite(&found.place, &local_path(conf), |text| without_settings(text, name, &[key]))
+        self.rewrite(&found.location, &local_path(conf), |text| without_settings(text, name, &[key]))
     }
 
     /// Changes owner, sharing or roles of an object, moving it if necessary. Returns it as changed, even if it has left
@@ -210,12 +210,12 @@ impl Objects {
         let _alone = self.files.change()?;
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
-        let changed = self.apply_acl(&found, change, viewer, |place| self.move_to(&found, place, viewer))?;
-        let at = self.place_conf(&changed.place, conf);
+        let changed = self.apply_acl(&found, change, viewer, |location| self.move_to(&found, location, viewer))?;
+        let at = self.location_conf(&changed.location, conf);
         debug_assert!(
             at.local.stanza(name).or(at.default.stanza(name)).is_some(),
             "{conf}/{name} was moved to {:?}",
-            changed.place
+            changed.location
         );
         Ok(changed)
     }
@@ -227,11 +227,11 @@ impl Objects {
         found: &ConfObject,
         change: &AclChange,
         viewer: &Permissions,
-        move_to: impl FnOnce(&Place) -> Result<(), ObjectError>,
+        move_to: impl FnOnce(&ObjectLocation) -> Result<(), ObjectError>,
     ) -> Result<ConfObject, ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         check_may_write(found, viewer)?;
-        let is_of_node = found.place == Place::System;
+        let is_of_node = found.location == ObjectLocation::System;
         if is_of_node && !may_have_acl(conf) {
             return Err(ObjectError::Invalid(format!("{name}: objects of the node have no acl of their own")));
         }
@@ -245,18 +245,18 @@ impl Objects {
         if !is_mine && !is_admin(viewer) {
             return Err(ObjectError::Denied(format!("user {} may not change its owner to {owner}", viewer.user)));
         }
-        let place = match sharing {
+        let location = match sharing {
             ObjectSharing::User if !can_be_private(conf) || owner == NOBODY => {
                 return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be private")));
             }
-            ObjectSharing::User => Place::User { user: owner.clone(), app: found.place.app().to_owned() },
-            _ if is_of_node => Place::System,
+            ObjectSharing::User => ObjectLocation::User { user: owner.clone(), app: found.location.app().to_owned() },
+            _ if is_of_node => ObjectLocation::System,
             ObjectSharing::App | ObjectSharing::Global | ObjectSharing::System => {
-                Place::App(found.place.app().to_owned())
+                ObjectLocation::App(found.location.app().to_owned())
             }
         };
-        if place != found.place {
-            move_to(&place)?;
+        if location != found.location {
+            move_to(&location)?;
         }
         let roles = |given: &Option<Vec<String>>, known: &[String], otherwise: &[&str]| match given {
             Some(roles) => roles.clone(),
@@ -268,8 +268,8 @@ impl Objects {
         let mut said = acl_settings(sharing, &readers, &writers)?;
         said.push(("owner".to_owned(), owner));
         let stanza = stanza_name(conf, name);
-        if place.user().is_none() {
-            self.rewrite(&place, LOCAL_META, |text| match sharing {
+        if location.user().is_none() {
+            self.rewrite(&location, LOCAL_META, |text| match sharing {
                 ObjectSharing::System => {
                     said.retain(|(key, _)| key != EXPORT);
                     with_settings(&without_settings(text, &stanza, &[EXPORT]), &stanza, &said)
@@ -279,23 +279,23 @@ impl Objects {
         }
         Ok(ConfObject {
             settings: found.settings.clone(),
-            ..self.place_acl(&place).object(conf, name, found.is_local, viewer)
+            ..self.location_acl(&location).object(conf, name, found.is_local, viewer)
         })
     }
 
     /// Permissions of all objects of an app that have none of their own.
     pub(crate) fn app_acl(&self, app: &str) -> ObjectAcl {
-        self.place_acl(&Place::App(app.to_owned())).of_all()
+        self.location_acl(&ObjectLocation::App(app.to_owned())).of_all()
     }
 
     /// Whether a user may read an app.
     pub(crate) fn may_read_app(&self, app: &str, viewer: &Permissions) -> bool {
-        self.place_acl(&Place::App(app.to_owned())).may_read("", ALL_OBJECTS, viewer)
+        self.location_acl(&ObjectLocation::App(app.to_owned())).may_read("", ALL_OBJECTS, viewer)
     }
 
     /// Whether the permissions of an app let a user change it.
     pub(crate) fn may_write_app(&self, app: &str, viewer: &Permissions) -> bool {
-        self.place_acl(&Place::App(app.to_owned())).permits_write("", ALL_OBJECTS, viewer)
+        self.location_acl(&ObjectLocation::App(app.to_owned())).permits_write("", ALL_OBJECTS, viewer)
     }
 
     /// Changes these permissions.
@@ -308,48 +308,60 @@ impl Objects {
         let readers = change.readers.as_ref().unwrap_or(&known.readers);
         let writers = change.writers.as_ref().unwrap_or(&known.writers);
         let settings = acl_settings(sharing, readers, writers)?;
-        self.rewrite(&Place::App(app.to_owned()), LOCAL_META, |text| with_settings(text, ALL_OBJECTS, &settings))
+        self.rewrite(&ObjectLocation::App(app.to_owned()), LOCAL_META, |text| {
+            with_settings(text, ALL_OBJECTS, &settings)
+        })
     }
 
     /// Moves an object's local settings to another location; writes them there before it removes them from the old one.
-    fn move_to(&self, found: &ConfObject, place: &Place, viewer: &Permissions) -> Result<(), ObjectError> {
+    fn move_to(&self, found: &ConfObject, location: &ObjectLocation, viewer: &Permissions) -> Result<(), ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         if !found.is_local {
-            return Err(ObjectError::Invalid(format!("{name} comes with {}: it cannot be moved", found.place.app())));
+            return Err(ObjectError::Invalid(format!(
+                "{name} comes with {}: it cannot be moved",
+                found.location.app()
+            )));
         }
-        let there = self.place_conf(place, conf);
+        let there = self.location_conf(location, conf);
         if there.default.stanza(name).or(there.local.stanza(name)).is_some() {
             return Err(ObjectError::Exists(name.to_owned()));
         }
         if !there.acl.may_write(conf, name, viewer) {
-            return Err(refused(name, place, viewer));
+            return Err(refused(name, location, viewer));
         }
-        let here = self.place_conf(&found.place, conf);
+        let here = self.location_conf(&found.location, conf);
         let own = here.local.stanza(name).map(|stanza| stanza.settings.as_slice()).unwrap_or_default();
         let settings: Vec<(String, String)> =
             own.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
-        self.rewrite(place, &local_path(conf), |text| with_settings(text, name, &settings))?;
-        self.rewrite(&found.place, &local_path(conf), |text| without_stanza(text, name))?;
-        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))
+        self.rewrite(location, &local_path(conf), |text| with_settings(text, name, &settings))?;
+        self.rewrite(&found.location, &local_path(conf), |text| without_stanza(text, name))?;
+        self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(conf, name)))
     }
 
     /// The location of a new stanza, if the user may write there.
-    fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
-        let place = scope.target(can_be_private(conf));
-        self.check_app(place.app(), conf)?;
+    fn target(
+        &self,
+        conf: &str,
+        name: &str,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ObjectLocation, ObjectError> {
+        let location = scope.target(can_be_private(conf));
+        self.check_app(location.app(), conf)?;
         // Only administrators may change settings of the node or preferences of all users.
-        let is_of_all = is_node_conf(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
-        let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
-        if may { Ok(place) } else { Err(refused(name, &place, viewer)) }
+        let is_of_all =
+            is_node_conf(conf) || matches!(&location, ObjectLocation::App(app) if app == super::APP_PREFERENCES);
+        let may = self.location_acl(&location).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
+        if may { Ok(location) } else { Err(refused(name, &location, viewer)) }
     }
 
     pub(super) fn rewrite_existing_meta(
         &self,
-        place: &Place,
+        location: &ObjectLocation,
         change: impl FnOnce(&str) -> String,
     ) -> Result<(), ObjectError> {
-        if place.folder(self.data_dir()).join(LOCAL_META).is_file() {
-            self.rewrite(place, LOCAL_META, change)?;
+        if location.folder(self.data_dir()).join(LOCAL_META).is_file() {
+            self.rewrite(location, LOCAL_META, change)?;
         }
         Ok(())
     }
@@ -390,15 +402,17 @@ fn check_roles(roles: &[String]) -> Result<(), ObjectError> {
 }
 
 fn check_may_write(found: &ConfObject, viewer: &Permissions) -> Result<(), ObjectError> {
-    if found.can_write { Ok(()) } else { Err(refused(&found.name, &found.place, viewer)) }
+    if found.can_write { Ok(()) } else { Err(refused(&found.name, &found.location, viewer)) }
 }
 
-pub(super) fn refused(name: &str, place: &Place, viewer: &Permissions) -> ObjectError {
+pub(super) fn refused(name: &str, location: &ObjectLocation, viewer: &Permissions) -> ObjectError {
     let user = &viewer.user;
-    ObjectError::Denied(match place {
-        Place::User { user: owner, .. } => format!("{name} is {owner}'s own: user {user} may not change it"),
-        Place::App(app) => format!("{name} belongs to the app {app}: user {user} has no write permission there"),
-        Place::System => {
+    ObjectError::Denied(match location {
+        ObjectLocation::User { user: owner, .. } => format!("{name} is {owner}'s own: user {user} may not change it"),
+        ObjectLocation::App(app) => {
+            format!("{name} belongs to the app {app}: user {user} has no write permission there")
+        }
+        ObjectLocation::System => {
             let capability = permissions::ADMIN_ALL_OBJECTS;
             format!(
                 "{name} belongs to the node: user {user} may not change it, which requires the capability {capability}"

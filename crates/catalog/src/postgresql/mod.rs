@@ -34,7 +34,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use self::schema::SchemaContents;
 use self::session::Session;
-pub use self::settings::{PostgreSqlPlace, PostgreSqlSettings};
+pub use self::settings::{PostgreSqlLocation, PostgreSqlSettings};
 pub use self::shared_files::{SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPutResult};
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};
@@ -56,13 +56,13 @@ const SESSION_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '5min'
 
 impl Catalog {
     /// Opens the catalog at `place` for writing, creating it if there is none.
-    pub fn open_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
+    pub fn open_postgresql(place: &PostgreSqlLocation, clock: &SharedClock) -> Result<Catalog, CatalogError> {
         open(place, clock, Opening::Create, BucketCheck::AtOpening)
     }
 
     /// Like [`Catalog::open_postgresql`], but fails if there is no catalog.
     pub fn open_existing_postgresql(
-        place: &PostgreSqlPlace,
+        place: &PostgreSqlLocation,
         clock: &SharedClock,
         buckets: BucketCheck,
     ) -> Result<Catalog, CatalogError> {
@@ -71,7 +71,7 @@ impl Catalog {
 
     /// Opens an existing catalog at `place` for reading.
     pub fn open_read_only_postgresql(
-        place: &PostgreSqlPlace,
+        place: &PostgreSqlLocation,
         clock: &SharedClock,
         buckets: BucketCheck,
     ) -> Result<Catalog, CatalogError> {
@@ -88,7 +88,7 @@ enum Opening {
 }
 
 fn open(
-    place: &PostgreSqlPlace,
+    place: &PostgreSqlLocation,
     clock: &SharedClock,
     opening: Opening,
     buckets: BucketCheck,
@@ -116,7 +116,7 @@ fn open(
 /// An open database.
 #[derive(Debug)]
 struct PostgreSql {
-    place: PostgreSqlPlace,
+    place: PostgreSqlLocation,
     clock: SharedClock,
     /// Drives the connections; `None` only while it is dropped.
     runtime: Option<Runtime>,
@@ -141,7 +141,7 @@ struct Writer {
 
 impl PostgreSql {
     /// A database that is not connected yet.
-    fn new(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<PostgreSql, CatalogError> {
+    fn new(place: &PostgreSqlLocation, clock: &SharedClock) -> Result<PostgreSql, CatalogError> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("quarry-catalog").enable_all().build();
         let runtime = runtime.map_err(|error| CatalogError::Failed {
             place: place.shown.clone(),

@@ -38,7 +38,7 @@ pub struct PostgreSqlSettings {
 
 /// A schema in a database.
 #[derive(Clone)]
-pub struct PostgreSqlPlace {
+pub struct PostgreSqlLocation {
     pub(super) config: Config,
     pub(super) tls: Tls,
     pub(super) schema: String,
@@ -47,22 +47,22 @@ pub struct PostgreSqlPlace {
     pub(super) shown: String,
 }
 
-impl fmt::Debug for PostgreSqlPlace {
+impl fmt::Debug for PostgreSqlLocation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.shown)
     }
 }
 
-impl fmt::Display for PostgreSqlPlace {
+impl fmt::Display for PostgreSqlLocation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.shown)
     }
 }
 
-impl PostgreSqlPlace {
+impl PostgreSqlLocation {
     /// The location given by `settings` and a schema, whose name consists of lower-case letters, digits and
     /// underscores.
-    pub fn new(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlPlace, Fault> {
+    pub fn new(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlLocation, Fault> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if schema.is_empty() || schema.len() > SCHEMA_BYTES_MAX || !schema.bytes().all(is_name) {
             return Err(Fault::invalid(format!("{schema:?} is not a valid schema name: use a-z, 0-9 and _")));
@@ -98,7 +98,7 @@ impl PostgreSqlPlace {
         let hosts: Vec<String> = hosts(&config).map(|(host, port)| format!("{host}:{port}")).collect();
         let shown = format!("postgresql://{user}@{}/{database}, schema {schema}", hosts.join(","));
         let tls = Tls::new(settings.authorities.as_deref())?;
-        Ok(PostgreSqlPlace { config, tls, schema: schema.to_owned(), wait: settings.wait, shown })
+        Ok(PostgreSqlLocation { config, tls, schema: schema.to_owned(), wait: settings.wait, shown })
     }
 
     /// Name of the schema.
@@ -164,10 +164,10 @@ fn fields(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn place(url: &str, passfile: &str) -> Result<PostgreSqlPlace, Fault> {
+    fn place(url: &str, passfile: &str) -> Result<PostgreSqlLocation, Fault> {
         let passfile = Some(passfile.to_owned());
         let settings = PostgreSqlSettings { url: url.to_owned(), passfile, ..PostgreSqlSettings::default() };
-        PostgreSqlPlace::new(&settings, "quarry_1")
+        PostgreSqlLocation::new(&settings, "quarry_1")
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         }
         for schema in ["", "a\"b", "A", "ä", &"x".repeat(64)] {
             let settings = PostgreSqlSettings { url: "postgresql://a@b/c".to_owned(), ..Default::default() };
-            assert!(PostgreSqlPlace::new(&settings, schema).unwrap_err().to_string().contains("schema"));
+            assert!(PostgreSqlLocation::new(&settings, schema).unwrap_err().to_string().contains("schema"));
         }
     }
 }

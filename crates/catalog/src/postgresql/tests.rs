@@ -15,12 +15,12 @@ const LONG: Duration = Duration::from_secs(60);
 /// Wait of a test that expects the server to stay away.
 const SHORT: Duration = Duration::from_millis(300);
 
-fn place(url: &str, schema: &str, wait: Duration) -> PostgreSqlPlace {
+fn place(url: &str, schema: &str, wait: Duration) -> PostgreSqlLocation {
     let settings = PostgreSqlSettings { url: url.to_owned(), wait, ..PostgreSqlSettings::default() };
-    PostgreSqlPlace::new(&settings, schema).unwrap()
+    PostgreSqlLocation::new(&settings, schema).unwrap()
 }
 
-fn open(place: &PostgreSqlPlace) -> Result<Catalog, CatalogError> {
+fn open(place: &PostgreSqlLocation) -> Result<Catalog, CatalogError> {
     Catalog::open_postgresql(place, &SystemClock::shared())
 }
 

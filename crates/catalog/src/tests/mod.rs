@@ -17,7 +17,7 @@ pub(crate) enum Place {
     /// A file in a folder.
     Sqlite(TempDir),
     /// A schema of the server that all tests share.
-    PostgreSql(Box<PostgreSqlPlace>),
+    PostgreSql(Box<PostgreSqlLocation>),
 }
 
 /// The name of a schema that no other test has.
@@ -34,7 +34,7 @@ impl Place {
     pub(crate) fn postgresql() -> Place {
         let (url, wait) = (PostgreSql::shared().url(), Duration::from_secs(10));
         let settings = PostgreSqlSettings { url, wait, ..PostgreSqlSettings::default() };
-        Place::PostgreSql(Box::new(PostgreSqlPlace::new(&settings, &new_schema()).unwrap()))
+        Place::PostgreSql(Box::new(PostgreSqlLocation::new(&settings, &new_schema()).unwrap()))
     }
 
     pub(crate) fn open(&self) -> Result<Catalog, CatalogError> {

@@ -166,7 +166,7 @@ pub struct HttpInputSettings {
     /// Idle seconds after which a channel is removed; `None` is never.
     pub channel_idle_seconds: Option<u64>,
     /// Port for OTLP over gRPC, if enabled.
-    pub calls_port: Option<u16>,
+    pub grpc_port: Option<u16>,
     /// Tokens, sorted by name.
     pub tokens: Vec<HttpToken>,
 }
@@ -209,7 +209,7 @@ impl HttpInputSettings {
         HttpInputSettings {
             disabled: global.bool("disabled"),
             port: port_of(&global),
-            calls_port: (!calls.bool("disabled")).then(|| port_of(&calls)),
+            grpc_port: (!calls.bool("disabled")).then(|| port_of(&calls)),
             tls: global.bool("enableSSL"),
             certificate: global.optional("serverCert"),
             channel_idle_seconds: global.bool("ackIdleCleanup").then(|| global.count("maxIdleTime")),
@@ -233,7 +233,7 @@ mod tests {
         let layers = Layers::new([local("inputs", text)]);
         let settings = HttpInputSettings::new(&layers);
         assert_eq!((settings.channel_idle_seconds, settings.port), (Some(7), 8088));
-        assert_eq!(settings.calls_port, None, "disabled by default");
+        assert_eq!(settings.grpc_port, None, "disabled by default");
         let names: Vec<&str> = settings.tokens.iter().map(|token| token.name.as_str()).collect();
         assert_eq!(names, ["apps", "edge"], "a stanza without a token is ignored");
         let apps = &settings.tokens[0];
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn grpc_has_a_port_if_configured() {
-        let port = |text: &str| HttpInputSettings::new(&Layers::new([local("inputs", text)])).calls_port;
+        let port = |text: &str| HttpInputSettings::new(&Layers::new([local("inputs", text)])).grpc_port;
         assert_eq!(port("[otlp]\ndisabled = 0\n"), Some(4317));
         assert_eq!(port("[otlp]\nport = 5000\ndisabled = false\n"), Some(5000));
         assert_eq!(port("[otlp]\nport = 5000\n"), None);

@@ -190,7 +190,7 @@ pub struct ProgramInput {
     /// Whether an app's program is started through a shell.
     pub starts_by_shell: bool,
     /// Configured settings that are not supported.
-    pub left_out: Vec<&'static str>,
+    pub unsupported: Vec<&'static str>,
     /// User of the session whose key the program gets.
     pub pass_auth: Option<String>,
     /// All settings of the stanza, own and inherited.
@@ -323,9 +323,9 @@ fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &
         .collect();
     let pass_auth = settings.get("passAuth").filter(|user| !user.is_empty()).cloned();
     let is_on = |key: &str| settings.get(key).and_then(|text| crate::values::parse_bool(text)).unwrap_or(false);
-    let mut left_out = Vec::new();
+    let mut unsupported = Vec::new();
     if is_on("send_index_as_argument_for_path") {
-        left_out.push("send_index_as_argument_for_path");
+        unsupported.push("send_index_as_argument_for_path");
     }
     let has_shell = rows.iter().any(|row| row.name == "start_by_shell");
     let has_interval = rows.iter().any(|row| row.name == "interval");
@@ -341,7 +341,7 @@ fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &
         interval: if has_interval { values.owned("interval") } else { String::new() },
         starts_by_shell: has_shell && values.bool("start_by_shell"),
         pass_auth,
-        left_out,
+        unsupported,
         settings,
     })
 }

@@ -114,7 +114,7 @@ pub struct ReportRule {
     /// `SOURCE_KEY`: the field read.
     pub source: String,
     /// Method of extracting fields.
-    pub cut: ExtractionMethod,
+    pub method: ExtractionMethod,
     /// `MV_ADD`.
     pub adds_values: bool,
     /// `CLEAN_KEYS`.
@@ -170,18 +170,18 @@ pub(crate) fn report_rules(layers: &Layers) -> BTreeMap<String, Arc<ReportRule>>
     let mut rules = BTreeMap::new();
     for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
         let values = Values::for_stanza(ROWS, conf, &stanza.name);
-        let cut = match (values.optional("REGEX"), values.optional("DELIMS")) {
+        let method = match (values.optional("REGEX"), values.optional("DELIMS")) {
             (_, Some(delimiters)) => parse_delimiters(&delimiters, values.text("FIELDS")),
             (Some(pattern), None) => {
                 Some(ExtractionMethod::Pattern { pattern, pairs: format_pairs(values.text("FORMAT")) })
             }
             (None, None) => None,
         };
-        let Some(cut) = cut.filter(|_| values.text("DEST_KEY").is_empty()) else { continue };
+        let Some(method) = method.filter(|_| values.text("DEST_KEY").is_empty()) else { continue };
         let rule = ReportRule {
             name: stanza.name.clone(),
             source: values.owned("SOURCE_KEY"),
-            cut,
+            method,
             adds_values: values.bool("MV_ADD"),
             cleans_names: values.bool("CLEAN_KEYS"),
             keeps_empty: values.bool("KEEP_EMPTY_VALS"),

@@ -99,13 +99,13 @@ pub(super) const CACHE_ROWS: &[Row] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSettings {
     /// Location of its objects.
-    pub place: VolumePlace,
+    pub location: VolumeLocation,
 }
 
 /// Location of a volume's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a node has a handful of volumes, read once")]
-pub enum VolumePlace {
+pub enum VolumeLocation {
     /// A folder of this machine, possibly on a network file system.
     Folder(String),
     /// An S3-compatible object store.
@@ -276,7 +276,7 @@ fn volume(indexes: &MergedConf, stanza: &str) -> Result<Option<VolumeSettings>, 
         if !folder.starts_with('/') {
             return Err(Fault::invalid(format!("path = {path}: write file:///FOLDER, with three slashes")));
         }
-        return Ok(Some(VolumeSettings { place: VolumePlace::Folder(folder.to_owned()) }));
+        return Ok(Some(VolumeSettings { location: VolumeLocation::Folder(folder.to_owned()) }));
     }
     let on = path.strip_prefix("s3://").map(|on| on.trim_matches('/')).filter(|on| !on.is_empty());
     let on = on.ok_or_else(|| Fault::invalid(format!("path = {path}: a remote volume is at s3://CONTAINER/PREFIX")))?;
@@ -301,7 +301,7 @@ fn volume(indexes: &MergedConf, stanza: &str) -> Result<Option<VolumeSettings>, 
     let endpoints = values.text("remote.s3.endpoint");
     let endpoints = endpoints.split(',').map(|url| url.trim().trim_end_matches('/')).filter(|url| !url.is_empty());
     Ok(Some(VolumeSettings {
-        place: VolumePlace::S3(S3VolumeSettings {
+        location: VolumeLocation::S3(S3VolumeSettings {
             container: container.to_owned(),
             prefix: prefix.to_owned(),
             endpoints: endpoints.map(str::to_owned).collect(),
@@ -340,7 +340,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(storage.volumes.keys().collect::<Vec<_>>(), ["cold", "nas"]);
-        let VolumePlace::S3(cold) = &storage.volumes["cold"].place else { panic!("{storage:?}") };
+        let VolumeLocation::S3(cold) = &storage.volumes["cold"].location else { panic!("{storage:?}") };
         assert_eq!((cold.container.as_str(), cold.prefix.as_str()), ("logs", "prod/quarry"));
         assert_eq!(
             (&cold.endpoints[..], cold.path_style),
@@ -351,7 +351,7 @@ mod tests {
             (&Some(VolumeKey { id: "id".into(), secret: "secret".into() }), &VolumeEncryption::Server)
         );
         assert!(!format!("{storage:?}").contains("\"secret\""), "{storage:?}");
-        assert_eq!(storage.volumes["nas"].place, VolumePlace::Folder("/mnt/nas".into()));
+        assert_eq!(storage.volumes["nas"].location, VolumeLocation::Folder("/mnt/nas".into()));
         let path = |volume: &str, path: &str| Some(RemotePathSetting { volume: volume.into(), path: path.into() });
         assert_eq!(storage.default, path("cold", "$_index_name"));
         assert_eq!(

@@ -19,7 +19,7 @@ use super::Execute;
 use super::aggregate_columns::Outputs;
 use super::empty_columns::DropEmptyColumns;
 use super::series_table::{SERIES, SeriesTable, row_order, series, table};
-use super::sorted_places::sorted_places;
+use super::sorted_positions::sorted_positions;
 use super::stats::sort_by_fields;
 use super::timechart::TimeChart;
 use crate::blocking::Blocking;
@@ -88,7 +88,7 @@ impl Reduce for Chart {
         let pivot = SeriesTable { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
         let pivot = pivot.columns(merged, context)?;
         let compare = |a: usize, b: usize| text_order(&pivot.rows[a], &pivot.rows[b]);
-        let order = sorted_places(pivot.rows.len(), compare, &context.stop)?;
+        let order = sorted_positions(pivot.rows.len(), compare, &context.stop)?;
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
         let keys: ArrayRef = display_key(row, &keys.finish());
@@ -101,8 +101,8 @@ fn sorted_rows(rows: &RecordBatch, by: &[String], stop: &Stop) -> Result<RecordB
     let [field] = by else { return sort_by_fields(rows, by, stop) };
     debug_assert!(names_of(rows).contains(field));
     let texts = rows::as_text_array(&rows::column_or_null(rows, field));
-    let places = sorted_places(rows.num_rows(), |a, b| text_order(texts.value(a), texts.value(b)), stop)?;
-    rows::take(rows, &UInt32Array::from_iter_values(places.into_iter().map(u32_of)))
+    let positions = sorted_positions(rows.num_rows(), |a, b| text_order(texts.value(a), texts.value(b)), stop)?;
+    rows::take(rows, &UInt32Array::from_iter_values(positions.into_iter().map(u32_of)))
 }
 
 /// Order of texts, independent of the input order.

@@ -20,7 +20,7 @@ mod field_texts;
 mod measurements;
 pub(crate) mod models;
 pub(crate) mod series_table;
-mod sorted_places;
+mod sorted_positions;
 pub(crate) mod substitution;
 
 #[cfg(test)]

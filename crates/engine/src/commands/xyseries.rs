@@ -12,7 +12,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::series_table::row_order;
-use super::sorted_places::sorted_places;
+use super::sorted_positions::sorted_positions;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -130,7 +130,7 @@ fn sort_keys(
     stop: &Stop,
 ) -> Result<Vec<usize>, EngineError> {
     let texts: Vec<String> = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
-    sorted_places(texts.len(), |a, b| compare(&texts[a], &texts[b]), stop)
+    sorted_positions(texts.len(), |a, b| compare(&texts[a], &texts[b]), stop)
 }
 
 /// The rank of each number in an order.

@@ -93,7 +93,7 @@ pub(crate) enum Calculation {
         outputs: Vec<(String, String)>,
     },
     /// Geographic location of an IP address.
-    Place {
+    GeoIp {
         /// Field with the address.
         input: String,
         /// Fields that are set.
@@ -106,7 +106,7 @@ impl Calculation {
     pub(crate) fn outputs(&self) -> Vec<&str> {
         match self {
             Calculation::Eval { field, .. } => vec![field],
-            Calculation::Rex { outputs, .. } | Calculation::Place { outputs, .. } => {
+            Calculation::Rex { outputs, .. } | Calculation::GeoIp { outputs, .. } => {
                 outputs.iter().map(String::as_str).collect()
             }
             Calculation::Lookup { outputs, .. } => outputs.iter().map(|(_, field)| field.as_str()).collect(),
@@ -231,7 +231,7 @@ fn calculation(json: &Value) -> Result<Calculation, Fault> {
             Ok(Calculation::Eval { field, expression: needs("expression")? })
         }
         "rex" => Ok(Calculation::Rex { input: needs("inputField")?, pattern: needs("expression")?, outputs }),
-        "geoip" => Ok(Calculation::Place { input: needs("inputField")?, outputs }),
+        "geoip" => Ok(Calculation::GeoIp { input: needs("inputField")?, outputs }),
         "lookup" => {
             let listed = json["lookupInputs"].as_array().map(Vec::as_slice).unwrap_or_default();
             let pair = |json: &Value| {

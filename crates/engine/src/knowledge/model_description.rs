@@ -272,7 +272,7 @@ impl Calculation {
             Calculation::Rex { input, pattern, .. } => {
                 format!("rex field={} {}", quoted(input), quoted_pattern(pattern))
             }
-            Calculation::Place { input, .. } => format!("iplocation {}", quoted(input)),
+            Calculation::GeoIp { input, .. } => format!("iplocation {}", quoted(input)),
             Calculation::Lookup { table, inputs, outputs } => {
                 format!("lookup {} {} OUTPUT {}", quoted(table), pairs(inputs), pairs(outputs))
             }

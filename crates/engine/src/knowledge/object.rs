@@ -531,7 +531,7 @@ fn transactions(
                     }
                     Calculation::Rex { .. } => calculation.clone(),
                     // These do not affect which events belong together.
-                    Calculation::Lookup { .. } | Calculation::Place { .. } => continue,
+                    Calculation::Lookup { .. } | Calculation::GeoIp { .. } => continue,
                 };
                 commands.push(compile_calculation(&calculation).map_err(|fault| fault.with_context(place()))?.command);
             }
@@ -582,7 +582,7 @@ fn compile_calculation(calculation: &Calculation) -> Result<CalculationCommand, 
             };
             (Command::Lookup(command), fields)
         }
-        Calculation::Place { input, .. } => {
+        Calculation::GeoIp { input, .. } => {
             let command = IpLocationCommand {
                 field: input.clone(),
                 prefix: String::new(),

@@ -1,7 +1,7 @@
 //! Access logs with unusual requests, user agents and names, mixed with lines of other formats.
 
 use super::World;
-use super::chance::Chance;
+use super::rng::Rng;
 
 const METHODS: [&str; 6] = ["GET", "GET", "POST", "HEAD", "M-SEARCH", "PROPFIND"];
 const PATHS: [&str; 12] = [
@@ -64,61 +64,56 @@ const USERS: [&str; 8] = ["-", "-", "bob", "alice", "zoë", "u7", "a@b", "x\\y"]
 const CLIENTS: [&str; 6] = ["10.0.0.1", "10.0.0.2", "2001:db8::1", "gate.example", "unix:", "ö.example"];
 
 /// A line; about one in `odd` values is unusual.
-fn line(chance: &mut Chance, at: u64, odd: u64) -> String {
-    let is_odd = |chance: &mut Chance| odd > 0 && chance.one_in(odd);
-    if is_odd(chance) && chance.one_in(3) {
-        return chance
+fn line(rng: &mut Rng, at: u64, odd: u64) -> String {
+    let is_odd = |rng: &mut Rng| odd > 0 && rng.one_in(odd);
+    if is_odd(rng) && rng.one_in(3) {
+        return rng
             .pick(&["", "cut 10.0.0.1 - - [", "status=7 file=x uri_query=\"q\"", "\"GET / HTTP/1.1\" 200 5"])
             .to_owned();
     }
-    let request = if is_odd(chance) {
-        chance.pick(&ODD_REQUESTS).to_owned()
+    let request = if is_odd(rng) {
+        rng.pick(&ODD_REQUESTS).to_owned()
     } else {
-        let path = if is_odd(chance) {
-            chance.pick(&PATHS).to_owned()
+        let path = if is_odd(rng) {
+            rng.pick(&PATHS).to_owned()
         } else {
-            format!("/p{}/{}.html", chance.below(3), chance.below(40))
+            format!("/p{}/{}.html", rng.below(3), rng.below(40))
         };
-        let query = match chance.below(3) {
-            0 if is_odd(chance) => chance.pick(&QUERIES).to_owned(),
-            0 => format!("?page={}&sort=asc", chance.below(90)),
+        let query = match rng.below(3) {
+            0 if is_odd(rng) => rng.pick(&QUERIES).to_owned(),
+            0 => format!("?page={}&sort=asc", rng.below(90)),
             _ => String::new(),
         };
-        format!("{} {path}{query} HTTP/{}", chance.pick(&METHODS), chance.pick(&["1.1", "1.1", "2.0"]))
+        format!("{} {path}{query} HTTP/{}", rng.pick(&METHODS), rng.pick(&["1.1", "1.1", "2.0"]))
     };
-    let client = if is_odd(chance) { chance.pick(&CLIENTS) } else { "10.0.0.9" };
-    let user = if is_odd(chance) { chance.pick(&USERS) } else { chance.pick(&USERS[..4]) };
-    let status =
-        if is_odd(chance) { chance.pick(&["-", "2000", "99", "4xx"]) } else { chance.pick(&["200", "404", "500"]) };
-    let bytes = match chance.below(12) {
+    let client = if is_odd(rng) { rng.pick(&CLIENTS) } else { "10.0.0.9" };
+    let user = if is_odd(rng) { rng.pick(&USERS) } else { rng.pick(&USERS[..4]) };
+    let status = if is_odd(rng) { rng.pick(&["-", "2000", "99", "4xx"]) } else { rng.pick(&["200", "404", "500"]) };
+    let bytes = match rng.below(12) {
         0 => "-".to_owned(),
-        1 if is_odd(chance) => chance.pick(&["", "12x", "007", "-1"]).to_owned(),
-        _ => chance.below(90_000).to_string(),
+        1 if is_odd(rng) => rng.pick(&["", "12x", "007", "-1"]).to_owned(),
+        _ => rng.below(90_000).to_string(),
     };
     let mut line = format!(
         "{client} - {user} [20/Nov/2026:00:{:02}:{:02} +0000] \"{request}\" {status} {bytes}",
         at / 60 % 60,
         at % 60
     );
-    if !is_odd(chance) {
+    if !is_odd(rng) {
         for _ in 0..2 {
-            let note = if is_odd(chance) {
-                chance.pick(&NOTES)
-            } else {
-                chance.pick(&[NOTES[0], NOTES[2], NOTES[3], NOTES[5]])
-            };
+            let note = if is_odd(rng) { rng.pick(&NOTES) } else { rng.pick(&[NOTES[0], NOTES[2], NOTES[3], NOTES[5]]) };
             line.push_str(&format!(" \"{note}\""));
         }
-        if chance.one_in(20) {
-            line.push_str(&format!(" \"{}\"", chance.pick(&NOTES)));
+        if rng.one_in(20) {
+            line.push_str(&format!(" \"{}\"", rng.pick(&NOTES)));
         }
     }
     line
 }
 
 fn world(seed: u64, odd: u64, sourcetypes: &[&'static str]) -> World {
-    let mut chance = Chance::new(seed);
-    let lines = (0..600).map(|at| (chance.pick(sourcetypes), line(&mut chance, at, odd)));
+    let mut rng = Rng::new(seed);
+    let lines = (0..600).map(|at| (rng.pick(sourcetypes), line(&mut rng, at, odd)));
     World::new(
         &lines.collect::<Vec<_>>(),
         "[common]\nEXTRACT-m = \"(?<method>\\w+) (?<uri_path>[^ ?\"]*)\nEXTRACT-l = (?<tail>[^/]*)$ in uri_path\n",

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
-mod chance;
+mod rng;
 
 use std::sync::Arc;
 

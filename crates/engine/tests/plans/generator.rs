@@ -32,11 +32,11 @@ const VALUES: &[&str] = &["eva", "tom", "zo*", "200", "404", "5*", "INFO", "erro
 const WORDS: &[&str] = &["error", "disk", "opens", "eva", "full", "te*", "took", "code", "\"disk full\"", "nothing"];
 
 /// Seeded random choices (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed.wrapping_mul(0xD129_0D3B_36A5_1F4D) ^ 0x5851_F42D_4C95_7F2D)
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0xD129_0D3B_36A5_1F4D) ^ 0x5851_F42D_4C95_7F2D)
     }
 
     fn next(&mut self) -> u64 {
@@ -66,55 +66,55 @@ impl Chance {
 
 /// The search of a seed.
 pub(crate) fn search(seed: u64) -> String {
-    let mut chance = Chance::new(seed);
-    pipeline(&mut chance, 0)
+    let mut rng = Rng::new(seed);
+    pipeline(&mut rng, 0)
 }
 
-fn pipeline(chance: &mut Chance, depth: u32) -> String {
-    let mut text = first(chance, depth);
-    for _ in 0..=chance.below(COMMANDS) {
+fn pipeline(rng: &mut Rng, depth: u32) -> String {
+    let mut text = first(rng, depth);
+    for _ in 0..=rng.below(COMMANDS) {
         text.push_str(" | ");
-        text.push_str(&command(chance, depth));
+        text.push_str(&command(rng, depth));
     }
     text
 }
 
 /// A subsearch with few rows.
-fn subsearch(chance: &mut Chance, depth: u32) -> String {
-    let text = pipeline(chance, depth + 1);
+fn subsearch(rng: &mut Rng, depth: u32) -> String {
+    let text = pipeline(rng, depth + 1);
     let text = if text.starts_with('|') { text } else { format!("search {text}") };
-    format!("[{text} | head {}]", 1 + chance.below(5))
+    format!("[{text} | head {}]", 1 + rng.below(5))
 }
 
-fn first(chance: &mut Chance, depth: u32) -> String {
-    match chance.below(12) {
-        0 => format!("| makeresults count={} | streamstats count AS n", 1 + chance.below(20)),
+fn first(rng: &mut Rng, depth: u32) -> String {
+    match rng.below(12) {
+        0 => format!("| makeresults count={} | streamstats count AS n", 1 + rng.below(20)),
         1 => "| inputlookup teams".to_owned(),
-        2 => format!("| tstats count where index=* by {}", chance.pick(&["host", "sourcetype", "index, host"])),
+        2 => format!("| tstats count where index=* by {}", rng.pick(&["host", "sourcetype", "index, host"])),
         3 if depth == 0 => {
-            format!("| union {} {}", subsearch(chance, depth), subsearch(chance, depth))
+            format!("| union {} {}", subsearch(rng, depth), subsearch(rng, depth))
         }
         _ => {
-            let condition = if chance.one_in(2) { "*".to_owned() } else { condition(chance, 2, depth) };
+            let condition = if rng.one_in(2) { "*".to_owned() } else { condition(rng, 2, depth) };
             // A separate word could be read as a command's name.
-            format!("{} {condition}", chance.pick(&["index=main", "index=*", "index=other OR index=main"]))
+            format!("{} {condition}", rng.pick(&["index=main", "index=*", "index=other OR index=main"]))
         }
     }
 }
 
-fn condition(chance: &mut Chance, nesting: u32, depth: u32) -> String {
-    match chance.below(if nesting == 0 { 4 } else { 8 }) {
-        0 => chance.pick(WORDS).to_owned(),
-        1 => format!("{}{}{}", chance.pick(FIELDS), chance.pick(&["=", "!="]), quoted(chance.pick(VALUES))),
-        2 => format!("{}{}{}", chance.pick(NUMBERS), chance.pick(&["<", ">", "<=", ">="]), chance.below(600)),
-        3 => format!("{} IN ({}, {})", chance.pick(FIELDS), quoted(chance.pick(VALUES)), quoted(chance.pick(VALUES))),
-        4 => format!("({} OR {})", condition(chance, nesting - 1, depth), condition(chance, nesting - 1, depth)),
-        5 => format!("NOT ({})", condition(chance, nesting - 1, depth)),
-        6 if depth < SUBSEARCH_DEPTH && chance.one_in(4) => {
-            let inner = condition(chance, 0, SUBSEARCH_DEPTH);
-            format!("[search index=main {inner} | head {} | fields user]", 1 + chance.below(4))
+fn condition(rng: &mut Rng, nesting: u32, depth: u32) -> String {
+    match rng.below(if nesting == 0 { 4 } else { 8 }) {
+        0 => rng.pick(WORDS).to_owned(),
+        1 => format!("{}{}{}", rng.pick(FIELDS), rng.pick(&["=", "!="]), quoted(rng.pick(VALUES))),
+        2 => format!("{}{}{}", rng.pick(NUMBERS), rng.pick(&["<", ">", "<=", ">="]), rng.below(600)),
+        3 => format!("{} IN ({}, {})", rng.pick(FIELDS), quoted(rng.pick(VALUES)), quoted(rng.pick(VALUES))),
+        4 => format!("({} OR {})", condition(rng, nesting - 1, depth), condition(rng, nesting - 1, depth)),
+        5 => format!("NOT ({})", condition(rng, nesting - 1, depth)),
+        6 if depth < SUBSEARCH_DEPTH && rng.one_in(4) => {
+            let inner = condition(rng, 0, SUBSEARCH_DEPTH);
+            format!("[search index=main {inner} | head {} | fields user]", 1 + rng.below(4))
         }
-        _ => format!("{} {}", condition(chance, nesting - 1, depth), condition(chance, nesting - 1, depth)),
+        _ => format!("{} {}", condition(rng, nesting - 1, depth), condition(rng, nesting - 1, depth)),
     }
 }
 
@@ -122,11 +122,11 @@ fn quoted(value: &str) -> String {
     if value.contains(' ') { format!("\"{value}\"") } else { value.to_owned() }
 }
 
-fn fields(chance: &mut Chance, most: u64, by: &str) -> String {
-    let count = 1 + chance.below(most);
+fn fields(rng: &mut Rng, most: u64, by: &str) -> String {
+    let count = 1 + rng.below(most);
     let mut chosen: Vec<&str> = Vec::new();
     for _ in 0..count {
-        let field = chance.pick(FIELDS);
+        let field = rng.pick(FIELDS);
         if !chosen.contains(&field) {
             chosen.push(field);
         }
@@ -134,175 +134,165 @@ fn fields(chance: &mut Chance, most: u64, by: &str) -> String {
     chosen.join(by)
 }
 
-fn number(chance: &mut Chance, depth: u32) -> String {
+fn number(rng: &mut Rng, depth: u32) -> String {
     if depth == 0 {
-        return match chance.below(3) {
-            0 => chance.below(50).to_string(),
-            1 => format!("{}.{}", chance.below(9), chance.below(100)),
-            _ => chance.pick(NUMBERS).to_owned(),
+        return match rng.below(3) {
+            0 => rng.below(50).to_string(),
+            1 => format!("{}.{}", rng.below(9), rng.below(100)),
+            _ => rng.pick(NUMBERS).to_owned(),
         };
     }
     let depth = depth - 1;
-    match chance.below(9) {
+    match rng.below(9) {
         0 => {
-            format!("({} {} {})", number(chance, depth), chance.pick(&["+", "-", "*", "/", "%"]), number(chance, depth))
+            format!("({} {} {})", number(rng, depth), rng.pick(&["+", "-", "*", "/", "%"]), number(rng, depth))
         }
-        1 => format!("round({}, {})", number(chance, depth), chance.below(4)),
-        2 => format!("len({})", text(chance, depth)),
-        3 => format!("if({}, {}, {})", truth(chance, depth), number(chance, depth), number(chance, depth)),
-        4 => format!("coalesce({}, {})", number(chance, depth), chance.below(9)),
-        5 => format!("{}({}, {})", chance.pick(&["min", "max"]), number(chance, depth), number(chance, depth)),
-        6 => format!("{}({})", chance.pick(&["abs", "floor", "ceiling", "sqrt"]), number(chance, depth)),
-        7 => format!("mvcount(split({}, \"{}\"))", text(chance, depth), chance.pick(&["a", "/", "0", " "])),
-        _ => format!("tonumber({})", chance.pick(FIELDS)),
+        1 => format!("round({}, {})", number(rng, depth), rng.below(4)),
+        2 => format!("len({})", text(rng, depth)),
+        3 => format!("if({}, {}, {})", truth(rng, depth), number(rng, depth), number(rng, depth)),
+        4 => format!("coalesce({}, {})", number(rng, depth), rng.below(9)),
+        5 => format!("{}({}, {})", rng.pick(&["min", "max"]), number(rng, depth), number(rng, depth)),
+        6 => format!("{}({})", rng.pick(&["abs", "floor", "ceiling", "sqrt"]), number(rng, depth)),
+        7 => format!("mvcount(split({}, \"{}\"))", text(rng, depth), rng.pick(&["a", "/", "0", " "])),
+        _ => format!("tonumber({})", rng.pick(FIELDS)),
     }
 }
 
-fn text(chance: &mut Chance, depth: u32) -> String {
+fn text(rng: &mut Rng, depth: u32) -> String {
     if depth == 0 {
-        return match chance.below(2) {
-            0 => format!("\"{}\"", chance.pick(&["x", "eva", "", "ä/b c", "12"])),
-            _ => chance.pick(FIELDS).to_owned(),
+        return match rng.below(2) {
+            0 => format!("\"{}\"", rng.pick(&["x", "eva", "", "ä/b c", "12"])),
+            _ => rng.pick(FIELDS).to_owned(),
         };
     }
     let depth = depth - 1;
-    match chance.below(9) {
-        0 => format!("({}.{})", text(chance, depth), text(chance, depth)),
-        1 => format!("{}({})", chance.pick(&["upper", "lower", "trim", "md5", "urldecode"]), text(chance, depth)),
-        2 => format!("substr({}, {}, {})", text(chance, depth), 1 + chance.below(3), 1 + chance.below(5)),
-        3 => format!("tostring({})", number(chance, depth)),
-        4 => format!("if({}, {}, {})", truth(chance, depth), text(chance, depth), text(chance, depth)),
-        5 => format!("replace({}, \"[{}]\", \"_\")", text(chance, depth), chance.pick(&["aeiou", "0-9", "x"])),
-        6 => format!("case({}, {}, true(), {})", truth(chance, depth), text(chance, depth), text(chance, depth)),
-        7 => format!("mvindex(split({}, \"/\"), {})", text(chance, depth), chance.pick(&["0", "-1", "0, 1"])),
-        _ => format!("strftime(_time, \"{}\")", chance.pick(&["%H", "%F", "%H:%M:%S"])),
+    match rng.below(9) {
+        0 => format!("({}.{})", text(rng, depth), text(rng, depth)),
+        1 => format!("{}({})", rng.pick(&["upper", "lower", "trim", "md5", "urldecode"]), text(rng, depth)),
+        2 => format!("substr({}, {}, {})", text(rng, depth), 1 + rng.below(3), 1 + rng.below(5)),
+        3 => format!("tostring({})", number(rng, depth)),
+        4 => format!("if({}, {}, {})", truth(rng, depth), text(rng, depth), text(rng, depth)),
+        5 => format!("replace({}, \"[{}]\", \"_\")", text(rng, depth), rng.pick(&["aeiou", "0-9", "x"])),
+        6 => format!("case({}, {}, true(), {})", truth(rng, depth), text(rng, depth), text(rng, depth)),
+        7 => format!("mvindex(split({}, \"/\"), {})", text(rng, depth), rng.pick(&["0", "-1", "0, 1"])),
+        _ => format!("strftime(_time, \"{}\")", rng.pick(&["%H", "%F", "%H:%M:%S"])),
     }
 }
 
-fn truth(chance: &mut Chance, depth: u32) -> String {
+fn truth(rng: &mut Rng, depth: u32) -> String {
     let depth = depth.saturating_sub(1);
-    match chance.below(8) {
+    match rng.below(8) {
         0 => {
-            format!("{} {} {}", number(chance, depth), chance.pick(&["<", ">", "=", "!=", ">="]), number(chance, depth))
+            format!("{} {} {}", number(rng, depth), rng.pick(&["<", ">", "=", "!=", ">="]), number(rng, depth))
         }
-        1 => format!("{} {} {}", text(chance, depth), chance.pick(&["=", "!=", "<"]), text(chance, depth)),
-        2 => format!("like({}, \"{}\")", text(chance, depth), chance.pick(&["%o%", "e%", "_va", "%"])),
-        3 => format!("match({}, \"{}\")", text(chance, depth), chance.pick(&["^e", "\\\\d+", "o$", "a|b"])),
-        4 => format!("{}({})", chance.pick(&["isnull", "isnotnull", "isnum", "isstr"]), chance.pick(FIELDS)),
+        1 => format!("{} {} {}", text(rng, depth), rng.pick(&["=", "!=", "<"]), text(rng, depth)),
+        2 => format!("like({}, \"{}\")", text(rng, depth), rng.pick(&["%o%", "e%", "_va", "%"])),
+        3 => format!("match({}, \"{}\")", text(rng, depth), rng.pick(&["^e", "\\\\d+", "o$", "a|b"])),
+        4 => format!("{}({})", rng.pick(&["isnull", "isnotnull", "isnum", "isstr"]), rng.pick(FIELDS)),
         5 if depth > 0 => {
-            format!("({} {} {})", truth(chance, depth), chance.pick(&["AND", "OR", "XOR"]), truth(chance, depth))
+            format!("({} {} {})", truth(rng, depth), rng.pick(&["AND", "OR", "XOR"]), truth(rng, depth))
         }
-        6 if depth > 0 => format!("NOT ({})", truth(chance, depth)),
-        _ => format!("{} IN (\"eva\", \"200\", 404)", chance.pick(FIELDS)),
+        6 if depth > 0 => format!("NOT ({})", truth(rng, depth)),
+        _ => format!("{} IN (\"eva\", \"200\", 404)", rng.pick(FIELDS)),
     }
 }
 
 /// An aggregate that does not depend on the order of rows unless `ordered`.
-fn aggregate(chance: &mut Chance, ordered: bool) -> String {
-    let field = chance.pick(FIELDS);
-    let numeric = chance.pick(NUMBERS);
-    match chance.below(if ordered { 13 } else { 10 }) {
+fn aggregate(rng: &mut Rng, ordered: bool) -> String {
+    let field = rng.pick(FIELDS);
+    let numeric = rng.pick(NUMBERS);
+    match rng.below(if ordered { 13 } else { 10 }) {
         0 => "count".to_owned(),
         1 => format!("count({field})"),
-        2 => format!("{}({numeric})", chance.pick(&["sum", "avg", "range", "sumsq", "min", "max"])),
-        3 => format!("{}({field})", chance.pick(&["min", "max", "mode"])),
+        2 => format!("{}({numeric})", rng.pick(&["sum", "avg", "range", "sumsq", "min", "max"])),
+        3 => format!("{}({field})", rng.pick(&["min", "max", "mode"])),
         4 => format!("dc({field})"),
         5 => format!("values({field})"),
-        6 => format!("{}({numeric})", chance.pick(&["stdev", "var", "stdevp", "varp"])),
-        7 => format!("{}({numeric})", chance.pick(&["median", "p90", "exactperc25", "perc99"])),
-        8 => format!("count(eval({}))", truth(chance, 2)),
-        9 => format!("sum(eval({}))", number(chance, 2)),
-        10 => format!("{}({field})", chance.pick(&["first", "last", "list"])),
-        11 => format!("{}({field})", chance.pick(&["earliest", "latest"])),
+        6 => format!("{}({numeric})", rng.pick(&["stdev", "var", "stdevp", "varp"])),
+        7 => format!("{}({numeric})", rng.pick(&["median", "p90", "exactperc25", "perc99"])),
+        8 => format!("count(eval({}))", truth(rng, 2)),
+        9 => format!("sum(eval({}))", number(rng, 2)),
+        10 => format!("{}({field})", rng.pick(&["first", "last", "list"])),
+        11 => format!("{}({field})", rng.pick(&["earliest", "latest"])),
         _ => format!("rate({numeric})"),
     }
 }
 
 /// Aggregates with distinct names.
-fn aggregates(chance: &mut Chance, ordered: bool) -> String {
-    let count = 1 + chance.below(3);
-    let named: Vec<String> = (0..count).map(|at| format!("{} AS a{at}", aggregate(chance, ordered))).collect();
+fn aggregates(rng: &mut Rng, ordered: bool) -> String {
+    let count = 1 + rng.below(3);
+    let named: Vec<String> = (0..count).map(|at| format!("{} AS a{at}", aggregate(rng, ordered))).collect();
     named.join(" ")
 }
 
-fn by(chance: &mut Chance) -> String {
-    if chance.one_in(4) { String::new() } else { format!(" by {}", fields(chance, 3, ", ")) }
+fn by(rng: &mut Rng) -> String {
+    if rng.one_in(4) { String::new() } else { format!(" by {}", fields(rng, 3, ", ")) }
 }
 
-fn command(chance: &mut Chance, depth: u32) -> String {
-    match chance.below(42) {
+fn command(rng: &mut Rng, depth: u32) -> String {
+    match rng.below(42) {
         0..=3 => {
-            let value = if chance.one_in(2) { number(chance, EXPR_DEPTH) } else { text(chance, EXPR_DEPTH) };
-            format!("eval {}={value}", chance.pick(&["made", "other", "took", "user"]))
+            let value = if rng.one_in(2) { number(rng, EXPR_DEPTH) } else { text(rng, EXPR_DEPTH) };
+            format!("eval {}={value}", rng.pick(&["made", "other", "took", "user"]))
         }
-        4 => format!("where {}", truth(chance, EXPR_DEPTH)),
-        5 => format!("search {}", condition(chance, 2, SUBSEARCH_DEPTH)),
-        6..=10 => format!("stats {}{}", aggregates(chance, true), by(chance)),
-        11 => format!("eventstats {}{}", aggregates(chance, false), by(chance)),
+        4 => format!("where {}", truth(rng, EXPR_DEPTH)),
+        5 => format!("search {}", condition(rng, 2, SUBSEARCH_DEPTH)),
+        6..=10 => format!("stats {}{}", aggregates(rng, true), by(rng)),
+        11 => format!("eventstats {}{}", aggregates(rng, false), by(rng)),
         12 => {
             let options = ["", "window=3 ", "current=f ", "window=4 global=f ", "reset_on_change=t "];
-            format!("streamstats {}{}{}", chance.pick(&options), aggregates(chance, false), by(chance))
+            format!("streamstats {}{}{}", rng.pick(&options), aggregates(rng, false), by(rng))
         }
-        13 => format!(
-            "top limit={} {}{}",
-            1 + chance.below(6),
-            chance.pick(FIELDS),
-            chance.pick(&["", " by host", " showperc=f"])
-        ),
-        14 => format!("rare {} showperc={}", fields(chance, 2, ", "), chance.flag()),
+        13 => {
+            format!("top limit={} {}{}", 1 + rng.below(6), rng.pick(FIELDS), rng.pick(&["", " by host", " showperc=f"]))
+        }
+        14 => format!("rare {} showperc={}", fields(rng, 2, ", "), rng.flag()),
         15 => format!(
             "chart {} over {} by {} limit={}",
-            aggregate(chance, false),
-            chance.pick(FIELDS),
-            chance.pick(&["user", "status", "level", "missing"]),
-            chance.below(4)
+            aggregate(rng, false),
+            rng.pick(FIELDS),
+            rng.pick(&["user", "status", "level", "missing"]),
+            rng.below(4)
         ),
         16 => format!(
             "timechart span={} {}{}",
-            chance.pick(&["30m", "1h", "7m"]),
-            aggregate(chance, false),
-            chance.pick(&["", " by user", " by status limit=2"])
+            rng.pick(&["30m", "1h", "7m"]),
+            aggregate(rng, false),
+            rng.pick(&["", " by user", " by status limit=2"])
         ),
         17..=18 => {
-            let keys: Vec<String> = fields(chance, 3, ",")
-                .split(',')
-                .map(|field| format!("{}{field}", chance.pick(&["", "-", "+"])))
-                .collect();
-            format!("sort {}{}", chance.pick(&["", "0 ", "7 "]), keys.join(", "))
+            let keys: Vec<String> =
+                fields(rng, 3, ",").split(',').map(|field| format!("{}{field}", rng.pick(&["", "-", "+"]))).collect();
+            format!("sort {}{}", rng.pick(&["", "0 ", "7 "]), keys.join(", "))
         }
-        19 => format!("dedup {}{}", chance.pick(&["", "2 "]), fields(chance, 2, " ")),
-        20 => format!("dedup {} keepempty={} consecutive={}", chance.pick(FIELDS), chance.flag(), chance.flag()),
-        21 => format!("head {}", 1 + chance.below(40)),
-        22 => format!("tail {}", 1 + chance.below(40)),
+        19 => format!("dedup {}{}", rng.pick(&["", "2 "]), fields(rng, 2, " ")),
+        20 => format!("dedup {} keepempty={} consecutive={}", rng.pick(FIELDS), rng.flag(), rng.flag()),
+        21 => format!("head {}", 1 + rng.below(40)),
+        22 => format!("tail {}", 1 + rng.below(40)),
         23 => "reverse".to_owned(),
-        24 => format!("fields {}", fields(chance, 5, " ")),
-        25 => format!("fields - {}", fields(chance, 2, " ")),
-        26 => format!("table {}", fields(chance, 5, " ")),
-        27 => format!("rename {} AS {}", chance.pick(FIELDS), chance.pick(&["made", "other", "renamed"])),
-        28 => format!("fillnull value={} {}", chance.pick(&["0", "none"]), fields(chance, 3, " ")),
-        29 => format!("rex field={} \"(?<made>{})\"", chance.pick(FIELDS), chance.pick(&["\\\\d+", "[a-z]+", "o.*"])),
+        24 => format!("fields {}", fields(rng, 5, " ")),
+        25 => format!("fields - {}", fields(rng, 2, " ")),
+        26 => format!("table {}", fields(rng, 5, " ")),
+        27 => format!("rename {} AS {}", rng.pick(FIELDS), rng.pick(&["made", "other", "renamed"])),
+        28 => format!("fillnull value={} {}", rng.pick(&["0", "none"]), fields(rng, 3, " ")),
+        29 => format!("rex field={} \"(?<made>{})\"", rng.pick(FIELDS), rng.pick(&["\\\\d+", "[a-z]+", "o.*"])),
         30 => format!(
             "rex \"{}\"",
-            chance.pick(&["took=(?<made>-?\\\\d+)", "user=(?<other>\\\\w+)", "(?<made>error) (?<other>\\\\w+)"])
+            rng.pick(&["took=(?<made>-?\\\\d+)", "user=(?<other>\\\\w+)", "(?<made>error) (?<other>\\\\w+)"])
         ),
-        31 => format!("bin {} span={}", chance.pick(NUMBERS), 1 + chance.below(50)),
-        32 => format!("makemv delim=\"{}\" {}", chance.pick(&["/", " ", "a", "0"]), chance.pick(FIELDS)),
-        33 => format!("mvexpand {} limit={}", chance.pick(FIELDS), chance.below(3)),
-        34 => format!(
-            "regex {}{}\"{}\"",
-            chance.pick(FIELDS),
-            chance.pick(&["=", "!="]),
-            chance.pick(&["^[et]", "\\\\d", "o"])
-        ),
-        35 if depth < SUBSEARCH_DEPTH => format!("append {}", subsearch(chance, depth)),
+        31 => format!("bin {} span={}", rng.pick(NUMBERS), 1 + rng.below(50)),
+        32 => format!("makemv delim=\"{}\" {}", rng.pick(&["/", " ", "a", "0"]), rng.pick(FIELDS)),
+        33 => format!("mvexpand {} limit={}", rng.pick(FIELDS), rng.below(3)),
+        34 => format!("regex {}{}\"{}\"", rng.pick(FIELDS), rng.pick(&["=", "!="]), rng.pick(&["^[et]", "\\\\d", "o"])),
+        35 if depth < SUBSEARCH_DEPTH => format!("append {}", subsearch(rng, depth)),
         36 if depth < SUBSEARCH_DEPTH => {
-            let kind = chance.pick(&["inner", "left"]);
-            format!("join type={kind} {} {}", chance.pick(&["user", "status", "host"]), subsearch(chance, depth))
+            let kind = rng.pick(&["inner", "left"]);
+            format!("join type={kind} {} {}", rng.pick(&["user", "status", "host"]), subsearch(rng, depth))
         }
-        37 if depth < SUBSEARCH_DEPTH => format!("appendpipe [stats {}{}]", aggregates(chance, false), by(chance)),
-        38 => format!("lookup teams user {} team weight", chance.pick(&["OUTPUT", "OUTPUTNEW"])),
-        39 => format!("addtotals {}", fields(chance, 3, " ")),
-        40 => format!("transaction {} maxevents={}", chance.pick(&["user", "session", "host"]), 1 + chance.below(9)),
-        _ => format!("accum {} AS other", chance.pick(NUMBERS)),
+        37 if depth < SUBSEARCH_DEPTH => format!("appendpipe [stats {}{}]", aggregates(rng, false), by(rng)),
+        38 => format!("lookup teams user {} team weight", rng.pick(&["OUTPUT", "OUTPUTNEW"])),
+        39 => format!("addtotals {}", fields(rng, 3, " ")),
+        40 => format!("transaction {} maxevents={}", rng.pick(&["user", "session", "host"]), 1 + rng.below(9)),
+        _ => format!("accum {} AS other", rng.pick(NUMBERS)),
     }
 }

@@ -15,7 +15,7 @@ mod world;
 use quarry_engine::{Engine, Slicing};
 use tempfile::tempdir;
 
-use crate::generator::{Chance, search};
+use crate::generator::{Rng, search};
 use crate::shapes::SHAPES;
 use crate::world::{Place, SearchOutcome, engine, places, run_search, tiny};
 
@@ -174,9 +174,9 @@ fn is_expected_error(error: &str) -> bool {
 
 /// A truncated search parses or yields errors, wherever it is cut.
 fn check_truncated(seed: u64, text: &str) {
-    let mut chance = Chance::new(seed ^ 0xC07);
+    let mut rng = Rng::new(seed ^ 0xC07);
     for _ in 0..3 {
-        let mut at = chance.below(text.len() as u64) as usize;
+        let mut at = rng.below(text.len() as u64) as usize;
         while !text.is_char_boundary(at) {
             at -= 1;
         }

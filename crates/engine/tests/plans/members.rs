@@ -4,7 +4,7 @@
 use quarry_engine::Slicing;
 use tempfile::tempdir;
 
-use crate::generator::Chance;
+use crate::generator::Rng;
 use crate::world::{engine, has_templates, places_of_texts, run_search};
 use crate::{SUFFICIENT_BYTES, difference};
 
@@ -15,87 +15,87 @@ const SEEDS: u64 = 3;
 struct Keys(Vec<(&'static str, u64)>);
 
 impl Keys {
-    fn of(chance: &mut Chance) -> Keys {
+    fn of(rng: &mut Rng) -> Keys {
         let all = [
             "level", "took", "user", "note", "err", "tags", "in", "k.1", "k", "zo\u{eb}", "q\\\"k", "host", "list",
             "deep",
         ];
-        let mut keys: Vec<(&str, u64)> = all.iter().map(|key| (*key, 1 + chance.below(10))).collect();
+        let mut keys: Vec<(&str, u64)> = all.iter().map(|key| (*key, 1 + rng.below(10))).collect();
         for at in (1..keys.len()).rev() {
-            keys.swap(at, chance.below(at as u64 + 1) as usize);
+            keys.swap(at, rng.below(at as u64 + 1) as usize);
         }
         keys[1].1 = 10;
         Keys(keys)
     }
 }
 
-fn string(chance: &mut Chance) -> String {
+fn string(rng: &mut Rng) -> String {
     let words =
         ["alpha", "status", "x y", "", "zo\u{eb}", "0", "null", "a.b", "12", "{\\\"a\\\":1}", "],[", "e=1", "a\\nb"];
-    let mut text = chance.pick(&words).to_owned();
-    if chance.below(3) == 0 {
-        text.push_str(chance.pick(&words));
+    let mut text = rng.pick(&words).to_owned();
+    if rng.below(3) == 0 {
+        text.push_str(rng.pick(&words));
     }
     text
 }
 
-fn value(chance: &mut Chance, key: &str, depth: u32) -> String {
+fn value(rng: &mut Rng, key: &str, depth: u32) -> String {
     match key {
-        "level" => format!("\"{}\"", chance.pick(&["INFO", "WARN", "ERROR"])),
-        "took" => chance.pick(&["12", "7.25", "0", "130", "1e3"]).to_owned(),
-        "user" if chance.below(3) == 0 => "null".to_owned(),
-        "user" => chance.below(40).to_string(),
-        "note" | "zo\u{eb}" => format!("\"{}\"", string(chance)),
-        "err" => match chance.below(3) {
+        "level" => format!("\"{}\"", rng.pick(&["INFO", "WARN", "ERROR"])),
+        "took" => rng.pick(&["12", "7.25", "0", "130", "1e3"]).to_owned(),
+        "user" if rng.below(3) == 0 => "null".to_owned(),
+        "user" => rng.below(40).to_string(),
+        "note" | "zo\u{eb}" => format!("\"{}\"", string(rng)),
+        "err" => match rng.below(3) {
             0 => "null".to_owned(),
-            1 => format!("\"{}\"", string(chance)),
-            _ => chance.below(5).to_string(),
+            1 => format!("\"{}\"", string(rng)),
+            _ => rng.below(5).to_string(),
         },
         "tags" => {
-            let tags: Vec<String> = (0..chance.below(4)).map(|_| format!("\"{}\"", string(chance))).collect();
+            let tags: Vec<String> = (0..rng.below(4)).map(|_| format!("\"{}\"", string(rng))).collect();
             format!("[{}]", tags.join(","))
         }
         "in" | "deep" if depth < 2 => {
             let keys = Keys(vec![("level", 10), ("user", 5), ("note", 4), ("deep", if key == "deep" { 3 } else { 0 })]);
-            object(chance, &keys, depth + 1)
+            object(rng, &keys, depth + 1)
         }
-        "list" => format!("[{{\"user\":{}}},{{\"user\":2}}]", chance.below(3)),
-        _ => match chance.below(4) {
+        "list" => format!("[{{\"user\":{}}},{{\"user\":2}}]", rng.below(3)),
+        _ => match rng.below(4) {
             0 => "true".to_owned(),
             1 => "-0.5".to_owned(),
-            _ => format!("\"{}\"", chance.below(9)),
+            _ => format!("\"{}\"", rng.below(9)),
         },
     }
 }
 
-fn object(chance: &mut Chance, keys: &Keys, depth: u32) -> String {
+fn object(rng: &mut Rng, keys: &Keys, depth: u32) -> String {
     let mut members = Vec::new();
     for (key, tenths) in &keys.0 {
-        if chance.below(10) < *tenths {
-            members.push(format!("\"{key}\":{}", value(chance, key, depth)));
+        if rng.below(10) < *tenths {
+            members.push(format!("\"{key}\":{}", value(rng, key, depth)));
         }
     }
     // Some members are in another order, and some occur twice.
-    if depth == 0 && members.len() > 3 && chance.below(3) == 0 {
-        let at = 2 + chance.below(members.len() as u64 - 2) as usize;
-        let member = if chance.below(4) == 0 { members[at].clone() } else { members.remove(at) };
+    if depth == 0 && members.len() > 3 && rng.below(3) == 0 {
+        let at = 2 + rng.below(members.len() as u64 - 2) as usize;
+        let member = if rng.below(4) == 0 { members[at].clone() } else { members.remove(at) };
         members.push(member);
     }
-    if depth == 0 && chance.below(6) == 0 {
-        members.push(format!("\"new{}\":{}", chance.below(4), value(chance, "err", 2)));
+    if depth == 0 && rng.below(6) == 0 {
+        members.push(format!("\"new{}\":{}", rng.below(4), value(rng, "err", 2)));
     }
     format!("{{{}}}", members.join(","))
 }
 
 fn texts(seed: u64) -> Vec<String> {
-    let mut chance = Chance::new(seed);
-    let keys = Keys::of(&mut chance);
-    let other = Keys::of(&mut chance);
-    let blanks = chance.below(3) == 0;
+    let mut rng = Rng::new(seed);
+    let keys = Keys::of(&mut rng);
+    let other = Keys::of(&mut rng);
+    let blanks = rng.below(3) == 0;
     let text = |_| {
-        let keys = if chance.below(8) == 0 { &other } else { &keys };
-        let mut text = object(&mut chance, keys, 0);
-        match chance.below(60) {
+        let keys = if rng.below(8) == 0 { &other } else { &keys };
+        let mut text = object(&mut rng, keys, 0);
+        match rng.below(60) {
             0 => text.truncate(text.floor_char_boundary(text.len() / 2)),
             1 => text.push_str(" behind"),
             2 => text = text.replace(':', " : "),
@@ -174,20 +174,20 @@ const SEARCHES: [&str; 16] = [
 /// Objects with an array of objects, as in invoices with their lines: the number of items varies, and an item has
 /// optional members.
 fn texts_with_arrays(seed: u64) -> Vec<String> {
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let text = |number| {
-        let item = |chance: &mut Chance| {
-            let product = chance.pick(&["prod_a", "prod_b", "prod_c", "7", "7.0", "Prod_A"]);
-            let (amount, cents) = (chance.below(2_000), if chance.below(2) == 0 { ".50" } else { "" });
-            let note = match chance.below(6) {
-                0 => format!(",\"note\":\"{}\"", string(chance)),
+        let item = |rng: &mut Rng| {
+            let product = rng.pick(&["prod_a", "prod_b", "prod_c", "7", "7.0", "Prod_A"]);
+            let (amount, cents) = (rng.below(2_000), if rng.below(2) == 0 { ".50" } else { "" });
+            let note = match rng.below(6) {
+                0 => format!(",\"note\":\"{}\"", string(rng)),
                 1 => ",\"note\":null".to_owned(),
                 _ => String::new(),
             };
             format!("{{\"amount\":{amount}{cents},\"price\":{{\"product\":\"{product}\",\"tax\":[]}}{note}}}")
         };
-        let items: Vec<String> = (0..[1, 0, 2, 1, 3, 8][chance.below(6) as usize]).map(|_| item(&mut chance)).collect();
-        let kind = chance.pick(&["paid", "open", "void"]);
+        let items: Vec<String> = (0..[1, 0, 2, 1, 3, 8][rng.below(6) as usize]).map(|_| item(&mut rng)).collect();
+        let kind = rng.pick(&["paid", "open", "void"]);
         format!("{{\"id\":\"ev{number}\",\"items\":[{}],\"kind\":\"{kind}\"}}", items.join(","))
     };
     (0..EVENTS).map(text).collect()

@@ -8,7 +8,7 @@ use quarry_conf::{ConfSource, Layer};
 use quarry_engine::Slicing;
 use tempfile::tempdir;
 
-use crate::generator::Chance;
+use crate::generator::Rng;
 use crate::world::{engine_of, has_templates, places_of_lines, run_search};
 use crate::{SUFFICIENT_BYTES, difference};
 
@@ -19,41 +19,41 @@ const PLACES: u64 = 4;
 /// Kinds of values in the lines of a seed.
 const KINDS: &[&str] = &["peer", "name", "path", "mail", "state", "pair", "level", "padded", "word", "wide", "verdict"];
 
-fn address(chance: &mut Chance) -> String {
-    format!("10.{}.{}.{}", chance.below(3), chance.below(200), chance.below(9))
+fn address(rng: &mut Rng) -> String {
+    format!("10.{}.{}.{}", rng.below(3), rng.below(200), rng.below(9))
 }
 
 /// A value of a kind.
-fn value(chance: &mut Chance, kind: &str) -> String {
+fn value(rng: &mut Rng, kind: &str) -> String {
     match kind {
-        "peer" if chance.below(4) == 0 => address(chance),
-        "peer" => format!("{}:{}", address(chance), 1_024 + chance.below(60_000)),
+        "peer" if rng.below(4) == 0 => address(rng),
+        "peer" => format!("{}:{}", address(rng), 1_024 + rng.below(60_000)),
         "name" => {
-            let name = chance.pick(&["anna.phone", "bela", "carlos.home", "dmitri"]).to_owned();
-            let prefix = if chance.below(3) == 0 { String::new() } else { name + "/" };
-            format!("{prefix}{}:{}", address(chance), chance.below(60_000))
+            let name = rng.pick(&["anna.phone", "bela", "carlos.home", "dmitri"]).to_owned();
+            let prefix = if rng.below(3) == 0 { String::new() } else { name + "/" };
+            format!("{prefix}{}:{}", address(rng), rng.below(60_000))
         }
-        "path" => (0..1 + chance.below(4)).map(|_| format!("/{}", chance.pick(&["a", "b1", "img", "x.js"]))).collect(),
-        "mail" => format!("<u{}@{}>", chance.below(90), chance.pick(&["b.c", "example.net", "mail.b.c"])),
+        "path" => (0..1 + rng.below(4)).map(|_| format!("/{}", rng.pick(&["a", "b1", "img", "x.js"]))).collect(),
+        "mail" => format!("<u{}@{}>", rng.below(90), rng.pick(&["b.c", "example.net", "mail.b.c"])),
         "state" => {
-            let state = chance.pick(&["HIER_NONE/-", "HIER_DIRECT/", "SIBLING/"]);
-            if state.ends_with('-') { state.to_owned() } else { format!("{state}{}", address(chance)) }
+            let state = rng.pick(&["HIER_NONE/-", "HIER_DIRECT/", "SIBLING/"]);
+            if state.ends_with('-') { state.to_owned() } else { format!("{state}{}", address(rng)) }
         }
         "pair" => {
-            format!("{}/{}", chance.pick(&["TCP_HIT", "TCP_MISS", "NONE"]), chance.pick(&["200", "304", "503", "-"]))
+            format!("{}/{}", rng.pick(&["TCP_HIT", "TCP_MISS", "NONE"]), rng.pick(&["200", "304", "503", "-"]))
         }
-        "level" => format!("[{}:{}]", chance.pick(&["core", "auth", "mpm"]), chance.pick(&["info", "warn", "error"])),
+        "level" => format!("[{}:{}]", rng.pick(&["core", "auth", "mpm"]), rng.pick(&["info", "warn", "error"])),
         "padded" => {
-            format!("{} {:<13} {:04x}", chance.pick(&["Snd", "Rcv"]), address(chance), chance.below(65_536))
+            format!("{} {:<13} {:04x}", rng.pick(&["Snd", "Rcv"]), address(rng), rng.below(65_536))
         }
-        "wide" => chance.pick(&["größe", "naïve x", "-", "ok"]).to_owned(),
-        "verdict" => chance.pick(&["a] [b", "a", "", "b] c", "[b"]).to_owned(),
-        _ => format!("w{}", chance.below(700)),
+        "wide" => rng.pick(&["größe", "naïve x", "-", "ok"]).to_owned(),
+        "verdict" => rng.pick(&["a] [b", "a", "", "b] c", "[b"]).to_owned(),
+        _ => format!("w{}", rng.below(700)),
     }
 }
 
 /// An expression for a value of a kind, whose groups have the names `first` and `second`.
-fn expression(chance: &mut Chance, kind: &str, first: &str, second: &str) -> String {
+fn expression(rng: &mut Rng, kind: &str, first: &str, second: &str) -> String {
     let ways: &[&str] = match kind {
         "peer" => &[
             r"(?<A>[\d.]+)(?::(?<B>\d+))?",
@@ -80,65 +80,63 @@ fn expression(chance: &mut Chance, kind: &str, first: &str, second: &str) -> Str
         "verdict" => &[r"(?<A>[^\]]*?)\]?(?<B>.*?)", r"(?<A>a)?(?<B>.*?)", r"(?<A>\S*)(?<B>.*?)"],
         _ => &[r"(?<A>w\d+)(?<B>)", r"w(?<A>\d)(?<B>\d*)", r"(?<A>w[1-4]\d*)(?<B>)"],
     };
-    chance.pick(ways).replace("<A>", &format!("<{first}>")).replace("<B>", &format!("<{second}>"))
+    rng.pick(ways).replace("<A>", &format!("<{first}>")).replace("<B>", &format!("<{second}>"))
 }
 
 /// The literals around the values: one more than there are values.
-fn borders(chance: &mut Chance) -> Vec<String> {
+fn borders(rng: &mut Rng) -> Vec<String> {
     (0..=PLACES)
         .map(|at| match at {
-            0 => chance.pick(&["", "id ", "{"]).to_owned(),
-            PLACES => chance.pick(&["", " end", "}"]).to_owned(),
-            _ => chance.pick(&[" ", " -> ", "  ", " - "]).to_owned(),
+            0 => rng.pick(&["", "id ", "{"]).to_owned(),
+            PLACES => rng.pick(&["", " end", "}"]).to_owned(),
+            _ => rng.pick(&[" ", " -> ", "  ", " - "]).to_owned(),
         })
         .collect()
 }
 
 /// The rules of a seed: one long expression, and up to two short ones, which produce some of its fields.
-fn rules(chance: &mut Chance, kinds: &[&str], borders: &[String]) -> String {
+fn rules(rng: &mut Rng, kinds: &[&str], borders: &[String]) -> String {
     let escape = |text: &str| text.replace('{', r"\{").replace('}', r"\}");
-    let mut long = if chance.below(2) == 0 { "^".to_owned() } else { String::new() };
+    let mut long = if rng.below(2) == 0 { "^".to_owned() } else { String::new() };
     for (at, kind) in kinds.iter().enumerate() {
         long.push_str(&escape(&borders[at]));
-        long.push_str(&match chance.below(6) {
+        long.push_str(&match rng.below(6) {
             0 => r"\S+".to_owned(),
             1 => r".*?".to_owned(),
-            _ => expression(chance, kind, &format!("f{at}"), &format!("g{at}")),
+            _ => expression(rng, kind, &format!("f{at}"), &format!("g{at}")),
         });
     }
     long.push_str(&escape(&borders[kinds.len()]));
-    if chance.below(2) == 0 {
-        long.push_str(chance.pick(&["$", "(?<rest>.*)$", r"(?<rest>\S*)$"]));
+    if rng.below(2) == 0 {
+        long.push_str(rng.pick(&["$", "(?<rest>.*)$", r"(?<rest>\S*)$"]));
     }
-    let mut stanza = format!(
-        "[lines]\nSHOULD_LINEMERGE = false\nKV_MODE = {}\nEXTRACT-b = {long}\n",
-        chance.pick(&["none", "auto"])
-    );
+    let mut stanza =
+        format!("[lines]\nSHOULD_LINEMERGE = false\nKV_MODE = {}\nEXTRACT-b = {long}\n", rng.pick(&["none", "auto"]));
     for name in ["a", "c"] {
-        if chance.below(2) == 0 {
-            let at = chance.below(kinds.len() as u64) as usize;
-            let (first, second) = (format!("f{at}"), format!("g{}", chance.below(PLACES)));
-            let (before, after) = (chance.pick(&["", " ", "> "]), chance.pick(&["", " ", "$"]));
+        if rng.below(2) == 0 {
+            let at = rng.below(kinds.len() as u64) as usize;
+            let (first, second) = (format!("f{at}"), format!("g{}", rng.below(PLACES)));
+            let (before, after) = (rng.pick(&["", " ", "> "]), rng.pick(&["", " ", "$"]));
             stanza.push_str(&format!(
                 "EXTRACT-{name} = {before}{}{after}\n",
-                expression(chance, kinds[at], &first, &second)
+                expression(rng, kinds[at], &first, &second)
             ));
         }
     }
     stanza
 }
 
-fn searches(chance: &mut Chance, texts: &[String]) -> Vec<String> {
+fn searches(rng: &mut Rng, texts: &[String]) -> Vec<String> {
     let names: Vec<String> =
         (0..PLACES).flat_map(|at| [format!("f{at}"), format!("g{at}")]).chain(["rest".into()]).collect();
     let mut found = Vec::new();
     for name in &names {
         found.push(format!("* | stats count dc({name}) min({name}) max({name}) by {name}"));
-        let text = &texts[chance.below(texts.len() as u64) as usize];
+        let text = &texts[rng.below(texts.len() as u64) as usize];
         let words: Vec<&str> =
             text.split(|c: char| !c.is_alphanumeric() && c != '.').filter(|word| !word.is_empty()).collect();
-        if let Some(word) = words.get(chance.below(words.len().max(1) as u64) as usize) {
-            let test = chance.pick(&["=", "!=", ">", "<="]);
+        if let Some(word) = words.get(rng.below(words.len().max(1) as u64) as usize) {
+            let test = rng.pick(&["=", "!=", ">", "<="]);
             found.push(format!("{name}{test}\"{word}\" | stats count by {name}"));
             found.push(format!(
                 "NOT {name}=\"{}*\" | stats count",
@@ -147,7 +145,7 @@ fn searches(chance: &mut Chance, texts: &[String]) -> Vec<String> {
         }
     }
     for _ in 0..8 {
-        let mut pick = || names[chance.below(names.len() as u64) as usize].clone();
+        let mut pick = || names[rng.below(names.len() as u64) as usize].clone();
         let (a, b, c) = (pick(), pick(), pick());
         found.push(format!("* | stats count by {a} {b}"));
         found.push(format!("{a}=* | stats dc({b}) values({c})"));
@@ -165,27 +163,27 @@ fn groups_inside_nested_values_give_the_same_results_as_their_texts() {
     let mut faults = Vec::new();
     let mut with_templates = 0;
     for seed in 0..SEEDS {
-        let mut chance = Chance::new(0x6e65_7374 + seed);
-        let kinds: Vec<&str> = (0..PLACES).map(|_| chance.pick(KINDS)).collect();
-        let borders = borders(&mut chance);
+        let mut rng = Rng::new(0x6e65_7374 + seed);
+        let kinds: Vec<&str> = (0..PLACES).map(|_| rng.pick(KINDS)).collect();
+        let borders = borders(&mut rng);
         let texts: Vec<String> = (0..EVENTS)
             .map(|_| {
                 let mut text = borders[0].clone();
                 for (kind, border) in kinds.iter().zip(&borders[1..]) {
-                    text.push_str(&value(&mut chance, kind));
+                    text.push_str(&value(&mut rng, kind));
                     text.push_str(border);
                 }
                 text
             })
             .collect();
-        let props = rules(&mut chance, &kinds, &borders);
+        let props = rules(&mut rng, &kinds, &borders);
         let source =
             ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.clone() };
         let engine = engine_of(vec![source], SUFFICIENT_BYTES, Slicing::default());
         let folder = tempdir().unwrap();
         let places = places_of_lines(folder.path(), "lines", &texts);
         with_templates += places.iter().filter(|place| place.name == "sealed" && has_templates(place)).count();
-        for search in searches(&mut chance, &texts) {
+        for search in searches(&mut rng, &texts) {
             let expected = run_search(&engine, &places[0].kept, &search);
             for place in &places[1..] {
                 let found = run_search(&engine, &place.kept, &search);

@@ -13,7 +13,7 @@ use quarry_eventgen::shapes::{self, Shape};
 use quarry_store::{AppendRequest, Store};
 use tempfile::tempdir;
 
-use crate::generator::Chance;
+use crate::generator::Rng;
 use crate::text_searches::{CorpusSample, search};
 use crate::world::{Place, START, engine_of, place, run_search, store_of, tiny, values};
 use crate::{DIFFERENCES_SHOWN_MAX, SUFFICIENT_BYTES, columns_sorted, difference};
@@ -94,7 +94,7 @@ fn run_generated(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut
     let known = CorpusSample { texts, fields: fields.into_iter().filter(|(name, _)| !name.starts_with('_')).collect() };
     let mut found_some = 0;
     for seed in seeds {
-        let text = search(&mut Chance::new(seed), &known);
+        let text = search(&mut Rng::new(seed), &known);
         let expected = columns_sorted(run_search(&whole, &places[0].kept, &text));
         found_some +=
             u64::from(expected.as_ref().is_ok_and(|rows| rows.iter().any(|row| !row.starts_with("columns "))));

@@ -3,7 +3,7 @@
 //!
 //! The same seed and the same events yield the same search.
 
-use crate::generator::Chance;
+use crate::generator::Rng;
 
 /// Longest phrase that is cut out of a text, in characters.
 const PHRASE_CHARS: u64 = 36;
@@ -20,46 +20,46 @@ pub(crate) struct CorpusSample {
 }
 
 impl CorpusSample {
-    fn text(&self, chance: &mut Chance) -> &str {
-        &self.texts[chance.below(self.texts.len() as u64) as usize]
+    fn text(&self, rng: &mut Rng) -> &str {
+        &self.texts[rng.below(self.texts.len() as u64) as usize]
     }
 
     /// A field; in one of ten cases, one that no event has.
-    fn field(&self, chance: &mut Chance) -> &str {
-        if chance.below(10) == 0 {
+    fn field(&self, rng: &mut Rng) -> &str {
+        if rng.below(10) == 0 {
             return "no_such";
         }
-        &self.fields[chance.below(self.fields.len() as u64) as usize].0
+        &self.fields[rng.below(self.fields.len() as u64) as usize].0
     }
 
     /// A field with one of its values.
-    fn value(&self, chance: &mut Chance) -> (&str, &str) {
-        let (field, values) = &self.fields[chance.below(self.fields.len() as u64) as usize];
-        (field, values.get(chance.below(values.len() as u64) as usize).map_or("", String::as_str))
+    fn value(&self, rng: &mut Rng) -> (&str, &str) {
+        let (field, values) = &self.fields[rng.below(self.fields.len() as u64) as usize];
+        (field, values.get(rng.below(values.len() as u64) as usize).map_or("", String::as_str))
     }
 }
 
 /// A field that a command created, or a field of the events.
-fn field<'a>(chance: &mut Chance, known: &'a CorpusSample, made: &[&'a str]) -> &'a str {
-    if !made.is_empty() && chance.below(2) == 0 { chance.pick(made) } else { known.field(chance) }
+fn field<'a>(rng: &mut Rng, known: &'a CorpusSample, made: &[&'a str]) -> &'a str {
+    if !made.is_empty() && rng.below(2) == 0 { rng.pick(made) } else { known.field(rng) }
 }
 
 /// A search of these events.
-pub(crate) fn search(chance: &mut Chance, known: &CorpusSample) -> String {
-    let condition = if chance.below(3) == 0 { String::new() } else { condition(chance, known, 2) };
+pub(crate) fn search(rng: &mut Rng, known: &CorpusSample) -> String {
+    let condition = if rng.below(3) == 0 { String::new() } else { condition(rng, known, 2) };
     let mut text = format!("index=main {condition}");
     let mut made = Vec::new();
-    for name in CREATED_FIELDS.iter().take(chance.below(4) as usize) {
+    for name in CREATED_FIELDS.iter().take(rng.below(4) as usize) {
         text.push_str(" | ");
-        text.push_str(&extraction(chance, known, name));
+        text.push_str(&extraction(rng, known, name));
         made.push(*name);
     }
-    if chance.below(4) == 0 {
+    if rng.below(4) == 0 {
         text.push_str(" | ");
-        text.push_str(&test(chance, known, &made));
+        text.push_str(&test(rng, known, &made));
     }
     text.push_str(" | ");
-    text.push_str(&report(chance, known, &made));
+    text.push_str(&report(rng, known, &made));
     text
 }
 
@@ -69,28 +69,28 @@ fn quoted(text: &str) -> String {
 }
 
 /// A part of the text of some event.
-fn some_phrase(chance: &mut Chance, known: &CorpusSample) -> String {
-    let text = known.text(chance);
-    phrase(chance, text)
+fn some_phrase(rng: &mut Rng, known: &CorpusSample) -> String {
+    let text = known.text(rng);
+    phrase(rng, text)
 }
 
 /// A part of a text, in one line.
-fn phrase(chance: &mut Chance, text: &str) -> String {
+fn phrase(rng: &mut Rng, text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let chars: Vec<char> = line.chars().collect();
-    let from = chance.below(chars.len() as u64) as usize;
-    let count = 1 + chance.below(PHRASE_CHARS) as usize;
+    let from = rng.below(chars.len() as u64) as usize;
+    let count = 1 + rng.below(PHRASE_CHARS) as usize;
     chars.iter().skip(from).take(count).collect()
 }
 
-fn condition(chance: &mut Chance, known: &CorpusSample, nesting: u32) -> String {
-    match chance.below(if nesting == 0 { 6 } else { 9 }) {
-        0 => quoted(&some_phrase(chance, known)),
+fn condition(rng: &mut Rng, known: &CorpusSample, nesting: u32) -> String {
+    match rng.below(if nesting == 0 { 6 } else { 9 }) {
+        0 => quoted(&some_phrase(rng, known)),
         1 => {
-            let phrase = some_phrase(chance, known);
+            let phrase = some_phrase(rng, known);
             let word = phrase.split(|letter: char| !letter.is_alphanumeric()).max_by_key(|word| word.len());
             let word = word.unwrap_or_default();
-            match chance.below(4) {
+            match rng.below(4) {
                 0 => quoted(&format!("*{word}*")),
                 1 => quoted(&format!("{word}*")),
                 2 => quoted(&format!("*{word}")),
@@ -98,35 +98,35 @@ fn condition(chance: &mut Chance, known: &CorpusSample, nesting: u32) -> String 
             }
         }
         2 | 3 => {
-            let (field, value) = known.value(chance);
+            let (field, value) = known.value(rng);
             let value: String = value.chars().take(VALUE_CHARS).collect();
             let half: String = value.chars().take(value.chars().count() / 2).collect();
-            let value = match chance.below(6) {
+            let value = match rng.below(6) {
                 0 => format!("{half}*"),
                 1 => format!("*{half}*"),
                 _ => value,
             };
-            format!("{}{}{}", named(field), chance.pick(&["=", "=", "=", "!="]), quoted(&value))
+            format!("{}{}{}", named(field), rng.pick(&["=", "=", "=", "!="]), quoted(&value))
         }
         4 => {
-            let (field, value) = known.value(chance);
+            let (field, value) = known.value(rng);
             let number = value.parse::<f64>().map_or_else(|_| "100".to_owned(), |_| value.to_owned());
-            format!("{}{}{number}", named(field), chance.pick(&["<", ">", "<=", ">="]))
+            format!("{}{}{number}", named(field), rng.pick(&["<", ">", "<=", ">="]))
         }
-        5 => format!("{}=*", named(known.field(chance))),
-        6 => format!("({} OR {})", condition(chance, known, nesting - 1), condition(chance, known, nesting - 1)),
-        7 => format!("NOT ({})", condition(chance, known, nesting - 1)),
-        _ => format!("{} {}", condition(chance, known, nesting - 1), condition(chance, known, nesting - 1)),
+        5 => format!("{}=*", named(known.field(rng))),
+        6 => format!("({} OR {})", condition(rng, known, nesting - 1), condition(rng, known, nesting - 1)),
+        7 => format!("NOT ({})", condition(rng, known, nesting - 1)),
+        _ => format!("{} {}", condition(rng, known, nesting - 1), condition(rng, known, nesting - 1)),
     }
 }
 
 /// A regular expression for these characters; within quotes of a search.
-fn literal(chance: &mut Chance, characters: &[char]) -> String {
+fn literal(rng: &mut Rng, characters: &[char]) -> String {
     let mut pattern = String::new();
     for character in characters {
         match character {
-            '0'..='9' if chance.below(3) == 0 => pattern.push_str("\\d"),
-            ' ' if chance.below(4) == 0 => pattern.push_str("\\s+"),
+            '0'..='9' if rng.below(3) == 0 => pattern.push_str("\\d"),
+            ' ' if rng.below(4) == 0 => pattern.push_str("\\s+"),
             letter if letter.is_ascii_alphanumeric() || " _-/:,=<>;@#%&~!'".contains(*letter) => pattern.push(*letter),
             letter if ".()[]{}+?*^$|".contains(*letter) => {
                 pattern.push('\\');
@@ -139,22 +139,22 @@ fn literal(chance: &mut Chance, characters: &[char]) -> String {
 }
 
 /// A regular expression that matches somewhere in a text, with a group of this name.
-fn pattern(chance: &mut Chance, text: &str, name: &str) -> String {
+fn pattern(rng: &mut Rng, text: &str, name: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
-    let at = chance.below(chars.len() as u64 + 1) as usize;
-    let from = at.saturating_sub(chance.below(14) as usize);
-    let group_end = (at + 1 + chance.below(16) as usize).min(chars.len());
-    let end = (group_end + chance.below(8) as usize).min(chars.len());
+    let at = rng.below(chars.len() as u64 + 1) as usize;
+    let from = at.saturating_sub(rng.below(14) as usize);
+    let group_end = (at + 1 + rng.below(16) as usize).min(chars.len());
+    let end = (group_end + rng.below(8) as usize).min(chars.len());
     let group = &chars[at.min(group_end)..group_end];
     let classes: &[&str] = match group.first() {
         Some('0'..='9') => &["\\d+", "\\d{1,3}", "[0-9a-f]+", "[\\d.]+", "\\w+", "\\S+"],
         Some('a'..='z') => &["[a-z]+", "\\w+", "[a-z-]+", "[^ ]+", "\\S+", "[^\\\"]*", "(?:[a-z]+ )+[a-z]+"],
         _ => &["\\S+", "[^ ]+", ".+?", "\\W+\\w+", ".{1,5}", "[^,]*"],
     };
-    let class = chance.pick(classes);
-    let before = literal(chance, &chars[from..at]);
-    let after = if chance.below(2) == 0 { literal(chance, &chars[group_end..end]) } else { String::new() };
-    let (start, finish) = match chance.below(10) {
+    let class = rng.pick(classes);
+    let before = literal(rng, &chars[from..at]);
+    let after = if rng.below(2) == 0 { literal(rng, &chars[group_end..end]) } else { String::new() };
+    let (start, finish) = match rng.below(10) {
         0 if from == 0 => ("^", ""),
         1 => ("\\b", ""),
         2 => ("", "\\b"),
@@ -166,58 +166,54 @@ fn pattern(chance: &mut Chance, text: &str, name: &str) -> String {
     format!("{start}{before}(?<{name}>{class}){after}{finish}")
 }
 
-fn extraction(chance: &mut Chance, known: &CorpusSample, name: &str) -> String {
-    match chance.below(8) {
+fn extraction(rng: &mut Rng, known: &CorpusSample, name: &str) -> String {
+    match rng.below(8) {
         0 => format!("eval {name}=len(_raw)"),
         1 => {
-            let (field, value) = known.value(chance);
+            let (field, value) = known.value(rng);
             let (field, value) = (named(field), value.to_owned());
-            format!("rex field={field} \"{}\"", pattern(chance, &value, name))
+            format!("rex field={field} \"{}\"", pattern(rng, &value, name))
         }
-        2 => format!("spath path={} output={name}", named(known.field(chance))),
-        3 => format!("eval {name}=upper('{}')", known.field(chance)),
+        2 => format!("spath path={} output={name}", named(known.field(rng))),
+        3 => format!("eval {name}=upper('{}')", known.field(rng)),
         _ => {
-            let text = known.text(chance).to_owned();
-            format!("rex \"{}\"", pattern(chance, &text, name))
+            let text = known.text(rng).to_owned();
+            format!("rex \"{}\"", pattern(rng, &text, name))
         }
     }
 }
 
-fn test(chance: &mut Chance, known: &CorpusSample, made: &[&str]) -> String {
-    let text = known.text(chance);
-    match chance.below(4) {
-        0 => format!("regex _raw=\"{}\"", pattern(chance, text, "unused")),
-        1 => format!("where match(_raw, \"{}\")", pattern(chance, text, "unused")),
+fn test(rng: &mut Rng, known: &CorpusSample, made: &[&str]) -> String {
+    let text = known.text(rng);
+    match rng.below(4) {
+        0 => format!("regex _raw=\"{}\"", pattern(rng, text, "unused")),
+        1 => format!("where match(_raw, \"{}\")", pattern(rng, text, "unused")),
         2 => {
-            let letters: Vec<char> = phrase(chance, text).chars().collect();
-            format!("where like(_raw, \"%{}%\")", literal(chance, &letters).replace('\\', ""))
+            let letters: Vec<char> = phrase(rng, text).chars().collect();
+            format!("where like(_raw, \"%{}%\")", literal(rng, &letters).replace('\\', ""))
         }
-        _ => format!("search {}=*", named(field(chance, known, made))),
+        _ => format!("search {}=*", named(field(rng, known, made))),
     }
 }
 
-fn report(chance: &mut Chance, known: &CorpusSample, made: &[&str]) -> String {
-    let one = named(field(chance, known, made));
-    let other = named(field(chance, known, made));
-    match chance.below(16) {
+fn report(rng: &mut Rng, known: &CorpusSample, made: &[&str]) -> String {
+    let one = named(field(rng, known, made));
+    let other = named(field(rng, known, made));
+    match rng.below(16) {
         0..=2 => format!("stats count by {one}"),
         3 => format!("stats count by {one} {other}"),
         4 => format!("stats dc({one}) by {other}"),
         5 => format!("stats count({one}) min({one}) max({one}) sum({other}) avg({other})"),
         6 => format!("stats values({one}) by {other}"),
         7 => format!("top limit=5 {one}"),
-        8 => format!(
-            "sort {} {}{one} | table {one} {other}",
-            1 + chance.below(30),
-            chance.pick(&["", "- ", "- num", "str"])
-        )
-        .replace(&format!("num{one}"), &format!("num({one})"))
-        .replace(&format!("str{one}"), &format!("str({one})")),
+        8 => format!("sort {} {}{one} | table {one} {other}", 1 + rng.below(30), rng.pick(&["", "- ", "- num", "str"]))
+            .replace(&format!("num{one}"), &format!("num({one})"))
+            .replace(&format!("str{one}"), &format!("str({one})")),
         9 => format!("dedup {one} | table {one} {other}"),
         10 => format!("timechart span=1m count by {one} limit=3"),
         11 => format!("eventstats count AS c by {one} | where c>2 | stats count by {other}"),
         12 => format!("streamstats count AS c by {one} | stats sum(c) by {other}"),
-        13 => format!("head {} | table _time {one} {other} _raw", 1 + chance.below(200)),
+        13 => format!("head {} | table _time {one} {other} _raw", 1 + rng.below(200)),
         14 => format!("stats count dc({one}) AS d | eval e=d*2"),
         _ => "stats count by sourcetype".to_owned(),
     }

@@ -6,9 +6,9 @@ use quarry_store::MemoryStore;
 use super::{compare_in, engine};
 
 /// Pseudo-random numbers, the same for the same seed (splitmix64).
-pub(super) struct Chance(pub u64);
+pub(super) struct Rng(pub u64);
 
-impl Chance {
+impl Rng {
     pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -71,7 +71,7 @@ impl Chance {
 }
 
 fn store(seed: u64) -> MemoryStore {
-    let mut chance = Chance(seed);
+    let mut rng = Rng(seed);
     let store = MemoryStore::new("main");
     let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
     let meta_of = |sourcetype: &str| Metadata {
@@ -82,14 +82,14 @@ fn store(seed: u64) -> MemoryStore {
     };
     let metas = [batch.intern(&meta_of("json")), batch.intern(&meta_of("auto"))];
     for at in 0..160 {
-        let mut text = chance.object(0);
-        match chance.below(40) {
+        let mut text = rng.object(0);
+        match rng.below(40) {
             0 => text.truncate(text.floor_char_boundary(text.len() / 2)),
             1 => text.push_str(" trailing"),
             2 => text = text.replace(':', ": "),
             _ => {}
         }
-        batch.push(text.as_bytes(), at * 1_000_000_000, metas[chance.below(2)]);
+        batch.push(text.as_bytes(), at * 1_000_000_000, metas[rng.below(2)]);
     }
     store.append(batch).unwrap();
     store

@@ -7,7 +7,7 @@ use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 use quarry_testworld::FixedSnapshot;
 
-use super::json::Chance;
+use super::json::Rng;
 use super::{compare_in, engine_with, run_search};
 
 const PROPS: &str = "[tail]\nKV_MODE = none\nEXTRACT-j = ^\\S+\\t(?<level>\\w+)\\t(?<msg>[^\\t]*)(?:\\t(?<json>\\{.*\\}))?$\n\
@@ -21,9 +21,9 @@ const SOURCETYPES: [&str; 6] = ["tail", "syslog", "middle", "klog", "docker", "w
 
 /// A JSON object, sometimes one that parsers treat differently: cut off, with a control character, a lone surrogate, a
 /// number beyond the range of a double, or text around it.
-fn object(chance: &mut Chance) -> String {
-    let mut object = chance.object(0);
-    match chance.below(30) {
+fn object(rng: &mut Rng) -> String {
+    let mut object = rng.object(0);
+    match rng.below(30) {
         0 => object.truncate(object.floor_char_boundary(object.len() / 2)),
         1 => object.push_str(" trailing"),
         2 => object = object.replace(':', ": "),
@@ -38,9 +38,9 @@ fn object(chance: &mut Chance) -> String {
     object
 }
 
-fn line(sourcetype: &str, chance: &mut Chance) -> String {
-    let (object, number) = (object(chance), chance.below(90));
-    let level = chance.of(&["INFO", "WARN", "ERROR"]);
+fn line(sourcetype: &str, rng: &mut Rng) -> String {
+    let (object, number) = (object(rng), rng.below(90));
+    let level = rng.of(&["INFO", "WARN", "ERROR"]);
     match sourcetype {
         "tail" if number < 20 => format!("12:00:{number:02}Z\t{level}\tslow query"),
         "tail" => format!("12:00:{number}Z\t{level}\trequest completed\t{object}"),
@@ -49,14 +49,14 @@ fn line(sourcetype: &str, chance: &mut Chance) -> String {
         "klog" => format!("I1120 10:00:{number:02}.1 7 file.go:{number}] event {object}"),
         "docker" => {
             let log = object.replace('\\', "\\\\").replace('"', "\\\"").replace('\u{1}', "\\u0001");
-            format!("{{\"log\":\"{log}\\n\",\"stream\":\"{}\"}}", chance.of(&["stdout", "stderr"]))
+            format!("{{\"log\":\"{log}\\n\",\"stream\":\"{}\"}}", rng.of(&["stdout", "stderr"]))
         }
         _ => object,
     }
 }
 
 fn store(sourcetype: &str, seed: u64) -> MemoryStore {
-    let mut chance = Chance(seed);
+    let mut rng = Rng(seed);
     let store = MemoryStore::new("main");
     let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
     let meta = batch.intern(&Metadata {
@@ -66,7 +66,7 @@ fn store(sourcetype: &str, seed: u64) -> MemoryStore {
         sourcetype: sourcetype.into(),
     });
     for at in 0..60 {
-        batch.push(line(sourcetype, &mut chance).as_bytes(), at * 1_000_000_000, meta);
+        batch.push(line(sourcetype, &mut rng).as_bytes(), at * 1_000_000_000, meta);
     }
     store.append(batch).unwrap();
     store

@@ -3,7 +3,7 @@
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 
-use super::json::Chance;
+use super::json::Rng;
 use super::{compare_in, engine_of};
 
 const PROPS: &str = "[rules]\nEXTRACT-verb = \\[(?<verb>[^\\]]*)\\]\nEXTRACT-user = user:(?<user>[^,;]+)\n";
@@ -36,28 +36,28 @@ const WORDS: &[&str] = &[
     "0x1F",
 ];
 
-fn value(chance: &mut Chance) -> String {
-    match chance.below(12) {
-        0 => chance.below(300).to_string(),
-        1 => format!("10.{}.0.{}", chance.below(3), chance.below(256)),
-        2 => format!("{:04}", chance.below(50)),
-        3 => format!("{}.{:02}", chance.below(20), chance.below(100)),
-        4 => format!("{} {}", chance.of(WORDS), chance.of(WORDS)),
-        5 => format!("{}@{}.org", chance.of(WORDS), chance.of(&["canary", "mail", "x"])),
-        _ => chance.of(WORDS).to_owned(),
+fn value(rng: &mut Rng) -> String {
+    match rng.below(12) {
+        0 => rng.below(300).to_string(),
+        1 => format!("10.{}.0.{}", rng.below(3), rng.below(256)),
+        2 => format!("{:04}", rng.below(50)),
+        3 => format!("{}.{:02}", rng.below(20), rng.below(100)),
+        4 => format!("{} {}", rng.of(WORDS), rng.of(WORDS)),
+        5 => format!("{}@{}.org", rng.of(WORDS), rng.of(&["canary", "mail", "x"])),
+        _ => rng.of(WORDS).to_owned(),
     }
 }
 
-fn event(chance: &mut Chance) -> String {
-    let mut text = match chance.below(3) {
-        0 => format!("20/Nov/2026:00:00:{:02} +0000 filter[{}]: ", chance.below(60), chance.below(9)),
-        1 => format!("user:{},[{}] ", value(chance), value(chance)),
+fn event(rng: &mut Rng) -> String {
+    let mut text = match rng.below(3) {
+        0 => format!("20/Nov/2026:00:00:{:02} +0000 filter[{}]: ", rng.below(60), rng.below(9)),
+        1 => format!("user:{},[{}] ", value(rng), value(rng)),
         _ => String::new(),
     };
-    let between = chance.of(&[",", ",", " ", ", ", ";"]);
-    for at in 0..3 + chance.below(9) {
+    let between = rng.of(&[",", ",", " ", ", ", ";"]);
+    for at in 0..3 + rng.below(9) {
         text += if at > 0 { between } else { "" };
-        text += &value(chance);
+        text += &value(rng);
     }
     text
 }
@@ -80,12 +80,12 @@ fn store(texts: &[String]) -> MemoryStore {
 }
 
 /// A part of an event, perhaps in another case, with wildcards, or with another byte at one place.
-fn phrase(chance: &mut Chance, texts: &[String]) -> String {
-    let letters: Vec<char> = texts[chance.below(texts.len())].chars().collect();
-    let start = chance.below(letters.len().max(1));
-    let mut phrase: Vec<char> = letters.into_iter().skip(start).take(1 + chance.below(30)).collect();
-    let place = chance.below(phrase.len().max(1));
-    match chance.below(8) {
+fn phrase(rng: &mut Rng, texts: &[String]) -> String {
+    let letters: Vec<char> = texts[rng.below(texts.len())].chars().collect();
+    let start = rng.below(letters.len().max(1));
+    let mut phrase: Vec<char> = letters.into_iter().skip(start).take(1 + rng.below(30)).collect();
+    let place = rng.below(phrase.len().max(1));
+    match rng.below(8) {
         0 => phrase = phrase.iter().flat_map(|letter| letter.to_uppercase()).collect(),
         1 => phrase.insert(place.min(phrase.len()), '*'),
         2 => phrase.insert(0, '*'),
@@ -100,12 +100,12 @@ fn phrase(chance: &mut Chance, texts: &[String]) -> String {
 #[test]
 fn phrases_over_separated_values_find_the_same_events() {
     for seed in 0..4 {
-        let mut chance = Chance(seed);
-        let texts: Vec<String> = (0..150).map(|_| event(&mut chance)).collect();
+        let mut rng = Rng(seed);
+        let texts: Vec<String> = (0..150).map(|_| event(&mut rng)).collect();
         let searches: Vec<String> = (0..150)
             .map(|_| {
-                let phrase = phrase(&mut chance, &texts);
-                let condition = match chance.below(9) {
+                let phrase = phrase(&mut rng, &texts);
+                let condition = match rng.below(9) {
                     0 => format!("NOT {phrase}"),
                     1 => format!("TERM({phrase})"),
                     2 => format!("CASE({phrase})"),

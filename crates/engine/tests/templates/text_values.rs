@@ -93,10 +93,10 @@ fn lengths_count_characters_of_numbers_and_texts_of_any_form() {
     let mut batch = EventBatch::default();
     let meta =
         batch.intern(&Metadata { index: "main".into(), host: "a".into(), source: "b".into(), sourcetype: "c".into() });
-    let mut chance = 0x9E37_79B9_7F4A_7C15u64;
+    let mut rng = 0x9E37_79B9_7F4A_7C15u64;
     let mut below = |end: u64| {
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (chance >> 33) % end
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (rng >> 33) % end
     };
     let words = ["", "a", "zoë", "日本語", "🦓", "e\u{301}", "\u{7ff}", "\u{800}", "x y", "ÿ"];
     for at in 0..300i64 {

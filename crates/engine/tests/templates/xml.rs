@@ -4,7 +4,7 @@
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 
-use super::json::Chance;
+use super::json::Rng;
 use super::{compare_in, engine_of};
 
 const PROPS: &str =
@@ -12,52 +12,52 @@ const PROPS: &str =
 const TRANSFORMS: &str = "[took]\nREGEX = <took>(?<took>\\d+)<\n";
 
 /// The content of an element, or an attribute's value.
-fn content(chance: &mut Chance) -> String {
+fn content(rng: &mut Rng) -> String {
     let word = ["alpha", "status", "x y", "", "zoë", "7", "0.50", "a.b"];
     let special = ["&amp;", "&#233;", " ", "&bad;", "&", "\u{a0}", ">"];
     let mut text = String::new();
-    for _ in 0..1 + chance.below(2) {
-        text.push_str(chance.of(&word));
-        if chance.below(6) == 0 {
-            text.push_str(chance.of(&special));
+    for _ in 0..1 + rng.below(2) {
+        text.push_str(rng.of(&word));
+        if rng.below(6) == 0 {
+            text.push_str(rng.of(&special));
         }
     }
     text
 }
 
-fn element(chance: &mut Chance, name: &str) -> String {
-    match chance.below(20) {
+fn element(rng: &mut Rng, name: &str) -> String {
+    match rng.below(20) {
         0 => format!("<{name}/>"),
-        1 => format!("<{name}><![CDATA[{} < b]]></{name}>", content(chance)),
-        2 => format!("<{name}>{}<!-- {} --></{name}>", content(chance), content(chance)),
-        3 => format!("<{name}>\n  {}\n</{name}>", content(chance)),
-        4 => format!("<{name} q='{}'>{}</{name}>", content(chance), content(chance)),
-        _ => format!("<{name}>{}</{name}>", content(chance)),
+        1 => format!("<{name}><![CDATA[{} < b]]></{name}>", content(rng)),
+        2 => format!("<{name}>{}<!-- {} --></{name}>", content(rng), content(rng)),
+        3 => format!("<{name}>\n  {}\n</{name}>", content(rng)),
+        4 => format!("<{name} q='{}'>{}</{name}>", content(rng), content(rng)),
+        _ => format!("<{name}>{}</{name}>", content(rng)),
     }
 }
 
-fn event(chance: &mut Chance) -> String {
-    let mut inner = element(chance, "note");
-    inner += &format!("<took>{}</took>", chance.of(&["12", "7.25", "0", "130", ""]));
-    if chance.below(2) == 0 {
-        inner += &format!("<user realm=\"{}\">{}</user>", chance.of(&["corp", "x&lt;y", ""]), chance.below(40));
+fn event(rng: &mut Rng) -> String {
+    let mut inner = element(rng, "note");
+    inner += &format!("<took>{}</took>", rng.of(&["12", "7.25", "0", "130", ""]));
+    if rng.below(2) == 0 {
+        inner += &format!("<user realm=\"{}\">{}</user>", rng.of(&["corp", "x&lt;y", ""]), rng.below(40));
     }
-    if chance.below(4) == 0 {
-        inner += &element(chance, "level");
+    if rng.below(4) == 0 {
+        inner += &element(rng, "level");
     }
-    for _ in 0..chance.below(3) {
-        inner += &format!("<Data Name='k{}'>{}</Data>", chance.below(3), content(chance));
+    for _ in 0..rng.below(3) {
+        inner += &format!("<Data Name='k{}'>{}</Data>", rng.below(3), content(rng));
     }
-    if chance.below(3) == 0 {
-        let name = chance.of(&["f", "note", "a-b", "host"]).to_owned();
-        inner += &format!("<in>{}{}</in>", element(chance, &name), element(chance, "f"));
+    if rng.below(3) == 0 {
+        let name = rng.of(&["f", "note", "a-b", "host"]).to_owned();
+        inner += &format!("<in>{}{}</in>", element(rng, &name), element(rng, "f"));
     }
-    let level = chance.of(&["INFO", "WARN", "ERROR"]);
-    let mut text = format!("<m t=\"{}\" level=\"{level}\">{inner}</m>", chance.below(1_000));
-    match chance.below(40) {
+    let level = rng.of(&["INFO", "WARN", "ERROR"]);
+    let mut text = format!("<m t=\"{}\" level=\"{level}\">{inner}</m>", rng.below(1_000));
+    match rng.below(40) {
         0 => text.truncate(text.floor_char_boundary(text.len() / 2)),
         1 => text = format!("<?xml version=\"1.0\"?>\n{text}"),
-        2 => text = format!("prefix {} {text}", chance.below(9)),
+        2 => text = format!("prefix {} {text}", rng.below(9)),
         3 => text = text.replace("</note>", ""),
         _ => {}
     }
@@ -65,7 +65,7 @@ fn event(chance: &mut Chance) -> String {
 }
 
 fn store(seed: u64) -> MemoryStore {
-    let mut chance = Chance(seed);
+    let mut rng = Rng(seed);
     let store = MemoryStore::new("main");
     let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
     let meta_of = |sourcetype: &str| Metadata {
@@ -76,8 +76,8 @@ fn store(seed: u64) -> MemoryStore {
     };
     let metas = ["xml", "rule", "auto"].map(|sourcetype| batch.intern(&meta_of(sourcetype)));
     for at in 0..160 {
-        let text = event(&mut chance);
-        batch.push(text.as_bytes(), at * 1_000_000_000, metas[chance.below(3)]);
+        let text = event(&mut rng);
+        batch.push(text.as_bytes(), at * 1_000_000_000, metas[rng.below(3)]);
     }
     store.append(batch).unwrap();
     store

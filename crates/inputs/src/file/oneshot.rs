@@ -126,7 +126,7 @@ pub fn add_file(
         StartPosition::find(&handle, path, &absolute, scope, (options.ignore_positions, options.rotation), sink)?;
     let (offset, stored_as) = (start.offset, start.stored_as);
     let plain = (handle.compression == Compression::None).then(|| handle.clone());
-    let keeper = PositionBuilder { identity: start.identity, path: absolute, plain };
+    let builder = PositionBuilder { identity: start.identity, path: absolute, plain };
     match start.next {
         ReadPlan::Read | ReadPlan::Undecided { .. } => {}
         ReadPlan::AtEnd => {
@@ -135,7 +135,7 @@ pub fn add_file(
         }
         ReadPlan::Copied { tail_hash, .. } => {
             if options.rotation != Rotation::None {
-                let position = keeper.position_of_copy(offset, tail_hash);
+                let position = builder.position_of_copy(offset, tail_hash);
                 let kept = sink.accept(EventBatch::default(), Some(position));
                 kept.map_err(|error| InputError::sink(path, error))?;
             }
@@ -143,7 +143,7 @@ pub fn add_file(
         }
     }
     if offset == 0 {
-        match skip_reason(&handle, &info_of(&keeper.path, options), props).map_err(wrong)? {
+        match skip_reason(&handle, &info_of(&builder.path, options), props).map_err(wrong)? {
             None => {}
             Some(SkipReason::Binary) => {
                 let warnings = vec![SkipReason::Binary.to_string()];
@@ -152,8 +152,8 @@ pub fn add_file(
             Some(archive) => return Err(wrong(std::io::Error::other(archive.to_string()))),
         }
     }
-    let opened = open_at(&handle, path, offset, &keeper.path, options, props)?;
-    add_opened(opened, path, offset, Some(&keeper), &options.ended, sink, progress)
+    let opened = open_at(&handle, path, offset, &builder.path, options, props)?;
+    add_opened(opened, path, offset, Some(&builder), &options.ended, sink, progress)
 }
 
 /// Adds the rest of an open file.
@@ -161,7 +161,7 @@ fn add_opened(
     opened: OpenInput,
     path: &Path,
     offset: u64,
-    keeper: Option<&PositionBuilder>,
+    builder: Option<&PositionBuilder>,
     ended: &AtomicBool,
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
@@ -178,7 +178,7 @@ fn add_opened(
         let thread = std::thread::Builder::new().name(READER_THREAD.to_owned());
         let thread = thread.spawn_scoped(scope, move || reader.run());
         let thread = thread.map_err(|error| InputError::read(path, &error))?;
-        let stored = store(received, &returned, keeper, stored_bytes_all, sink, progress);
+        let stored = store(received, &returned, builder, stored_bytes_all, sink, progress);
         let read = thread.join().map_err(|_| {
             InputError::read(path, &std::io::Error::other("reading ended early because of a bug in quarry"))
         });
@@ -229,14 +229,14 @@ impl PositionBuilder {
 fn store(
     received: Receiver<ReadBatch>,
     returned: &Sender<EventBatch>,
-    keeper: Option<&PositionBuilder>,
+    builder: Option<&PositionBuilder>,
     stored_bytes_all: u64,
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<ControlFlow<ReadState>, crate::SinkError> {
     // The loop owns the receiver, so that a failure here ends the reader and no later batch reaches the sink.
     for ReadBatch { batch, position, state } in received {
-        let position = keeper.zip(position).map(|(keeper, (offset, tail_hash))| keeper.position(offset, tail_hash));
+        let position = builder.zip(position).map(|(builder, (offset, tail_hash))| builder.position(offset, tail_hash));
         if !batch.is_empty() || position.is_some() {
             sink.accept(batch, position)?;
         }

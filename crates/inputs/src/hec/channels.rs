@@ -79,7 +79,7 @@ impl Channels {
     }
 
     /// Checks that the channel has room for another request and reserves a number for it.
-    pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelError> {
+    pub(crate) fn reserve_number(&self, token: &str, name: &str) -> Result<(), ChannelError> {
         let Inner { numbers, first, channels, pending } = &mut *self.lock();
         let next = match channels.get(&(token.to_owned(), name.to_owned())) {
             _ if *pending >= TOTAL_PENDING_MAX => return Err(ChannelError::Full),
@@ -109,7 +109,7 @@ impl Channels {
         let channel = channels.entry((token.to_owned(), name.to_owned())).or_insert_with(new);
         channel.used_ns = now_ns;
         let number = channel.next;
-        // Concurrent requests may have taken the numbers reserved by [`Channels::has_room`].
+        // Concurrent requests may have taken the numbers reserved by [`Channels::reserve_number`].
         numbers.reserve(number)?;
         *pending += 1;
         channel.next += 1;
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(ask(&channels, "t", "a", &[0, 2, 3]), [(0, false), (2, false), (3, true)]);
         // The process is killed before the events are stored.
         let channels = start();
-        assert!(channels.has_room("t", "a").is_ok());
+        assert!(channels.reserve_number("t", "a").is_ok());
         let number = add(&channels, "t", "a", vec![], 0);
         assert!(number > 3, "{number}");
         assert_eq!(ask(&channels, "t", "a", &[0, 3, number]), [(0, false), (3, false), (number, true)]);
@@ -276,11 +276,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let channels = Channels::new(AckNumbers::open(folder.path().join("below/ack")).unwrap());
         std::fs::write(folder.path().join("below"), "a file").unwrap();
-        assert!(matches!(channels.has_room("t", "a"), Err(ChannelError::Number(_))));
+        assert!(matches!(channels.reserve_number("t", "a"), Err(ChannelError::Number(_))));
         assert!(channels.add("t", "a", vec![], SENT, 0).is_err());
         assert_eq!(channels.lock().pending, 0);
         std::fs::remove_file(folder.path().join("below")).unwrap();
-        assert!(channels.has_room("t", "a").is_ok());
+        assert!(channels.reserve_number("t", "a").is_ok());
         assert_eq!(add(&channels, "t", "a", vec![], 0), 0);
     }
 
@@ -290,20 +290,20 @@ mod tests {
         let names: Vec<String> = (0..TOTAL_PENDING_MAX / PENDING_MAX + 1).map(|at| format!("a{at}")).collect();
         let mut added = 0;
         for name in &names {
-            while channels.has_room("t", name).is_ok() {
+            while channels.reserve_number("t", name).is_ok() {
                 add(&channels, "t", name, vec![], 0);
                 added += 1;
             }
         }
         assert_eq!(added, TOTAL_PENDING_MAX);
-        assert_eq!(channels.has_room("u", "another"), Err(ChannelError::Full));
+        assert_eq!(channels.reserve_number("u", "another"), Err(ChannelError::Full));
         assert_eq!(ask(&channels, "t", "a0", &[7, 7, 8]), [(7, true), (7, false), (8, true)]);
         add(&channels, "u", "another", vec![], 9_000_000_000);
         add(&channels, "u", "another", vec![], 9_000_000_000);
-        assert_eq!(channels.has_room("u", "another"), Err(ChannelError::Full));
+        assert_eq!(channels.reserve_number("u", "another"), Err(ChannelError::Full));
         channels.remove_idle(5, 10_000_000_000);
         // One request has since been reported as stored.
-        assert_eq!((channels.has_room("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));
+        assert_eq!((channels.reserve_number("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));
     }
 
     #[test]

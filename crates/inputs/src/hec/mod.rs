@@ -13,13 +13,13 @@ mod body;
 mod channels;
 mod decoding_pool;
 mod envelope;
+mod json_memory;
 mod other_protocols;
 mod receive;
 mod response_hook;
 mod retries;
 #[cfg(test)]
 mod tests;
-mod weight;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -147,7 +147,7 @@ impl Collector {
 
     /// Fails if the channel of a request with acknowledgment has no room.
     fn admit(&self, token: &str, channel: &str) -> Result<(), Code> {
-        self.channels.has_room(token, channel).map_err(|error| match error {
+        self.channels.reserve_number(token, channel).map_err(|error| match error {
             ChannelError::Full => Code::ChannelFull,
             ChannelError::Number(fault) => self.log_missing_number(&fault),
         })
@@ -470,7 +470,7 @@ async fn acks_of_request(
         return Err(Code::NoData.into());
     }
     let mut share = MemoryReservation::new(&collector.budget);
-    let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
+    let Some(body) = json_memory::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
     let numbers = numbers_of(&body)?;
     let acks = collector.channels.query(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
     let of_stored = |(number, stored): &(u64, Option<SentRequest>)| stored.map(|sent| (*number, sent));

@@ -15,13 +15,13 @@ pub struct TextReader {
     info: SourceInfo,
     props: Arc<PropsResolver>,
     pipeline: Option<Box<Pipeline>>,
-    is_reported: Option<String>,
+    unreported: Option<String>,
 }
 
 impl TextReader {
     /// Creates a reader for output of the source `info`.
     pub fn new(info: SourceInfo, props: Arc<PropsResolver>) -> TextReader {
-        TextReader { info, props, pipeline: None, is_reported: None }
+        TextReader { info, props, pipeline: None, unreported: None }
     }
 }
 
@@ -35,7 +35,7 @@ impl OutputReader for TextReader {
             none => {
                 let context = PipelineContext { now, zone: None, modified: None, orders: None };
                 let made = Pipeline::new_lenient(self.info.clone(), &self.props, context)?;
-                self.is_reported = made.settings_error().map(ToString::to_string);
+                self.unreported = made.settings_error().map(ToString::to_string);
                 none.insert(Box::new(made))
             }
         };
@@ -54,12 +54,12 @@ impl OutputReader for TextReader {
         if let Some(mut pipeline) = self.pipeline.take() {
             pipeline.set_now(now, None);
             pipeline.finish(out);
-            self.is_reported = pipeline.refused_index().map(str::to_owned);
+            self.unreported = pipeline.refused_index().map(str::to_owned);
         }
     }
 
     fn take_faults(&mut self) -> Vec<String> {
         let refused = || self.pipeline.as_ref().and_then(|pipeline| pipeline.refused_index()).map(str::to_owned);
-        self.is_reported.take().or_else(refused).into_iter().collect()
+        self.unreported.take().or_else(refused).into_iter().collect()
     }
 }

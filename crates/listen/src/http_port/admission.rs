@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::idle_connections::{Clients, ConnectionState, IdleConnections};
+use super::connection_queue::{Clients, ConnectionQueue, ConnectionState};
 use super::limits::Bounds;
 use super::lingering_close::Lingering;
 
@@ -37,7 +37,7 @@ pub(super) struct Admission {
     refusals: Arc<Semaphore>,
     clients: Arc<Clients>,
     /// Connections in their handshake.
-    shaking: IdleConnections,
+    shaking: ConnectionQueue,
     refused: AtomicU64,
     unshaken: AtomicU64,
 }

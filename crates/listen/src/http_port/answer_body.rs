@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Buf, Frame, SizeHint};
 
-use super::idle_connections::OpenRequest;
+use super::connection_queue::OpenRequest;
 
 /// The body of an answer.
 pub(super) struct AnswerBody {

@@ -11,13 +11,13 @@
 
 mod admission;
 mod answer_body;
-mod answer_notes;
-mod idle_connections;
+mod connection_queue;
 mod limits;
 mod lingering_close;
 mod proxy_headers;
 mod refused_head;
 mod request_body;
+mod response_hooks;
 mod slow_reader;
 #[cfg(test)]
 mod tests;
@@ -50,15 +50,15 @@ use tower_service::Service;
 
 use admission::{Admission, REFUSAL_TIMEOUT};
 use answer_body::AnswerBody;
-use answer_notes::{AnswerNotes, NotingSocket};
-use idle_connections::{Closing, OpenRequest};
-pub(crate) use idle_connections::{ConnectionState, IdleConnections};
+use connection_queue::{Closing, OpenRequest};
+pub(crate) use connection_queue::{ConnectionQueue, ConnectionState};
 pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
 use proxy_headers::is_forwarded;
 use refused_head::RefusedHead;
 use request_body::{Pace, RequestBody, Unread};
+use response_hooks::{HookedSocket, ResponseHooks};
 use slow_reader::PacedWriter;
 use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;
@@ -259,8 +259,8 @@ impl Shared {
                 }
             }
         };
-        let stream = NotingSocket::new(stream);
-        let notes = stream.notes();
+        let stream = HookedSocket::new(stream);
+        let hooks = stream.hooks();
         let shaken = tokio::select! {
             biased;
             () = waiter.close_requested() => return,
@@ -273,7 +273,7 @@ impl Shared {
         };
         drop(waiter);
         let waiter = self.admission.ready_connection();
-        self.serve_requests(presence, waiter, stream, notes, peer).await;
+        self.serve_requests(presence, waiter, stream, hooks, peer).await;
     }
 
     async fn serve_plain(
@@ -283,9 +283,9 @@ impl Shared {
         stream: TcpStream,
         peer: SocketAddr,
     ) {
-        let stream = NotingSocket::new(stream);
-        let notes = stream.notes();
-        self.serve_requests(presence, waiter, stream, notes, peer).await;
+        let stream = HookedSocket::new(stream);
+        let hooks = stream.hooks();
+        self.serve_requests(presence, waiter, stream, hooks, peer).await;
     }
 
     /// Answers the requests of a connection.
@@ -294,7 +294,7 @@ impl Shared {
         presence: ConnectionGuard,
         waiter: ConnectionState,
         io: Io,
-        notes: AnswerNotes,
+        hooks: ResponseHooks,
         peer: SocketAddr,
     ) where
         Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -310,7 +310,7 @@ impl Shared {
             let left = is_first_version.then(|| UnreadBody::new(unread.clone(), request.headers(), left_wait));
             let body = |body| Body::new(RequestBody::new(body, unread, &open, pace, proof_wait));
             let answered = router.clone().call(request.map(body));
-            finish_answer(answered, left, open, notes.clone(), !is_first_version)
+            finish_answer(answered, left, open, hooks.clone(), !is_first_version)
         });
         let builder = self.builder();
         let mut serving = pin!(builder.serve_connection(TokioIo::new(self.filtered(io)), service));
@@ -397,7 +397,7 @@ async fn finish_answer(
     answered: impl Future<Output = Result<Response<Body>, Infallible>>,
     left: Option<UnreadBody>,
     open: Arc<OpenRequest>,
-    notes: AnswerNotes,
+    hooks: ResponseHooks,
     has_flow_control: bool,
 ) -> Result<Response<AnswerBody>, Infallible> {
     let mut answer = answered.await?;
@@ -406,7 +406,7 @@ async fn finish_answer(
         answer = left.finish(answer).await;
     }
     if let Some(note) = answer.extensions_mut().remove::<ResponseHook>() {
-        notes.add(note);
+        hooks.add(note);
     }
     Ok(answer.map(|body| AnswerBody::new(body, open, has_flow_control)))
 }

@@ -12,7 +12,7 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 
-use super::idle_connections::OpenRequest;
+use super::connection_queue::OpenRequest;
 
 /// Minimum rate of a body.
 #[derive(Clone, Copy, Debug)]

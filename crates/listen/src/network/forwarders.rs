@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use super::limits::ConnectionPermit;
 use super::senders::SenderEntry;
 use super::tcp::{ACCEPT_RETRY_DELAY, BUSY_RETRY_DELAY, GATHER_PAUSE, accept_tls, host_of};
-use super::{Port, Stanzas, wait_stopped};
+use super::{Port, PortGroup, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 
@@ -46,14 +46,14 @@ const PACKETS_LEVEL: u64 = 1;
 
 /// Listens and accepts connections until the socket closes.
 pub(super) fn listen(
-    stanzas: Stanzas,
+    group: PortGroup,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {
     let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
     tokio::spawn(async move {
-        let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
+        let Some(mut stopping) = group.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
                 () = wait_stopped(&mut stopping) => break,
@@ -61,7 +61,7 @@ pub(super) fn listen(
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some(port) = stanzas.find_stanza(peer.ip()).map(|at| Arc::clone(&stanzas.0[at])) else {
+                    let Some(port) = group.find_stanza(peer.ip()).map(|at| Arc::clone(&group.0[at])) else {
                         continue;
                     };
                     drop(tokio::spawn(serve_connection(port, acceptor.clone(), stream, peer)));
@@ -364,7 +364,7 @@ impl Session<'_> {
             Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => match copy {
                 Some(copy) => self.append_by_index(copy)?,
                 None => {
-                    self.leave_out(events, &reason);
+                    self.drop_refused(events, &reason);
                     Vec::new()
                 }
             },
@@ -387,8 +387,8 @@ impl Session<'_> {
     }
 
     /// Counts and reports events that the store will never accept. The forwarder gets its acknowledgment all the same,
-    /// because it would resend them forever and never send the events after them.
-    fn leave_out(&self, events: u64, reason: &SinkError) {
+    /// because it would resend them without end and never send the events after them.
+    fn drop_refused(&self, events: u64, reason: &SinkError) {
         self.port.shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
         self.port.store.warn(&format!("{events} events of a forwarder are dropped: {reason}"));
     }
@@ -408,7 +408,7 @@ impl Session<'_> {
                 Ok(receipt) => return Ok(Some(receipt)),
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_RETRY_DELAY),
                 Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => {
-                    self.leave_out(events, &reason);
+                    self.drop_refused(events, &reason);
                     return Ok(None);
                 }
                 Err(error) => return Err(SessionError::Store(error.to_string())),

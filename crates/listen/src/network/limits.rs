@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use quarry_stdx::log;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::http_port::{ConnectionState, IdleConnections, connections_max};
+use crate::http_port::{ConnectionQueue, ConnectionState, connections_max};
 
 /// Maximum connections of all ports together, and the share of the open-file limit (in sixteenths) that they may use.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -25,7 +25,7 @@ pub(crate) struct Limits {
     connections: AtomicUsize,
     held_bytes: AtomicUsize,
     /// Connections that have sent nothing yet; the oldest is closed when a new connection needs room.
-    mute: IdleConnections,
+    mute: ConnectionQueue,
     /// Connections closed to make room for a new one.
     closed: AtomicU64,
     /// Connections refused for lack of room.

@@ -70,7 +70,7 @@ pub(crate) struct Port {
 /// Stanzas that share a socket. Stanzas that name a sender come first; the first stanza that allows a sender applies to
 /// it.
 #[derive(Clone)]
-pub(crate) struct Stanzas(Arc<[Arc<Port>]>);
+pub(crate) struct PortGroup(Arc<[Arc<Port>]>);
 
 /// Identifies a shared socket.
 type SocketKey = (NetworkKind, bool, SocketAddr);
@@ -222,17 +222,17 @@ impl Listeners {
         {
             return Err(fault);
         }
-        let stanzas = Stanzas(ports.into());
-        let names = || stanzas.0.iter().map(|port| port.input.stanza.as_str());
+        let group = PortGroup(ports.into());
+        let names = || group.0.iter().map(|port| port.input.stanza.as_str());
         let acceptor = match &wanted.ssl {
             Some(ssl) => Some(tls::acceptor(&self.data_dir, &node.host, ssl, &[])?),
             None => None,
         };
         let (kind, _, address) = wanted.key;
         let bound = match kind {
-            NetworkKind::Tcp => tcp::listen(&stanzas, address, acceptor),
-            NetworkKind::Udp => udp::listen(&stanzas, address),
-            NetworkKind::Forwarders => forwarders::listen(stanzas.clone(), address, acceptor),
+            NetworkKind::Tcp => tcp::listen(&group, address, acceptor),
+            NetworkKind::Udp => udp::listen(&group, address),
+            NetworkKind::Forwarders => forwarders::listen(group.clone(), address, acceptor),
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
         let bound = bound.map_err(|error| {
@@ -332,7 +332,7 @@ fn stanza_error(stanza: &str, reason: impl ToString) -> ListenError {
     ListenError::Stanza { stanza: stanza.to_owned(), reason: reason.to_string() }
 }
 
-impl Stanzas {
+impl PortGroup {
     /// Index of the stanza for a sender; a sender that no stanza allows is counted.
     pub(crate) fn find_stanza(&self, sender: IpAddr) -> Option<usize> {
         let found = self.0.iter().position(|port| port.access.allows(sender));

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::limits::{ConnectionPermit, Limits};
 use super::read_slots::ReadBuffers;
-use super::{Port, Stanzas, wait_stopped};
+use super::{Port, PortGroup, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now};
 use crate::tls::HANDSHAKE_TIMEOUT;
@@ -38,16 +38,16 @@ const TURN_BYTES_MIN: usize = 64 << 10;
 
 /// Listens and accepts connections until the socket closes.
 pub(super) fn listen(
-    stanzas: &Stanzas,
+    group: &PortGroup,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {
     let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
-    let ports: Vec<_> = stanzas.0.iter().map(|port| (Arc::clone(port), Arc::new(port.template(bound)))).collect();
-    let stanzas = stanzas.clone();
+    let ports: Vec<_> = group.0.iter().map(|port| (Arc::clone(port), Arc::new(port.template(bound)))).collect();
+    let group = group.clone();
     tokio::spawn(async move {
-        let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
+        let Some(mut stopping) = group.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
                 () = wait_stopped(&mut stopping) => break,
@@ -55,7 +55,7 @@ pub(super) fn listen(
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some((port, template)) = stanzas.find_stanza(peer.ip()).map(|at| ports[at].clone()) else {
+                    let Some((port, template)) = group.find_stanza(peer.ip()).map(|at| ports[at].clone()) else {
                         continue;
                     };
                     drop(tokio::spawn(serve_connection(port, template, acceptor.clone(), stream, peer)));

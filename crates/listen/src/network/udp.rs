@@ -19,7 +19,7 @@ use quarry_stdx::log;
 use rustix::net::sockopt;
 
 use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append};
-use super::{Port, Stanzas};
+use super::{Port, PortGroup};
 
 /// Maximum size of a datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
@@ -43,10 +43,10 @@ struct Pack {
 }
 
 /// Listens and receives datagrams until the socket closes.
-pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<SocketAddr> {
+pub(super) fn listen(group: &PortGroup, address: SocketAddr) -> std::io::Result<SocketAddr> {
     let socket = UdpSocket::bind(address)?;
     let bound = socket.local_addr()?;
-    let wanted = stanzas.0.iter().map(|port| port.input.receive_bytes).max().unwrap_or_default();
+    let wanted = group.0.iter().map(|port| port.input.receive_bytes).max().unwrap_or_default();
     // A process with root privileges may exceed the system's limit.
     if wanted > 0 && sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), wanted).is_err() {
         sockopt::set_socket_recv_buffer_size(socket.as_fd(), wanted)?;
@@ -54,7 +54,7 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
     socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
     let (packs, arrived) = sync_channel(PACKS_MAX);
     let (spent, spares) = sync_channel(PACKS_MAX);
-    let (reader, writer) = (stanzas.clone(), stanzas.clone());
+    let (reader, writer) = (group.clone(), group.clone());
     let name = |what: &str| std::thread::Builder::new().name(format!("udp-{what}-{}", bound.port()));
     name("read").spawn(move || {
         read(&reader, &socket, &packs, &spares);
@@ -68,8 +68,8 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
 
 /// Empties the socket. While datagrams arrive, it reads without blocking after short pauses, in which the system
 /// buffers them; it blocks only after a silence.
-fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
-    let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
+fn read(group: &PortGroup, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
+    let Some(shared) = group.0.first().map(|port| &port.shared) else { return };
     let mut drops = Drops::of(socket);
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
     let mut pack = Pack::default();
@@ -142,16 +142,16 @@ struct EventExtractor<'a> {
 }
 
 /// Extracts and stores events.
-fn extract_events(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
-    let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
+fn extract_events(group: &PortGroup, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
+    let Some(shared) = group.0.first().map(|port| &port.shared) else { return };
     let _alive = shared.alive.clone();
-    let mut cutters: Vec<EventExtractor<'_>> = stanzas.0.iter().map(|port| EventExtractor::new(port, bound)).collect();
+    let mut cutters: Vec<EventExtractor<'_>> = group.0.iter().map(|port| EventExtractor::new(port, bound)).collect();
     loop {
         let now = || shared.settings.clock.now_ns();
         let arrived = arrived.recv_timeout(RECEIVE_TIMEOUT);
         match arrived {
             Ok(mut pack) => {
-                take(stanzas, &mut cutters, &pack, now());
+                take(group, &mut cutters, &pack, now());
                 pack.bytes.clear();
                 pack.ends.clear();
                 // If the channel is full, the pack is freed.
@@ -172,7 +172,7 @@ fn extract_events(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>
     }
 }
 
-fn take(stanzas: &Stanzas, cutters: &mut [EventExtractor<'_>], pack: &Pack, now: i64) {
+fn take(group: &PortGroup, cutters: &mut [EventExtractor<'_>], pack: &Pack, now: i64) {
     let mut start = 0;
     // Most datagrams come from the same sender as the previous one.
     let mut known: Option<(IpAddr, Option<usize>)> = None;
@@ -181,7 +181,7 @@ fn take(stanzas: &Stanzas, cutters: &mut [EventExtractor<'_>], pack: &Pack, now:
         start = *end;
         let place = match known {
             Some((sender, Some(place))) if sender == *from => Some(place),
-            _ => stanzas.find_stanza(*from),
+            _ => group.find_stanza(*from),
         };
         known = Some((*from, place));
         if let Some(cutter) = place.and_then(|place| cutters.get_mut(place)) {

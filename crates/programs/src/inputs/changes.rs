@@ -39,7 +39,7 @@ const BATCH_BYTES: usize = 16 << 20;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// An input of one `[fschange:]` stanza.
-pub(crate) struct Watch {
+pub(crate) struct ChangeScanner {
     input: ChangeInput,
     rules: ChangeRules,
     metadata: Metadata,
@@ -50,13 +50,17 @@ pub(crate) struct Watch {
 }
 
 /// Creates the input of a stanza; the error says why it cannot run.
-pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -> Result<Watch, Fault> {
+pub(crate) fn change_scanner(
+    change: &ChangeInput,
+    shared: &Shared,
+    stores: Stores<'_>,
+) -> Result<ChangeScanner, Fault> {
     let input = &change.input;
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let rules = ChangeRules::new(change).map_err(|error| Fault::invalid(format!("[{}]: {error}", input.stanza)))?;
     let name = file_name(&input.name);
-    Ok(Watch {
+    Ok(ChangeScanner {
         rules,
         metadata: metadata(input, SOURCE, SOURCETYPE, shared),
         file: shared.home.join(SCANS_FOLDER).join(&name),
@@ -66,7 +70,7 @@ pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -
     })
 }
 
-impl Watch {
+impl ChangeScanner {
     /// Scans until shutdown.
     pub(crate) fn run(&self, shared: &Shared) {
         let mut known = match self.load_scan() {

@@ -87,7 +87,7 @@ impl StopSignal {
 /// Checks the settings common to all inputs that run programs; logs those that have no effect.
 pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), Fault> {
     store.check_index(&input.index).map_err(|fault| fault.with_context(format_args!("[{}]", input.stanza)))?;
-    for setting in &input.left_out {
+    for setting in &input.unsupported {
         log::warning(format!("inputs.conf [{}]: {setting} is not supported", input.stanza));
     }
     Ok(())

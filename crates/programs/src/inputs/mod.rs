@@ -177,8 +177,8 @@ impl RunningUnit {
         let task = match &self.unit {
             InputUnit::Script(input) => scripts::task(input, &self.shared, stores),
             InputUnit::Journal(input) => journal::task(input, &self.shared, stores),
-            InputUnit::Change(change) => match changes::watch(change, &self.shared, stores) {
-                Ok(watch) => return self.spawn(move |shared| watch.run(shared)),
+            InputUnit::Change(change) => match changes::change_scanner(change, &self.shared, stores) {
+                Ok(scanner) => return self.spawn(move |shared| scanner.run(shared)),
                 Err(fault) => Err(fault),
             },
             InputUnit::Modular(inputs) => {

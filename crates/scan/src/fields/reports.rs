@@ -30,7 +30,7 @@ const VALUE_GROUP: &str = "_VAL_";
 pub struct Report {
     /// Field that the transform reads.
     pub(crate) source: String,
-    cut: ReportMethod,
+    method: ReportMethod,
     adds_values: bool,
     cleans_names: bool,
     keeps_empty: bool,
@@ -116,7 +116,7 @@ pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
     // A percent sign may begin a longer breaker.
     let is_single_breaker =
         |letter: char| letter != '%' && u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
-    match &rule.cut {
+    match &rule.method {
         ExtractionMethod::Delimited { outer, inner, .. } => {
             rule.source == "_raw"
                 && outer.chars().chain(inner.iter().flat_map(|inner| inner.chars())).all(is_single_breaker)
@@ -127,12 +127,12 @@ pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
 
 /// Whether each value of a transform is the text of a group of a match in the event text.
 pub(crate) fn copies_groups(rule: &ReportRule) -> bool {
-    rule.source == "_raw" && matches!(rule.cut, ExtractionMethod::Pattern { .. }) && copies_parts(rule)
+    rule.source == "_raw" && matches!(rule.method, ExtractionMethod::Pattern { .. }) && copies_parts(rule)
 }
 
 /// Whether each value of a transform is a part of the text or field that the transform reads.
 pub(crate) fn copies_parts(rule: &ReportRule) -> bool {
-    let ExtractionMethod::Pattern { pairs, .. } = &rule.cut else { return true };
+    let ExtractionMethod::Pattern { pairs, .. } = &rule.method else { return true };
     let is_group =
         |value: &str| value.strip_prefix('$').is_some_and(|number| number.parse::<u8>().is_ok_and(|number| number > 0));
     pairs.iter().all(|(_, value)| is_group(value))
@@ -140,7 +140,7 @@ pub(crate) fn copies_parts(rule: &ReportRule) -> bool {
 
 /// Names of the fields that a transform produces; `None` if the names come from the text.
 pub(crate) fn output_names(rule: &ReportRule) -> Option<Vec<String>> {
-    let names: Vec<String> = match &rule.cut {
+    let names: Vec<String> = match &rule.method {
         ExtractionMethod::Delimited { inner: None, names, .. } if !names.is_empty() => names.clone(),
         ExtractionMethod::Delimited { .. } => return None,
         ExtractionMethod::Pattern { pairs, .. } if !pairs.is_empty() => {
@@ -176,7 +176,7 @@ impl Report {
     /// Compiles a transform.
     pub fn new(rule: &ReportRule) -> Result<Report, Fault> {
         let names = output_names(rule);
-        let cut = match &rule.cut {
+        let method = match &rule.method {
             ExtractionMethod::Pattern { pattern, pairs } => {
                 let regex = Regex::new(pattern)?;
                 let pairs = match pairs.is_empty() {
@@ -199,10 +199,10 @@ impl Report {
                 ReportMethod::Pairs { delimiters: Delimiters::new(outer), inner: inner.as_deref().map(Delimiters::new) }
             }
         };
-        let extract = to_extract(rule, &cut).map(Arc::new);
+        let extract = to_extract(rule, &method).map(Arc::new);
         Ok(Report {
             source: rule.source.clone(),
-            cut,
+            method,
             extract,
             adds_values: rule.adds_values,
             cleans_names: rule.cleans_names,
@@ -240,7 +240,7 @@ impl Report {
     /// Like [`Report::run`], but reads only the first `count` cells, and leaves out the pairs marked `false`.
     fn run_requested(&self, count: usize, pairs_wanted: &[bool], text: &str, give: &mut dyn FnMut(&str, &str)) {
         let is_kept = |name: &str, value: &str| !name.is_empty() && (self.keeps_empty || !value.is_empty());
-        match &self.cut {
+        match &self.method {
             ReportMethod::Pattern { regex, pairs, repeats } => {
                 for_each_pair(regex, (pairs, pairs_wanted), *repeats, text, &mut |pair, name, value| {
                     match pair.known_name() {
@@ -303,7 +303,7 @@ impl Report {
 
     /// The borders of a field's values in the text, for each pair of a pattern that may produce the field.
     pub(super) fn borders_of(&self, field: &str) -> Vec<GroupBorders> {
-        let ReportMethod::Pattern { regex, pairs, .. } = &self.cut else { return Vec::new() };
+        let ReportMethod::Pattern { regex, pairs, .. } = &self.method else { return Vec::new() };
         let of_field = pairs.iter().filter(|pair| pair.known_name().is_none_or(|name| name == field));
         let borders = of_field.map(|pair| match pair.value.as_slice() {
             [NamePart::Group(group)] => regex.borders_of(*group),
@@ -318,7 +318,7 @@ impl Report {
         if self.source != "_raw" || self.adds_values {
             return None;
         }
-        match &self.cut {
+        match &self.method {
             ReportMethod::Cells { delimiters, names } => Some(TextExtraction::Cells(names, delimiters)),
             ReportMethod::Pattern { regex, pairs, repeats } => {
                 Some(TextExtraction::Pattern { regex, pairs, repeats: *repeats })
@@ -340,8 +340,8 @@ impl Report {
 
 /// The pattern of a transform whose fields are groups of the first match in the event text. Fields that are not exactly
 /// one group, and names that occur twice, are left out.
-fn to_extract(rule: &ReportRule, cut: &ReportMethod) -> Option<Extract> {
-    let ReportMethod::Pattern { regex, pairs, repeats: false } = cut else { return None };
+fn to_extract(rule: &ReportRule, method: &ReportMethod) -> Option<Extract> {
+    let ReportMethod::Pattern { regex, pairs, repeats: false } = method else { return None };
     if rule.source != "_raw" || rule.adds_values {
         return None;
     }
@@ -492,14 +492,14 @@ impl FieldExtractor<'_> {
             return Arc::clone(known);
         }
         let may_be = |name: Option<&str>| !self.names_only || name.is_none_or(|name| self.fields.contains_key(name));
-        let cells = match &report.cut {
+        let cells = match &report.method {
             _ if !self.needs_report(report) => 0,
             ReportMethod::Cells { names, .. } => {
                 names.iter().rposition(|name| may_be(Some(name))).map_or(0, |last| last + 1)
             }
             _ => usize::MAX,
         };
-        let pairs = match &report.cut {
+        let pairs = match &report.method {
             ReportMethod::Pattern { pairs, .. } => pairs.iter().map(|pair| may_be(pair.known_name())).collect(),
             _ => Vec::new(),
         };

@@ -30,7 +30,7 @@ const TOKEN: &str = "11111111-1111-1111-1111-111111111111";
 const INPUTS: &str = "[http://plain]\ntoken = 11111111-1111-1111-1111-111111111111\n";
 
 /// The number of idle connections that the system allows this process.
-fn idle_connections() -> usize {
+fn connection_queue() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -74,7 +74,7 @@ fn besiege(name: &str, server: &Server, address: &str, begin: &[u8], mut send: i
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = resident_mb(server);
     let mut idle = Vec::new();
-    for number in 0..idle_connections() {
+    for number in 0..connection_queue() {
         let mut stream = TcpStream::connect(address).unwrap();
         // Writing fails if the server has closed the connection to make room.
         drop(stream.write_all(begin));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
-use crate::merge_places::{Examined, IndexPlaces, MergePlaces};
+use crate::merge_positions::{Examined, IndexPositions, MergePositions};
 use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
@@ -70,7 +70,7 @@ pub(crate) fn has_unexamined(state: &State, request: Request) -> bool {
     }
 }
 
-fn unexamined_by(state: &mut State, request: Request) -> &mut MergePlaces {
+fn unexamined_by(state: &mut State, request: Request) -> &mut MergePositions {
     match request {
         Request::Background => &mut state.sealed.unexamined,
         Request::Explicit => &mut state.sealed.unrequested,
@@ -92,7 +92,7 @@ impl<'a> Examination<'a> {
     /// The first merge at an unexamined position. A change affects only merges that include the changed position; they
     /// begin at most one merge length (its maximum number of inputs) earlier. Groups may begin at other buckets than
     /// in an examination of the whole index, so the merges found may differ.
-    fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
+    fn merge(&self, places: &mut IndexPositions) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found earlier but not carried out is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
         if let Some((due, Found::Merge(inputs))) = due {
@@ -125,7 +125,7 @@ impl<'a> Examination<'a> {
 
     /// Examines the buckets from `begin` on, up to the end of the group at `through` and of the groups at nearby
     /// unexamined positions after it. Positions farther away are left for another call.
-    fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
+    fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPositions) -> Found {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
         let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);
         let mut group = new_group();

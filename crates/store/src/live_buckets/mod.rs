@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use quarry_event::TimeRange;
 
-use crate::merge_places::MergePlaces;
+use crate::merge_positions::MergePositions;
 use crate::options::MERGE_COUNT_MAX;
 use crate::remote::copies::Counted;
 use crate::sealed_buckets::SealedBucket;
@@ -74,9 +74,9 @@ pub(crate) struct LiveBuckets {
     thawed: BTreeSet<u64>,
     copies: CopyTotals,
     /// Positions the background thread has not examined for merges.
-    pub(crate) unexamined: MergePlaces,
+    pub(crate) unexamined: MergePositions,
     /// Positions no request has examined for merges.
-    pub(crate) unrequested: MergePlaces,
+    pub(crate) unrequested: MergePositions,
     /// The number from which on a request has not examined buckets for search-time fields to be stored.
     pub(crate) unasked: u64,
 }

@@ -6,7 +6,7 @@
 use super::draw::{Pool, address, between, happens, hex, magnitude, noun, service, share, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 
 /// Generator of this shape.
 pub(super) struct Audit {
@@ -24,25 +24,25 @@ pub(super) struct Audit {
 }
 
 impl Audit {
-    pub(super) fn draw(chance: &mut Chance) -> Audit {
-        let paths = Pool::distinct(magnitude(100, 20_000, chance), chance, |chance| {
-            let depth = 1 + chance.below(4);
-            (0..depth).map(|_| format!("/{}", noun(chance))).collect::<String>() + &format!("/{}", service(chance))
+    pub(super) fn draw(rng: &mut Rng) -> Audit {
+        let paths = Pool::distinct(magnitude(100, 20_000, rng), rng, |rng| {
+            let depth = 1 + rng.below(4);
+            (0..depth).map(|_| format!("/{}", noun(rng))).collect::<String>() + &format!("/{}", service(rng))
         });
-        let keys = (0..magnitude(1, 12, chance)).map(|_| format!("\"{}\"", noun(chance)));
+        let keys = (0..magnitude(1, 12, rng)).map(|_| format!("\"{}\"", noun(rng)));
         let keys = keys.chain(["(null)".to_owned()]).collect();
         Audit {
-            programs: Pool::distinct(magnitude(10, 400, chance), chance, |chance| service(chance).replace('-', "_")),
+            programs: Pool::distinct(magnitude(10, 400, rng), rng, |rng| service(rng).replace('-', "_")),
             paths,
-            users: Pool::distinct(magnitude(20, 900, chance), chance, user),
-            addresses: Pool::distinct(magnitude(60, 9_000, chance), chance, |chance| address(false, chance)),
-            keys: Pool::new(keys, chance),
-            terminals: Pool::of(&["pts0", "pts1", "(none)", "tty1"], chance),
-            calls: Pool::of(&["2", "42", "59", "87", "257", "322"], chance),
-            paths_share: share(0.1, 0.4, chance),
-            logins_share: share(0.05, 0.3, chance),
-            hexadecimal: share(0.0, 0.03, chance),
-            serial: between(1_000, 900_000, chance),
+            users: Pool::distinct(magnitude(20, 900, rng), rng, user),
+            addresses: Pool::distinct(magnitude(60, 9_000, rng), rng, |rng| address(false, rng)),
+            keys: Pool::new(keys, rng),
+            terminals: Pool::of(&["pts0", "pts1", "(none)", "tty1"], rng),
+            calls: Pool::of(&["2", "42", "59", "87", "257", "322"], rng),
+            paths_share: share(0.1, 0.4, rng),
+            logins_share: share(0.05, 0.3, rng),
+            hexadecimal: share(0.0, 0.03, rng),
+            serial: between(1_000, 900_000, rng),
         }
     }
 }
@@ -75,55 +75,55 @@ impl Shape for Audit {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        self.serial += 1 + chance.below(3);
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
+        self.serial += 1 + rng.below(3);
         let head = format!("msg=audit({}.{:03}:{}): ", millis / 1_000, millis % 1_000, self.serial);
         let mut values = vec![Value::Absent; 9];
         values[7] = Value::text(self.serial.to_string());
-        let drawn = chance.unit();
+        let drawn = rng.unit();
         let text = if drawn < self.paths_share {
             values[0] = Value::text("PATH");
-            let name = match happens(self.hexadecimal, chance) {
-                true => hex(24, chance).to_uppercase(),
-                false => format!("\"{}\"", self.paths.pick(chance)),
+            let name = match happens(self.hexadecimal, rng) {
+                true => hex(24, rng).to_uppercase(),
+                false => format!("\"{}\"", self.paths.pick(rng)),
             };
             format!(
                 "type=PATH {head}item={} name={name} inode={} dev=fd:00 mode=0100{} ouid=0 ogid=0 rdev=00:00 nametype={}",
-                chance.below(4),
-                between(1_000, 9_000_000, chance),
-                chance.pick(&["644", "755", "600"]),
-                chance.pick(&["NORMAL", "PARENT", "CREATE", "DELETE"]),
+                rng.below(4),
+                between(1_000, 9_000_000, rng),
+                rng.pick(&["644", "755", "600"]),
+                rng.pick(&["NORMAL", "PARENT", "CREATE", "DELETE"]),
             )
         } else if drawn < self.paths_share + self.logins_share {
-            let (account, address) = (self.users.pick(chance).to_owned(), self.addresses.pick(chance).to_owned());
-            let result = if chance.one_in(3) { "failed" } else { "success" };
+            let (account, address) = (self.users.pick(rng).to_owned(), self.addresses.pick(rng).to_owned());
+            let result = if rng.one_in(3) { "failed" } else { "success" };
             let text = format!(
                 "type=USER_AUTH {head}pid={} uid=0 auid=4294967295 ses={} msg='op=PAM:authentication grantors={} acct=\"{account}\" exe=\"/usr/sbin/sshd\" hostname={address} addr={address} terminal=ssh res={result}'",
-                between(300, 32_000, chance),
-                chance.below(500),
+                between(300, 32_000, rng),
+                rng.below(500),
                 if result == "failed" { "?" } else { "pam_unix" },
             );
             (values[0], values[3]) = (Value::text("USER_AUTH"), Value::text("/usr/sbin/sshd"));
             (values[6], values[8]) = (Value::Text(address), Value::Text(account));
             text
         } else {
-            let (program, success) = (self.programs.pick(chance).to_owned(), !chance.one_in(6));
-            let code = if success { chance.below(4) as i64 } else { -13 };
-            let parent = between(1, 3_000, chance);
+            let (program, success) = (self.programs.pick(rng).to_owned(), !rng.one_in(6));
+            let code = if success { rng.below(4) as i64 } else { -13 };
+            let parent = between(1, 3_000, rng);
             let text = format!(
                 "type=SYSCALL {head}arch=c000003e syscall={} success={} exit={code} a0={} a1={} a2={} a3=0 items={} ppid={parent} pid={} auid={} uid={} gid=0 tty={} ses={} comm=\"{program}\" exe=\"/usr/bin/{program}\" key={}",
-                self.calls.pick(chance),
+                self.calls.pick(rng),
                 if success { "yes" } else { "no" },
-                hex(8, chance),
-                hex(12, chance),
-                hex(4, chance),
-                chance.below(3),
-                between(300, 32_000, chance),
-                chance.pick(&["0", "1000", "1001", "4294967295"]),
-                chance.pick(&["0", "33", "1000"]),
-                self.terminals.pick(chance),
-                chance.below(500),
-                self.keys.pick(chance),
+                hex(8, rng),
+                hex(12, rng),
+                hex(4, rng),
+                rng.below(3),
+                between(300, 32_000, rng),
+                rng.pick(&["0", "1000", "1001", "4294967295"]),
+                rng.pick(&["0", "33", "1000"]),
+                self.terminals.pick(rng),
+                rng.below(500),
+                self.keys.pick(rng),
             );
             (values[0], values[1]) = (Value::text("SYSCALL"), Value::text(if success { "yes" } else { "no" }));
             (values[2], values[3]) = (Value::text(&program), Value::text(format!("/usr/bin/{program}")));

@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const OPTIONAL: &[&str] = &["app", "deviceInboundInterface", "dhost", "dvchost", "fname", "outcome", "reason", "shost"];
@@ -30,37 +30,37 @@ pub(super) struct Cef {
 }
 
 impl Cef {
-    pub(super) fn draw(chance: &mut Chance) -> Cef {
-        let words = Words::draw(chance);
-        let names = some_of(OPTIONAL, between(1, 7, chance) as usize, chance);
+    pub(super) fn draw(rng: &mut Rng) -> Cef {
+        let words = Words::draw(rng);
+        let names = some_of(OPTIONAL, between(1, 7, rng) as usize, rng);
         let optional = names.into_iter().map(|name| {
-            let count = magnitude(2, 90, chance);
-            (name, share(0.05, 1.0, chance), Pool::distinct(count, chance, service))
+            let count = magnitude(2, 90, rng);
+            (name, share(0.05, 1.0, rng), Pool::distinct(count, rng, service))
         });
         let optional = optional.collect();
         Cef {
-            devices: Pool::distinct(magnitude(2, 40, chance), chance, service),
-            products: Pool::distinct(magnitude(1, 5, chance), chance, |chance| {
-                format!("{}|{}|{}.{}", noun(chance), noun(chance), chance.below(9), chance.below(20))
+            devices: Pool::distinct(magnitude(2, 40, rng), rng, service),
+            products: Pool::distinct(magnitude(1, 5, rng), rng, |rng| {
+                format!("{}|{}|{}.{}", noun(rng), noun(rng), rng.below(9), rng.below(20))
             }),
-            signatures: Pool::distinct(magnitude(10, 400, chance), chance, |chance| {
-                let count = 1 + chance.below(4);
-                format!("{}|{}|{}", between(100, 9_999, chance), words.phrase(count, chance), chance.below(11))
+            signatures: Pool::distinct(magnitude(10, 400, rng), rng, |rng| {
+                let count = 1 + rng.below(4);
+                format!("{}|{}|{}", between(100, 9_999, rng), words.phrase(count, rng), rng.below(11))
             }),
-            sources: Pool::distinct(magnitude(60, 9_000, chance), chance, |chance| address(true, chance)),
-            destinations: Pool::distinct(magnitude(60, 9_000, chance), chance, |chance| address(false, chance)),
-            users: Pool::distinct(magnitude(20, 900, chance), chance, user),
-            actions: Pool::of(&["blocked", "allowed", "alerted", "reset"], chance),
-            rules: Pool::distinct(magnitude(5, 120, chance), chance, |chance| {
-                let count = 1 + chance.below(3);
-                words.phrase(count, chance)
+            sources: Pool::distinct(magnitude(60, 9_000, rng), rng, |rng| address(true, rng)),
+            destinations: Pool::distinct(magnitude(60, 9_000, rng), rng, |rng| address(false, rng)),
+            users: Pool::distinct(magnitude(20, 900, rng), rng, user),
+            actions: Pool::of(&["blocked", "allowed", "alerted", "reset"], rng),
+            rules: Pool::distinct(magnitude(5, 120, rng), rng, |rng| {
+                let count = 1 + rng.below(3);
+                words.phrase(count, rng)
             }),
             optional,
             words,
-            with_user: share(0.3, 1.0, chance),
-            with_message: share(0.3, 1.0, chance),
-            escaped: share(0.0, 0.03, chance),
-            typical_bytes: magnitude(300, 60_000, chance) as f64,
+            with_user: share(0.3, 1.0, rng),
+            with_message: share(0.3, 1.0, rng),
+            escaped: share(0.0, 0.03, rng),
+            typical_bytes: magnitude(300, 60_000, rng) as f64,
         }
     }
 }
@@ -93,35 +93,35 @@ impl Shape for Cef {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
-        let pick = |pool: &Pool, chance: &mut Chance| pool.pick(chance).to_owned();
-        let (signature, action) = (pick(&self.signatures, chance), pick(&self.actions, chance));
-        let (source, destination) = (pick(&self.sources, chance), pick(&self.destinations, chance));
-        let (port, sent) = ([443, 80, 22, 53, 3_389][chance.below(5) as usize], chance.tail(self.typical_bytes) as i64);
-        let (rule, id) = (pick(&self.rules, chance), hex(12, chance));
+        let pick = |pool: &Pool, rng: &mut Rng| pool.pick(rng).to_owned();
+        let (signature, action) = (pick(&self.signatures, rng), pick(&self.actions, rng));
+        let (source, destination) = (pick(&self.sources, rng), pick(&self.destinations, rng));
+        let (port, sent) = ([443, 80, 22, 53, 3_389][rng.below(5) as usize], rng.tail(self.typical_bytes) as i64);
+        let (rule, id) = (pick(&self.rules, rng), hex(12, rng));
         let mut text = format!(
             "{time} {} CEF:0|{}|{signature}|src={source} dst={destination} spt={} dpt={port} proto={} act={action}",
-            self.devices.pick(chance),
-            self.products.pick(chance),
-            between(1_024, 65_535, chance),
-            if chance.one_in(5) { "UDP" } else { "TCP" },
+            self.devices.pick(rng),
+            self.products.pick(rng),
+            between(1_024, 65_535, rng),
+            if rng.one_in(5) { "UDP" } else { "TCP" },
         );
-        let name = happens(self.with_user, chance).then(|| pick(&self.users, chance));
+        let name = happens(self.with_user, rng).then(|| pick(&self.users, rng));
         if let Some(name) = &name {
             text.push_str(&format!(" suser={name}"));
         }
         for (key, share, pool) in &self.optional {
-            if happens(*share, chance) {
-                text.push_str(&format!(" {key}={}", pool.pick(chance)));
+            if happens(*share, rng) {
+                text.push_str(&format!(" {key}={}", pool.pick(rng)));
             }
         }
         text.push_str(&format!(" cs1={rule} cs1Label=Rule"));
-        if happens(self.with_message, chance) {
-            let count = 2 + chance.below(8);
-            text.push_str(&format!(" msg={}", self.words.phrase(count, chance)));
-            if happens(self.escaped, chance) {
-                text.push_str(&format!(" {}\\={}", self.words.word(chance), chance.below(99)));
+        if happens(self.with_message, rng) {
+            let count = 2 + rng.below(8);
+            text.push_str(&format!(" msg={}", self.words.phrase(count, rng)));
+            if happens(self.escaped, rng) {
+                text.push_str(&format!(" {}\\={}", self.words.word(rng), rng.below(99)));
             }
         }
         text.push_str(&format!(" out={sent} externalId={id}"));

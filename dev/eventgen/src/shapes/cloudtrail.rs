@@ -9,7 +9,7 @@ use super::draw::{
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const SOURCES: &[&str] = &["s3", "ec2", "iam", "sts", "kms", "lambda", "dynamodb", "sqs", "logs", "rds", "ecs", "sns"];
@@ -83,82 +83,76 @@ pub(super) struct CloudTrail {
 }
 
 impl CloudTrail {
-    pub(super) fn draw(chance: &mut Chance) -> CloudTrail {
-        let sources = some_of(SOURCES, between(4, 12, chance) as usize, chance);
-        let count = magnitude(15, 90, chance);
-        let names = Pool::distinct(count, chance, |chance| format!("{}{}", chance.pick(VERBS), chance.pick(THINGS)));
+    pub(super) fn draw(rng: &mut Rng) -> CloudTrail {
+        let sources = some_of(SOURCES, between(4, 12, rng) as usize, rng);
+        let count = magnitude(15, 90, rng);
+        let names = Pool::distinct(count, rng, |rng| format!("{}{}", rng.pick(VERBS), rng.pick(THINGS)));
         let calls: Vec<Call> = names
             .values()
             .iter()
             .map(|name| Call {
                 name: name.clone(),
-                source: format!("{}.amazonaws.com", chance.pick(&sources)),
+                source: format!("{}.amazonaws.com", rng.pick(&sources)),
                 is_read_only: ["Get", "Describe", "List"].iter().any(|verb| name.starts_with(verb)),
-                parameters: some_of(PARAMETERS, chance.below(7) as usize, chance),
+                parameters: some_of(PARAMETERS, rng.below(7) as usize, rng),
             })
             .collect();
         let order = (0..calls.len()).map(|at| at.to_string()).collect();
         CloudTrail {
             calls,
-            order: Pool::new(order, chance),
-            regions: Pool::of(
-                &["eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "sa-east-1"],
-                chance,
-            ),
-            accounts: Pool::distinct(magnitude(2, 40, chance), chance, |chance| {
-                format!("{}", 100_000_000_000 + chance.below(899_999_999_999))
+            order: Pool::new(order, rng),
+            regions: Pool::of(&["eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "sa-east-1"], rng),
+            accounts: Pool::distinct(magnitude(2, 40, rng), rng, |rng| {
+                format!("{}", 100_000_000_000 + rng.below(899_999_999_999))
             }),
-            roles: Pool::distinct(magnitude(8, 200, chance), chance, service),
-            users: Pool::distinct(magnitude(5, 400, chance), chance, user),
-            addresses: Pool::distinct(magnitude(50, 8_000, chance), chance, |chance| address(false, chance)),
-            agents: Pool::distinct(magnitude(8, 200, chance), chance, |chance| {
-                let version = between(1, 300, chance).to_string();
-                chance.pick(AGENTS).replace("{}", &version)
+            roles: Pool::distinct(magnitude(8, 200, rng), rng, service),
+            users: Pool::distinct(magnitude(5, 400, rng), rng, user),
+            addresses: Pool::distinct(magnitude(50, 8_000, rng), rng, |rng| address(false, rng)),
+            agents: Pool::distinct(magnitude(8, 200, rng), rng, |rng| {
+                let version = between(1, 300, rng).to_string();
+                rng.pick(AGENTS).replace("{}", &version)
             }),
-            errors: Pool::of(&["AccessDenied", "ThrottlingException", "NoSuchKey", "ValidationException"], chance),
-            words: Words::draw(chance),
-            failing: share(0.01, 0.2, chance),
-            as_role: share(0.2, 0.95, chance),
-            with_response: share(0.1, 0.7, chance),
-            with_resources: share(0.1, 0.8, chance),
-            long: share(0.0, 0.01, chance),
+            errors: Pool::of(&["AccessDenied", "ThrottlingException", "NoSuchKey", "ValidationException"], rng),
+            words: Words::draw(rng),
+            failing: share(0.01, 0.2, rng),
+            as_role: share(0.2, 0.95, rng),
+            with_response: share(0.1, 0.7, rng),
+            with_resources: share(0.1, 0.8, rng),
+            long: share(0.0, 0.01, rng),
         }
     }
 
-    fn identity(&self, account: &str, name: &str, is_role: bool, time: &str, chance: &mut Chance) -> String {
-        let id = hex(16, chance).to_ascii_uppercase();
+    fn identity(&self, account: &str, name: &str, is_role: bool, time: &str, rng: &mut Rng) -> String {
+        let id = hex(16, rng).to_ascii_uppercase();
         if !is_role {
             return format!(
                 "{{\"type\":\"IAMUser\",\"principalId\":\"AIDA{id}\",\"arn\":\"arn:aws:iam::{account}:user/{name}\",\"accountId\":\"{account}\",\"userName\":\"{name}\"}}"
             );
         }
-        let has_mfa = chance.one_in(4);
+        let has_mfa = rng.one_in(4);
         format!(
             "{{\"type\":\"AssumedRole\",\"principalId\":\"AROA{id}:{name}\",\"arn\":\"arn:aws:sts::{account}:assumed-role/{name}/session\",\"accountId\":\"{account}\",\"sessionContext\":{{\"sessionIssuer\":{{\"type\":\"Role\",\"principalId\":\"AROA{id}\",\"arn\":\"arn:aws:iam::{account}:role/{name}\",\"accountId\":\"{account}\",\"userName\":\"{name}\"}},\"attributes\":{{\"creationDate\":\"{time}\",\"mfaAuthenticated\":\"{has_mfa}\"}}}}}}"
         )
     }
 
-    fn parameter(&self, name: &str, chance: &mut Chance) -> String {
+    fn parameter(&self, name: &str, rng: &mut Rng) -> String {
         match name {
-            "maxResults" | "durationSeconds" => between(1, 3_600, chance).to_string(),
-            "dryRun" => chance.one_in(5).to_string(),
-            "nextToken" if chance.one_in(2) => "null".to_owned(),
+            "maxResults" | "durationSeconds" => between(1, 3_600, rng).to_string(),
+            "dryRun" => rng.one_in(5).to_string(),
+            "nextToken" if rng.one_in(2) => "null".to_owned(),
             "tagSet" => {
-                let tag = |chance: &mut Chance| {
-                    format!("{{\"key\":\"{}\",\"value\":\"{}\"}}", noun(chance), chance.below(50))
-                };
-                let tags: Vec<String> = (0..chance.below(4)).map(|_| tag(chance)).collect();
+                let tag = |rng: &mut Rng| format!("{{\"key\":\"{}\",\"value\":\"{}\"}}", noun(rng), rng.below(50));
+                let tags: Vec<String> = (0..rng.below(4)).map(|_| tag(rng)).collect();
                 format!("{{\"items\":[{}]}}", tags.join(","))
             }
-            "encryptionContext" => format!("{{\"aws:s3:arn\":\"arn:aws:s3:::{}\"}}", service(chance)),
+            "encryptionContext" => format!("{{\"aws:s3:arn\":\"arn:aws:s3:::{}\"}}", service(rng)),
             "policyDocument" => {
-                let count = if happens(self.long, chance) { 400 } else { 6 };
-                let text =
-                    format!("{{\"Version\": \"2012-10-17\", \"Note\": \"{}\"}}", self.words.phrase(count, chance));
+                let count = if happens(self.long, rng) { 400 } else { 6 };
+                let text = format!("{{\"Version\": \"2012-10-17\", \"Note\": \"{}\"}}", self.words.phrase(count, rng));
                 quoted(&text)
             }
-            "key" if chance.one_in(20) => quoted(&format!("in/{}/{}", chance.pick(FOREIGN), hex(8, chance))),
-            _ => quoted(&format!("{}/{}", service(chance), hex(12, chance))),
+            "key" if rng.one_in(20) => quoted(&format!("in/{}/{}", rng.pick(FOREIGN), hex(8, rng))),
+            _ => quoted(&format!("{}/{}", service(rng), hex(12, rng))),
         }
     }
 }
@@ -195,17 +189,17 @@ impl Shape for CloudTrail {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let time = format_time(millis, "%Y-%m-%dT%H:%M:%SZ");
-        let at: usize = self.order.pick(chance).parse().unwrap_or_default();
+        let at: usize = self.order.pick(rng).parse().unwrap_or_default();
         let call = &self.calls[at.min(self.calls.len() - 1)];
-        let (region, account) = (self.regions.pick(chance).to_owned(), self.accounts.pick(chance).to_owned());
-        let (address, agent) = (self.addresses.pick(chance).to_owned(), self.agents.pick(chance).to_owned());
-        let is_role = happens(self.as_role, chance);
-        let who = if is_role { self.roles.pick(chance) } else { self.users.pick(chance) }.to_owned();
-        let error = happens(self.failing, chance).then(|| self.errors.pick(chance).to_owned());
-        let (event_id, transferred) = (uuid(chance), chance.tail(9_000.0) as i64);
-        let identity = self.identity(&account, &who, is_role, &time, chance);
+        let (region, account) = (self.regions.pick(rng).to_owned(), self.accounts.pick(rng).to_owned());
+        let (address, agent) = (self.addresses.pick(rng).to_owned(), self.agents.pick(rng).to_owned());
+        let is_role = happens(self.as_role, rng);
+        let who = if is_role { self.roles.pick(rng) } else { self.users.pick(rng) }.to_owned();
+        let error = happens(self.failing, rng).then(|| self.errors.pick(rng).to_owned());
+        let (event_id, transferred) = (uuid(rng), rng.tail(9_000.0) as i64);
+        let identity = self.identity(&account, &who, is_role, &time, rng);
         let mut text = format!(
             "{{\"eventVersion\":\"1.09\",\"userIdentity\":{identity},\"eventTime\":\"{time}\",\"eventSource\":\"{}\",\"eventName\":\"{}\",\"awsRegion\":\"{region}\",\"sourceIPAddress\":\"{address}\",\"userAgent\":{}",
             call.source,
@@ -213,26 +207,26 @@ impl Shape for CloudTrail {
             quoted(&agent)
         );
         if let Some(error) = &error {
-            let message = format!("User: {who} is not authorized: {}", self.words.phrase(4, chance));
+            let message = format!("User: {who} is not authorized: {}", self.words.phrase(4, rng));
             text.push_str(&format!(",\"errorCode\":\"{error}\",\"errorMessage\":{}", quoted(&message)));
         }
         let parameters: Vec<String> =
-            call.parameters.iter().map(|name| format!("\"{name}\":{}", self.parameter(name, chance))).collect();
+            call.parameters.iter().map(|name| format!("\"{name}\":{}", self.parameter(name, rng))).collect();
         let parameters =
             if parameters.is_empty() { "null".to_owned() } else { format!("{{{}}}", parameters.join(",")) };
-        let response = if happens(self.with_response, chance) {
+        let response = if happens(self.with_response, rng) {
             format!(
                 "{{\"requestId\":\"{}\",\"state\":{{\"code\":{},\"ok\":{}}}}}",
-                uuid(chance),
-                chance.below(80),
-                !chance.one_in(6)
+                uuid(rng),
+                rng.below(80),
+                !rng.one_in(6)
             )
         } else {
             "null".to_owned()
         };
-        text.push_str(&format!(",\"requestParameters\":{parameters},\"responseElements\":{response},\"additionalEventData\":{{\"bytesTransferredOut\":{transferred},\"SignatureVersion\":\"SigV4\"}},\"requestID\":\"{}\",\"eventID\":\"{event_id}\",\"readOnly\":{}", uuid(chance), call.is_read_only));
-        if happens(self.with_resources, chance) {
-            text.push_str(&format!(",\"resources\":[{{\"accountId\":\"{account}\",\"type\":\"AWS::S3::Object\",\"ARN\":\"arn:aws:s3:::{}\"}}]", service(chance)));
+        text.push_str(&format!(",\"requestParameters\":{parameters},\"responseElements\":{response},\"additionalEventData\":{{\"bytesTransferredOut\":{transferred},\"SignatureVersion\":\"SigV4\"}},\"requestID\":\"{}\",\"eventID\":\"{event_id}\",\"readOnly\":{}", uuid(rng), call.is_read_only));
+        if happens(self.with_resources, rng) {
+            text.push_str(&format!(",\"resources\":[{{\"accountId\":\"{account}\",\"type\":\"AWS::S3::Object\",\"ARN\":\"arn:aws:s3:::{}\"}}]", service(rng)));
         }
         text.push_str(&format!(
             ",\"eventType\":\"AwsApiCall\",\"managementEvent\":true,\"recipientAccountId\":\"{account}\"}}"

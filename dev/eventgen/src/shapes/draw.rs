@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::irregular_logs::vocabulary;
-use crate::random::Chance;
+use crate::random::Rng;
 
 /// Words for the names of services, users, tables and files.
 const NAME_WORDS: &[&str] = &[
@@ -80,8 +80,8 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Makes a pool of the given values with a random skew.
-    pub(crate) fn new(values: Vec<String>, chance: &mut Chance) -> Pool {
-        let skew = 0.5 + chance.unit() * 0.8;
+    pub(crate) fn new(values: Vec<String>, rng: &mut Rng) -> Pool {
+        let skew = 0.5 + rng.unit() * 0.8;
         let mut sum = 0.0;
         let cumulative = (1..=values.len())
             .map(|rank| {
@@ -93,18 +93,18 @@ impl Pool {
     }
 
     /// Makes a pool of fixed values in random order.
-    pub(crate) fn of(values: &[&str], chance: &mut Chance) -> Pool {
+    pub(crate) fn of(values: &[&str], rng: &mut Rng) -> Pool {
         let mut values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
-        shuffle(&mut values, chance);
-        Pool::new(values, chance)
+        shuffle(&mut values, rng);
+        Pool::new(values, rng)
     }
 
     /// Makes a pool of `count` distinct values from `make`, or of fewer if `make` does not return as many.
-    pub(crate) fn distinct(count: u64, chance: &mut Chance, mut make: impl FnMut(&mut Chance) -> String) -> Pool {
+    pub(crate) fn distinct(count: u64, rng: &mut Rng, mut make: impl FnMut(&mut Rng) -> String) -> Pool {
         let mut seen = BTreeSet::new();
         let mut values = Vec::new();
         for _ in 0..count * 4 {
-            let value = make(chance);
+            let value = make(rng);
             if seen.insert(value.clone()) {
                 values.push(value);
             }
@@ -112,11 +112,11 @@ impl Pool {
                 break;
             }
         }
-        Pool::new(values, chance)
+        Pool::new(values, rng)
     }
 
-    pub(crate) fn pick(&self, chance: &mut Chance) -> &str {
-        let drawn = chance.unit() * self.cumulative.last().copied().unwrap_or_default();
+    pub(crate) fn pick(&self, rng: &mut Rng) -> &str {
+        let drawn = rng.unit() * self.cumulative.last().copied().unwrap_or_default();
         let at = self.cumulative.partition_point(|sum| *sum < drawn);
         self.values.get(at.min(self.values.len().saturating_sub(1))).map_or("", String::as_str)
     }
@@ -126,77 +126,77 @@ impl Pool {
     }
 }
 
-fn shuffle<T>(values: &mut [T], chance: &mut Chance) {
+fn shuffle<T>(values: &mut [T], rng: &mut Rng) {
     for at in (1..values.len()).rev() {
-        values.swap(at, chance.below(at as u64 + 1) as usize);
+        values.swap(at, rng.below(at as u64 + 1) as usize);
     }
 }
 
 /// Picks `count` of `choices` in random order.
-pub(crate) fn some_of(choices: &[&'static str], count: usize, chance: &mut Chance) -> Vec<&'static str> {
+pub(crate) fn some_of(choices: &[&'static str], count: usize, rng: &mut Rng) -> Vec<&'static str> {
     let mut choices = choices.to_vec();
-    shuffle(&mut choices, chance);
+    shuffle(&mut choices, rng);
     choices.truncate(count);
     choices
 }
 
 /// Number from `low` to `high`, both inclusive.
-pub(crate) fn between(low: u64, high: u64, chance: &mut Chance) -> u64 {
-    low + chance.below(high - low + 1)
+pub(crate) fn between(low: u64, high: u64, rng: &mut Rng) -> u64 {
+    low + rng.below(high - low + 1)
 }
 
 /// Number from `low` to `high` with a uniformly distributed order of magnitude.
-pub(crate) fn magnitude(low: u64, high: u64, chance: &mut Chance) -> u64 {
+pub(crate) fn magnitude(low: u64, high: u64, rng: &mut Rng) -> u64 {
     let (low, high) = ((low as f64).ln(), (high as f64).ln());
-    (low + (high - low) * chance.unit()).exp() as u64
+    (low + (high - low) * rng.unit()).exp() as u64
 }
 
 /// Random share between `low` and `high`.
-pub(crate) fn share(low: f64, high: f64, chance: &mut Chance) -> f64 {
-    low + (high - low) * chance.unit()
+pub(crate) fn share(low: f64, high: f64, rng: &mut Rng) -> f64 {
+    low + (high - low) * rng.unit()
 }
 
 /// True with probability `share`.
-pub(crate) fn happens(share: f64, chance: &mut Chance) -> bool {
-    chance.unit() < share
+pub(crate) fn happens(share: f64, rng: &mut Rng) -> bool {
+    rng.unit() < share
 }
 
 /// A name such as `refund-worker`.
-pub(crate) fn service(chance: &mut Chance) -> String {
-    format!("{}-{}", chance.pick(NAME_WORDS), chance.pick(NAME_ENDS))
+pub(crate) fn service(rng: &mut Rng) -> String {
+    format!("{}-{}", rng.pick(NAME_WORDS), rng.pick(NAME_ENDS))
 }
 
 /// A word such as `ledger`.
-pub(crate) fn noun(chance: &mut Chance) -> &'static str {
+pub(crate) fn noun(rng: &mut Rng) -> &'static str {
     let words: &[&'static str] = NAME_WORDS;
-    words[chance.below(words.len() as u64) as usize]
+    words[rng.below(words.len() as u64) as usize]
 }
 
 /// A user name such as `greta.k17`.
-pub(crate) fn user(chance: &mut Chance) -> String {
-    let letter = char::from(b'a' + chance.below(26) as u8);
-    format!("{}.{letter}{}", chance.pick(FIRST_NAMES), chance.below(100))
+pub(crate) fn user(rng: &mut Rng) -> String {
+    let letter = char::from(b'a' + rng.below(26) as u8);
+    format!("{}.{letter}{}", rng.pick(FIRST_NAMES), rng.below(100))
 }
 
 /// An address in 10.0.0.0/8 or, without `private`, any ordinary address.
-pub(crate) fn address(private: bool, chance: &mut Chance) -> String {
-    let first = if private { 10 } else { 11 + chance.below(180) };
-    format!("{first}.{}.{}.{}", chance.below(256), chance.below(256), 1 + chance.below(254))
+pub(crate) fn address(private: bool, rng: &mut Rng) -> String {
+    let first = if private { 10 } else { 11 + rng.below(180) };
+    format!("{first}.{}.{}.{}", rng.below(256), rng.below(256), 1 + rng.below(254))
 }
 
 /// Lower-case hexadecimal digits.
-pub(crate) fn hex(digits: usize, chance: &mut Chance) -> String {
+pub(crate) fn hex(digits: usize, rng: &mut Rng) -> String {
     let mut text = String::with_capacity(digits + 16);
     while text.len() < digits {
-        text.push_str(&format!("{:016x}", chance.next()));
+        text.push_str(&format!("{:016x}", rng.next()));
     }
     text.truncate(digits);
     text
 }
 
 /// Random UUID in its usual form.
-pub(crate) fn uuid(chance: &mut Chance) -> String {
-    let digits = hex(32, chance);
+pub(crate) fn uuid(rng: &mut Rng) -> String {
+    let digits = hex(32, rng);
     format!("{}-{}-4{}-a{}-{}", &digits[..8], &digits[8..12], &digits[13..16], &digits[17..20], &digits[20..])
 }
 
@@ -206,20 +206,20 @@ pub(crate) struct Words(Pool);
 
 impl Words {
     /// Chooses a part of the vocabulary in random order.
-    pub(crate) fn draw(chance: &mut Chance) -> Words {
+    pub(crate) fn draw(rng: &mut Rng) -> Words {
         let mut words = vocabulary();
-        shuffle(&mut words, chance);
-        words.truncate(magnitude(1_500, 9_000, chance) as usize);
-        Words(Pool::new(words, chance))
+        shuffle(&mut words, rng);
+        words.truncate(magnitude(1_500, 9_000, rng) as usize);
+        Words(Pool::new(words, rng))
     }
 
-    pub(crate) fn word(&self, chance: &mut Chance) -> &str {
-        self.0.pick(chance)
+    pub(crate) fn word(&self, rng: &mut Rng) -> &str {
+        self.0.pick(rng)
     }
 
     /// `count` words separated by blanks.
-    pub(crate) fn phrase(&self, count: u64, chance: &mut Chance) -> String {
-        let words: Vec<&str> = (0..count).map(|_| self.word(chance)).collect();
+    pub(crate) fn phrase(&self, count: u64, rng: &mut Rng) -> String {
+        let words: Vec<&str> = (0..count).map(|_| self.word(rng)).collect();
         words.join(" ")
     }
 }

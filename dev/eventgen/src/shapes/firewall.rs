@@ -7,7 +7,7 @@
 use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const OPTIONAL: &[&str] =
@@ -40,55 +40,49 @@ pub(super) struct Firewall {
 }
 
 impl Firewall {
-    pub(super) fn draw(chance: &mut Chance) -> Firewall {
-        let names = some_of(OPTIONAL, between(2, 9, chance) as usize, chance);
+    pub(super) fn draw(rng: &mut Rng) -> Firewall {
+        let names = some_of(OPTIONAL, between(2, 9, rng) as usize, rng);
         let optional = names
             .into_iter()
             .map(|name| {
-                let count = magnitude(2, 80, chance);
-                (name, share(0.02, 0.95, chance), Pool::distinct(count, chance, service))
+                let count = magnitude(2, 80, rng);
+                (name, share(0.02, 0.95, rng), Pool::distinct(count, rng, service))
             })
             .collect();
         Firewall {
-            inside: Pool::distinct(magnitude(60, 6_000, chance), chance, |chance| address(true, chance)),
-            outside: Pool::distinct(magnitude(300, 30_000, chance), chance, |chance| address(false, chance)),
-            ports: Pool::of(&["443", "80", "53", "22", "25", "3389", "8443", "123", "445", "1433"], chance),
-            rules: Pool::distinct(magnitude(10, 250, chance), chance, |chance| {
-                format!("{} to {}", noun(chance), noun(chance))
-            }),
-            users: Pool::distinct(magnitude(20, 900, chance), chance, user),
-            actions: Pool::of(&["accept", "deny", "close", "timeout"], chance),
+            inside: Pool::distinct(magnitude(60, 6_000, rng), rng, |rng| address(true, rng)),
+            outside: Pool::distinct(magnitude(300, 30_000, rng), rng, |rng| address(false, rng)),
+            ports: Pool::of(&["443", "80", "53", "22", "25", "3389", "8443", "123", "445", "1433"], rng),
+            rules: Pool::distinct(magnitude(10, 250, rng), rng, |rng| format!("{} to {}", noun(rng), noun(rng))),
+            users: Pool::distinct(magnitude(20, 900, rng), rng, user),
+            actions: Pool::of(&["accept", "deny", "close", "timeout"], rng),
             optional,
-            asa: share(0.2, 0.7, chance),
-            is_quoted: chance.one_in(2),
-            connection: between(1_000_000, 90_000_000, chance),
-            session: between(1_000_000, 90_000_000, chance),
-            typical_bytes: magnitude(500, 40_000, chance) as f64,
+            asa: share(0.2, 0.7, rng),
+            is_quoted: rng.one_in(2),
+            connection: between(1_000_000, 90_000_000, rng),
+            session: between(1_000_000, 90_000_000, rng),
+            typical_bytes: magnitude(500, 40_000, rng) as f64,
         }
     }
 
-    fn asa(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn asa(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
-        let (inside, outside) = (self.inside.pick(chance).to_owned(), self.outside.pick(chance).to_owned());
-        let (port, client_port) = (self.ports.pick(chance).to_owned(), between(1_024, 65_535, chance));
+        let (inside, outside) = (self.inside.pick(rng).to_owned(), self.outside.pick(rng).to_owned());
+        let (port, client_port) = (self.ports.pick(rng).to_owned(), between(1_024, 65_535, rng));
         let mut values = vec![Value::Absent; 10];
-        let (code, message) = match chance.below(5) {
+        let (code, message) = match rng.below(5) {
             0 | 1 => {
-                self.connection += 1 + chance.below(3);
+                self.connection += 1 + rng.below(3);
                 let connection = self.connection;
-                let is_built = chance.one_in(2);
-                let transport = if chance.one_in(4) { "UDP" } else { "TCP" };
+                let is_built = rng.one_in(2);
+                let transport = if rng.one_in(4) { "UDP" } else { "TCP" };
                 let verb = if is_built { "Built" } else { "Teardown" };
                 let (word, end) = if is_built {
                     ("outbound", format!(" ({inside}/{client_port})"))
                 } else {
                     (
                         "expired",
-                        format!(
-                            " duration 0:00:{:02} bytes {}",
-                            chance.below(60),
-                            chance.tail(self.typical_bytes) as u64
-                        ),
+                        format!(" duration 0:00:{:02} bytes {}", rng.below(60), rng.tail(self.typical_bytes) as u64),
                     )
                 };
                 values[3] = Value::text(&outside);
@@ -107,16 +101,16 @@ impl Firewall {
                 "106023",
                 format!(
                     "Deny tcp src outside:{outside}/{client_port} dst inside:{inside}/{port} by access-group \"{}\" [0x0, 0x0]",
-                    self.rules.pick(chance)
+                    self.rules.pick(rng)
                 ),
             ),
             3 => (
                 "113019",
                 format!(
                     "Group = {}, Username = {}, IP = {outside}, Session disconnected. Session Type: SSL, Duration: 0h:{:02}m",
-                    service(chance),
-                    self.users.pick(chance),
-                    chance.below(60)
+                    service(rng),
+                    self.users.pick(rng),
+                    rng.below(60)
                 ),
             ),
             _ => (
@@ -130,13 +124,13 @@ impl Firewall {
         Event { file: 0, text: format!("{time} fw-edge %ASA-{severity}-{code}: {message}"), values }
     }
 
-    fn record(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        self.session += 1 + chance.below(5);
+    fn record(&mut self, millis: i64, rng: &mut Rng) -> Event {
+        self.session += 1 + rng.below(5);
         let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
-        let (inside, outside) = (self.inside.pick(chance).to_owned(), self.outside.pick(chance).to_owned());
-        let (action, rule) = (self.actions.pick(chance).to_owned(), self.rules.pick(chance).to_owned());
-        let (port, sent) = (self.ports.pick(chance).to_owned(), chance.tail(self.typical_bytes) as i64);
-        let user = chance.one_in(3).then(|| self.users.pick(chance).to_owned());
+        let (inside, outside) = (self.inside.pick(rng).to_owned(), self.outside.pick(rng).to_owned());
+        let (action, rule) = (self.actions.pick(rng).to_owned(), self.rules.pick(rng).to_owned());
+        let (port, sent) = (self.ports.pick(rng).to_owned(), rng.tail(self.typical_bytes) as i64);
+        let user = rng.one_in(3).then(|| self.users.pick(rng).to_owned());
         let shown = |value: &str| if self.is_quoted { format!("\"{value}\"") } else { value.to_owned() };
         let mut text = format!(
             "{time} fw-core type=traffic action={} srcip={inside} dstip={outside} dstport={port} proto=6 rule=\"{rule}\" sentbyte={sent} sessionid={}",
@@ -147,8 +141,8 @@ impl Firewall {
             text.push_str(&format!(" user={}", shown(user)));
         }
         for (name, share, pool) in &self.optional {
-            if happens(*share, chance) {
-                text.push_str(&format!(" {name}={}", shown(pool.pick(chance))));
+            if happens(*share, rng) {
+                text.push_str(&format!(" {name}={}", shown(pool.pick(rng))));
             }
         }
         let values = vec![
@@ -264,8 +258,8 @@ impl Shape for Firewall {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        if happens(self.asa, chance) { self.asa(millis, chance) } else { self.record(millis, chance) }
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
+        if happens(self.asa, rng) { self.asa(millis, rng) } else { self.record(millis, rng) }
     }
 
     fn queries(&self, samples: &Samples) -> Vec<Query> {

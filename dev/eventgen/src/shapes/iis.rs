@@ -6,7 +6,7 @@
 use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 /// Columns of every log.
@@ -46,32 +46,31 @@ pub(super) struct Iis {
 }
 
 impl Iis {
-    pub(super) fn draw(chance: &mut Chance) -> Iis {
-        let names = some_of(OPTIONAL, between(1, OPTIONAL.len() as u64, chance) as usize, chance);
+    pub(super) fn draw(rng: &mut Rng) -> Iis {
+        let names = some_of(OPTIONAL, between(1, OPTIONAL.len() as u64, rng) as usize, rng);
         let optional =
-            names.into_iter().map(|name| (name, Pool::distinct(magnitude(2, 60, chance), chance, service))).collect();
-        let path = |chance: &mut Chance| match chance.below(3) {
-            0 => format!("/{}/{}/{}", noun(chance), noun(chance), chance.below(500)),
-            1 => format!("/{}.aspx", noun(chance)),
-            _ => format!("/api/{}/{}", noun(chance), noun(chance)),
+            names.into_iter().map(|name| (name, Pool::distinct(magnitude(2, 60, rng), rng, service))).collect();
+        let path = |rng: &mut Rng| match rng.below(3) {
+            0 => format!("/{}/{}/{}", noun(rng), noun(rng), rng.below(500)),
+            1 => format!("/{}.aspx", noun(rng)),
+            _ => format!("/api/{}/{}", noun(rng), noun(rng)),
         };
-        let agent = |chance: &mut Chance| {
-            format!("Mozilla/5.0+(Windows+NT+10.0;+Win64;+x64)+{}/{}.0", noun(chance), 60 + chance.below(80))
-        };
+        let agent =
+            |rng: &mut Rng| format!("Mozilla/5.0+(Windows+NT+10.0;+Win64;+x64)+{}/{}.0", noun(rng), 60 + rng.below(80));
         Iis {
-            servers: Pool::distinct(between(1, 6, chance), chance, |chance| address(true, chance)),
-            methods: Pool::of(&["GET", "POST", "HEAD", "OPTIONS"], chance),
-            stems: Pool::distinct(magnitude(40, 3_000, chance), chance, path),
-            parameters: Pool::distinct(between(2, 9, chance), chance, |chance| noun(chance).to_owned()),
-            users: Pool::distinct(magnitude(20, 2_000, chance), chance, user),
-            clients: Pool::distinct(magnitude(300, 30_000, chance), chance, |chance| address(false, chance)),
-            agents: Pool::distinct(magnitude(10, 300, chance), chance, agent),
-            statuses: Pool::of(&["200", "304", "404", "500", "302", "401", "503"], chance),
+            servers: Pool::distinct(between(1, 6, rng), rng, |rng| address(true, rng)),
+            methods: Pool::of(&["GET", "POST", "HEAD", "OPTIONS"], rng),
+            stems: Pool::distinct(magnitude(40, 3_000, rng), rng, path),
+            parameters: Pool::distinct(between(2, 9, rng), rng, |rng| noun(rng).to_owned()),
+            users: Pool::distinct(magnitude(20, 2_000, rng), rng, user),
+            clients: Pool::distinct(magnitude(300, 30_000, rng), rng, |rng| address(false, rng)),
+            agents: Pool::distinct(magnitude(10, 300, rng), rng, agent),
+            statuses: Pool::of(&["200", "304", "404", "500", "302", "401", "503"], rng),
             optional,
-            anonymous: share(0.1, 0.9, chance),
-            has_query: share(0.1, 0.8, chance),
-            typical_bytes: magnitude(500, 40_000, chance) as f64,
-            typical_millis: magnitude(20, 800, chance) as f64,
+            anonymous: share(0.1, 0.9, rng),
+            has_query: share(0.1, 0.8, rng),
+            typical_bytes: magnitude(500, 40_000, rng) as f64,
+            typical_millis: magnitude(20, 800, rng) as f64,
         }
     }
 
@@ -107,26 +106,26 @@ impl Shape for Iis {
         texts.chain(numbers.into_iter().map(|name| of(name, Kind::Integer))).collect()
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let time = format_time(millis, "%Y-%m-%d %H:%M:%S");
         let (server, method, stem) =
-            (self.servers.pick(chance).to_owned(), self.methods.pick(chance).to_owned(), self.stems.pick(chance));
+            (self.servers.pick(rng).to_owned(), self.methods.pick(rng).to_owned(), self.stems.pick(rng));
         let stem = stem.to_owned();
-        let query = match happens(self.has_query, chance) {
-            true => format!("{}={}", self.parameters.pick(chance), chance.below(10_000)),
+        let query = match happens(self.has_query, rng) {
+            true => format!("{}={}", self.parameters.pick(rng), rng.below(10_000)),
             false => "-".to_owned(),
         };
-        let user = if happens(self.anonymous, chance) { "-".to_owned() } else { self.users.pick(chance).to_owned() };
-        let (client, agent) = (self.clients.pick(chance).to_owned(), self.agents.pick(chance).to_owned());
-        let status = self.statuses.pick(chance).to_owned();
-        let (bytes, taken) = (chance.tail(self.typical_bytes) as i64, chance.tail(self.typical_millis) as i64);
-        let id = format!("{:016x}", chance.next());
+        let user = if happens(self.anonymous, rng) { "-".to_owned() } else { self.users.pick(rng).to_owned() };
+        let (client, agent) = (self.clients.pick(rng).to_owned(), self.agents.pick(rng).to_owned());
+        let status = self.statuses.pick(rng).to_owned();
+        let (bytes, taken) = (rng.tail(self.typical_bytes) as i64, rng.tail(self.typical_millis) as i64);
+        let id = format!("{:016x}", rng.next());
         let mut text = format!(
             "{time} {server} {method} {stem} {query} 443 {user} {client} {agent} {status} {bytes} {taken} {id}"
         );
         for (_, pool) in &self.optional {
             text.push(' ');
-            text.push_str(if chance.one_in(4) { "-" } else { pool.pick(chance) });
+            text.push_str(if rng.one_in(4) { "-" } else { pool.pick(rng) });
         }
         let texts = [method, stem, query, user, client, status, id].map(Value::Text);
         let values = texts.into_iter().chain([bytes, taken].map(Value::Integer)).collect();

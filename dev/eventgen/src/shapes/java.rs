@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, between, happens, hex, magnitude, noun, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const METHODS: &[&str] =
@@ -33,59 +33,57 @@ pub(super) struct Java {
 }
 
 impl Java {
-    pub(super) fn draw(chance: &mut Chance) -> Java {
-        let words = Words::draw(chance);
-        let roots = some_of(ROOTS, between(2, 6, chance) as usize, chance);
-        let mut class = |chance: &mut Chance| {
-            let (first, second) = (noun(chance), noun(chance));
+    pub(super) fn draw(rng: &mut Rng) -> Java {
+        let words = Words::draw(rng);
+        let roots = some_of(ROOTS, between(2, 6, rng) as usize, rng);
+        let mut class = |rng: &mut Rng| {
+            let (first, second) = (noun(rng), noun(rng));
             let capital = format!("{}{}", first[..1].to_uppercase(), &first[1..]);
-            format!("{}.{second}.{capital}{}", chance.pick(&roots), chance.pick(ENDS))
+            format!("{}.{second}.{capital}{}", rng.pick(&roots), rng.pick(ENDS))
         };
-        let classes = Pool::distinct(magnitude(20, 300, chance), chance, &mut class);
-        let frames = Pool::distinct(magnitude(150, 4_000, chance), chance, |chance| {
-            let class = classes.pick(chance).to_owned();
+        let classes = Pool::distinct(magnitude(20, 300, rng), rng, &mut class);
+        let frames = Pool::distinct(magnitude(150, 4_000, rng), rng, |rng| {
+            let class = classes.pick(rng).to_owned();
             let file = class.rsplit('.').next().unwrap_or_default();
-            format!("\tat {class}.{}({file}.java:{})", chance.pick(METHODS), between(20, 900, chance))
+            format!("\tat {class}.{}({file}.java:{})", rng.pick(METHODS), between(20, 900, rng))
         });
-        let traces = (0..magnitude(10, 200, chance))
-            .map(|_| (0..between(4, 45, chance)).map(|_| frames.pick(chance).to_owned()).collect())
+        let traces = (0..magnitude(10, 200, rng))
+            .map(|_| (0..between(4, 45, rng)).map(|_| frames.pick(rng).to_owned()).collect())
             .collect();
-        let messages = (0..magnitude(20, 150, chance)).map(|_| {
-            let count = 2 + chance.below(6);
-            words.phrase(count, chance)
+        let messages = (0..magnitude(20, 150, rng)).map(|_| {
+            let count = 2 + rng.below(6);
+            words.phrase(count, rng)
         });
         let messages = messages.collect();
         Java {
             frames,
             traces,
-            exceptions: Pool::distinct(magnitude(6, 40, chance), chance, |chance| {
-                format!("{}Exception", class(chance))
-            }),
+            exceptions: Pool::distinct(magnitude(6, 40, rng), rng, |rng| format!("{}Exception", class(rng))),
             classes,
-            levels: Pool::of(&["INFO", "DEBUG", "WARN", "ERROR"], chance),
-            threads: Pool::distinct(magnitude(8, 200, chance), chance, |chance| format!("exec-{}", chance.below(400))),
-            users: Pool::distinct(magnitude(50, 20_000, chance), chance, user),
+            levels: Pool::of(&["INFO", "DEBUG", "WARN", "ERROR"], rng),
+            threads: Pool::distinct(magnitude(8, 200, rng), rng, |rng| format!("exec-{}", rng.below(400))),
+            users: Pool::distinct(magnitude(50, 20_000, rng), rng, user),
             messages,
             words,
-            with_trace: share(0.02, 0.15, chance),
-            with_took: share(0.3, 0.9, chance),
-            fresh_frames: share(0.0, 0.5, chance),
-            typical_millis: magnitude(5, 400, chance) as f64,
+            with_trace: share(0.02, 0.15, rng),
+            with_took: share(0.3, 0.9, rng),
+            fresh_frames: share(0.0, 0.5, rng),
+            typical_millis: magnitude(5, 400, rng) as f64,
         }
     }
 
-    fn trace(&self, chance: &mut Chance, out: &mut String) {
-        for cause in 0..1 + chance.below(3) {
+    fn trace(&self, rng: &mut Rng, out: &mut String) {
+        for cause in 0..1 + rng.below(3) {
             let begin = if cause == 0 { "" } else { "Caused by: " };
-            let message = self.words.phrase(3, chance);
-            out.push_str(&format!("\n{begin}{}: {message}", self.exceptions.pick(chance)));
-            for frame in chance.pick(&self.traces) {
-                let frame = if happens(self.fresh_frames * 0.2, chance) { self.frames.pick(chance) } else { frame };
+            let message = self.words.phrase(3, rng);
+            out.push_str(&format!("\n{begin}{}: {message}", self.exceptions.pick(rng)));
+            for frame in rng.pick(&self.traces) {
+                let frame = if happens(self.fresh_frames * 0.2, rng) { self.frames.pick(rng) } else { frame };
                 out.push('\n');
                 out.push_str(frame);
             }
             if cause > 0 {
-                out.push_str(&format!("\n\t... {} more", 1 + chance.below(40)));
+                out.push_str(&format!("\n\t... {} more", 1 + rng.below(40)));
             }
         }
     }
@@ -113,21 +111,21 @@ impl Shape for Java {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let time = format_time(millis, "%Y-%m-%d %H:%M:%S,%3f");
-        let (level, thread) = (self.levels.pick(chance).to_owned(), self.threads.pick(chance).to_owned());
-        let class = self.classes.pick(chance).to_owned();
-        let took = happens(self.with_took, chance).then(|| chance.tail(self.typical_millis) as i64);
-        let user = self.users.pick(chance).to_owned();
-        let request = hex(12, chance);
-        let mut text = format!("{time} {level} [{thread}] {class} - {}", chance.skewed(&self.messages));
+        let (level, thread) = (self.levels.pick(rng).to_owned(), self.threads.pick(rng).to_owned());
+        let class = self.classes.pick(rng).to_owned();
+        let took = happens(self.with_took, rng).then(|| rng.tail(self.typical_millis) as i64);
+        let user = self.users.pick(rng).to_owned();
+        let request = hex(12, rng);
+        let mut text = format!("{time} {level} [{thread}] {class} - {}", rng.skewed(&self.messages));
         text.push_str(&format!(" user={user} request={request}"));
         if let Some(took) = took {
             text.push_str(&format!(" took={took}"));
         }
         let mut exception = None;
-        if happens(self.with_trace, chance) {
-            self.trace(chance, &mut text);
+        if happens(self.with_trace, rng) {
+            self.trace(rng, &mut text);
             let cause = text.split("\nCaused by: ").nth(1);
             exception = cause.and_then(|cause| cause.split(": ").next()).map(str::to_owned);
         }

@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, uuid};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const KEYS: &[&str] =
@@ -29,50 +29,50 @@ pub(super) struct Klog {
 }
 
 impl Klog {
-    pub(super) fn draw(chance: &mut Chance) -> Klog {
-        let words = Words::draw(chance);
-        let names = some_of(KEYS, between(2, 8, chance) as usize, chance);
-        let plain = (0..magnitude(10, 100, chance)).map(|_| {
-            let count = 4 + chance.below(9);
-            words.phrase(count, chance)
+    pub(super) fn draw(rng: &mut Rng) -> Klog {
+        let words = Words::draw(rng);
+        let names = some_of(KEYS, between(2, 8, rng) as usize, rng);
+        let plain = (0..magnitude(10, 100, rng)).map(|_| {
+            let count = 4 + rng.below(9);
+            words.phrase(count, rng)
         });
         let plain = plain.collect();
-        let messages = magnitude(20, 250, chance);
+        let messages = magnitude(20, 250, rng);
         Klog {
-            places: Pool::distinct(magnitude(30, 400, chance), chance, |chance| {
-                format!("{}_{}.go:{}", noun(chance), noun(chance), between(20, 1_800, chance))
+            places: Pool::distinct(magnitude(30, 400, rng), rng, |rng| {
+                format!("{}_{}.go:{}", noun(rng), noun(rng), between(20, 1_800, rng))
             }),
-            pods: Pool::distinct(magnitude(100, 6_000, chance), chance, |chance| {
-                format!("{}/{}-{}", noun(chance), service(chance), hex(5, chance))
+            pods: Pool::distinct(magnitude(100, 6_000, rng), rng, |rng| {
+                format!("{}/{}-{}", noun(rng), service(rng), hex(5, rng))
             }),
-            nodes: Pool::distinct(magnitude(5, 300, chance), chance, |chance| {
-                format!("node-{}", address(true, chance).replace('.', "-"))
+            nodes: Pool::distinct(magnitude(5, 300, rng), rng, |rng| {
+                format!("node-{}", address(true, rng).replace('.', "-"))
             }),
-            values: Pool::distinct(magnitude(4, 300, chance), chance, service),
-            messages: Pool::distinct(messages, chance, |chance| {
-                let count = 2 + chance.below(4);
-                words.phrase(count, chance)
+            values: Pool::distinct(magnitude(4, 300, rng), rng, service),
+            messages: Pool::distinct(messages, rng, |rng| {
+                let count = 2 + rng.below(4);
+                words.phrase(count, rng)
             }),
             plain,
-            keys: names.into_iter().map(|name| (name, share(0.05, 0.95, chance))).collect(),
+            keys: names.into_iter().map(|name| (name, share(0.05, 0.95, rng))).collect(),
             words,
-            levels: Pool::new(["I", "W", "E"].map(str::to_owned).to_vec(), chance),
-            structured: share(0.4, 0.95, chance),
-            quoted: share(0.0, 0.05, chance),
-            typical_millis: magnitude(2, 3_000, chance) as f64,
+            levels: Pool::new(["I", "W", "E"].map(str::to_owned).to_vec(), rng),
+            structured: share(0.4, 0.95, rng),
+            quoted: share(0.0, 0.05, rng),
+            typical_millis: magnitude(2, 3_000, rng) as f64,
         }
     }
 
-    fn value(&self, key: &str, chance: &mut Chance) -> String {
+    fn value(&self, key: &str, rng: &mut Rng) -> String {
         match key {
-            "replicas" | "generation" => chance.below(60).to_string(),
-            "containerID" => format!("\"containerd://{}\"", hex(24, chance)),
-            "pod" => format!("\"{}\"", self.pods.pick(chance)),
-            "node" => format!("\"{}\"", self.nodes.pick(chance)),
-            _ if happens(self.quoted, chance) => {
-                format!("\"say \\\"{}\\\" {}\"", self.words.word(chance), self.values.pick(chance))
+            "replicas" | "generation" => rng.below(60).to_string(),
+            "containerID" => format!("\"containerd://{}\"", hex(24, rng)),
+            "pod" => format!("\"{}\"", self.pods.pick(rng)),
+            "node" => format!("\"{}\"", self.nodes.pick(rng)),
+            _ if happens(self.quoted, rng) => {
+                format!("\"say \\\"{}\\\" {}\"", self.words.word(rng), self.values.pick(rng))
             }
-            _ => format!("\"{}\"", self.values.pick(chance)),
+            _ => format!("\"{}\"", self.values.pick(rng)),
         }
     }
 }
@@ -99,18 +99,18 @@ impl Shape for Klog {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let time = format_time(millis, "%m%d %H:%M:%S%.3f");
-        let level = self.levels.pick(chance).to_owned();
-        let (place, tid) = (self.places.pick(chance).to_owned(), between(1, 4_000, chance) as i64);
+        let level = self.levels.pick(rng).to_owned();
+        let (place, tid) = (self.places.pick(rng).to_owned(), between(1, 4_000, rng) as i64);
         let (file, line) = place.split_once(':').unwrap_or(("main.go", "1"));
-        let mut text = format!("{level}{time}{:03} {tid:>7} {place}] ", chance.below(1_000));
+        let mut text = format!("{level}{time}{:03} {tid:>7} {place}] ", rng.below(1_000));
         let (mut object, mut latency, mut uid) = (None, None, None);
-        if happens(self.structured, chance) {
-            text.push_str(&format!("\"{}\"", self.messages.pick(chance)));
-            object = (!chance.one_in(4)).then(|| self.pods.pick(chance).to_owned());
-            latency = chance.one_in(2).then(|| chance.tail(self.typical_millis) as i64);
-            uid = chance.one_in(2).then(|| uuid(chance));
+        if happens(self.structured, rng) {
+            text.push_str(&format!("\"{}\"", self.messages.pick(rng)));
+            object = (!rng.one_in(4)).then(|| self.pods.pick(rng).to_owned());
+            latency = rng.one_in(2).then(|| rng.tail(self.typical_millis) as i64);
+            uid = rng.one_in(2).then(|| uuid(rng));
             if let Some(object) = &object {
                 text.push_str(&format!(" object=\"{object}\""));
             }
@@ -118,8 +118,8 @@ impl Shape for Klog {
                 text.push_str(&format!(" latency_ms={latency}"));
             }
             for (key, share) in &self.keys {
-                if happens(*share, chance) {
-                    text.push_str(&format!(" {key}={}", self.value(key, chance)));
+                if happens(*share, rng) {
+                    text.push_str(&format!(" {key}={}", self.value(key, rng)));
                 }
             }
             if let Some(uid) = &uid {
@@ -128,9 +128,9 @@ impl Shape for Klog {
         } else {
             text.push_str(&format!(
                 "{} {}: {}",
-                chance.skewed(&self.plain),
-                self.pods.pick(chance),
-                self.words.phrase(2, chance)
+                rng.skewed(&self.plain),
+                self.pods.pick(rng),
+                self.words.phrase(2, rng)
             ));
         }
         let values = vec![

@@ -7,7 +7,7 @@ use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, servic
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const OPTIONAL: &[&str] =
@@ -37,44 +37,43 @@ pub(super) struct Kubernetes {
 }
 
 impl Kubernetes {
-    pub(super) fn draw(chance: &mut Chance) -> Kubernetes {
-        let words = Words::draw(chance);
-        let services = Pool::distinct(magnitude(6, 80, chance), chance, service);
-        let per_service = between(2, 40, chance);
+    pub(super) fn draw(rng: &mut Rng) -> Kubernetes {
+        let words = Words::draw(rng);
+        let services = Pool::distinct(magnitude(6, 80, rng), rng, service);
+        let per_service = between(2, 40, rng);
         let mut pods = Vec::new();
         for name in services.values() {
-            let replica_set = hex(10, chance);
-            pods.extend((0..per_service).map(|_| format!("{name}-{replica_set}-{}", hex(5, chance))));
+            let replica_set = hex(10, rng);
+            pods.extend((0..per_service).map(|_| format!("{name}-{replica_set}-{}", hex(5, rng))));
         }
-        let templates = (0..magnitude(20, 200, chance)).map(|_| {
-            let count = 2 + chance.below(6);
-            words.phrase(count, chance)
+        let templates = (0..magnitude(20, 200, rng)).map(|_| {
+            let count = 2 + rng.below(6);
+            words.phrase(count, rng)
         });
         let templates = templates.collect();
-        let names = some_of(OPTIONAL, between(3, 10, chance) as usize, chance);
-        let optional =
-            names.into_iter().map(|name| (name, share(0.01, 0.9, chance), share(0.0, 0.1, chance))).collect();
+        let names = some_of(OPTIONAL, between(3, 10, rng) as usize, rng);
+        let optional = names.into_iter().map(|name| (name, share(0.01, 0.9, rng), share(0.0, 0.1, rng))).collect();
         Kubernetes {
-            pods: Pool::new(pods, chance),
-            namespaces: Pool::distinct(magnitude(3, 25, chance), chance, |chance| super::draw::noun(chance).to_owned()),
-            severities: Pool::of(&["info", "warn", "error", "debug", "trace"], chance),
-            values: Pool::distinct(magnitude(4, 400, chance), chance, |chance| {
-                format!("{}{}", super::draw::noun(chance), chance.below(90))
+            pods: Pool::new(pods, rng),
+            namespaces: Pool::distinct(magnitude(3, 25, rng), rng, |rng| super::draw::noun(rng).to_owned()),
+            severities: Pool::of(&["info", "warn", "error", "debug", "trace"], rng),
+            values: Pool::distinct(magnitude(4, 400, rng), rng, |rng| {
+                format!("{}{}", super::draw::noun(rng), rng.below(90))
             }),
-            labels: Pool::distinct(magnitude(5, 60, chance), chance, service),
+            labels: Pool::distinct(magnitude(5, 60, rng), rng, service),
             services,
             templates,
             words,
             optional,
-            is_nested: chance.one_in(2),
-            is_severity_lower: chance.one_in(2),
-            decimals: share(0.0, 1.0, chance),
-            escapes: share(0.002, 0.05, chance),
-            foreign: share(0.002, 0.05, chance),
-            with_trace: share(0.3, 1.0, chance),
-            with_retry: share(0.05, 0.5, chance),
-            long: share(0.0, 0.005, chance),
-            typical_millis: magnitude(4, 900, chance) as f64,
+            is_nested: rng.one_in(2),
+            is_severity_lower: rng.one_in(2),
+            decimals: share(0.0, 1.0, rng),
+            escapes: share(0.002, 0.05, rng),
+            foreign: share(0.002, 0.05, rng),
+            with_trace: share(0.3, 1.0, rng),
+            with_retry: share(0.05, 0.5, rng),
+            long: share(0.0, 0.005, rng),
+            typical_millis: magnitude(4, 900, rng) as f64,
         }
     }
 
@@ -90,29 +89,29 @@ impl Kubernetes {
         }
     }
 
-    fn message(&self, chance: &mut Chance) -> String {
-        let template = chance.skewed(&self.templates);
-        let mut text = format!("{template} {}", between(1, 9_000, chance));
-        if happens(self.escapes, chance) {
-            text.push_str(&format!(" path=\"C:\\{}\"\nnext line", self.words.word(chance)));
+    fn message(&self, rng: &mut Rng) -> String {
+        let template = rng.skewed(&self.templates);
+        let mut text = format!("{template} {}", between(1, 9_000, rng));
+        if happens(self.escapes, rng) {
+            text.push_str(&format!(" path=\"C:\\{}\"\nnext line", self.words.word(rng)));
         }
-        if happens(self.foreign, chance) {
-            text.push_str(&format!(" {}", chance.pick(FOREIGN)));
+        if happens(self.foreign, rng) {
+            text.push_str(&format!(" {}", rng.pick(FOREIGN)));
         }
-        if happens(self.long, chance) {
-            let count = 100 + chance.below(600);
-            text.push_str(&self.words.phrase(count, chance));
+        if happens(self.long, rng) {
+            let count = 100 + rng.below(600);
+            text.push_str(&self.words.phrase(count, rng));
         }
         text
     }
 
-    fn optional_keys(&self, chance: &mut Chance, out: &mut String) -> Option<String> {
+    fn optional_keys(&self, rng: &mut Rng, out: &mut String) -> Option<String> {
         let mut first = None;
         for (at, (name, share, null)) in self.optional.iter().enumerate() {
-            if !happens(*share, chance) {
+            if !happens(*share, rng) {
                 continue;
             }
-            let value = if happens(*null, chance) { None } else { Some(self.values.pick(chance).to_owned()) };
+            let value = if happens(*null, rng) { None } else { Some(self.values.pick(rng).to_owned()) };
             match &value {
                 Some(value) => out.push_str(&format!(",\"{name}\":\"{value}\"")),
                 None => out.push_str(&format!(",\"{name}\":null")),
@@ -127,10 +126,10 @@ impl Kubernetes {
 }
 
 /// Formats a JSON string, sometimes with escapes where plain characters would be valid.
-fn quoted(text: &str, chance: &mut Chance) -> String {
+fn quoted(text: &str, rng: &mut Rng) -> String {
     let mut out = String::new();
     push_quoted(text, &mut out);
-    if chance.one_in(2) { out.replace('/', "\\/").replace('é', "\\u00e9").replace('ü', "\\u00fc") } else { out }
+    if rng.one_in(2) { out.replace('/', "\\/").replace('é', "\\u00e9").replace('ü', "\\u00fc") } else { out }
 }
 
 impl Shape for Kubernetes {
@@ -161,16 +160,16 @@ impl Shape for Kubernetes {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        let severity = self.severities.pick(chance);
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
+        let severity = self.severities.pick(rng);
         let severity = if self.is_severity_lower { severity.to_owned() } else { severity.to_ascii_uppercase() };
-        let (service, pod) = (self.services.pick(chance).to_owned(), self.pods.pick(chance).to_owned());
-        let (namespace, message) = (self.namespaces.pick(chance).to_owned(), self.message(chance));
-        let (line, took) = (between(10, 900, chance) as i64, chance.tail(self.typical_millis));
-        let duration = (!chance.one_in(12))
-            .then(|| if happens(self.decimals, chance) { (took * 100.0).round() / 100.0 } else { took.round() });
-        let retry = happens(self.with_retry, chance).then(|| *chance.skewed(&["false", "true", "null"]));
-        let trace = happens(self.with_trace, chance).then(|| hex(32, chance));
+        let (service, pod) = (self.services.pick(rng).to_owned(), self.pods.pick(rng).to_owned());
+        let (namespace, message) = (self.namespaces.pick(rng).to_owned(), self.message(rng));
+        let (line, took) = (between(10, 900, rng) as i64, rng.tail(self.typical_millis));
+        let duration = (!rng.one_in(12))
+            .then(|| if happens(self.decimals, rng) { (took * 100.0).round() / 100.0 } else { took.round() });
+        let retry = happens(self.with_retry, rng).then(|| *rng.skewed(&["false", "true", "null"]));
+        let trace = happens(self.with_trace, rng).then(|| hex(32, rng));
         let mut attributes = format!("\"line\":{line}");
         if let Some(duration) = duration {
             attributes.push_str(&format!(",\"duration_ms\":{duration}"));
@@ -178,15 +177,14 @@ impl Shape for Kubernetes {
         if let Some(retry) = retry {
             attributes.push_str(&format!(",\"retry\":{retry}"));
         }
-        let optional = self.optional_keys(chance, &mut attributes);
-        if chance.one_in(5) {
-            let labels: Vec<String> =
-                (0..chance.below(4)).map(|_| format!("\"{}\"", self.labels.pick(chance))).collect();
+        let optional = self.optional_keys(rng, &mut attributes);
+        if rng.one_in(5) {
+            let labels: Vec<String> = (0..rng.below(4)).map(|_| format!("\"{}\"", self.labels.pick(rng))).collect();
             attributes.push_str(&format!(",\"labels\":[{}]", labels.join(",")));
         }
         let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
         let mut text = format!("{{\"timestamp\":\"{time}\",\"severity\":\"{severity}\",\"body\":{{\"message\":");
-        text.push_str(&quoted(&message, chance));
+        text.push_str(&quoted(&message, rng));
         let resource = self.resource(&service, &pod, &namespace);
         text.push_str(&format!("}},\"resource\":{resource},\"attributes\":{{{attributes}}}"));
         if let Some(trace) = &trace {

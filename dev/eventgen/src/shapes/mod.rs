@@ -37,7 +37,7 @@ use std::io;
 use std::path::Path;
 
 pub use self::queries::Query;
-use crate::random::Chance;
+use crate::random::Rng;
 
 /// Type of a column of the parsed table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ pub trait Shape {
     fn columns(&self) -> Vec<Column>;
 
     /// Generates the next event; `millis` is its time in milliseconds since the epoch.
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event;
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event;
 
     /// At least 25 questions, whose values occur in `samples`.
     fn queries(&self, samples: &Samples) -> Vec<Query>;
@@ -163,23 +163,23 @@ pub trait Shape {
 
 /// All shapes, randomised by `seed`.
 pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
-    let chance = |salt: u64| Chance::new(seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let rng = |salt: u64| Rng::new(seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     vec![
-        Box::new(nginx::Nginx::draw(&mut chance(1))),
-        Box::new(kubernetes::Kubernetes::draw(&mut chance(2))),
-        Box::new(cloudtrail::CloudTrail::draw(&mut chance(3))),
-        Box::new(windows::Windows::draw(&mut chance(4))),
-        Box::new(firewall::Firewall::draw(&mut chance(5))),
-        Box::new(java::Java::draw(&mut chance(6))),
-        Box::new(prose::Prose::draw(&mut chance(7))),
-        Box::new(otlp::Otlp::draw(&mut chance(8))),
-        Box::new(klog::Klog::draw(&mut chance(9))),
-        Box::new(postgres::Postgres::draw(&mut chance(10))),
-        Box::new(sourcetype_mix::SourcetypeMix::draw(&mut chance(11))),
-        Box::new(audit::Audit::draw(&mut chance(12))),
-        Box::new(cef::Cef::draw(&mut chance(13))),
-        Box::new(iis::Iis::draw(&mut chance(14))),
-        Box::new(proxy::Proxy::draw(&mut chance(15))),
+        Box::new(nginx::Nginx::draw(&mut rng(1))),
+        Box::new(kubernetes::Kubernetes::draw(&mut rng(2))),
+        Box::new(cloudtrail::CloudTrail::draw(&mut rng(3))),
+        Box::new(windows::Windows::draw(&mut rng(4))),
+        Box::new(firewall::Firewall::draw(&mut rng(5))),
+        Box::new(java::Java::draw(&mut rng(6))),
+        Box::new(prose::Prose::draw(&mut rng(7))),
+        Box::new(otlp::Otlp::draw(&mut rng(8))),
+        Box::new(klog::Klog::draw(&mut rng(9))),
+        Box::new(postgres::Postgres::draw(&mut rng(10))),
+        Box::new(sourcetype_mix::SourcetypeMix::draw(&mut rng(11))),
+        Box::new(audit::Audit::draw(&mut rng(12))),
+        Box::new(cef::Cef::draw(&mut rng(13))),
+        Box::new(iis::Iis::draw(&mut rng(14))),
+        Box::new(proxy::Proxy::draw(&mut rng(15))),
     ]
 }
 
@@ -242,9 +242,9 @@ fn format_value(value: &Value) -> Option<String> {
 
 /// The first `count` events of a shape's data set, one per second, each with its time in milliseconds since the epoch.
 pub fn events(shape: &mut dyn Shape, seed: u64, count: u32, start_s: i64) -> Vec<(i64, Event)> {
-    let mut chance = Chance::new(seed ^ EVENTS_SALT);
+    let mut rng = Rng::new(seed ^ EVENTS_SALT);
     let times = (0..i64::from(count)).map(|at| (start_s + at) * 1_000);
-    times.map(|millis| (millis, shape.event(millis, &mut chance))).collect()
+    times.map(|millis| (millis, shape.event(millis, &mut rng))).collect()
 }
 
 /// Size and counts of the written files.
@@ -263,24 +263,24 @@ pub struct Written {
 /// # Errors
 /// When a file cannot be written.
 pub fn write(shape: &mut dyn Shape, seed: u64, bytes: u64, start_s: i64, folder: &Path) -> io::Result<Written> {
-    let mut chance = Chance::new(seed ^ EVENTS_SALT);
+    let mut rng = Rng::new(seed ^ EVENTS_SALT);
     // The number of hours does not depend on the size, so a larger data set has a higher rate of events and the same
     // time range.
-    let hours = 6 + chance.below(12);
+    let hours = 6 + rng.below(12);
     let mut files = truth::Files::create(shape, folder)?;
     let mut samples =
         Samples { columns: shape.columns().iter().map(|column| column.name.clone()).collect(), events: Vec::new() };
     let (mut events, mut made) = (0, 0);
     while made < bytes {
         let millis = start_s * 1_000 + (made as f64 / bytes as f64 * hours as f64 * 3_600_000.0) as i64;
-        let event = shape.event(millis, &mut chance);
+        let event = shape.event(millis, &mut rng);
         made += event.text.len() as u64 + 1;
         files.write(events, millis, &event)?;
         events += 1;
         // Reservoir sampling (Vitter's algorithm R).
         if samples.events.len() < SAMPLES {
             samples.events.push(event);
-        } else if let Some(place) = samples.events.get_mut(chance.below(events) as usize) {
+        } else if let Some(place) = samples.events.get_mut(rng.below(events) as usize) {
             *place = event;
         }
     }

@@ -7,7 +7,7 @@
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const PATTERN_REQUEST: &str = r#""(?:[^"\\]|\\.)*""#;
@@ -44,54 +44,54 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    pub(super) fn draw(chance: &mut Chance) -> Nginx {
-        let quote = if chance.one_in(2) { "\\\"" } else { "\\x22" };
-        let agents = Pool::distinct(magnitude(30, 900, chance), chance, |chance| {
-            let version = between(60, 140, chance).to_string();
-            chance.pick(AGENTS).replace("{}", &version).replace("QUOTE", quote)
+    pub(super) fn draw(rng: &mut Rng) -> Nginx {
+        let quote = if rng.one_in(2) { "\\\"" } else { "\\x22" };
+        let agents = Pool::distinct(magnitude(30, 900, rng), rng, |rng| {
+            let version = between(60, 140, rng).to_string();
+            rng.pick(AGENTS).replace("{}", &version).replace("QUOTE", quote)
         });
-        let mut path = |chance: &mut Chance| match chance.below(4) {
-            0 => format!("/static/{}.{}.{}", noun(chance), hex(8, chance), chance.pick(&["js", "css", "png", "woff2"])),
-            1 => format!("/api/v{}/{}/{}", between(1, 3, chance), noun(chance), between(1, 4_000, chance)),
-            2 => format!("/{}/{}", noun(chance), service(chance)),
-            _ => format!("/{}", noun(chance)),
+        let mut path = |rng: &mut Rng| match rng.below(4) {
+            0 => format!("/static/{}.{}.{}", noun(rng), hex(8, rng), rng.pick(&["js", "css", "png", "woff2"])),
+            1 => format!("/api/v{}/{}/{}", between(1, 3, rng), noun(rng), between(1, 4_000, rng)),
+            2 => format!("/{}/{}", noun(rng), service(rng)),
+            _ => format!("/{}", noun(rng)),
         };
         Nginx {
-            clients: Pool::distinct(magnitude(800, 60_000, chance), chance, |chance| address(false, chance)),
-            users: Pool::distinct(magnitude(5, 300, chance), chance, user),
-            paths: Pool::distinct(magnitude(60, 4_000, chance), chance, &mut path),
+            clients: Pool::distinct(magnitude(800, 60_000, rng), rng, |rng| address(false, rng)),
+            users: Pool::distinct(magnitude(5, 300, rng), rng, user),
+            paths: Pool::distinct(magnitude(60, 4_000, rng), rng, &mut path),
             agents,
-            statuses: Pool::of(&["200", "304", "404", "301", "500", "502", "403", "499", "206"], chance),
-            methods: Pool::of(&["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS"], chance),
-            referers: Pool::distinct(magnitude(10, 400, chance), chance, |chance| {
-                format!("https://{}.example/{}", noun(chance), service(chance))
+            statuses: Pool::of(&["200", "304", "404", "301", "500", "502", "403", "499", "206"], rng),
+            methods: Pool::of(&["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS"], rng),
+            referers: Pool::distinct(magnitude(10, 400, rng), rng, |rng| {
+                format!("https://{}.example/{}", noun(rng), service(rng))
             }),
-            parameters: some_of(PARAMETERS, between(2, 7, chance) as usize, chance),
-            words: Words::draw(chance),
-            with_query: share(0.2, 0.8, chance),
-            with_user: share(0.0, 0.3, chance),
-            with_referer: share(0.2, 0.8, chance),
-            broken: share(0.0, 0.01, chance),
-            long: share(0.0, 0.004, chance),
-            typical_bytes: magnitude(900, 60_000, chance) as f64,
+            parameters: some_of(PARAMETERS, between(2, 7, rng) as usize, rng),
+            words: Words::draw(rng),
+            with_query: share(0.2, 0.8, rng),
+            with_user: share(0.0, 0.3, rng),
+            with_referer: share(0.2, 0.8, rng),
+            broken: share(0.0, 0.01, rng),
+            long: share(0.0, 0.004, rng),
+            typical_bytes: magnitude(900, 60_000, rng) as f64,
         }
     }
 
-    fn query(&self, session: Option<&str>, chance: &mut Chance) -> String {
+    fn query(&self, session: Option<&str>, rng: &mut Rng) -> String {
         let mut parts: Vec<String> = Vec::new();
         for name in &self.parameters {
-            if happens(0.4, chance) {
-                let value = match chance.below(4) {
-                    0 => between(1, 500, chance).to_string(),
-                    1 => format!("{}+{}", self.words.word(chance), self.words.word(chance)),
-                    2 => format!("caf%C3%A9%20{}", self.words.word(chance)),
-                    _ => self.words.word(chance).to_owned(),
+            if happens(0.4, rng) {
+                let value = match rng.below(4) {
+                    0 => between(1, 500, rng).to_string(),
+                    1 => format!("{}+{}", self.words.word(rng), self.words.word(rng)),
+                    2 => format!("caf%C3%A9%20{}", self.words.word(rng)),
+                    _ => self.words.word(rng).to_owned(),
                 };
                 parts.push(format!("{name}={value}"));
             }
         }
-        if happens(self.long, chance) {
-            parts.push(format!("state={}", hex(600 + chance.below(2_000) as usize, chance)));
+        if happens(self.long, rng) {
+            parts.push(format!("state={}", hex(600 + rng.below(2_000) as usize, rng)));
         }
         parts.extend(session.map(|session| format!("sid={session}")));
         parts.join("&")
@@ -123,28 +123,28 @@ impl Shape for Nginx {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        let client = self.clients.pick(chance).to_owned();
-        let user = if happens(self.with_user, chance) { self.users.pick(chance) } else { "-" }.to_owned();
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
+        let client = self.clients.pick(rng).to_owned();
+        let user = if happens(self.with_user, rng) { self.users.pick(rng) } else { "-" }.to_owned();
         let time = format_time(millis, "%d/%b/%Y:%H:%M:%S +0000");
-        if happens(self.broken, chance) {
-            let request = if chance.one_in(2) { "\\x16\\x03\\x01\\x02\\x00" } else { "-" };
+        if happens(self.broken, rng) {
+            let request = if rng.one_in(2) { "\\x16\\x03\\x01\\x02\\x00" } else { "-" };
             let text = format!("{client} - - [{time}] \"{request}\" 400 150 \"-\" \"-\"");
             let mut values = vec![Value::Text(client), Value::text("-")];
             values.extend([Value::Absent, Value::Absent, Value::Absent, Value::Integer(400), Value::Integer(150)]);
             values.extend([Value::text("-"), Value::text("-"), Value::Absent]);
             return Event { file: 0, text, values };
         }
-        let (method, path) = (self.methods.pick(chance).to_owned(), self.paths.pick(chance).to_owned());
-        let session = happens(0.7, chance).then(|| hex(16, chance));
-        let query = happens(self.with_query, chance).then(|| self.query(session.as_deref(), chance));
+        let (method, path) = (self.methods.pick(rng).to_owned(), self.paths.pick(rng).to_owned());
+        let session = happens(0.7, rng).then(|| hex(16, rng));
+        let query = happens(self.with_query, rng).then(|| self.query(session.as_deref(), rng));
         let query = query.filter(|query| !query.is_empty());
         let session = session.filter(|_| query.is_some());
-        let status = self.statuses.pick(chance).to_owned();
-        let bytes = (!chance.one_in(9)).then(|| chance.tail(self.typical_bytes) as i64);
-        let referer = if happens(self.with_referer, chance) { self.referers.pick(chance) } else { "-" }.to_owned();
-        let agent = self.agents.pick(chance).to_owned();
-        let version = chance.pick(&["1.1", "2.0"]);
+        let status = self.statuses.pick(rng).to_owned();
+        let bytes = (!rng.one_in(9)).then(|| rng.tail(self.typical_bytes) as i64);
+        let referer = if happens(self.with_referer, rng) { self.referers.pick(rng) } else { "-" }.to_owned();
+        let agent = self.agents.pick(rng).to_owned();
+        let version = rng.pick(&["1.1", "2.0"]);
         let uri = query.as_ref().map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
         let size = bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
         let text = format!(

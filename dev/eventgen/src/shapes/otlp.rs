@@ -8,7 +8,7 @@ use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, 
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const PROPS: &str = r#"[bench:otlp]
@@ -53,49 +53,47 @@ pub(super) struct Otlp {
 }
 
 impl Otlp {
-    pub(super) fn draw(chance: &mut Chance) -> Otlp {
-        let words = Words::draw(chance);
-        let names = some_of(ATTRIBUTES, between(2, 9, chance) as usize, chance);
+    pub(super) fn draw(rng: &mut Rng) -> Otlp {
+        let words = Words::draw(rng);
+        let names = some_of(ATTRIBUTES, between(2, 9, rng) as usize, rng);
         let attributes = names
             .into_iter()
             .map(|name| {
-                let count = magnitude(2, 200, chance);
-                (name, share(0.05, 0.95, chance), Pool::distinct(count, chance, service))
+                let count = magnitude(2, 200, rng);
+                (name, share(0.05, 0.95, rng), Pool::distinct(count, rng, service))
             })
             .collect();
-        let bodies = (0..magnitude(20, 200, chance)).map(|_| {
-            let count = 3 + chance.below(8);
-            words.phrase(count, chance)
+        let bodies = (0..magnitude(20, 200, rng)).map(|_| {
+            let count = 3 + rng.below(8);
+            words.phrase(count, rng)
         });
         let bodies = bodies.collect();
         Otlp {
-            services: Pool::distinct(magnitude(5, 60, chance), chance, service),
-            routes: Pool::distinct(magnitude(20, 500, chance), chance, |chance| {
-                format!("/{}/{}", noun(chance), service(chance))
-            }),
-            scopes: Pool::distinct(magnitude(3, 30, chance), chance, |chance| format!("lib.{}", noun(chance))),
-            severities: Pool::of(&["INFO", "WARN", "ERROR", "DEBUG"], chance),
+            services: Pool::distinct(magnitude(5, 60, rng), rng, service),
+            routes: Pool::distinct(magnitude(20, 500, rng), rng, |rng| format!("/{}/{}", noun(rng), service(rng))),
+            scopes: Pool::distinct(magnitude(3, 30, rng), rng, |rng| format!("lib.{}", noun(rng))),
+            severities: Pool::of(&["INFO", "WARN", "ERROR", "DEBUG"], rng),
             attributes,
             bodies,
             words,
-            with_trace: share(0.3, 1.0, chance),
-            with_took: share(0.3, 0.95, chance),
-            foreign: share(0.0, 0.05, chance),
-            typical_micros: magnitude(200, 90_000, chance) as f64,
+            with_trace: share(0.3, 1.0, rng),
+            with_took: share(0.3, 0.95, rng),
+            foreign: share(0.0, 0.05, rng),
+            typical_micros: magnitude(200, 90_000, rng) as f64,
         }
     }
 
-    fn attribute(&self, name: &str, pool: &Pool, chance: &mut Chance) -> String {
+    fn attribute(&self, name: &str, pool: &Pool, rng: &mut Rng) -> String {
         let value = match name {
-            "thread.id" | "process.pid" | "retry.count" => format!("{{\"intValue\":\"{}\"}}", chance.below(900)),
-            "cache.hit" => format!("{{\"boolValue\":{}}}", chance.one_in(3)),
-            "feature.flag" if chance.one_in(9) => {
-                let count = chance.below(4);
+            "thread.id" | "process.pid" | "retry.count" => format!("{{\"intValue\":\"{}\"}}", rng.below(900)),
+            "cache.hit" => format!("{{\"boolValue\":{}}}", rng.one_in(3)),
+            "feature.flag" if rng.one_in(9) => {
+                let count = rng.below(4);
                 let list: Vec<String> =
-                    (0..count).map(|_| format!("{{\"stringValue\":\"{}\"}}", pool.pick(chance))).collect();
+                    (0..count).map(|_| format!("{{\"stringValue\":\"{}\"}}", pool.pick(rng))).collect();
                 format!("{{\"arrayValue\":{{\"values\":[{}]}}}}", list.join(","))
             }
-            _ => format!("{{\"stringValue\":\"{}\"}}", pool.pick(chance)),
+            _ => format!("{{\"stringValue\":\"{}\"}}", pool.pick(rng)),
         };
         format!("{{\"key\":\"{name}\",\"value\":{value}}}")
     }
@@ -129,33 +127,33 @@ impl Shape for Otlp {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        let nanos = format!("{}{:06}", format_time(millis, "%s%3f"), chance.below(1_000_000));
-        let (service, scope) = (self.services.pick(chance).to_owned(), self.scopes.pick(chance).to_owned());
-        let severity = self.severities.pick(chance).to_owned();
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
+        let nanos = format!("{}{:06}", format_time(millis, "%s%3f"), rng.below(1_000_000));
+        let (service, scope) = (self.services.pick(rng).to_owned(), self.scopes.pick(rng).to_owned());
+        let severity = self.severities.pick(rng).to_owned();
         let number = match severity.as_str() {
             "DEBUG" => 5,
             "INFO" => 9,
             "WARN" => 13,
             _ => 17,
         };
-        let mut body = format!("{} {}", chance.skewed(&self.bodies), chance.below(5_000));
-        if happens(self.foreign, chance) {
-            body.push_str(&format!(" \"{}\" {}", chance.pick(FOREIGN), self.words.word(chance)));
+        let mut body = format!("{} {}", rng.skewed(&self.bodies), rng.below(5_000));
+        if happens(self.foreign, rng) {
+            body.push_str(&format!(" \"{}\" {}", rng.pick(FOREIGN), self.words.word(rng)));
         }
         let mut shown_body = String::new();
         push_quoted(&body, &mut shown_body);
-        let route = (!chance.one_in(4)).then(|| self.routes.pick(chance).to_owned());
-        let took = happens(self.with_took, chance).then(|| chance.tail(self.typical_micros) as i64);
-        let trace = happens(self.with_trace, chance).then(|| hex(32, chance));
+        let route = (!rng.one_in(4)).then(|| self.routes.pick(rng).to_owned());
+        let took = happens(self.with_took, rng).then(|| rng.tail(self.typical_micros) as i64);
+        let trace = happens(self.with_trace, rng).then(|| hex(32, rng));
         let mut attributes: Vec<String> = Vec::new();
         attributes.extend(
             route.as_ref().map(|route| format!("{{\"key\":\"http.route\",\"value\":{{\"stringValue\":\"{route}\"}}}}")),
         );
         attributes.extend(took.map(|took| format!("{{\"key\":\"took_us\",\"value\":{{\"intValue\":\"{took}\"}}}}")));
         for (name, share, pool) in &self.attributes {
-            if happens(*share, chance) {
-                attributes.push(self.attribute(name, pool, chance));
+            if happens(*share, rng) {
+                attributes.push(self.attribute(name, pool, rng));
             }
         }
         let ids = trace

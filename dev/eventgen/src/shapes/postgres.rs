@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 /// Pattern of a cell, which is quoted with doubled inner quotes, or not quoted.
@@ -30,27 +30,27 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    pub(super) fn draw(chance: &mut Chance) -> Postgres {
-        let words = Words::draw(chance);
-        let lines = between(0, 3, chance);
-        let statements = Pool::distinct(magnitude(20, 400, chance), chance, |chance| {
-            let (table, column) = (noun(chance), noun(chance));
-            let gap = if chance.below(4) < lines { "\n  " } else { " " };
-            match chance.below(4) {
+    pub(super) fn draw(rng: &mut Rng) -> Postgres {
+        let words = Words::draw(rng);
+        let lines = between(0, 3, rng);
+        let statements = Pool::distinct(magnitude(20, 400, rng), rng, |rng| {
+            let (table, column) = (noun(rng), noun(rng));
+            let gap = if rng.below(4) < lines { "\n  " } else { " " };
+            match rng.below(4) {
                 0 => format!("SELECT * FROM {table}{gap}WHERE {column} = $1"),
                 1 => format!("INSERT INTO {table} ({column}, note){gap}VALUES ($1, 'it''s')"),
                 2 => format!("UPDATE \"{table}\"{gap}SET {column} = $2 WHERE id = $1"),
                 _ => format!(
                     "SELECT count(*), \"{column}\"{gap}FROM {table} t{gap}JOIN {} u USING (id){gap}GROUP BY 2",
-                    noun(chance)
+                    noun(rng)
                 ),
             }
         });
         Postgres {
-            databases: Pool::distinct(magnitude(2, 20, chance), chance, |chance| noun(chance).to_owned()),
-            users: Pool::distinct(magnitude(3, 40, chance), chance, |chance| format!("{}_rw", noun(chance))),
-            clients: Pool::distinct(magnitude(10, 400, chance), chance, |chance| address(true, chance)),
-            applications: Pool::distinct(magnitude(3, 60, chance), chance, service),
+            databases: Pool::distinct(magnitude(2, 20, rng), rng, |rng| noun(rng).to_owned()),
+            users: Pool::distinct(magnitude(3, 40, rng), rng, |rng| format!("{}_rw", noun(rng))),
+            clients: Pool::distinct(magnitude(10, 400, rng), rng, |rng| address(true, rng)),
+            applications: Pool::distinct(magnitude(3, 60, rng), rng, service),
             statements,
             errors: Pool::of(
                 &[
@@ -59,16 +59,16 @@ impl Postgres {
                     "relation does not exist",
                     "canceling statement due to timeout",
                 ],
-                chance,
+                rng,
             ),
             words,
-            sessions: Pool::distinct(magnitude(200, 20_000, chance), chance, |chance| {
-                format!("{}.{}", hex(8, chance), hex(4, chance))
+            sessions: Pool::distinct(magnitude(200, 20_000, rng), rng, |rng| {
+                format!("{}.{}", hex(8, rng), hex(4, rng))
             }),
-            failing: share(0.01, 0.2, chance),
-            timed: share(0.4, 0.95, chance),
-            with_application: share(0.3, 1.0, chance),
-            typical_millis: magnitude(1, 300, chance) as f64,
+            failing: share(0.01, 0.2, rng),
+            timed: share(0.4, 0.95, rng),
+            with_application: share(0.3, 1.0, rng),
+            typical_millis: magnitude(1, 300, rng) as f64,
             line: 0,
         }
     }
@@ -107,35 +107,35 @@ impl Shape for Postgres {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         self.line += 1;
         let time = format_time(millis, "%Y-%m-%d %H:%M:%S%.3f UTC");
-        let (user, database) = (self.users.pick(chance).to_owned(), self.databases.pick(chance).to_owned());
-        let (process, line) = (between(200, 60_000, chance) as i64, self.line);
-        let client = format!("{}:{}", self.clients.pick(chance), between(1_024, 65_535, chance));
-        let (session, statement) = (self.sessions.pick(chance).to_owned(), self.statements.pick(chance).to_owned());
+        let (user, database) = (self.users.pick(rng).to_owned(), self.databases.pick(rng).to_owned());
+        let (process, line) = (between(200, 60_000, rng) as i64, self.line);
+        let client = format!("{}:{}", self.clients.pick(rng), between(1_024, 65_535, rng));
+        let (session, statement) = (self.sessions.pick(rng).to_owned(), self.statements.pick(rng).to_owned());
         let command = statement.split(' ').next().unwrap_or_default().to_owned();
-        let (is_error, is_timed) = (happens(self.failing, chance), happens(self.timed, chance));
-        let took = (chance.tail(self.typical_millis) * 1_000.0).round() / 1_000.0;
+        let (is_error, is_timed) = (happens(self.failing, rng), happens(self.timed, rng));
+        let took = (rng.tail(self.typical_millis) * 1_000.0).round() / 1_000.0;
         let took = (!is_error && is_timed).then_some(took);
         let message = match took {
-            _ if is_error => format!("{} \"{}\"", self.errors.pick(chance), self.words.word(chance)),
-            Some(took) => format!("duration: {took} ms  execute {}: {statement}", hex(4, chance)),
-            None => format!("connection authorized: user={user} note \"{}\"", self.words.phrase(3, chance)),
+            _ if is_error => format!("{} \"{}\"", self.errors.pick(rng), self.words.word(rng)),
+            Some(took) => format!("duration: {took} ms  execute {}: {statement}", hex(4, rng)),
+            None => format!("connection authorized: user={user} note \"{}\"", self.words.phrase(3, rng)),
         };
         let severity = if is_error { "ERROR" } else { "LOG" };
-        let state = if is_error { *chance.pick(&["23505", "40P01", "42P01", "57014"]) } else { "00000" };
+        let state = if is_error { *rng.pick(&["23505", "40P01", "42P01", "57014"]) } else { "00000" };
         let query = if is_error { cell(&statement) } else { String::new() };
-        let (transaction, application) = (chance.below(4), happens(self.with_application, chance));
-        let application = application.then(|| self.applications.pick(chance).to_owned());
+        let (transaction, application) = (rng.below(4), happens(self.with_application, rng));
+        let application = application.then(|| self.applications.pick(rng).to_owned());
         let shown = application.as_ref().map_or_else(|| "\"\"".to_owned(), |name| cell(name));
         let place = if is_error { "50" } else { "" };
         let text = format!(
             "{time},\"{user}\",\"{database}\",{process},\"{client}\",{session},{line},\"{command}\",{time},{}/{},{transaction},{severity},{state},{},,,,,,{query},{place},,{shown},\"client backend\",,{}",
-            chance.below(90),
-            chance.below(90_000),
+            rng.below(90),
+            rng.below(90_000),
             cell(&message),
-            chance.next() >> 2
+            rng.next() >> 2
         );
         let values = vec![
             Value::Text(user),

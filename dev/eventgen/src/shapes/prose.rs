@@ -6,7 +6,7 @@
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const BASE: &str = "index=main | rex \"The (?<component>[a-z-]+) could not reach (?<peer>[a-z-]+) after (?<attempts>\\d+) attempts\" | rex \"in (?<place>[a-z]+)\\. \" | rex \"ticket (?<ticket>[0-9a-f]{10})\" | rex \"order (?<number>\\d+) \"";
@@ -27,27 +27,25 @@ pub(super) struct Prose {
 }
 
 impl Prose {
-    pub(super) fn draw(chance: &mut Chance) -> Prose {
-        let words = Words::draw(chance);
-        let sentences = (0..magnitude(30, 400, chance)).map(|_| {
-            let count = between(4, 14, chance);
-            words.phrase(count, chance)
+    pub(super) fn draw(rng: &mut Rng) -> Prose {
+        let words = Words::draw(rng);
+        let sentences = (0..magnitude(30, 400, rng)).map(|_| {
+            let count = between(4, 14, rng);
+            words.phrase(count, rng)
         });
         let sentences = sentences.collect();
         Prose {
-            components: Pool::distinct(magnitude(4, 40, chance), chance, service),
-            peers: Pool::distinct(magnitude(20, 300, chance), chance, |chance| {
-                format!("{}-{}", noun(chance), service(chance))
-            }),
-            places: Pool::distinct(magnitude(4, 30, chance), chance, |chance| noun(chance).to_owned()),
+            components: Pool::distinct(magnitude(4, 40, rng), rng, service),
+            peers: Pool::distinct(magnitude(20, 300, rng), rng, |rng| format!("{}-{}", noun(rng), service(rng))),
+            places: Pool::distinct(magnitude(4, 30, rng), rng, |rng| noun(rng).to_owned()),
             sentences,
             words,
-            failing: share(0.1, 0.6, chance),
-            placed: share(0.3, 0.9, chance),
-            free: share(0.1, 0.7, chance),
-            foreign: share(0.0, 0.03, chance),
-            orders: magnitude(5_000, 900_000, chance),
-            tail: between(3, 30, chance),
+            failing: share(0.1, 0.6, rng),
+            placed: share(0.3, 0.9, rng),
+            free: share(0.1, 0.7, rng),
+            foreign: share(0.0, 0.03, rng),
+            orders: magnitude(5_000, 900_000, rng),
+            tail: between(3, 30, rng),
         }
     }
 }
@@ -87,13 +85,13 @@ impl Shape for Prose {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
-        let (component, peer) = (self.components.pick(chance).to_owned(), self.peers.pick(chance).to_owned());
-        let failure = happens(self.failing, chance).then(|| between(1, 12, chance) as i64);
-        let place = happens(self.placed, chance).then(|| self.places.pick(chance).to_owned());
-        let order = chance.one_in(2).then(|| (10_000 + chance.below(self.orders)).to_string());
-        let ticket = chance.one_in(3).then(|| hex(10, chance));
+        let (component, peer) = (self.components.pick(rng).to_owned(), self.peers.pick(rng).to_owned());
+        let failure = happens(self.failing, rng).then(|| between(1, 12, rng) as i64);
+        let place = happens(self.placed, rng).then(|| self.places.pick(rng).to_owned());
+        let order = rng.one_in(2).then(|| (10_000 + rng.below(self.orders)).to_string());
+        let ticket = rng.one_in(3).then(|| hex(10, rng));
         let mut text = format!("{time} ");
         match failure {
             Some(attempts) => {
@@ -101,7 +99,7 @@ impl Shape for Prose {
             }
             None => text.push_str(&format!("Now {component} says: ")),
         }
-        let sentence: &String = chance.skewed(&self.sentences);
+        let sentence: &String = rng.skewed(&self.sentences);
         text.push_str(sentence);
         if let Some(order) = &order {
             text.push_str(&format!(" with order {order} of a customer"));
@@ -109,17 +107,17 @@ impl Shape for Prose {
         if let Some(place) = &place {
             text.push_str(&format!(" in {place}. Then"));
         }
-        if happens(self.free, chance) {
-            let count = 1 + chance.below(self.tail);
-            text.push_str(&format!(" \"{}\",", self.words.phrase(count, chance)));
+        if happens(self.free, rng) {
+            let count = 1 + rng.below(self.tail);
+            text.push_str(&format!(" \"{}\",", self.words.phrase(count, rng)));
         }
-        if happens(self.foreign, chance) {
-            text.push_str(&format!(" {}", chance.pick(FOREIGN)));
+        if happens(self.foreign, rng) {
+            text.push_str(&format!(" {}", rng.pick(FOREIGN)));
         }
         if let Some(ticket) = &ticket {
             text.push_str(&format!(" see ticket {ticket}"));
         }
-        text.push(if chance.one_in(9) { '?' } else { '.' });
+        text.push(if rng.one_in(9) { '?' } else { '.' });
         let values = vec![
             Value::maybe(failure.map(|_| component)),
             Value::maybe(failure.map(|_| peer)),

@@ -7,7 +7,7 @@
 use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, user};
 use super::queries::{Field, Query, QuestionList, Roles};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 
 const PATTERN: &str = r"^\S+\s+(?<elapsed>\d+) (?<client>[\d.]+)(?::(?<port>\d+))? (?<result>[A-Z_]+)/(?<status>\d+) (?<bytes>\d+) (?<method>[A-Z]+) (?<url>(?:\w+://)?(?<domain>[^/: ]+)\S*) (?<user>\S+) (?<route>[A-Z_]+)/(?<peer>\S+) (?<mime>\S+)(?: via (?<via>\w+):)? conn 0x(?<conn>[0-9a-f]+)$";
 
@@ -33,35 +33,35 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    pub(super) fn draw(chance: &mut Chance) -> Proxy {
-        let domain = |chance: &mut Chance| match chance.below(3) {
-            0 => format!("{}.{}.net", noun(chance), service(chance)),
-            1 => format!("www.{}{}.example", noun(chance), noun(chance)),
-            _ => format!("{}.org", service(chance)),
+    pub(super) fn draw(rng: &mut Rng) -> Proxy {
+        let domain = |rng: &mut Rng| match rng.below(3) {
+            0 => format!("{}.{}.net", noun(rng), service(rng)),
+            1 => format!("www.{}{}.example", noun(rng), noun(rng)),
+            _ => format!("{}.org", service(rng)),
         };
-        let path = |chance: &mut Chance| match chance.below(3) {
-            0 => format!("/{}/{}", noun(chance), chance.below(9_000)),
-            1 => format!("/{}.{}", noun(chance), ["js", "png", "html"][chance.below(3) as usize]),
-            _ => format!("/{}/{}/", noun(chance), noun(chance)),
+        let path = |rng: &mut Rng| match rng.below(3) {
+            0 => format!("/{}/{}", noun(rng), rng.below(9_000)),
+            1 => format!("/{}.{}", noun(rng), ["js", "png", "html"][rng.below(3) as usize]),
+            _ => format!("/{}/{}/", noun(rng), noun(rng)),
         };
         Proxy {
-            clients: Pool::distinct(magnitude(100, 20_000, chance), chance, |chance| address(true, chance)),
-            domains: Pool::distinct(magnitude(40, 2_000, chance), chance, domain),
-            paths: Pool::distinct(magnitude(100, 5_000, chance), chance, path),
-            users: Pool::distinct(magnitude(10, 800, chance), chance, user),
-            results: Pool::of(&["TCP_MISS", "TCP_HIT", "TCP_TUNNEL", "TCP_DENIED", "TCP_REFRESH_MODIFIED"], chance),
-            statuses: Pool::of(&["200", "304", "404", "503", "403", "206"], chance),
-            methods: Pool::of(&["GET", "CONNECT", "POST", "HEAD"], chance),
-            peers: Pool::distinct(magnitude(50, 4_000, chance), chance, |chance| address(false, chance)),
-            mimes: Pool::of(&["text/html", "image/png", "application/javascript", "-", "text/css"], chance),
-            others: Pool::distinct(between(2, 9, chance), chance, |chance| noun(chance).to_owned()),
-            width: between(1, 7, chance) as usize,
-            has_port: happens(0.5, chance),
-            anonymous: share(0.1, 0.95, chance),
-            has_query: share(0.0, 0.6, chance),
-            has_via: share(0.0, 0.6, chance),
-            typical_bytes: magnitude(500, 40_000, chance) as f64,
-            typical_millis: magnitude(20, 800, chance) as f64,
+            clients: Pool::distinct(magnitude(100, 20_000, rng), rng, |rng| address(true, rng)),
+            domains: Pool::distinct(magnitude(40, 2_000, rng), rng, domain),
+            paths: Pool::distinct(magnitude(100, 5_000, rng), rng, path),
+            users: Pool::distinct(magnitude(10, 800, rng), rng, user),
+            results: Pool::of(&["TCP_MISS", "TCP_HIT", "TCP_TUNNEL", "TCP_DENIED", "TCP_REFRESH_MODIFIED"], rng),
+            statuses: Pool::of(&["200", "304", "404", "503", "403", "206"], rng),
+            methods: Pool::of(&["GET", "CONNECT", "POST", "HEAD"], rng),
+            peers: Pool::distinct(magnitude(50, 4_000, rng), rng, |rng| address(false, rng)),
+            mimes: Pool::of(&["text/html", "image/png", "application/javascript", "-", "text/css"], rng),
+            others: Pool::distinct(between(2, 9, rng), rng, |rng| noun(rng).to_owned()),
+            width: between(1, 7, rng) as usize,
+            has_port: happens(0.5, rng),
+            anonymous: share(0.1, 0.95, rng),
+            has_query: share(0.0, 0.6, rng),
+            has_via: share(0.0, 0.6, rng),
+            typical_bytes: magnitude(500, 40_000, rng) as f64,
+            typical_millis: magnitude(20, 800, rng) as f64,
         }
     }
 }
@@ -96,27 +96,27 @@ impl Shape for Proxy {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         let [client, domain, peer, status, method, mime] =
             [&self.clients, &self.domains, &self.peers, &self.statuses, &self.methods, &self.mimes]
-                .map(|pool| pool.pick(chance).to_owned());
-        let (elapsed, bytes) = (chance.tail(self.typical_millis) as i64, chance.tail(self.typical_bytes) as i64);
-        let port = if self.has_port { format!(":{}", 1_024 + chance.below(60_000)) } else { String::new() };
+                .map(|pool| pool.pick(rng).to_owned());
+        let (elapsed, bytes) = (rng.tail(self.typical_millis) as i64, rng.tail(self.typical_bytes) as i64);
+        let port = if self.has_port { format!(":{}", 1_024 + rng.below(60_000)) } else { String::new() };
         let url = match &*method {
             "CONNECT" => format!("{domain}:443"),
             _ => {
-                let query = match happens(self.has_query, chance) {
-                    true => format!("?t={}", chance.below(1_000_000)),
+                let query = match happens(self.has_query, rng) {
+                    true => format!("?t={}", rng.below(1_000_000)),
                     false => String::new(),
                 };
-                format!("http://{domain}{}{query}", self.paths.pick(chance))
+                format!("http://{domain}{}{query}", self.paths.pick(rng))
             }
         };
-        let user = if happens(self.anonymous, chance) { "-" } else { self.users.pick(chance) };
-        let result = self.results.pick(chance);
-        let via = happens(self.has_via, chance).then(|| self.others.pick(chance).to_owned());
+        let user = if happens(self.anonymous, rng) { "-" } else { self.users.pick(rng) };
+        let result = self.results.pick(rng);
+        let via = happens(self.has_via, rng).then(|| self.others.pick(rng).to_owned());
         let behind = via.as_ref().map_or(String::new(), |via| format!(" via {via}:"));
-        let conn = format!("{:012x}", chance.next() >> 16);
+        let conn = format!("{:012x}", rng.next() >> 16);
         let text = format!(
             "{}.{:03} {elapsed:>width$} {client}{port} {result}/{status} {bytes} {method} {url} {user} HIER_DIRECT/{peer} {mime}{behind} conn 0x{conn}",
             millis.div_euclid(1_000),

@@ -11,7 +11,7 @@ use super::kubernetes::Kubernetes;
 use super::nginx::Nginx;
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 
 /// Generator of this shape.
 pub(super) struct SourcetypeMix {
@@ -21,15 +21,15 @@ pub(super) struct SourcetypeMix {
 }
 
 impl SourcetypeMix {
-    pub(super) fn draw(chance: &mut Chance) -> SourcetypeMix {
+    pub(super) fn draw(rng: &mut Rng) -> SourcetypeMix {
         let parts: Vec<Box<dyn Shape>> = vec![
-            Box::new(Nginx::draw(chance)),
-            Box::new(Kubernetes::draw(chance)),
-            Box::new(Firewall::draw(chance)),
-            Box::new(Klog::draw(chance)),
-            Box::new(Java::draw(chance)),
+            Box::new(Nginx::draw(rng)),
+            Box::new(Kubernetes::draw(rng)),
+            Box::new(Firewall::draw(rng)),
+            Box::new(Klog::draw(rng)),
+            Box::new(Java::draw(rng)),
         ];
-        let shares = Pool::of(&["0", "1", "2", "3", "4"], chance);
+        let shares = Pool::of(&["0", "1", "2", "3", "4"], rng);
         let widths = parts.iter().map(|part| part.columns().len()).collect();
         SourcetypeMix { parts, widths, shares }
     }
@@ -61,9 +61,9 @@ impl Shape for SourcetypeMix {
         columns
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        let drawn: usize = self.shares.pick(chance).parse().unwrap_or_default();
-        let event = self.parts[drawn].event(millis, chance);
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
+        let drawn: usize = self.shares.pick(rng).parse().unwrap_or_default();
+        let event = self.parts[drawn].event(millis, rng);
         let mut values = Vec::new();
         let mut own = event.values;
         for (at, width) in self.widths.iter().enumerate() {

@@ -4,8 +4,8 @@ const BYTES: u64 = 300_000;
 const START_S: i64 = 1_795_132_800;
 
 fn events(shape: &mut dyn Shape, seed: u64) -> Vec<Event> {
-    let mut chance = Chance::new(seed);
-    (0..300).map(|at| shape.event(START_S * 1_000 + at * 37, &mut chance)).collect()
+    let mut rng = Rng::new(seed);
+    (0..300).map(|at| shape.event(START_S * 1_000 + at * 37, &mut rng)).collect()
 }
 
 fn folder(name: &str) -> std::path::PathBuf {

@@ -6,7 +6,7 @@
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
-use crate::random::Chance;
+use crate::random::Rng;
 use crate::repeats::format_time;
 
 const DATA: &[&str] = &[
@@ -65,58 +65,58 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    pub(super) fn draw(chance: &mut Chance) -> Windows {
-        let count = magnitude(8, 60, chance);
-        let ids = Pool::distinct(count, chance, |chance| between(4_608, 5_160, chance).to_string());
+    pub(super) fn draw(rng: &mut Rng) -> Windows {
+        let count = magnitude(8, 60, rng);
+        let ids = Pool::distinct(count, rng, |rng| between(4_608, 5_160, rng).to_string());
         let kinds: Vec<EventKind> = ids
             .values()
             .iter()
             .map(|id| {
-                let count = between(1, 11, chance) as usize;
-                EventKind { id: id.parse().unwrap_or_default(), names: some_of(DATA, count, chance) }
+                let count = between(1, 11, rng) as usize;
+                EventKind { id: id.parse().unwrap_or_default(), names: some_of(DATA, count, rng) }
             })
             .collect();
         let order = (0..kinds.len()).map(|at| at.to_string()).collect();
         Windows {
             kinds,
-            order: Pool::new(order, chance),
-            computers: Pool::distinct(magnitude(10, 900, chance), chance, |chance| {
-                format!("{}{:03}.corp.example", noun(chance), chance.below(400))
+            order: Pool::new(order, rng),
+            computers: Pool::distinct(magnitude(10, 900, rng), rng, |rng| {
+                format!("{}{:03}.corp.example", noun(rng), rng.below(400))
             }),
-            users: Pool::distinct(magnitude(20, 3_000, chance), chance, user),
-            processes: Pool::distinct(magnitude(10, 300, chance), chance, |chance| {
-                format!("C:\\Program Files\\{}\\{}.exe", noun(chance), noun(chance))
+            users: Pool::distinct(magnitude(20, 3_000, rng), rng, user),
+            processes: Pool::distinct(magnitude(10, 300, rng), rng, |rng| {
+                format!("C:\\Program Files\\{}\\{}.exe", noun(rng), noun(rng))
             }),
-            addresses: Pool::distinct(magnitude(50, 6_000, chance), chance, |chance| address(true, chance)),
-            logon_types: Pool::of(&["2", "3", "4", "5", "7", "10"], chance),
-            channels: Pool::of(&["Security", "System", "Application"], chance),
-            words: Words::draw(chance),
-            is_one_line: chance.one_in(2),
-            quote: if chance.one_in(2) { '\'' } else { '"' },
-            dashes: share(0.02, 0.4, chance),
-            entities: share(0.0, 0.1, chance),
-            long: share(0.0, 0.01, chance),
-            record: between(1_000, 90_000_000, chance) as i64,
+            addresses: Pool::distinct(magnitude(50, 6_000, rng), rng, |rng| address(true, rng)),
+            logon_types: Pool::of(&["2", "3", "4", "5", "7", "10"], rng),
+            channels: Pool::of(&["Security", "System", "Application"], rng),
+            words: Words::draw(rng),
+            is_one_line: rng.one_in(2),
+            quote: if rng.one_in(2) { '\'' } else { '"' },
+            dashes: share(0.02, 0.4, rng),
+            entities: share(0.0, 0.1, rng),
+            long: share(0.0, 0.01, rng),
+            record: between(1_000, 90_000_000, rng) as i64,
         }
     }
 
-    fn datum(&self, name: &str, chance: &mut Chance) -> String {
-        if happens(self.dashes, chance) {
+    fn datum(&self, name: &str, rng: &mut Rng) -> String {
+        if happens(self.dashes, rng) {
             return "-".to_owned();
         }
-        if happens(self.entities, chance) {
-            return format!("{} &lt;{}&gt; &amp; &quot;{}&quot;", noun(chance), noun(chance), noun(chance));
+        if happens(self.entities, rng) {
+            return format!("{} &lt;{}&gt; &amp; &quot;{}&quot;", noun(rng), noun(rng), noun(rng));
         }
         match name {
-            "SubjectUserSid" => format!("S-1-5-21-{}-{}", chance.below(4_000_000_000), 1_000 + chance.below(900)),
-            "IpPort" => between(1_024, 65_535, chance).to_string(),
-            "Status" | "AccessMask" | "TicketOptions" => format!("0x{}", hex(8, chance)),
+            "SubjectUserSid" => format!("S-1-5-21-{}-{}", rng.below(4_000_000_000), 1_000 + rng.below(900)),
+            "IpPort" => between(1_024, 65_535, rng).to_string(),
+            "Status" | "AccessMask" | "TicketOptions" => format!("0x{}", hex(8, rng)),
             "CommandLine" => {
-                let count = if happens(self.long, chance) { 300 } else { 2 + chance.below(6) };
-                format!("powershell.exe -File {}", self.words.phrase(count, chance))
+                let count = if happens(self.long, rng) { 300 } else { 2 + rng.below(6) };
+                format!("powershell.exe -File {}", self.words.phrase(count, rng))
             }
-            "ElevatedToken" => chance.pick(&["%%1842", "%%1843"]).to_string(),
-            _ => noun(chance).to_uppercase(),
+            "ElevatedToken" => rng.pick(&["%%1842", "%%1843"]).to_string(),
+            _ => noun(rng).to_uppercase(),
         }
     }
 }
@@ -151,23 +151,23 @@ impl Shape for Windows {
         ]
     }
 
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+    fn event(&mut self, millis: i64, rng: &mut Rng) -> Event {
         self.record += 1;
-        let at: usize = self.order.pick(chance).parse().unwrap_or_default();
+        let at: usize = self.order.pick(rng).parse().unwrap_or_default();
         let kind = &self.kinds[at.min(self.kinds.len() - 1)];
-        let (computer, channel) = (self.computers.pick(chance).to_owned(), self.channels.pick(chance).to_owned());
-        let (level, process_id) = (chance.below(5) as i64, between(300, 60_000, chance) as i64);
+        let (computer, channel) = (self.computers.pick(rng).to_owned(), self.channels.pick(rng).to_owned());
+        let (level, process_id) = (rng.below(5) as i64, between(300, 60_000, rng) as i64);
         let (record, time) = (self.record, format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ"));
-        let target = (!chance.one_in(6)).then(|| self.users.pick(chance).to_owned());
-        let logon_type = chance.one_in(2).then(|| self.logon_types.pick(chance).to_owned());
-        let ip = chance.one_in(2).then(|| self.addresses.pick(chance).to_owned());
-        let process = chance.one_in(2).then(|| self.processes.pick(chance).to_owned());
+        let target = (!rng.one_in(6)).then(|| self.users.pick(rng).to_owned());
+        let logon_type = rng.one_in(2).then(|| self.logon_types.pick(rng).to_owned());
+        let ip = rng.one_in(2).then(|| self.addresses.pick(rng).to_owned());
+        let process = rng.one_in(2).then(|| self.processes.pick(rng).to_owned());
         let (line, deep) = if self.is_one_line { ("", "") } else { ("\n  ", "\n    ") };
         let q = self.quote;
         let mut text = format!(
             "<Event xmlns={q}http://schemas.microsoft.com/win/2004/08/events/event{q}>{line}<System>{deep}<Provider Name={q}Microsoft-Windows-Security-Auditing{q} Guid={q}{{54849625-5478-4994-a5ba-3e3b0328c30d}}{q}/>{deep}<EventID>{}</EventID>{deep}<Version>1</Version>{deep}<Level>{level}</Level>{deep}<Task>12544</Task>{deep}<Opcode>0</Opcode>{deep}<Keywords>0x8020000000000000</Keywords>{deep}<TimeCreated SystemTime={q}{time}{q}/>{deep}<EventRecordID>{record}</EventRecordID>{deep}<Execution ProcessID={q}{process_id}{q} ThreadID={q}{}{q}/>{deep}<Channel>{channel}</Channel>{deep}<Computer>{computer}</Computer>{deep}<Security/>{line}</System>{line}<EventData>",
             kind.id,
-            chance.below(20_000)
+            rng.below(20_000)
         );
         let mut datum =
             |name: &str, value: &str| text.push_str(&format!("{deep}<Data Name={q}{name}{q}>{value}</Data>"));
@@ -177,7 +177,7 @@ impl Shape for Windows {
             datum(name, value);
         }
         for name in &kind.names {
-            datum(name, &self.datum(name, chance));
+            datum(name, &self.datum(name, rng));
         }
         let end = if self.is_one_line { "" } else { "\n" };
         text.push_str(&format!("{line}</EventData>{end}</Event>"));

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Chance;
+use super::Rng;
 use super::node::Node;
 
 /// Number of flips per file and data directory.
@@ -22,7 +22,7 @@ pub(crate) struct Flips {
 }
 
 /// Flips bits in a copy of the node's data; `found` has the texts of all events.
-pub(crate) fn check(node: &Node, place: &Path, found: &[String], chance: &mut Chance) -> Result<Flips, String> {
+pub(crate) fn check(node: &Node, place: &Path, found: &[String], rng: &mut Rng) -> Result<Flips, String> {
     let copy = place.join("damaged");
     copy_folder(node.data(), &copy).map_err(|error| format!("cannot copy the data: {error}"))?;
     let mut expected = found.to_vec();
@@ -36,10 +36,10 @@ pub(crate) fn check(node: &Node, place: &Path, found: &[String], chance: &mut Ch
         let is_log = path.extension().is_some_and(|extension| extension == "log");
         for flip in 0..FLIPS {
             let within = if is_log && flip % 2 == 0 { TAIL_BYTES } else { whole.len() as u64 };
-            let from_end = chance.below(within.min(whole.len() as u64)) as usize;
+            let from_end = rng.below(within.min(whole.len() as u64)) as usize;
             let Some(at) = whole.len().checked_sub(from_end + 1) else { continue };
             let mut damaged = whole.clone();
-            damaged[at] ^= 1 << chance.below(8);
+            damaged[at] ^= 1 << rng.below(8);
             std::fs::write(&path, &damaged).map_err(failed)?;
             // Files that a reader left beside the catalog belong to the catalog without the flipped bit.
             drop(std::fs::remove_file(copy.join("catalog.sqlite-shm")));

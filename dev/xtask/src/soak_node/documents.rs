@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::Chance;
+use super::Rng;
 use super::management::Connection;
 
 /// REST path of the collection.
@@ -57,13 +57,13 @@ impl DocumentWriter {
     }
 
     /// Reads the collection, then writes until the round or the node ends.
-    pub(super) fn write(&mut self, (address, token): (&str, &str), mut chance: Chance, over: &AtomicBool) {
+    pub(super) fn write(&mut self, (address, token): (&str, &str), mut rng: Rng, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(address, token) else { return };
         let mut is_known = false;
         while !over.load(Ordering::SeqCst) && self.fault.is_none() {
             let done = match is_known {
                 false => self.check_state(&mut connection).map(|is_read| is_known = is_read),
-                true => self.change(&mut connection, &mut chance).map(|is_answered| is_known = is_answered),
+                true => self.change(&mut connection, &mut rng).map(|is_answered| is_known = is_answered),
             };
             if done.is_none() {
                 return;
@@ -105,26 +105,26 @@ impl DocumentWriter {
         Some(true)
     }
 
-    fn new_document(&mut self, key: Option<String>, chance: &mut Chance) -> (u64, Document) {
+    fn new_document(&mut self, key: Option<String>, rng: &mut Rng) -> (u64, Document) {
         self.numbers += 1;
-        (self.numbers, Document { key, group: chance.below(GROUPS) })
+        (self.numbers, Document { key, group: rng.below(GROUPS) })
     }
 
     /// Makes a write; returns true if it succeeded, and `None` if the node is gone.
-    fn change(&mut self, connection: &mut Connection<'_>, chance: &mut Chance) -> Option<bool> {
-        let (mut after, key) = (self.state.clone(), format!("k{}", chance.below(KEYS)));
+    fn change(&mut self, connection: &mut Connection<'_>, rng: &mut Rng) -> Option<bool> {
+        let (mut after, key) = (self.state.clone(), format!("k{}", rng.below(KEYS)));
         // Number of the new document if the node chooses its key.
         let mut keyless = None;
-        let request = match chance.below(6) {
+        let request = match rng.below(6) {
             0 => {
-                let (number, document) = self.new_document(None, chance);
+                let (number, document) = self.new_document(None, rng);
                 let body = shown(number, &document);
                 after.insert(number, document);
                 keyless = Some(number);
                 Request::Post(COLLECTION.to_owned(), body)
             }
             1 => {
-                let group = chance.below(GROUPS);
+                let group = rng.below(GROUPS);
                 after.retain(|_, document| document.group != group);
                 Request::Delete(format!("{COLLECTION}?query=%7B%22group%22%3A{group}%7D"))
             }
@@ -134,19 +134,19 @@ impl DocumentWriter {
             }
             3 if contains_key(&after, &key) => {
                 after.retain(|_, document| document.key.as_deref() != Some(&key));
-                let (number, document) = self.new_document(Some(key.clone()), chance);
+                let (number, document) = self.new_document(Some(key.clone()), rng);
                 let body = shown(number, &document);
                 after.insert(number, document);
                 Request::Post(format!("{COLLECTION}/{key}"), body)
             }
             _ => {
-                let count = 1 + chance.below(BATCH_MAX);
-                let first = chance.below(KEYS);
+                let count = 1 + rng.below(BATCH_MAX);
+                let first = rng.below(KEYS);
                 let mut batch = Vec::new();
                 for at in 0..count {
                     let key = format!("k{}", (first + at) % KEYS);
                     after.retain(|_, document| document.key.as_deref() != Some(&key));
-                    let (number, document) = self.new_document(Some(key), chance);
+                    let (number, document) = self.new_document(Some(key), rng);
                     batch.push(shown(number, &document));
                     after.insert(number, document);
                 }

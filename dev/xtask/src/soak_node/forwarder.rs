@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
-use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
+use super::{ROUND_MS_MAX, ROUNDS_PER_WORLD, Rng, TORN_WRITE_IN, verdict};
 
 /// Ports that a node can keep while it is down: below the kernel's ephemeral port range.
 const LASTING_PORTS: std::ops::Range<u16> = 20_000..32_000;
@@ -93,12 +93,7 @@ fn lasting_port() -> Result<u16, String> {
 }
 
 /// Runs one world; returns the number of lines that arrived and the number of kills.
-pub(super) fn one_world(
-    binary: &Path,
-    disk_fault: &Path,
-    place: &Path,
-    chance: &mut Chance,
-) -> Result<(u64, u64), String> {
+pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rng: &mut Rng) -> Result<(u64, u64), String> {
     let port = lasting_port()?;
     let node = Node::prepare(binary, disk_fault, place)?;
     node.add_inputs(&format!("[splunktcp://{port}]\nbindAddress = 127.0.0.1\n"))?;
@@ -111,19 +106,19 @@ pub(super) fn one_world(
             serving = Some(node.start(&Fault::None)?);
         }
         if sending.is_none() {
-            is_limited = chance.below(TORN_WRITE_IN) == 0;
-            sending = Some(forwarder.start(is_limited.then(|| 1 + chance.below(QUEUE_BLOCKS_MAX)))?);
+            is_limited = rng.below(TORN_WRITE_IN) == 0;
+            sending = Some(forwarder.start(is_limited.then(|| 1 + rng.below(QUEUE_BLOCKS_MAX)))?);
         }
         let over = AtomicBool::new(false);
-        let lines = Chance(chance.next() | 1);
+        let lines = Rng(rng.next() | 1);
         std::thread::scope(|scope| {
             scope.spawn(|| writer.write(lines, &over));
-            std::thread::park_timeout(Duration::from_millis(chance.below(ROUND_MS_MAX + LIFE_MS)));
+            std::thread::park_timeout(Duration::from_millis(rng.below(ROUND_MS_MAX + LIFE_MS)));
             over.store(true, Ordering::SeqCst);
         });
         writer.fault()?;
         // A forwarder with a write limit has died or must be killed.
-        let dies = chance.below(4) | if is_limited { 2 } else { 0 };
+        let dies = rng.below(4) | if is_limited { 2 } else { 0 };
         kills += (dies & 1) + (dies >> 1);
         if dies & 1 == 1 {
             serving = None;

@@ -128,7 +128,7 @@ fn run_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> 
                     let seed = seed.wrapping_mul(1_000_003) + world;
                     let kind = if only_volumes { VOLUMES } else { world % SPECIAL_IN };
                     let done = match kind {
-                        0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::new(seed)),
+                        0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Rng::new(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
                         2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
                         VOLUMES => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
@@ -195,8 +195,8 @@ fn print(totals: &Totals) {
 
 /// A world with a forwarder.
 fn forwarded_world(binary: &Path, disk_fault: &Path, place: &Path, seed: u64) -> Result<Totals, String> {
-    let mut chance = Chance::new(seed);
-    let (forwarded, kills) = forwarder::one_world(binary, disk_fault, place, &mut chance)?;
+    let mut rng = Rng::new(seed);
+    let (forwarded, kills) = forwarder::one_world(binary, disk_fault, place, &mut rng)?;
     Ok(Totals { kills, forwarded, ..Totals::default() })
 }
 
@@ -303,7 +303,7 @@ fn one_world(
     (rounds, round_ms): (u64, u64),
     seed: u64,
 ) -> Result<Totals, String> {
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let node = Node::prepare(binary, disk_fault, place)?;
     let (mut plain, mut acked, mut packets) = (PlainSender::default(), AckSender::default(), Packets::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
@@ -311,10 +311,10 @@ fn one_world(
     let mut totals = Totals::default();
     let mut faults = Vec::new();
     for round in 0..rounds {
-        let fault = draw_fault(&mut chance, round_ms);
+        let fault = draw_fault(&mut rng, round_ms);
         totals.note(&fault);
         let [plain_chance, acked_chance, writer_chance, packets_chance, editor_chance, documents_chance] =
-            std::array::from_fn(|_| Chance(chance.next()));
+            std::array::from_fn(|_| Rng(rng.next()));
         let running = node.start(&fault)?;
         let (hec, forwarders, over) = (running.hec(), running.packets(), AtomicBool::new(false));
         let management = running.management();
@@ -362,7 +362,7 @@ fn one_world(
     }
     node.check_log()?;
     node.verify()?;
-    let flips = damage::check(&node, place, &found, &mut chance)?;
+    let flips = damage::check(&node, place, &found, &mut rng)?;
     (totals.flips, totals.flips_reported) = (flips.all, flips.reported);
     Ok(totals)
 }
@@ -374,29 +374,29 @@ fn faults_between(faults: &[Fault], rounds: u32) -> &[Fault] {
 }
 
 /// Draws the fault that ends a round.
-fn draw_fault(chance: &mut Chance, round_ms: u64) -> Fault {
-    if chance.below(DISK_FAULT_IN) == 0 {
+fn draw_fault(rng: &mut Rng, round_ms: u64) -> Fault {
+    if rng.below(DISK_FAULT_IN) == 0 {
         let errors = DiskErrors {
-            path_part: FAILING[chance.below(FAILING.len() as u64) as usize],
-            number: DISK_ERRORS[chance.below(DISK_ERRORS.len() as u64) as usize],
-            after: chance.below(PASSING_MAX),
-            count: 1 + chance.below(FAILING_MAX),
+            path_part: FAILING[rng.below(FAILING.len() as u64) as usize],
+            number: DISK_ERRORS[rng.below(DISK_ERRORS.len() as u64) as usize],
+            after: rng.below(PASSING_MAX),
+            count: 1 + rng.below(FAILING_MAX),
         };
-        let stop_within = Some(Duration::from_millis(chance.below(STOP_MS_MAX))).filter(|_| chance.below(3) > 0);
-        return Fault::Disk { errors, after: Duration::from_millis(chance.below(round_ms)), stop_within };
+        let stop_within = Some(Duration::from_millis(rng.below(STOP_MS_MAX))).filter(|_| rng.below(3) > 0);
+        return Fault::Disk { errors, after: Duration::from_millis(rng.below(round_ms)), stop_within };
     }
-    match chance.below(TORN_WRITE_IN) {
-        0 => Fault::TornWrite { blocks: 8 + chance.below(BLOCKS_MAX) },
-        _ => Fault::Kill { after: Duration::from_millis(chance.below(round_ms)) },
+    match rng.below(TORN_WRITE_IN) {
+        0 => Fault::TornWrite { blocks: 8 + rng.below(BLOCKS_MAX) },
+        _ => Fault::Kill { after: Duration::from_millis(rng.below(round_ms)) },
     }
 }
 
 /// Random numbers from a seed (xorshift).
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
-    fn new(seed: u64) -> Chance {
-        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+impl Rng {
+    fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub(crate) fn next(&mut self) -> u64 {

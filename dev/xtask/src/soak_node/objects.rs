@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::Chance;
+use super::Rng;
 use super::management::Connection;
 
 /// REST endpoints of the kinds of objects, each with the parameter whose value identifies an object's last change.
@@ -73,18 +73,18 @@ impl Editor {
     pub(super) fn edit(
         &mut self,
         (address, token): (&str, &str),
-        mut chance: Chance,
+        mut rng: Rng,
         over: &AtomicBool,
         is_disk_failing: bool,
     ) {
         self.expected_errors = if is_disk_failing { ERRORS_OF_DISKS } else { ERRORS_OF_STOPPING };
         let Some(mut connection) = Connection::open(address, token) else { return };
         while !over.load(Ordering::SeqCst) && self.fault.is_none() {
-            let done = match chance.below(JOB_IN) {
-                0 => self.run_job(&mut connection, chance.below(2) == 0),
+            let done = match rng.below(JOB_IN) {
+                0 => self.run_job(&mut connection, rng.below(2) == 0),
                 _ => {
-                    let object = (chance.below(KINDS.len() as u64) as usize, chance.below(NAMES));
-                    self.change(&mut connection, object, &mut chance)
+                    let object = (rng.below(KINDS.len() as u64) as usize, rng.below(NAMES));
+                    self.change(&mut connection, object, &mut rng)
                 }
             };
             if done.is_none() {
@@ -112,9 +112,9 @@ impl Editor {
     }
 
     /// Creates, changes or deletes an object; `None` if the node is gone.
-    fn change(&mut self, connection: &mut Connection<'_>, object: (usize, u64), chance: &mut Chance) -> Option<()> {
+    fn change(&mut self, connection: &mut Connection<'_>, object: (usize, u64), rng: &mut Rng) -> Option<()> {
         let mut possible = self.objects.get(&object)?.clone();
-        if possible.len() > 1 || chance.below(10) == 0 {
+        if possible.len() > 1 || rng.below(10) == 0 {
             self.check_object(connection, object)?;
             possible = self.objects.get(&object)?.clone();
         }
@@ -122,7 +122,7 @@ impl Editor {
         let is_there = possible.iter().any(Option::is_some);
         self.changes += 1;
         let value = format!("index=soak{}", self.changes);
-        let (method, path, form, new) = match (is_there, chance.below(3)) {
+        let (method, path, form, new) = match (is_there, rng.below(3)) {
             (false, _) => {
                 let form = format!("output_mode=json&name=soak{name}&{setting}={}", value.replace('=', "%3D"));
                 ("POST", path.to_owned(), form, Some(value))

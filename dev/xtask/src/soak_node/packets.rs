@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::senders::{ANSWER_WAIT, OPEN_MAX, Request};
-use super::{Chance, Ledger};
+use super::{Ledger, Rng};
 
 /// Bytes of the greeting before the frame with the capabilities.
 const GREETING_BYTES: usize = 400;
@@ -139,13 +139,13 @@ pub(crate) struct Packets {
 
 impl Packets {
     /// Sends until the round or the node ends.
-    pub(crate) fn send(&mut self, address: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
+    pub(crate) fn send(&mut self, address: &str, round: u64, mut rng: Rng, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(address) else { return };
         let mut open: VecDeque<(u64, Request)> = VecDeque::new();
         let mut id = 0;
         while !over.load(Ordering::SeqCst) {
-            let kept = self.again.pop().filter(|_| chance.below(2) == 0);
-            let request = kept.unwrap_or_else(|| Request::make("packet", &mut self.next, &mut chance));
+            let kept = self.again.pop().filter(|_| rng.below(2) == 0);
+            let request = kept.unwrap_or_else(|| Request::make("packet", &mut self.next, &mut rng));
             request.note_sent(&mut self.ledger, round);
             id += 1;
             let sent = connection.send(id, &request);
@@ -154,7 +154,7 @@ impl Packets {
                 break;
             }
             let mut is_heard = true;
-            while is_heard && (open.len() >= OPEN_MAX || (!open.is_empty() && chance.below(3) == 0)) {
+            while is_heard && (open.len() >= OPEN_MAX || (!open.is_empty() && rng.below(3) == 0)) {
                 is_heard = self.hear(&mut connection, &mut open);
             }
             if !is_heard {

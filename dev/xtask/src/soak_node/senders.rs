@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::node::{ACK_TOKEN, PLAIN_TOKEN};
-use super::{Chance, Ledger};
+use super::{Ledger, Rng};
 
 /// Channel of all requests.
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
@@ -40,10 +40,10 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn make(kind: &str, next: &mut u64, chance: &mut Chance) -> Request {
-        let texts = (0..1 + chance.below(EVENTS_MAX)).map(|_| {
+    pub(crate) fn make(kind: &str, next: &mut u64, rng: &mut Rng) -> Request {
+        let texts = (0..1 + rng.below(EVENTS_MAX)).map(|_| {
             *next += 1;
-            format!("{kind} {next} {}", "x".repeat(chance.below(300) as usize))
+            format!("{kind} {next} {}", "x".repeat(rng.below(300) as usize))
         });
         Request { texts: texts.collect() }
     }
@@ -117,11 +117,11 @@ pub(crate) struct PlainSender {
 
 impl PlainSender {
     /// Sends until the round or the node ends.
-    pub(crate) fn send(&mut self, hec: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
+    pub(crate) fn send(&mut self, hec: &str, round: u64, mut rng: Rng, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, PLAIN_TOKEN) else { return };
         while !over.load(Ordering::SeqCst) {
-            let kept = self.again.take().filter(|_| chance.below(2) == 0);
-            let request = kept.unwrap_or_else(|| Request::make("plain", &mut self.next, &mut chance));
+            let kept = self.again.take().filter(|_| rng.below(2) == 0);
+            let request = kept.unwrap_or_else(|| Request::make("plain", &mut self.next, &mut rng));
             request.note_sent(&mut self.ledger, round);
             match connection.post("/event", &request.body()) {
                 Some((200, _)) => request.note_acknowledged(&mut self.ledger),
@@ -148,12 +148,12 @@ pub(crate) struct AckSender {
 
 impl AckSender {
     /// Sends until the round or the node ends.
-    pub(crate) fn send(&mut self, hec: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
+    pub(crate) fn send(&mut self, hec: &str, round: u64, mut rng: Rng, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, ACK_TOKEN) else { return };
         let mut open: Vec<(u64, Request)> = Vec::new();
         while !over.load(Ordering::SeqCst) {
-            let kept = self.again.pop().filter(|_| chance.below(2) == 0);
-            let request = kept.unwrap_or_else(|| Request::make("acked", &mut self.next, &mut chance));
+            let kept = self.again.pop().filter(|_| rng.below(2) == 0);
+            let request = kept.unwrap_or_else(|| Request::make("acked", &mut self.next, &mut rng));
             request.note_sent(&mut self.ledger, round);
             let id = connection.post("/event", &request.body()).and_then(|(_, answer)| answer["ackId"].as_u64());
             let Some(id) = id else {
@@ -161,7 +161,7 @@ impl AckSender {
                 break;
             };
             open.push((id, request));
-            while open.len() >= OPEN_MAX || (!open.is_empty() && chance.below(3) == 0) {
+            while open.len() >= OPEN_MAX || (!open.is_empty() && rng.below(3) == 0) {
                 if self.ask(&mut connection, &mut open).is_none() || over.load(Ordering::SeqCst) {
                     break;
                 }
@@ -219,36 +219,36 @@ impl FileWriter {
     }
 
     /// Writes until the round is over.
-    pub(crate) fn write(&mut self, mut chance: Chance, over: &AtomicBool) {
+    pub(crate) fn write(&mut self, mut rng: Rng, over: &AtomicBool) {
         for _ in 0..LINES_PER_ROUND {
             if over.load(Ordering::SeqCst) {
                 return;
             }
-            if let Err(error) = self.line(&mut chance) {
+            if let Err(error) = self.line(&mut rng) {
                 self.fault = Some(format!("cannot write the watched file: {error}"));
                 return;
             }
-            std::thread::park_timeout(Duration::from_micros(chance.below(WRITE_PAUSE_US)));
+            std::thread::park_timeout(Duration::from_micros(rng.below(WRITE_PAUSE_US)));
         }
     }
 
-    fn line(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+    fn line(&mut self, rng: &mut Rng) -> std::io::Result<()> {
         let path = self.folder.join("a.log");
         if self.file.is_none() {
             self.file = Some(OpenOptions::new().create(true).append(true).open(&path)?);
         }
         let number = self.ledger.len();
-        let text = format!("file {number} {} {number}", "y".repeat(260 + chance.below(100) as usize));
+        let text = format!("file {number} {} {number}", "y".repeat(260 + rng.below(100) as usize));
         if let Some(file) = &mut self.file {
             // A line may be written in two parts.
-            let cut = chance.below(text.len() as u64) as usize;
+            let cut = rng.below(text.len() as u64) as usize;
             file.write_all(&text.as_bytes()[..cut])?;
             file.write_all(&text.as_bytes()[cut..])?;
             file.write_all(b"\n")?;
         }
         let sent = self.ledger.entry(text).or_default();
         (sent.times, sent.acknowledged) = (1, true);
-        if chance.below(ROTATE_IN) == 0 {
+        if rng.below(ROTATE_IN) == 0 {
             self.rotated += 1;
             self.file = None;
             std::fs::rename(&path, self.folder.join(format!("a.log.{}", self.rotated)))?;

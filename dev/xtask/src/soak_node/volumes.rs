@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::node::{Fault, Node, Running, pause};
 use super::senders::{AckSender, FileWriter, PlainSender};
-use super::{Chance, Ledger, Sent, verdict};
+use super::{Ledger, Rng, Sent, verdict};
 
 /// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end while the node's
 /// background threads start, others during a migration.
@@ -126,22 +126,22 @@ pub(super) fn one_world(
     let proxy = FaultProxy::start(gateway.address(), Faults::default());
     let node = Node::prepare(binary, disk_fault, place)?;
     let mut world = World { node, place, gateway, proxy, main: PLACES[0], old: Ledger::new() };
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let (mut plain, mut acked) = (PlainSender::default(), AckSender::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
     let mut totals = VolumeTotals::default();
     for _ in 0..rounds {
-        world.seal(&mut chance, &mut totals)?;
-        world.main = PLACES[chance.below(3) as usize];
-        world.configure(&mut chance)?;
-        world.proxy.set(faults_by(&mut chance));
-        world.round((&mut plain, &mut acked, &mut writer), &mut chance, &mut totals)?;
+        world.seal(&mut rng, &mut totals)?;
+        world.main = PLACES[rng.below(3) as usize];
+        world.configure(&mut rng)?;
+        world.proxy.set(faults_by(&mut rng));
+        world.round((&mut plain, &mut acked, &mut writer), &mut rng, &mut totals)?;
         writer.fault()?;
     }
     world.proxy.set(Faults::default());
     let seen = world.proxy.requests();
     (totals.requests, totals.faulty) = (seen.len() as u64, seen.iter().filter(|seen| seen.faulty).count() as u64);
-    world.seal_and_wait(writer.lines(), &mut chance)?;
+    world.seal_and_wait(writer.lines(), &mut rng)?;
     let ledgers = [&plain.ledger, &acked.ledger, &writer.ledger, &world.old];
     let sent = |ledger: &&Ledger| ledger.values().filter(|sent| sent.acknowledged).count() as u64;
     totals.acknowledged = ledgers.iter().map(sent).sum();
@@ -157,8 +157,8 @@ pub(super) fn one_world(
 }
 
 /// Draws the faults of requests in a round.
-fn faults_by(chance: &mut Chance) -> Faults {
-    let seed = chance.next();
+fn faults_by(rng: &mut Rng) -> Faults {
+    let seed = rng.next();
     let calm = Faults { seed, ..Faults::default() };
     let each = |share: u64| Faults {
         refused: share,
@@ -171,9 +171,9 @@ fn faults_by(chance: &mut Chance) -> Faults {
         stalled: share / 4,
         ..calm.clone()
     };
-    match chance.below(6) {
+    match rng.below(6) {
         0 => calm,
-        1 => Faults { latency: Duration::from_millis(5 + chance.below(40)), ..calm },
+        1 => Faults { latency: Duration::from_millis(5 + rng.below(40)), ..calm },
         // The S3 server is down.
         2 => Faults { refused: 1000, ..calm },
         // The S3 server throttles requests.
@@ -185,7 +185,7 @@ fn faults_by(chance: &mut Chance) -> Faults {
 
 impl World<'_> {
     /// Writes indexes.conf and server.conf: in half of the rounds, no space is left for local copies.
-    fn configure(&self, chance: &mut Chance) -> Result<(), String> {
+    fn configure(&self, rng: &mut Rng) -> Result<(), String> {
         let url = self.proxy.url();
         let volume = |name: &str| {
             format!(
@@ -200,17 +200,17 @@ impl World<'_> {
             volume("far"),
             volume("near")
         );
-        let padding = if chance.below(2) == 0 { 1_000_000_000 } else { 0 };
+        let padding = if rng.below(2) == 0 { 1_000_000_000 } else { 0 };
         let server = format!("[cachemanager]\neviction_padding = {padding}\norphan_grace_secs = {GRACE_SECS}\n");
         self.node.write_conf("indexes.conf", &indexes)?;
         self.node.write_conf("server.conf", &server)
     }
 
     /// Adds a file while no node runs, which seals all events in memory; one in two of these commands is killed.
-    fn seal(&mut self, chance: &mut Chance, totals: &mut VolumeTotals) -> Result<(), String> {
-        let path = old_file(self.place, &mut self.old, chance)?;
+    fn seal(&mut self, rng: &mut Rng, totals: &mut VolumeTotals) -> Result<(), String> {
+        let path = old_file(self.place, &mut self.old, rng)?;
         let add = ["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"];
-        let kill_after = (chance.below(2) == 0).then(|| Duration::from_millis(chance.below(SEAL_MS_MAX)));
+        let kill_after = (rng.below(2) == 0).then(|| Duration::from_millis(rng.below(SEAL_MS_MAX)));
         if self.node.run_and_kill(&add, kill_after)? {
             totals.kills += 1;
             totals.in_seal += 1;
@@ -222,12 +222,12 @@ impl World<'_> {
     fn round(
         &mut self,
         (plain, acked, writer): (&mut PlainSender, &mut AckSender, &mut FileWriter),
-        chance: &mut Chance,
+        rng: &mut Rng,
         totals: &mut VolumeTotals,
     ) -> Result<(), String> {
-        let fault = Fault::Kill { after: Duration::from_millis(chance.below(ROUND_MS_MAX)) };
+        let fault = Fault::Kill { after: Duration::from_millis(rng.below(ROUND_MS_MAX)) };
         let [of_plain, of_acked, of_writer, mut of_operator] =
-            [chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
+            [rng.next(), rng.next(), rng.next(), rng.next()].map(Rng);
         let running = self.node.start(&fault)?;
         let (hec, over) = (running.hec(), AtomicBool::new(false));
         let (node, main, folder) = (&self.node, self.main, self.place);
@@ -255,11 +255,11 @@ impl World<'_> {
     }
 
     /// Waits until the watched file is read, seals everything, and waits until all buckets are at their locations.
-    fn seal_and_wait(&mut self, lines: usize, chance: &mut Chance) -> Result<(), String> {
+    fn seal_and_wait(&mut self, lines: usize, rng: &mut Rng) -> Result<(), String> {
         let running = self.node.start(&Fault::None)?;
         self.node.find_all(lines)?;
         running.stop()?;
-        let path = old_file(self.place, &mut self.old, chance)?;
+        let path = old_file(self.place, &mut self.old, rng)?;
         let added = self.node.run(&["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"])?;
         if added.code != Some(0) {
             return Err(format!("a file is not added: {}", added.err));
@@ -421,18 +421,18 @@ fn operate(
     main: Option<&'static str>,
     folder: &Path,
     old: &mut Ledger,
-    chance: &mut Chance,
+    rng: &mut Rng,
     over: &AtomicBool,
 ) -> Result<(), String> {
     while !over.load(Ordering::SeqCst) {
-        match chance.below(5) {
+        match rng.below(5) {
             0 => drop(node.run(&["bucket", "compact"])?),
             1 => drop(node.run(&["index", "migrate", "main", "--to", main.unwrap_or("local")])?),
             // The search matches nothing, but `delete` seals all events first.
             2 => drop(node.run(&["search", "index=* no_such_field=here | delete", "-o", "raw"])?),
             3 => drop(node.run(&["search", "index=* | stats count", "-o", "raw"])?),
             _ => {
-                let path = old_file(folder, old, chance)?;
+                let path = old_file(folder, old, rng)?;
                 drop(node.run(&["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"])?);
             }
         }
@@ -441,13 +441,11 @@ fn operate(
 }
 
 /// Writes a file of new lines for the index `old`; returns its path.
-fn old_file(folder: &Path, old: &mut Ledger, chance: &mut Chance) -> Result<String, String> {
+fn old_file(folder: &Path, old: &mut Ledger, rng: &mut Rng) -> Result<String, String> {
     let number = old.len() as u64;
-    let digits = |chance: &mut Chance| -> String {
-        (0..OLD_DIGITS.div_ceil(16)).map(|_| format!("{:016x}", chance.next())).collect()
-    };
-    let lines: Vec<String> =
-        (number..number + OLD_LINES).map(|line| format!("old {line} {}", digits(chance))).collect();
+    let digits =
+        |rng: &mut Rng| -> String { (0..OLD_DIGITS.div_ceil(16)).map(|_| format!("{:016x}", rng.next())).collect() };
+    let lines: Vec<String> = (number..number + OLD_LINES).map(|line| format!("old {line} {}", digits(rng))).collect();
     let path = folder.join(format!("old-{number}.log"));
     std::fs::write(&path, lines.join("\n") + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     old.extend(lines.into_iter().map(|line| (line, Sent { times: 1, ..Sent::default() })));

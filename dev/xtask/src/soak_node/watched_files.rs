@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
-use super::{Chance, Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Totals, draw_fault, verdict};
+use super::{Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Rng, Totals, draw_fault, verdict};
 
 /// Maximum pause of a writer, in microseconds.
 const PAUSE_US: u64 = 600;
@@ -75,32 +75,32 @@ impl RotatedLog {
     }
 
     /// Writes until the round is over.
-    fn write(&mut self, mut chance: Chance, over: &AtomicBool) {
+    fn write(&mut self, mut rng: Rng, over: &AtomicBool) {
         while !over.load(Ordering::SeqCst) && self.fault.is_none() {
-            if let Err(error) = self.step(&mut chance) {
+            if let Err(error) = self.step(&mut rng) {
                 self.fault = Some(format!("cannot write a log that is {:?}: {error}", self.way));
             }
-            std::thread::park_timeout(Duration::from_micros(chance.below(PAUSE_US)));
+            std::thread::park_timeout(Duration::from_micros(rng.below(PAUSE_US)));
         }
     }
 
     /// Completes the rotation in progress.
-    fn finish(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+    fn finish(&mut self, rng: &mut Rng) -> std::io::Result<()> {
         for _ in 0..STEPS_MAX {
             if self.rotating.is_none() {
                 break;
             }
-            self.advance(chance)?;
+            self.advance(rng)?;
         }
         Ok(())
     }
 
-    fn step(&mut self, chance: &mut Chance) -> std::io::Result<()> {
-        self.line(self.way != RotationMethod::Emptied, chance)?;
+    fn step(&mut self, rng: &mut Rng) -> std::io::Result<()> {
+        self.line(self.way != RotationMethod::Emptied, rng)?;
         if self.rotating.is_some() {
-            return self.advance(chance);
+            return self.advance(rng);
         }
-        if self.lines < LINES_MIN || chance.below(ROTATE_IN) > 0 {
+        if self.lines < LINES_MIN || rng.below(ROTATE_IN) > 0 {
             return Ok(());
         }
         self.rotations += 1;
@@ -123,16 +123,15 @@ impl RotatedLog {
     }
 
     /// Writes a line; if `is_certain` is false, a truncation may remove it before it is read.
-    fn line(&mut self, is_certain: bool, chance: &mut Chance) -> std::io::Result<()> {
+    fn line(&mut self, is_certain: bool, rng: &mut Rng) -> std::io::Result<()> {
         if self.log.is_none() {
             self.log = Some(OpenOptions::new().create(true).append(true).open(self.path(""))?);
         }
         let kind = if is_certain { "file" } else { "doubtful" };
-        let text =
-            format!("{kind} {:?} {} {}", self.way, self.ledger.len(), "z".repeat(260 + chance.below(100) as usize));
+        let text = format!("{kind} {:?} {} {}", self.way, self.ledger.len(), "z".repeat(260 + rng.below(100) as usize));
         if let Some(log) = &mut self.log {
             // A line may be written in two parts.
-            let cut = chance.below(text.len() as u64) as usize;
+            let cut = rng.below(text.len() as u64) as usize;
             log.write_all(&text.as_bytes()[..cut])?;
             log.write_all(&text.as_bytes()[cut..])?;
             log.write_all(b"\n")?;
@@ -149,25 +148,25 @@ impl RotatedLog {
     }
 
     /// Makes the next step of a rotation.
-    fn advance(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+    fn advance(&mut self, rng: &mut Rng) -> std::io::Result<()> {
         match &mut self.rotating {
             None => {}
             Some(Rotation::Copy { copy, at }) => {
-                let mut part = vec![0; 1 + chance.below(COPIED_MAX) as usize];
+                let mut part = vec![0; 1 + rng.below(COPIED_MAX) as usize];
                 let read = File::open(self.folder.join(format!("{:?}.log", self.way)))?.read_at(&mut part, *at)?;
                 copy.write_all(&part[..read])?;
                 *at += read as u64;
                 if read == 0 {
                     self.rotating = None;
-                    for _ in 0..chance.below(DOUBTFUL_MAX) {
-                        self.line(false, chance)?;
-                        std::thread::park_timeout(Duration::from_micros(chance.below(DOUBTFUL_PAUSE_US)));
+                    for _ in 0..rng.below(DOUBTFUL_MAX) {
+                        self.line(false, rng)?;
+                        std::thread::park_timeout(Duration::from_micros(rng.below(DOUBTFUL_PAUSE_US)));
                     }
                     self.empty()?;
                 }
             }
             Some(Rotation::Pack { origin, packed, file, at }) => {
-                let end = (*at + 1 + chance.below(PACKED_MAX) as usize).min(packed.len());
+                let end = (*at + 1 + rng.below(PACKED_MAX) as usize).min(packed.len());
                 file.write_all(&packed[*at..end])?;
                 *at = end;
                 if end == packed.len() {
@@ -181,7 +180,7 @@ impl RotatedLog {
 }
 
 /// Runs one world and reports the outcome.
-pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: &mut Chance) -> Result<Totals, String> {
+pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rng: &mut Rng) -> Result<Totals, String> {
     let node = Node::prepare(binary, disk_fault, place)?;
     let logs = place.join("logs");
     let mut renamed = FileWriter::new(&logs)?;
@@ -189,15 +188,15 @@ pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: 
         .map(|way| RotatedLog::new(&logs, way));
     let mut totals = Totals::default();
     for _ in 0..ROUNDS_PER_WORLD {
-        let fault = draw_fault(chance, ROUND_MS_MAX);
+        let fault = draw_fault(rng, ROUND_MS_MAX);
         totals.note(&fault);
         let running = node.start(&fault)?;
         let over = AtomicBool::new(false);
         let ended = std::thread::scope(|scope| {
-            let lines = Chance(chance.next() | 1);
+            let lines = Rng(rng.next() | 1);
             scope.spawn(|| renamed.write(lines, &over));
             for log in &mut rotated {
-                let (lines, over) = (Chance(chance.next() | 1), &over);
+                let (lines, over) = (Rng(rng.next() | 1), &over);
                 scope.spawn(move || log.write(lines, over));
             }
             let ended = running.end(&fault);
@@ -210,7 +209,7 @@ pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: 
     }
     let running = node.start(&Fault::None)?;
     for log in &mut rotated {
-        log.finish(chance).map_err(|error| format!("cannot end a rotation: {error}"))?;
+        log.finish(rng).map_err(|error| format!("cannot end a rotation: {error}"))?;
     }
     let ledgers: Vec<&Ledger> = rotated.iter().map(|log| &log.ledger).chain([&renamed.ledger]).collect();
     let sent = || ledgers.iter().flat_map(|ledger| ledger.values());

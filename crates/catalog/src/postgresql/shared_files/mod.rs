@@ -18,7 +18,7 @@ use std::time::Duration;
 use quarry_stdx::SharedClock;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{PostgreSql, PostgreSqlPlace, Remedy, RetryWait, Session, in_transaction, lock, lock_key, remedy};
+use super::{PostgreSql, PostgreSqlLocation, Remedy, RetryWait, Session, in_transaction, lock, lock_key, remedy};
 use crate::CatalogError;
 use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction, values};
 
@@ -102,7 +102,7 @@ struct WriterSession {
 
 impl SharedFileTable {
     /// Opens the table at `place`, creating it if there is none.
-    pub fn open(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<SharedFileTable, CatalogError> {
+    pub fn open(place: &PostgreSqlLocation, clock: &SharedClock) -> Result<SharedFileTable, CatalogError> {
         let table = SharedFileTable { database: PostgreSql::new(place, clock)?, writer: Mutex::default() };
         table.lock(clock.elapsed_ns())?;
         let made = table.write(clock.elapsed_ns(), |session| table.prepare(session));

@@ -10,12 +10,12 @@ use crate::tests::new_schema;
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
 
-fn place(url: &str, schema: &str, wait: Duration) -> PostgreSqlPlace {
+fn place(url: &str, schema: &str, wait: Duration) -> PostgreSqlLocation {
     let settings = PostgreSqlSettings { url: url.to_owned(), wait, ..PostgreSqlSettings::default() };
-    PostgreSqlPlace::new(&settings, schema).unwrap()
+    PostgreSqlLocation::new(&settings, schema).unwrap()
 }
 
-fn open(place: &PostgreSqlPlace) -> SharedFileTable {
+fn open(place: &PostgreSqlLocation) -> SharedFileTable {
     SharedFileTable::open(place, &SystemClock::shared()).unwrap()
 }
 

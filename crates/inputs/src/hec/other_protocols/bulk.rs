@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::hec::body::MemoryReservation;
 use crate::hec::envelope::Envelope;
-use crate::hec::weight::with_json;
+use crate::hec::json_memory::with_json;
 
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 

@@ -31,7 +31,7 @@ use super::answer::{self, Answer, Code};
 use super::body::{BodyError, BudgetedBody, MemoryReservation};
 use super::envelope::Envelope;
 use super::receive::{Receiver, RequestMetadata, answer_of};
-use super::{Collector, Query, TOO_SLOW_TEXT, decoded_too_large_text, default_host, to_response, weight};
+use super::{Collector, Query, TOO_SLOW_TEXT, decoded_too_large_text, default_host, json_memory, to_response};
 
 /// Version reported to Elasticsearch's clients; they send requests that this version accepts.
 const ELASTICSEARCH_VERSION: &str = "7.17.0";
@@ -143,7 +143,7 @@ fn body_encoding(headers: &HeaderMap, binary: BodyEncoding) -> BodyEncoding {
 
 fn value(bytes: &[u8], form: BodyEncoding, schema: &protobuf::Schema, share: &mut MemoryReservation) -> Option<Value> {
     match form {
-        BodyEncoding::Json => weight::read_json(bytes, share),
+        BodyEncoding::Json => json_memory::read_json(bytes, share),
         BodyEncoding::Protobuf | BodyEncoding::Snappy => {
             protobuf::decode(bytes, schema, &mut |bytes| share.reserve(bytes))
         }

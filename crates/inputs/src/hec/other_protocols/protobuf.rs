@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::hec::weight::{OBJECT_BYTES, VALUE_BYTES};
+use crate::hec::json_memory::{OBJECT_BYTES, VALUE_BYTES};
 
 /// Maximum nesting of messages.
 const DEPTH_MAX: usize = 32;

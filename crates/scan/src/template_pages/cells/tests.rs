@@ -56,7 +56,7 @@ fn cell_locations(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bo
     let rule = ReportRule {
         name: "cells".into(),
         source: "_raw".into(),
-        cut: ExtractionMethod::Delimited {
+        method: ExtractionMethod::Delimited {
             outer: ",".into(),
             inner: None,
             names: names.iter().map(|n| (*n).into()).collect(),

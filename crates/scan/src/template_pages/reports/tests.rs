@@ -8,11 +8,11 @@ use super::*;
 
 fn report() -> Arc<Report> {
     let pattern = r#"<Data Name="([^"]+)">([^<]*)</Data>"#.to_owned();
-    let cut = ExtractionMethod::Pattern { pattern, pairs: vec![("$1".to_owned(), "$2".to_owned())] };
+    let method = ExtractionMethod::Pattern { pattern, pairs: vec![("$1".to_owned(), "$2".to_owned())] };
     let rule = ReportRule {
         name: "data".to_owned(),
         source: "_raw".to_owned(),
-        cut,
+        method,
         adds_values: false,
         cleans_names: true,
         keeps_empty: false,

@@ -39,9 +39,9 @@ pub struct AuditRecord {
 
 /// Events of the current round.
 #[derive(Default)]
-pub(crate) struct Ledger(BTreeMap<AuditEvent, (i64, u64)>);
+pub(crate) struct AuditBuffer(BTreeMap<AuditEvent, (i64, u64)>);
 
-impl Ledger {
+impl AuditBuffer {
     /// Records an event.
     pub(crate) fn record(&mut self, mut event: AuditEvent, now_ns: i64) {
         event.user = event.user.chars().take(NAME_CHARS_MAX).collect();
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn many_equal_events_become_few_records() {
-        let mut ledger = Ledger::default();
+        let mut buffer = AuditBuffer::default();
         let event = |user: String| AuditEvent {
             user,
             action: "login attempt",
@@ -77,17 +77,17 @@ mod tests {
             client: IpAddr::from([192, 0, 2, 1]),
         };
         for at in 0..1_000 {
-            ledger.record(event("eva".into()), at);
+            buffer.record(event("eva".into()), at);
         }
         for at in 0..1_000 {
-            ledger.record(event(format!("{at}{}", "x".repeat(1_000))), 1_000 + at);
+            buffer.record(event(format!("{at}{}", "x".repeat(1_000))), 1_000 + at);
         }
-        let records = ledger.take();
+        let records = buffer.take();
         assert_eq!((records[0].event.user.as_str(), records[0].time_ns, records[0].count), ("eva", 0, 1_000));
         assert_eq!(records.len(), EVENTS_MAX + 1);
         let others = records.iter().find(|record| record.event.user.is_empty()).unwrap();
         assert_eq!(others.count, 1_000 - (EVENTS_MAX as u64 - 1));
         assert!(records.iter().all(|record| record.event.user.chars().count() <= NAME_CHARS_MAX));
-        assert!(ledger.take().is_empty());
+        assert!(buffer.take().is_empty());
     }
 }

@@ -12,15 +12,15 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Maximum positions noted for an index; if there are more, everything from the first of them on counts as unexamined.
-const PLACES_MAX: usize = 16_384;
+const POSITIONS_MAX: usize = 16_384;
 
 /// Unexamined positions by index, without empty entries.
 #[derive(Debug, Default)]
-pub(crate) struct MergePlaces(BTreeMap<Arc<str>, IndexPlaces>);
+pub(crate) struct MergePositions(BTreeMap<Arc<str>, IndexPositions>);
 
 /// The unexamined positions of one index.
 #[derive(Debug, Default)]
-pub(crate) struct IndexPlaces {
+pub(crate) struct IndexPositions {
     /// Everything from this position on.
     from: Option<u64>,
     /// Single positions before it.
@@ -40,22 +40,25 @@ pub(crate) enum Examined<T> {
     Paused,
 }
 
-impl MergePlaces {
+impl MergePositions {
     /// Notes a change at a position.
-    pub(crate) fn add(&mut self, index: &Arc<str>, place: u64) {
+    pub(crate) fn add(&mut self, index: &Arc<str>, position: u64) {
         match self.0.get_mut(index) {
-            Some(places) => places.add(place),
-            None => self.0.entry(Arc::clone(index)).or_default().add(place),
+            Some(positions) => positions.add(position),
+            None => self.0.entry(Arc::clone(index)).or_default().add(position),
         }
     }
 
     /// Makes all positions of an index unexamined.
     pub(crate) fn add_all(&mut self, index: &Arc<str>) {
-        self.0.insert(Arc::clone(index), IndexPlaces { from: Some(0), ..IndexPlaces::default() });
+        self.0.insert(Arc::clone(index), IndexPositions { from: Some(0), ..IndexPositions::default() });
     }
 
     /// Calls `examine` for each index until it finds something or has to pause.
-    pub(crate) fn find<T>(&mut self, mut examine: impl FnMut(&Arc<str>, &mut IndexPlaces) -> Examined<T>) -> Option<T> {
+    pub(crate) fn find<T>(
+        &mut self,
+        mut examine: impl FnMut(&Arc<str>, &mut IndexPositions) -> Examined<T>,
+    ) -> Option<T> {
         while let Some(mut entry) = self.0.first_entry() {
             let index = Arc::clone(entry.key());
             match examine(&index, entry.get_mut()) {
@@ -69,8 +72,8 @@ impl MergePlaces {
 
     /// Whether an index has unexamined positions in this range.
     pub(crate) fn has_between(&self, index: &str, range: &RangeInclusive<u64>) -> bool {
-        let next = self.0.get(index).and_then(|places| places.next(*range.start()));
-        next.is_some_and(|(place, _)| place <= *range.end())
+        let next = self.0.get(index).and_then(|positions| positions.next(*range.start()));
+        next.is_some_and(|(position, _)| position <= *range.end())
     }
 
     /// Whether no index has unexamined positions.
@@ -79,22 +82,22 @@ impl MergePlaces {
     }
 }
 
-impl IndexPlaces {
-    fn add(&mut self, place: u64) {
-        if self.from.is_some_and(|from| from <= place) {
+impl IndexPositions {
+    fn add(&mut self, position: u64) {
+        if self.from.is_some_and(|from| from <= position) {
             return;
         }
-        self.changed.insert(place);
-        if self.changed.len() > PLACES_MAX {
+        self.changed.insert(position);
+        if self.changed.len() > POSITIONS_MAX {
             self.from = self.changed.first().copied();
             self.changed.clear();
         }
     }
 
     /// The first unexamined position from `place` on, and the last one that is unexamined together with it.
-    pub(crate) fn next(&self, place: u64) -> Option<(u64, u64)> {
-        let changed = self.changed.range(place..).next().map(|changed| (*changed, *changed));
-        let open = self.from.map(|from| (from.max(place), u64::MAX));
+    pub(crate) fn next(&self, position: u64) -> Option<(u64, u64)> {
+        let changed = self.changed.range(position..).next().map(|changed| (*changed, *changed));
+        let open = self.from.map(|from| (from.max(position), u64::MAX));
         changed.into_iter().chain(open).min()
     }
 
@@ -104,16 +107,16 @@ impl IndexPlaces {
     }
 
     /// Records that a merge beginning at `place` is due, and that no earlier position is unexamined.
-    pub(crate) fn set_due(&mut self, place: u64) {
-        self.due = Some(place);
-        self.mark_examined_before(place);
+    pub(crate) fn set_due(&mut self, position: u64) {
+        self.due = Some(position);
+        self.mark_examined_before(position);
     }
 
     /// Records that no position before `place` is unexamined; `place` itself is.
-    pub(crate) fn mark_examined_before(&mut self, place: u64) {
-        self.changed = self.changed.split_off(&place);
-        self.from = self.from.map(|from| from.max(place));
-        self.add(place);
+    pub(crate) fn mark_examined_before(&mut self, position: u64) {
+        self.changed = self.changed.split_off(&position);
+        self.from = self.from.map(|from| from.max(position));
+        self.add(position);
     }
 }
 
@@ -123,38 +126,41 @@ mod tests {
 
     #[test]
     fn places_are_examined_in_order_and_kept_until_then() {
-        let mut places = IndexPlaces::default();
-        [30, 10, 20, 10].into_iter().for_each(|place| places.add(place));
+        let mut positions = IndexPositions::default();
+        [30, 10, 20, 10].into_iter().for_each(|position| positions.add(position));
         assert_eq!(
-            [0, 10, 11, 31].map(|from| places.next(from)),
+            [0, 10, 11, 31].map(|from| positions.next(from)),
             [Some((10, 10)), Some((10, 10)), Some((20, 20)), None]
         );
-        assert_eq!(places.take_due(), None);
-        places.set_due(15);
-        assert_eq!([places.take_due(), places.take_due()], [Some(15), None]);
-        assert_eq!([0, 16, 21].map(|from| places.next(from)), [Some((15, 15)), Some((20, 20)), Some((30, 30))]);
+        assert_eq!(positions.take_due(), None);
+        positions.set_due(15);
+        assert_eq!([positions.take_due(), positions.take_due()], [Some(15), None]);
+        assert_eq!([0, 16, 21].map(|from| positions.next(from)), [Some((15, 15)), Some((20, 20)), Some((30, 30))]);
     }
 
     #[test]
     fn beyond_the_limit_everything_after_the_first_place_is_unexamined() {
-        let mut places = IndexPlaces::default();
-        (0..=PLACES_MAX as u64).map(|place| 5 + 2 * place).for_each(|place| places.add(place));
-        assert!(places.changed.is_empty());
-        assert_eq!(places.next(0), Some((5, u64::MAX)));
-        places.add(3);
-        places.add(7);
-        assert_eq!([0, 4, 9].map(|from| places.next(from)), [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]);
-        places.set_due(100);
-        assert_eq!([0, 101].map(|from| places.next(from)), [Some((100, u64::MAX)), Some((101, u64::MAX))]);
+        let mut positions = IndexPositions::default();
+        (0..=POSITIONS_MAX as u64).map(|position| 5 + 2 * position).for_each(|position| positions.add(position));
+        assert!(positions.changed.is_empty());
+        assert_eq!(positions.next(0), Some((5, u64::MAX)));
+        positions.add(3);
+        positions.add(7);
+        assert_eq!(
+            [0, 4, 9].map(|from| positions.next(from)),
+            [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]
+        );
+        positions.set_due(100);
+        assert_eq!([0, 101].map(|from| positions.next(from)), [Some((100, u64::MAX)), Some((101, u64::MAX))]);
     }
 
     #[test]
     fn indexes_are_examined_until_no_merge_is_found() {
         let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
-        let mut unexamined = MergePlaces::default();
+        let mut unexamined = MergePositions::default();
         unexamined.add(&two, 1);
         unexamined.add_all(&one);
-        let in_two = |index: &Arc<str>, _: &mut IndexPlaces| match **index == *"two" {
+        let in_two = |index: &Arc<str>, _: &mut IndexPositions| match **index == *"two" {
             true => Examined::Found(Arc::clone(index)),
             false => Examined::Nothing,
         };

@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 
 /// Hooks of answers that have not been sent, at most one per active request of the connection.
 #[derive(Clone, Default)]
-pub(super) struct AnswerNotes(Arc<Mutex<Vec<ResponseHook>>>);
+pub(super) struct ResponseHooks(Arc<Mutex<Vec<ResponseHook>>>);
 
-impl AnswerNotes {
+impl ResponseHooks {
     /// Adds the hook of an answer. Must be called before the answer is passed to hyper.
     pub(super) fn add(&self, note: ResponseHook) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
@@ -36,36 +36,36 @@ impl AnswerNotes {
 }
 
 /// A socket and the hooks of its answers.
-pub(super) struct NotingSocket {
+pub(super) struct HookedSocket {
     socket: TcpStream,
-    notes: AnswerNotes,
+    hooks: ResponseHooks,
     /// Set after a hook failed; nothing more is sent then, because the data may contain that hook's answer.
     is_broken: bool,
 }
 
-impl NotingSocket {
+impl HookedSocket {
     /// A socket without hooks.
-    pub(super) fn new(socket: TcpStream) -> NotingSocket {
-        NotingSocket { socket, notes: AnswerNotes::default(), is_broken: false }
+    pub(super) fn new(socket: TcpStream) -> HookedSocket {
+        HookedSocket { socket, hooks: ResponseHooks::default(), is_broken: false }
     }
 
     /// Handle to add hooks.
-    pub(super) fn notes(&self) -> AnswerNotes {
-        self.notes.clone()
+    pub(super) fn hooks(&self) -> ResponseHooks {
+        self.hooks.clone()
     }
 
     /// Runs all hooks and returns them; the caller drops them after its write. After an error, nothing may be sent.
-    fn poll_note(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<ResponseHook>>> {
+    fn poll_hooks(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<ResponseHook>>> {
         if self.is_broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        if self.notes.is_empty() {
+        if self.hooks.is_empty() {
             return Poll::Ready(Ok(Vec::new()));
         }
         ready!(self.socket.poll_write_ready(context))?;
-        let notes = self.notes.take();
-        let noted = notes.iter().try_for_each(ResponseHook::run);
-        Poll::Ready(noted.map(|()| notes).map_err(|error| {
+        let hooks = self.hooks.take();
+        let noted = hooks.iter().try_for_each(ResponseHook::run);
+        Poll::Ready(noted.map(|()| hooks).map_err(|error| {
             self.is_broken = true;
             log::warning(format!("a connection is closed: its answer cannot be recorded before it is sent: {error}"));
             io::Error::other(error)
@@ -73,7 +73,7 @@ impl NotingSocket {
     }
 }
 
-impl AsyncRead for NotingSocket {
+impl AsyncRead for HookedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,9 +83,9 @@ impl AsyncRead for NotingSocket {
     }
 }
 
-impl AsyncWrite for NotingSocket {
+impl AsyncWrite for HookedSocket {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let _noted = ready!(self.poll_note(context))?;
+        let _noted = ready!(self.poll_hooks(context))?;
         Pin::new(&mut self.socket).poll_write(context, bytes)
     }
 
@@ -94,7 +94,7 @@ impl AsyncWrite for NotingSocket {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let _noted = ready!(self.poll_note(context))?;
+        let _noted = ready!(self.poll_hooks(context))?;
         Pin::new(&mut self.socket).poll_write_vectored(context, parts)
     }
 
@@ -123,14 +123,14 @@ mod tests {
     use super::*;
 
     /// A socket and its other end, which never waits.
-    async fn pair() -> (NotingSocket, Peer) {
+    async fn pair() -> (HookedSocket, Peer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peer = Peer::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_nonblocking(true).unwrap();
-        (NotingSocket::new(listener.accept().await.unwrap().0), peer)
+        (HookedSocket::new(listener.accept().await.unwrap().0), peer)
     }
 
-    async fn write(socket: &mut NotingSocket, bytes: &[u8]) -> io::Result<usize> {
+    async fn write(socket: &mut HookedSocket, bytes: &[u8]) -> io::Result<usize> {
         poll_fn(|context| Pin::new(&mut *socket).poll_write(context, bytes)).await
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let other_end = peer.try_clone().unwrap();
         for _ in 0..2 {
             let other_end = other_end.try_clone().unwrap();
-            socket.notes().add(note(&noted, move || {
+            socket.hooks().add(note(&noted, move || {
                 assert!(other_end.peek(&mut [0]).is_err(), "nothing is sent yet");
                 Ok(())
             }));
@@ -174,7 +174,7 @@ mod tests {
             in_socket += written.unwrap();
         }
         let noted = Arc::default();
-        socket.notes().add(note(&noted, || Ok(())));
+        socket.hooks().add(note(&noted, || Ok(())));
         for _ in 0..3 {
             assert!(Pin::new(&mut socket).poll_write_vectored(&mut context, &[io::IoSlice::new(b"x")]).is_pending());
         }
@@ -195,7 +195,7 @@ mod tests {
         let (socket, _peer) = pair().await;
         let (noted, alive) = (Arc::default(), Arc::new(()));
         let held = Arc::clone(&alive);
-        socket.notes().add(note(&noted, move || {
+        socket.hooks().add(note(&noted, move || {
             assert_eq!(Arc::strong_count(&held), 0, "it is not called");
             Ok(())
         }));
@@ -207,8 +207,8 @@ mod tests {
     async fn answers_are_not_sent_when_their_note_fails() {
         let (mut socket, mut peer) = pair().await;
         let noted = Arc::default();
-        socket.notes().add(note(&noted, || Err("the disk is broken".into())));
-        socket.notes().add(note(&noted, || Ok(())));
+        socket.hooks().add(note(&noted, || Err("the disk is broken".into())));
+        socket.hooks().add(note(&noted, || Ok(())));
         assert!(write(&mut socket, b"an answer").await.unwrap_err().to_string().contains("broken"));
         // The layer above may retry the write, or shut down with unsent bytes.
         assert!(write(&mut socket, b"an answer").await.is_err());

@@ -1,10 +1,10 @@
 //! Reproducible random numbers (SplitMix64).
 
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed)
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     pub(crate) fn next(&mut self) -> u64 {

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A list of connections.
+/// Connections in one state, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct IdleConnections(Arc<Mutex<Queue>>);
+pub(crate) struct ConnectionQueue(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -27,7 +27,7 @@ fn next_age() -> u64 {
     NEXT_AGE.fetch_add(1, Ordering::Relaxed)
 }
 
-impl IdleConnections {
+impl ConnectionQueue {
     fn locked(&self) -> MutexGuard<'_, Queue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,7 +43,7 @@ impl IdleConnections {
     }
 
     /// Requests the oldest connection of two lists to close; returns false if both are empty.
-    pub(super) fn close_oldest_of(&self, other: &IdleConnections) -> bool {
+    pub(super) fn close_oldest_of(&self, other: &ConnectionQueue) -> bool {
         let is_older = match (self.oldest(), other.oldest()) {
             (Some(mine), Some(other)) => mine < other,
             (mine, _) => mine.is_some(),
@@ -76,11 +76,11 @@ impl IdleConnections {
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     /// Unproven clients for whom nothing is being done.
-    pub(super) waiting: IdleConnections,
+    pub(super) waiting: ConnectionQueue,
     /// Unproven clients whose request is being processed.
-    pub(super) working: IdleConnections,
+    pub(super) working: ConnectionQueue,
     /// Proven clients without a request.
-    pub(super) idle: IdleConnections,
+    pub(super) idle: ConnectionQueue,
     /// Number of connections of proven clients, on ports where clients must prove who they are.
     proven: AtomicUsize,
     /// Number of them beyond which an idle one is closed for each client that proves who it is.
@@ -117,7 +117,7 @@ impl Clients {
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     /// List of the connection while its client is proven and it has no request.
-    idle: IdleConnections,
+    idle: ConnectionQueue,
     /// Lists of a port where clients must prove who they are.
     clients: Option<Arc<Clients>>,
     close: Arc<Notify>,
@@ -167,7 +167,7 @@ pub(super) enum Closing {
 
 impl ConnectionState {
     /// Creates the state of a new connection of a port that treats all clients alike.
-    pub(crate) fn new(idle: &IdleConnections) -> ConnectionState {
+    pub(crate) fn new(idle: &ConnectionQueue) -> ConnectionState {
         ConnectionState::with(idle, None)
     }
 
@@ -176,7 +176,7 @@ impl ConnectionState {
         ConnectionState::with(&clients.idle, Some(Arc::clone(clients)))
     }
 
-    fn with(idle: &IdleConnections, clients: Option<Arc<Clients>>) -> ConnectionState {
+    fn with(idle: &ConnectionQueue, clients: Option<Arc<Clients>>) -> ConnectionState {
         let state = Mutex::new(State { age: next_age(), is_proven: clients.is_none(), ..State::default() });
         let waiter = ConnectionState { idle: idle.clone(), clients, close: Arc::default(), state };
         waiter.update_place(&mut waiter.locked());
@@ -187,7 +187,7 @@ impl ConnectionState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn list(&self, standing: Standing) -> &IdleConnections {
+    fn list(&self, standing: Standing) -> &ConnectionQueue {
         match (&self.clients, standing) {
             (Some(clients), Standing::Waiting) => &clients.waiting,
             (Some(clients), Standing::Working) => &clients.working,
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn each_answer_must_be_taken_in_parts() {
-        let state = Arc::new(ConnectionState::new(&IdleConnections::default()));
+        let state = Arc::new(ConnectionState::new(&ConnectionQueue::default()));
         let (slow, fast) = (OpenRequest::new(&state, true, 10), OpenRequest::new(&state, true, 10));
         for _ in 0..9 {
             assert!(!state.ends_stalled_period(), "the answers are not ready");

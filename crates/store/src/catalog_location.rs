@@ -22,7 +22,7 @@ const UNFINISHED_EXTENSION: &str = "migrating";
 
 /// Destination of a copy of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CatalogPlace {
+pub enum CatalogLocation {
     /// In the file `catalog.sqlite` of the data directory.
     Sqlite,
     /// In a schema of the configured database.
@@ -44,7 +44,7 @@ pub struct CatalogMigrationResult {
 /// that directory.
 pub fn migrate_catalog(
     options: &StoreOptions,
-    to: CatalogPlace,
+    to: CatalogLocation,
     clock: &SharedClock,
 ) -> Result<CatalogMigrationResult, StoreError> {
     let Some(settings) = &options.catalog else { return Err(StoreError::NoDatabase) };
@@ -55,14 +55,14 @@ pub fn migrate_catalog(
     let _lock = DirLock::exclusive(dir)?;
     let (path, schema) = (data_dir::catalog(dir), data_dir::schema(dir)?);
     match (to, schema) {
-        (CatalogPlace::PostgreSql, Some(schema)) => {
+        (CatalogLocation::PostgreSql, Some(schema)) => {
             // An earlier call that was interrupted after the copy may have left the former catalog under its original
             // name.
             rename_to_former(&path)?;
             Err(StoreError::CatalogAlreadyThere { place: data_dir::place_of(settings, &schema)?.to_string() })
         }
-        (CatalogPlace::Sqlite, None) => Err(StoreError::CatalogAlreadyThere { place: path.display().to_string() }),
-        (CatalogPlace::PostgreSql, None) => {
+        (CatalogLocation::Sqlite, None) => Err(StoreError::CatalogAlreadyThere { place: path.display().to_string() }),
+        (CatalogLocation::PostgreSql, None) => {
             if !path.exists() {
                 return Err(StoreError::NoData { dir: dir.to_owned() });
             }
@@ -77,7 +77,7 @@ pub fn migrate_catalog(
             let former = rename_to_former(&path)?;
             Ok(CatalogMigrationResult { rows, place: place.to_string(), former })
         }
-        (CatalogPlace::Sqlite, Some(schema)) => {
+        (CatalogLocation::Sqlite, Some(schema)) => {
             let place = data_dir::place_of(settings, &schema)?;
             let from = Catalog::open_existing_postgresql(&place, clock, BucketCheck::AtOpening)?;
             rename_to_former(&path)?;

@@ -9,12 +9,12 @@ use quarry_eval::context::Stop;
 use quarry_eval::rows::sort_cancellable;
 
 /// The positions `0..count` in the order of `compare`; equal ones in ascending order. A cancelled search ends early.
-pub(super) fn sorted_places(
+pub(super) fn sorted_positions(
     count: usize,
     compare: impl Fn(usize, usize) -> Ordering,
     stop: &Stop,
 ) -> Result<Vec<usize>, EngineError> {
-    let mut places: Vec<usize> = (0..count).collect();
-    sort_cancellable(&mut places, |a, b| compare(*a, *b).then(a.cmp(b)), || stop.check_cancelled())?;
-    Ok(places)
+    let mut positions: Vec<usize> = (0..count).collect();
+    sort_cancellable(&mut positions, |a, b| compare(*a, *b).then(a.cmp(b)), || stop.check_cancelled())?;
+    Ok(positions)
 }
