@@ -36,6 +36,8 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
+/// The conf of inputs.
+const INPUTS_CONF: &str = "inputs";
 /// The conf of the node as a whole.
 pub(super) const SERVER_CONF: &str = "server";
 
@@ -238,7 +240,10 @@ impl Request {
         caller: Caller,
         parameters: Parameters,
     ) -> Result<Request, ApiError> {
-        let kind = kind.find(state, &parts).await?;
+        let mut kind = kind.find(state, &parts).await?;
+        if kind.conf == INPUTS_CONF {
+            kind.input_host = input_host(state).await?;
+        }
         let scope = match kind.is_of_node {
             true => Scope::for_namespace(NOBODY, APP_SYSTEM)?,
             false => scope_of(&parts, &caller)?,
@@ -272,6 +277,12 @@ impl Request {
         let feed = Feed::of(self.kind.title.clone(), format!("/services/{}", self.kind.path), vec![self.entry(object)]);
         Feed { notice: self.kind.notice.about(state, &object.name), ..feed }.answer(form)
     }
+}
+
+/// Host of events whose input sets none.
+pub(super) async fn input_host(state: &ApiState) -> Result<Arc<str>, ApiError> {
+    let node = state.node.clone();
+    run_blocking(move || node.condition().input_host.into()).await
 }
 
 /// The scope of a request: that of the namespace in its path, else the caller's.

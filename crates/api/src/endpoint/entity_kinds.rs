@@ -46,6 +46,8 @@ pub(super) struct Kind {
     pub(super) is_of_node: bool,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
+    /// Host of events whose input sets none; empty in other collections than those of inputs.
+    pub(super) input_host: Arc<str>,
     /// A message that accompanies changes, if any.
     pub(super) notice: ChangeNotice,
     /// Makes the name of a new entity, which may contain a setting of the request (`restrictToHost`).
@@ -216,6 +218,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         only: None,
         is_of_node: false,
         more_fields: Arc::default(),
+        input_host: Arc::default(),
         notice: ChangeNotice::Nothing,
         make_name: name_as_given,
         check_conflict: None,

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -20,7 +20,7 @@ use quarry_conf::text::DEFAULT_STANZA;
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
 
 use super::answer_shape::Content;
-use super::entities::{Kind, KindLookup, entry, kind, rows, scope_of, single_rows, with_objects};
+use super::entities::{Kind, KindLookup, entry, input_host, kind, rows, scope_of, single_rows, with_objects};
 use super::entity_kinds::ChangeNotice;
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
@@ -279,9 +279,10 @@ fn check_by_scheme(
 async fn readable_entries(state: &ApiState, parts: &PathParts, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
     let scope = scope_of(parts, caller)?;
     let objects = with_objects(state, caller, move |objects, viewer| objects.list(CONF, &scope, viewer)).await?;
-    let mut kinds: Vec<Kind> = Vec::new();
-    kinds
-        .extend(KINDS.iter().filter(|(_, edit)| caller.permissions.has_capability(edit)).map(|(kind, _)| kind.clone()));
+    let input_host = input_host(state).await?;
+    let permitted = KINDS.iter().filter(|(_, edit)| caller.permissions.has_capability(edit));
+    let mut kinds: Vec<Kind> =
+        permitted.map(|(kind, _)| Kind { input_host: Arc::clone(&input_host), ..kind.clone() }).collect();
     if caller.permissions.has_capability(EDIT_SCRIPTED) {
         let node = state.node.clone();
         let of = |scheme: String| Kind {
@@ -321,11 +322,14 @@ async fn show_one(
     page("all", format!("/services/{ALL}"), vec![entry], &parameters.keep_only("output_mode"))
 }
 
-/// Settings that an input has without setting them.
+/// Settings that an input has without setting them, and the host that its events get unless their sender has another.
 fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
     if kind.prefix == TOKEN || object.name == DEFAULT_STANZA {
         return;
     }
+    let own = settings.get("host").filter(|host| *host != HOST_OF_NODE);
+    let host = own.cloned().unwrap_or_else(|| kind.input_host.to_string());
+    settings.insert("host_resolved".to_owned(), host);
     let mut add = |key: &str, value: &str| {
         settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     };
