@@ -435,13 +435,13 @@ fn is_json_number(text: &[u8]) -> bool {
 impl ValueTraits {
     /// Traits of what follows [`ValueTraits::prefix`] in a value; it may be empty.
     pub fn rest(&self) -> ValueTraits {
-        let len = |whole: u32| (whole as usize).saturating_sub(self.prefix.len()) as u32;
+        let prefix = u32::try_from(self.prefix.len()).unwrap_or(u32::MAX);
         ValueTraits {
             bytes: self.after_prefix,
             firsts: self.after_prefix,
             lasts: self.lasts,
-            min_len: len(self.min_len),
-            max_len: len(self.max_len),
+            min_len: self.min_len.saturating_sub(prefix),
+            max_len: self.max_len.saturating_sub(prefix),
             ..ValueTraits::default()
         }
     }

@@ -27,7 +27,7 @@ use super::inner_pairs::InnerPair;
 use super::key_end::KeyEnd;
 use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
-use super::prefixed_values::prefixed_column;
+use super::prefixed_columns::prefixed_column;
 use super::rex::invalid_utf8;
 use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation};

@@ -50,6 +50,7 @@ mod pattern_cost;
 mod planned_template;
 mod planning_budget;
 mod predicate_filter;
+mod prefixed_columns;
 mod prefixed_values;
 mod reports;
 mod rex;

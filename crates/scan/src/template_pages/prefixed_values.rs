@@ -3,20 +3,12 @@
 //! Patterns are planned with the prefix as a literal of the template, so that positions before and after it differ. The
 //! parts of a group are then expressed in whole values again: the field is the column without the prefix.
 //!
-//! Not here: planning ([`super::extracts`]).
+//! Not here: planning ([`super::extracts`]), reading ([`super::prefixed_columns`]).
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, AsArray, ByteView, MAX_INLINE_VIEW_LEN, StringViewArray, StringViewBuilder};
-use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::FlatTemplate;
 use quarry_event::template::{ColumnKind, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 
-use super::columns::{typed_column, value_positions};
-use super::divided_keys::keys_of_rows;
-use super::field_locations::FieldLocations;
-use super::page::{PageReader, Rows};
 use super::value_location::{Decoding, ValueLocation, WrittenParts};
 
 /// Minimum number of values of a dictionary that is read like a column of texts. Smaller ones are planned by value.
@@ -59,56 +51,6 @@ pub(super) fn location_of(parts: &[TemplatePart], template_set: &TemplateSet) ->
         }
         place => place,
     }
-}
-
-/// The values in these rows if all are in the same column of texts, each after a prefix of the same length.
-pub(super) fn prefixed_column(
-    field: &FieldLocations,
-    rows: &Rows,
-    page: &mut PageReader<'_>,
-) -> Result<Option<ArrayRef>, EngineError> {
-    let is_prefixed = |place: &ValueLocation| match place {
-        ValueLocation::Written(written) => matches!(written.decoding, Decoding::WithoutPrefix { .. }),
-        _ => false,
-    };
-    if !field.locations.iter().any(is_prefixed) {
-        return Ok(None);
-    }
-    let keys = keys_of_rows(field, rows, page)?;
-    let mut places = rows.iter().map(|row| field.locations.get(keys[row as usize] as usize));
-    let Some(Some(ValueLocation::Written(first))) = places.next() else { return Ok(None) };
-    let is_same =
-        |place: Option<&ValueLocation>| matches!(place, Some(ValueLocation::Written(place)) if place == first);
-    let (Decoding::WithoutPrefix { bytes }, [TemplatePart::Variable(column)]) = (first.decoding, &*first.parts) else {
-        return Ok(None);
-    };
-    if !places.all(is_same) {
-        return Ok(None);
-    }
-    let values = page.column_of_rows(*column, rows)?;
-    let whole = typed_column(*column, &values, &value_positions(&values, rows), page)?;
-    whole.as_string_view_opt().map(|whole| without_prefix(whole, bytes)).transpose()
-}
-
-/// The texts without this many bytes at their start; null where a text is shorter.
-fn without_prefix(texts: &StringViewArray, bytes: usize) -> Result<ArrayRef, EngineError> {
-    let mut builder = StringViewBuilder::with_capacity(texts.len());
-    let first = texts.data_buffers().iter().map(|buffer| builder.append_block(buffer.clone())).min();
-    for at in 0..texts.len() {
-        let text = if texts.is_valid(at) { texts.value(at).get(bytes..) } else { None };
-        let Some(text) = text else {
-            builder.append_null();
-            continue;
-        };
-        let view = ByteView::from(texts.views()[at]);
-        match first {
-            Some(first) if view.length > MAX_INLINE_VIEW_LEN => {
-                builder.try_append_view(first + view.buffer_index, view.offset + u32_of(bytes), u32_of(text.len()))?;
-            }
-            _ => builder.append_value(text),
-        }
-    }
-    Ok(Arc::new(builder.finish()))
 }
 
 /// Parts in which the values of columns are whole, and how many bytes at their start precede the value. `None` if a
@@ -192,16 +134,6 @@ mod tests {
         for (parts, expected) in cases {
             assert_eq!(location_of(parts, &template_set()), expected, "{parts:?}");
         }
-    }
-
-    #[test]
-    fn texts_of_any_length_lose_their_prefix() {
-        let texts = ["0x1f", "0x", "0xzo\u{eb}", "0x0123456789", "0x0123456789a", "0x0123456789abcdef", "0"];
-        let all: StringViewArray = texts.iter().map(|text| Some(*text)).chain([None]).collect();
-        let found = without_prefix(&all.slice(1, 7), 2).unwrap();
-        let found: Vec<Option<&str>> = found.as_string_view().iter().collect();
-        let expected: Vec<Option<&str>> = texts[1..].iter().map(|text| text.get(2..)).chain([None]).collect();
-        assert_eq!(found, expected);
     }
 
     #[test]
