@@ -6,9 +6,10 @@
 //! breaks ([`crate::lines`]).
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use memchr::memchr;
 use quarry_conf::{HeaderSettings, PropsSettings};
 
 use crate::error::PipelineError;
@@ -41,6 +42,9 @@ pub(crate) enum LineRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     names: Vec<Arc<str>>,
+    /// For each column, its position among the columns that contain the timestamp. Columns after the last of these have no
+    /// entry.
+    time_places: Vec<Option<usize>>,
 }
 
 /// The names in a header line: the text of the pattern's first group, or what follows the match if it has no group.
@@ -69,7 +73,7 @@ impl HeaderRules {
     /// The header given in the settings.
     pub(crate) fn configured_header(&self) -> Option<Header> {
         let names = self.settings.names.iter().map(|name| Arc::from(name.as_str())).collect::<Vec<_>>();
-        (!names.is_empty()).then_some(Header { names })
+        (!names.is_empty()).then(|| self.header_of(names))
     }
 
     /// The role of a line, given whether the header was found.
@@ -99,18 +103,36 @@ impl HeaderRules {
         let line = String::from_utf8_lossy(line);
         split(line.trim_end(), *header_delimiter, *header_quote, *merges_delimiters, |_, name| {
             names.push(Arc::from(field_name(name, kept_letters).as_str()));
+            ControlFlow::Continue(())
         });
-        Header { names }
+        self.header_of(names)
+    }
+
+    fn header_of(&self, names: Vec<Arc<str>>) -> Header {
+        let fields = &self.settings.timestamp_fields;
+        let mut time_places: Vec<Option<usize>> =
+            names.iter().map(|name| fields.iter().position(|field| **field == **name)).collect();
+        let used = time_places.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        time_places.truncate(used);
+        Header { names, time_places }
     }
 
     /// Passes name and value of each field of a line to `take`.
     pub(crate) fn read_fields(&self, header: &Header, line: &str, mut take: impl FnMut(&Arc<str>, &str)) {
         let mut room = self.fields_max;
-        self.values(header, line, |name, value| {
-            if room > 0 && !value.is_empty() && !self.missing.as_ref().is_some_and(|it| it.is_match(value.as_bytes())) {
+        let HeaderSettings { delimiter, quote, merges_delimiters, .. } = self.settings;
+        split(line, delimiter, quote, merges_delimiters, |column, value| {
+            if let Some(name) = header.names.get(column).filter(|name| !name.is_empty())
+                && !value.is_empty()
+                && !self.missing.as_ref().is_some_and(|it| it.is_match(value.as_bytes()))
+            {
+                if room == 0 {
+                    return ControlFlow::Break(());
+                }
                 room -= 1;
                 take(name, value);
             }
+            ControlFlow::Continue(())
         });
     }
 
@@ -123,21 +145,16 @@ impl HeaderRules {
     pub(crate) fn time_text(&self, header: &Header, line: &str) -> String {
         let fields = &self.settings.timestamp_fields;
         let mut found = vec![String::new(); fields.len()];
-        self.values(header, line, |name, value| {
-            if let Some(at) = fields.iter().position(|field| **field == **name) {
-                found[at] = value.to_owned();
-            }
-        });
-        found.join(" ")
-    }
-
-    fn values(&self, header: &Header, line: &str, mut take: impl FnMut(&Arc<str>, &str)) {
         let HeaderSettings { delimiter, quote, merges_delimiters, .. } = self.settings;
         split(line, delimiter, quote, merges_delimiters, |column, value| {
-            if let Some(name) = header.names.get(column).filter(|name| !name.is_empty()) {
-                take(name, value);
+            match header.time_places.get(column) {
+                Some(Some(at)) => found[*at] = value.to_owned(),
+                Some(None) => {}
+                None => return ControlFlow::Break(()),
             }
+            ControlFlow::Continue(())
         });
+        found.join(" ")
     }
 }
 
@@ -147,8 +164,22 @@ fn field_name(title: &str, kept: &str) -> String {
     title.trim().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
 
-/// Calls `take` with index and value of each column.
-fn split(line: &str, delimiter: char, quote: Option<char>, merges: bool, mut take: impl FnMut(usize, &str)) {
+/// The text before the first delimiter, and the text after it.
+fn split_once(text: &str, delimiter: char) -> Option<(&str, &str)> {
+    match u8::try_from(delimiter).ok().filter(u8::is_ascii) {
+        Some(byte) => memchr(byte, text.as_bytes()).map(|at| (&text[..at], &text[at + 1..])),
+        None => text.split_once(delimiter),
+    }
+}
+
+/// Calls `take` with index and value of each column, until it breaks.
+fn split(
+    line: &str,
+    delimiter: char,
+    quote: Option<char>,
+    merges: bool,
+    mut take: impl FnMut(usize, &str) -> ControlFlow<()>,
+) {
     let behind = |text| if merges { str::trim_start_matches(text, delimiter) } else { text };
     let mut rest = Some(behind(line));
     for column in 0..COLUMNS_MAX {
@@ -157,15 +188,20 @@ fn split(line: &str, delimiter: char, quote: Option<char>, merges: bool, mut tak
             return;
         }
         let Some((quote, inside)) = quote.and_then(|quote| Some((quote, text.strip_prefix(quote)?))) else {
-            let (value, after) = text.split_once(delimiter).map_or((text, None), |(value, after)| (value, Some(after)));
-            take(column, value);
+            let (value, after) =
+                split_once(text, delimiter).map_or((text, None), |(value, after)| (value, Some(after)));
+            if take(column, value).is_break() {
+                return;
+            }
             rest = after.map(behind);
             continue;
         };
         let (value, after) = quoted(inside, quote);
-        take(column, &value);
+        if take(column, &value).is_break() {
+            return;
+        }
         // Text between the closing quote and the delimiter is dropped.
-        rest = after.split_once(delimiter).map(|(_, after)| behind(after));
+        rest = split_once(after, delimiter).map(|(_, after)| behind(after));
     }
 }
 
@@ -193,7 +229,10 @@ mod tests {
 
     fn values(line: &str, delimiter: char) -> Vec<String> {
         let mut values = Vec::new();
-        split(line, delimiter, Some('"'), false, |_, value| values.push(value.to_owned()));
+        split(line, delimiter, Some('"'), false, |_, value| {
+            values.push(value.to_owned());
+            ControlFlow::Continue(())
+        });
         values
     }
 
@@ -208,7 +247,10 @@ mod tests {
     #[test]
     fn delimiter_runs_may_be_merged() {
         let mut values = Vec::new();
-        split("  a   b  ", ' ', None, true, |_, value| values.push(value.to_owned()));
+        split("  a   b  ", ' ', None, true, |_, value| {
+            values.push(value.to_owned());
+            ControlFlow::Continue(())
+        });
         assert_eq!(values, ["a", "b"]);
     }
 

@@ -171,7 +171,7 @@ impl<'e> CellFinder<'e> {
 }
 
 /// Whether two names are equal; those of one source usually share their memory.
-fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
+pub(super) fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
@@ -226,4 +226,104 @@ pub(super) fn are_cells(events: &EventBatch, count: usize, is_of: impl Fn(u32) -
     cells * 100 >= bytes * CELL_BYTES_PERCENT_MIN
         && gaps * 100 <= bytes * GAP_BYTES_PERCENT_MAX
         && known as usize * TEXTS_PER_TEMPLATE_MIN <= texts.max(TEXTS_PER_TEMPLATE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::Metadata;
+
+    use super::*;
+
+    /// An event of each text with these fields.
+    fn events(of: &[(&str, &[(&str, &str)])]) -> EventBatch {
+        let mut batch = EventBatch::default();
+        let text = || Arc::from("x");
+        batch.metas.push(Metadata { index: text(), host: text(), source: text(), sourcetype: text() });
+        for (row, (text, fields)) in (0..).zip(of) {
+            batch.push(text.as_bytes(), 0, 0);
+            let fields = fields.iter();
+            batch.fields.extend(fields.map(|(name, value)| IndexedField {
+                row,
+                name: (*name).into(),
+                value: (*value).into(),
+            }));
+        }
+        batch
+    }
+
+    /// The text with `<name value>` for each cell and `{value}` for words between cells.
+    fn marked(batch: &EventBatch) -> Vec<String> {
+        let mut chunk = ChunkCells::default();
+        CellFinder::new(batch).find_chunk(0, batch.len(), &mut chunk);
+        let of_text = |row: usize| {
+            let (text, mut at, mut out) = (std::str::from_utf8(batch.raw(row)).unwrap(), 0, String::new());
+            for piece in chunk.of(row) {
+                let value = &text[piece.start..piece.end];
+                out += &text[at..piece.start];
+                out += &match piece.role {
+                    Role::Cell { name } => format!("<{} {value}>", chunk.names[usize::from(name)]),
+                    _ => format!("{{{value}}}"),
+                };
+                at = piece.end;
+            }
+            out + &text[at..]
+        };
+        (0..batch.len()).map(of_text).collect()
+    }
+
+    #[test]
+    fn fields_are_found_in_order_between_breakers() {
+        let found = marked(&events(&[
+            ("1 GET 10", &[("n", "1"), ("m", "GET"), ("t", "10")]),
+            ("1 - 10 x", &[("n", "1"), ("t", "10")]),
+            ("10 1", &[("n", "1")]),
+            ("\"1\",\"a \"\"b\"\"\",7", &[("n", "1"), ("m", "a \"b\""), ("t", "7")]),
+            ("1 2", &[("n", "1"), ("n", "2")]),
+            ("absent", &[("n", "1")]),
+            ("no fields", &[]),
+            ("%20a 20a", &[("n", "20a")]),
+            ("5%;6", &[("n", "5%"), ("m", "6")]),
+            ("\u{e9}\t1", &[("n", "\u{e9}"), ("m", ""), ("t", "1")]),
+        ]));
+        let expected = [
+            "<n 1> <m GET> <t 10>",
+            "<n 1> - <t 10> {x}",
+            "{10} <n 1>",
+            "\"<n 1>\",\"{a \"\"b}\"\"\",<t 7>",
+            "1 2",
+            "absent",
+            "no fields",
+            "%{20a} <n 20a>",
+            "<n 5%>;<m 6>",
+            "<n \u{e9}>\t<t 1>",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    type TextOf = fn(usize) -> String;
+    type FieldsOf = fn(usize) -> Vec<(&'static str, String)>;
+
+    /// Whether 2,000 events with these texts and fields are split into cells.
+    fn are_split(text: TextOf, fields: FieldsOf) -> bool {
+        let mut batch = events(&[]);
+        for row in 0..2_000 {
+            batch.push(text(row).as_bytes(), 0, 0);
+            batch.fields.extend(fields(row).into_iter().map(|(name, value)| IndexedField {
+                row: u32_of(row),
+                name: name.into(),
+                value: value.into(),
+            }));
+        }
+        are_cells(&batch, batch.len(), |_| true)
+    }
+
+    #[test]
+    fn texts_are_cells_if_their_fields_are_most_of_them() {
+        let fields = |row: usize| vec![("id", row.to_string()), ("user", format!("u{}", row % 9))];
+        assert!(are_split(|row| format!("{row},u{}", row % 9), fields));
+        assert!(!are_split(|row| format!("the request number {row} of the user u{} took long", row % 9), fields));
+        assert!(!are_split(|row| format!("{{\"id\":\"{row}\",\"user\":\"u{}\"}}", row % 9), fields));
+        assert!(!are_split(|row| format!("{row} other"), |_| vec![("zone", "north".to_owned())]));
+        assert!(!are_split(|row| format!("{row}"), |_| Vec::new()));
+    }
 }

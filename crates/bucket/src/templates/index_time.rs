@@ -14,6 +14,7 @@ use quarry_event::{EventBatch, IndexedField};
 use quarry_stdx::number::u32_of;
 
 use super::builder::SlabBuilder;
+use super::cells::is_same_name;
 use super::trie::Span;
 use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
 use crate::limits::{MAX_FIELD_COLUMN_BYTES, MAX_FIELD_COLUMNS, MAX_PAGE_EVENTS};
@@ -71,7 +72,7 @@ impl<'e> NumberedFields<'e> {
         for event in fields.chunk_by(|one, next| one.row == next.row) {
             for (at, field) in event.iter().enumerate() {
                 let guess = last_event.get(at).copied().unwrap_or(NO_NAME);
-                let is_guessed = all.names.get(guess as usize).is_some_and(|name| **name == field.name);
+                let is_guessed = all.names.get(guess as usize).is_some_and(|name| is_same_name(name, &field.name));
                 let number = match is_guessed {
                     true => guess,
                     false => *known.entry(&field.name).or_insert_with(|| {

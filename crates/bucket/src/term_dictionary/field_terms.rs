@@ -101,3 +101,34 @@ pub(crate) fn add_field_terms(fields: &FieldSplit, terms: &mut TermTable) -> boo
     }
     omits_values
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tokens_with_one_form_are_looked_up() {
+        let token = |text: &str| TermQuery::Token(text.into());
+        let long = "x".repeat(VALUE_TOKEN_BYTES_MAX + 1);
+        let pair = format!("id={long}");
+        for (value, expected) in [
+            ("GET", token("get")),
+            ("/shop/item-7", TermQuery::And(vec![token("shop"), token("item"), token("7")])),
+            ("größe", TermQuery::All),
+            ("-", TermQuery::All),
+            ("", TermQuery::All),
+            (long.as_str(), TermQuery::All),
+            (pair.as_str(), token("id")),
+        ] {
+            assert_eq!(value_tokens(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn names_are_never_the_terms_of_values() {
+        assert_eq!(name_term("code"), Some(&b"code"[..]));
+        for name in ["co\0de".to_owned(), "n".repeat(MAX_TERM_BYTES)] {
+            assert_eq!(name_term(&name), None);
+        }
+    }
+}

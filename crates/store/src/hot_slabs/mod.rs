@@ -36,13 +36,14 @@ const ENTRY_BYTES: usize = 128;
 #[derive(Debug)]
 pub(crate) struct BatchRows {
     batch: EventBatch,
-    fields: std::iter::Peekable<std::vec::IntoIter<IndexedField>>,
+    /// The fields of the rows that have not been moved yet.
+    fields: std::vec::IntoIter<IndexedField>,
     next: usize,
 }
 
 impl BatchRows {
     pub(crate) fn new(mut batch: EventBatch) -> BatchRows {
-        let fields = std::mem::take(&mut batch.fields).into_iter().peekable();
+        let fields = std::mem::take(&mut batch.fields).into_iter();
         BatchRows { batch, fields, next: 0 }
     }
 
@@ -74,8 +75,9 @@ impl BatchRows {
     }
 
     /// Indexed fields of the rows before `end` that have not been moved yet.
-    fn take_fields_before(&mut self, end: usize) -> Vec<IndexedField> {
-        std::iter::from_fn(|| self.fields.next_if(|field| (field.row as usize) < end)).collect()
+    fn fields_before(&self, end: usize) -> &[IndexedField] {
+        let fields = self.fields.as_slice();
+        &fields[..fields.partition_point(|field| (field.row as usize) < end)]
     }
 }
 
@@ -135,13 +137,14 @@ impl PendingCopy {
         assert!(rows <= source.remaining_rows(), "only rows that are left are copied");
         let taken = source.next..source.next + rows;
         let raw_bytes = source.bytes(rows);
-        let fields = source.take_fields_before(taken.end);
-        source.next = taken.end;
+        let fields = source.fields_before(taken.end);
+        let field_count = fields.len();
         let field_bytes = fields.iter().map(|field| field.value.len() + ENTRY_BYTES).sum();
+        source.next = taken.end;
         let mut held = write(&self.rows);
         assert_eq!(held.events.len(), self.first, "rows are copied after those that are published");
         held.events.metas.extend(self.new_metas.iter().cloned());
-        held.add(&source.batch, taken, fields, &self.codes);
+        held.add(&source.batch, taken, source.fields.by_ref().take(field_count), &self.codes);
         let end = self.first + rows;
         let mut pages = Vec::with_capacity(rows / MAX_PAGE_EVENTS + 2);
         let mut from = self.first;

@@ -71,7 +71,13 @@ impl SlabRows {
     }
 
     /// Adds rows of a batch and their fields. `codes` translates the metadata codes of the batch to those of the slab.
-    pub(crate) fn add(&mut self, batch: &EventBatch, rows: Range<usize>, fields: Vec<IndexedField>, codes: &[u32]) {
+    pub(crate) fn add(
+        &mut self,
+        batch: &EventBatch,
+        rows: Range<usize>,
+        fields: impl Iterator<Item = IndexedField>,
+        codes: &[u32],
+    ) {
         let text = text_of(&batch.ends, &rows);
         let (row, byte) = (self.events.len(), self.events.raw.len());
         let events = &mut self.events;
@@ -79,7 +85,7 @@ impl SlabRows {
         events.ends.extend(batch.ends[rows.clone()].iter().map(|end| u32_of(*end as usize - text.start + byte)));
         events.time.extend_from_slice(&batch.time[rows.clone()]);
         events.meta.extend(batch.meta[rows.clone()].iter().map(|code| codes[*code as usize]));
-        events.fields.extend(fields.into_iter().map(|field| {
+        events.fields.extend(fields.map(|field| {
             let row = u32_of(field.row as usize - rows.start + row);
             IndexedField { row, ..field }
         }));

@@ -102,7 +102,7 @@ mod tests {
             used.raw.reserve(BATCH_BYTES_MIN);
             spares.keep_batch(used);
             let mut rows = SlabRows::default();
-            rows.add(&batch("main", 0, 3), 0..3, Vec::new(), &[0; 8]);
+            rows.add(&batch("main", 0, 3), 0..3, std::iter::empty(), &[0; 8]);
             spares.keep_slab(rows, SLABS_MAX);
             let mut rows = SlabRows::default();
             rows.reserve(0, BATCH_BYTES_MIN);
