@@ -19,6 +19,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::costs::{PruneFigures, ScanPart};
 use quarry_eval::messages;
 use quarry_eval::panics::catch_panic;
+use quarry_event::TimeNs;
 use quarry_stdx::number::usize_of;
 use quarry_store::Segment;
 
@@ -251,6 +252,19 @@ impl PrefetchedSegments {
     }
 }
 
+/// One segment of each bucket, and the slabs of all its segments. Two buckets may have the same number if it was reused
+/// after a restart; their times of creation differ.
+fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<(&'a Arc<dyn Segment>, Vec<usize>)> {
+    let mut buckets: BTreeMap<(u64, TimeNs), (&Arc<dyn Segment>, Vec<usize>)> = BTreeMap::new();
+    for segment in segments.iter().copied() {
+        if let Some(stored) = segment.stored() {
+            let (_, slabs) = buckets.entry((stored.bucket, stored.created)).or_insert((segment, Vec::new()));
+            slabs.push(usize_of(u64::from(stored.slab)));
+        }
+    }
+    buckets.into_values().collect()
+}
+
 /// The newest of a segment's pages, if these are few and `is_begun` was not set; it is set now.
 fn newest_of_few<'a>(pages: &'a [PageRef], is_begun: &AtomicBool) -> Option<&'a PageRef> {
     let newest = pages.iter().max_by_key(|page| (page.info.time_max, page.arrival()))?;
@@ -302,13 +316,7 @@ impl EventScan {
     /// Fetches what the first lookup in these segments needs: for all slabs of a bucket together, and for the buckets
     /// concurrently.
     fn prefetch_lookups(&self, segments: &[&Arc<dyn Segment>], requests: &(dyn Fn() -> u64 + Sync)) {
-        let mut buckets: BTreeMap<u64, (&Arc<dyn Segment>, Vec<usize>)> = BTreeMap::new();
-        for segment in segments.iter().copied() {
-            if let Some(stored) = segment.stored() {
-                buckets.entry(stored.bucket).or_insert((segment, Vec::new())).1.push(usize_of(u64::from(stored.slab)));
-            }
-        }
-        let buckets: Vec<(&Arc<dyn Segment>, Vec<usize>)> = buckets.into_values().collect();
+        let buckets = slabs_by_bucket(segments);
         let prefetch = |at: usize| {
             let _counting = self.progress.reads().count_thread_reads();
             let (segment, slabs) = &buckets[at];
@@ -417,6 +425,30 @@ mod tests {
         assert!(newest_of_few(&[], &is_begun).is_none() && newest_of_few(&pages(false), &is_begun).is_none());
         assert_eq!(newest_of_few(&pages(true), &is_begun).map(|page| page.page), Some(1));
         assert!(newest_of_few(&pages(true), &is_begun).is_none(), "one segment only");
+    }
+
+    #[test]
+    fn buckets_whose_number_was_reused_are_told_apart() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let segments = [(&first, 1_000_000_000), (&second, 5_000_000_000)].map(|(folder, now)| {
+            let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(now)).unwrap();
+            let mut batch = EventBatch::default();
+            let meta = batch.intern(&Metadata {
+                index: "main".into(),
+                host: "h".into(),
+                source: "s".into(),
+                sourcetype: "t".into(),
+            });
+            batch.push(b"text", 1, meta);
+            store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+            store.seal_all().unwrap();
+            Arc::clone(&store.snapshot(&IndexSelector::all(), &TimeRange::ALL).segments[0])
+        });
+        let [first, second] = [0, 1].map(|at: usize| segments[at].stored().unwrap());
+        assert!(first.bucket == second.bucket && first.created != second.created, "{first:?} {second:?}");
+        let found = slabs_by_bucket(&[&segments[0], &segments[1], &segments[0]]);
+        let slabs: Vec<Vec<usize>> = found.into_iter().map(|(_, slabs)| slabs).collect();
+        assert_eq!(slabs, [vec![0, 0], vec![0]]);
     }
 
     #[test]
