@@ -38,6 +38,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 const POLLS_ALONE: usize = 4;
 /// Pages examined to find the next segments: the number of pages in four slabs.
 const LOOKAHEAD_PAGES: usize = 256;
+/// Distance in pages at which a segment must have been prefetched: the number of pages in a slab.
+const DUE_PAGES: usize = 64;
 
 /// Runs `work`. From the first time that `waits` is true until `work` ends, `count` threads run `help`, which must then
 /// end, too. As long as `waits` is false, one thread checks it; starting more would take longer than reading from the
@@ -245,10 +247,26 @@ pub(crate) struct PrefetchedSegments(BTreeSet<u64>);
 
 impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
-    /// last.
+    /// last. None as long as no such segment is due: the caller waits for the prefetched pages, and waits as long for
+    /// several segments as for one.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
-        let next = pages.iter().rev().take(LOOKAHEAD_PAGES).filter(|page| page.segment.is_remote());
-        next.filter(|page| self.0.insert(page.segment.sequence())).take(CONCURRENT_SEGMENTS_MAX).cloned().collect()
+        let next = || pages.iter().rev().take(LOOKAHEAD_PAGES);
+        let segments = next().map(|page| page.segment.is_remote().then(|| page.segment.sequence()));
+        let firsts = self.take_group(&segments.collect::<Vec<Option<u64>>>());
+        next().enumerate().filter(|(at, _)| firsts.contains(at)).map(|(_, page)| page.clone()).collect()
+    }
+
+    /// Positions of the first pages of the segments to prefetch now. `segments` are those of the next pages, in the order
+    /// in which these are read; `None` for a local segment.
+    fn take_group(&mut self, segments: &[Option<u64>]) -> Vec<usize> {
+        let is_due = segments.iter().take(DUE_PAGES).flatten().any(|segment| !self.0.contains(segment));
+        let mut firsts = Vec::new();
+        for (at, segment) in segments.iter().enumerate().filter(|_| is_due) {
+            if firsts.len() < CONCURRENT_SEGMENTS_MAX && segment.is_some_and(|segment| self.0.insert(segment)) {
+                firsts.push(at);
+            }
+        }
+        firsts
     }
 }
 
@@ -425,6 +443,27 @@ mod tests {
         assert!(newest_of_few(&[], &is_begun).is_none() && newest_of_few(&pages(false), &is_begun).is_none());
         assert_eq!(newest_of_few(&pages(true), &is_begun).map(|page| page.page), Some(1));
         assert!(newest_of_few(&pages(true), &is_begun).is_none(), "one segment only");
+    }
+
+    #[test]
+    fn following_segments_are_prefetched_in_groups() {
+        // Seventeen slabs of 64 pages, of which eight are read at once.
+        let pages: Vec<Option<u64>> = (0..17 * 64).map(|page| Some(page / 64)).collect();
+        let mut prefetched = PrefetchedSegments::default();
+        let mut groups = Vec::new();
+        for next in (8..pages.len()).step_by(8) {
+            let ahead = &pages[next..pages.len().min(next + LOOKAHEAD_PAGES)];
+            let group = prefetched.take_group(ahead);
+            let mut due = ahead.iter().take(DUE_PAGES).flatten();
+            assert!(due.all(|segment| prefetched.0.contains(segment)), "page {next}");
+            groups.extend((!group.is_empty()).then_some(group.len()));
+        }
+        assert!(groups.len() <= 5 && groups.iter().sum::<usize>() == 17, "{groups:?}");
+        let mut prefetched = PrefetchedSegments::default();
+        assert_eq!(prefetched.take_group(&[None; 64]), [0; 0], "local segments");
+        assert_eq!(prefetched.take_group(&[None, Some(3), Some(3), Some(4)]), [1, 3]);
+        let many: Vec<Option<u64>> = (10..60).map(Some).collect();
+        assert_eq!(prefetched.take_group(&many), (0..CONCURRENT_SEGMENTS_MAX).collect::<Vec<usize>>());
     }
 
     #[test]
