@@ -19,6 +19,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::costs::{PruneFigures, ScanPart};
 use quarry_eval::messages;
 use quarry_eval::panics::catch_panic;
+use quarry_event::TimeNs;
 use quarry_stdx::number::usize_of;
 use quarry_store::Segment;
 
@@ -37,6 +38,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 const POLLS_ALONE: usize = 4;
 /// Pages examined to find the next segments: the number of pages in four slabs.
 const LOOKAHEAD_PAGES: usize = 256;
+/// Distance in pages at which a segment must have been prefetched: the number of pages in a slab.
+const DUE_PAGES: usize = 64;
 
 /// Runs `work`. From the first time that `waits` is true until `work` ends, `count` threads run `help`, which must then
 /// end, too. As long as `waits` is false, one thread checks it; starting more would take longer than reading from the
@@ -244,11 +247,40 @@ pub(crate) struct PrefetchedSegments(BTreeSet<u64>);
 
 impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
-    /// last.
+    /// last. None as long as no such segment is due: the caller waits for the prefetched pages, and waits as long for
+    /// several segments as for one.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
-        let next = pages.iter().rev().take(LOOKAHEAD_PAGES).filter(|page| page.segment.is_remote());
-        next.filter(|page| self.0.insert(page.segment.sequence())).take(CONCURRENT_SEGMENTS_MAX).cloned().collect()
+        let next = || pages.iter().rev().take(LOOKAHEAD_PAGES);
+        let segments = next().map(|page| page.segment.is_remote().then(|| page.segment.sequence()));
+        let firsts = self.take_group(&segments.collect::<Vec<Option<u64>>>());
+        next().enumerate().filter(|(at, _)| firsts.contains(at)).map(|(_, page)| page.clone()).collect()
     }
+
+    /// Positions of the first pages of the segments to prefetch now. `segments` are those of the next pages, in the order
+    /// in which these are read; `None` for a local segment.
+    fn take_group(&mut self, segments: &[Option<u64>]) -> Vec<usize> {
+        let is_due = segments.iter().take(DUE_PAGES).flatten().any(|segment| !self.0.contains(segment));
+        let mut firsts = Vec::new();
+        for (at, segment) in segments.iter().enumerate().filter(|_| is_due) {
+            if firsts.len() < CONCURRENT_SEGMENTS_MAX && segment.is_some_and(|segment| self.0.insert(segment)) {
+                firsts.push(at);
+            }
+        }
+        firsts
+    }
+}
+
+/// One segment of each bucket, and the slabs of all its segments. Two buckets may have the same number if it was reused
+/// after a restart; their times of creation differ.
+fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<(&'a Arc<dyn Segment>, Vec<usize>)> {
+    let mut buckets: BTreeMap<(u64, TimeNs), (&Arc<dyn Segment>, Vec<usize>)> = BTreeMap::new();
+    for segment in segments.iter().copied() {
+        if let Some(stored) = segment.stored() {
+            let (_, slabs) = buckets.entry((stored.bucket, stored.created)).or_insert((segment, Vec::new()));
+            slabs.push(usize_of(u64::from(stored.slab)));
+        }
+    }
+    buckets.into_values().collect()
 }
 
 /// The newest of a segment's pages, if these are few and `is_begun` was not set; it is set now.
@@ -302,13 +334,7 @@ impl EventScan {
     /// Fetches what the first lookup in these segments needs: for all slabs of a bucket together, and for the buckets
     /// concurrently.
     fn prefetch_lookups(&self, segments: &[&Arc<dyn Segment>], requests: &(dyn Fn() -> u64 + Sync)) {
-        let mut buckets: BTreeMap<u64, (&Arc<dyn Segment>, Vec<usize>)> = BTreeMap::new();
-        for segment in segments.iter().copied() {
-            if let Some(stored) = segment.stored() {
-                buckets.entry(stored.bucket).or_insert((segment, Vec::new())).1.push(usize_of(u64::from(stored.slab)));
-            }
-        }
-        let buckets: Vec<(&Arc<dyn Segment>, Vec<usize>)> = buckets.into_values().collect();
+        let buckets = slabs_by_bucket(segments);
         let prefetch = |at: usize| {
             let _counting = self.progress.reads().count_thread_reads();
             let (segment, slabs) = &buckets[at];
@@ -417,6 +443,51 @@ mod tests {
         assert!(newest_of_few(&[], &is_begun).is_none() && newest_of_few(&pages(false), &is_begun).is_none());
         assert_eq!(newest_of_few(&pages(true), &is_begun).map(|page| page.page), Some(1));
         assert!(newest_of_few(&pages(true), &is_begun).is_none(), "one segment only");
+    }
+
+    #[test]
+    fn following_segments_are_prefetched_in_groups() {
+        // Seventeen slabs of 64 pages, of which eight are read at once.
+        let pages: Vec<Option<u64>> = (0..17 * 64).map(|page| Some(page / 64)).collect();
+        let mut prefetched = PrefetchedSegments::default();
+        let mut groups = Vec::new();
+        for next in (8..pages.len()).step_by(8) {
+            let ahead = &pages[next..pages.len().min(next + LOOKAHEAD_PAGES)];
+            let group = prefetched.take_group(ahead);
+            let mut due = ahead.iter().take(DUE_PAGES).flatten();
+            assert!(due.all(|segment| prefetched.0.contains(segment)), "page {next}");
+            groups.extend((!group.is_empty()).then_some(group.len()));
+        }
+        assert!(groups.len() <= 5 && groups.iter().sum::<usize>() == 17, "{groups:?}");
+        let mut prefetched = PrefetchedSegments::default();
+        assert_eq!(prefetched.take_group(&[None; 64]), [0; 0], "local segments");
+        assert_eq!(prefetched.take_group(&[None, Some(3), Some(3), Some(4)]), [1, 3]);
+        let many: Vec<Option<u64>> = (10..60).map(Some).collect();
+        assert_eq!(prefetched.take_group(&many), (0..CONCURRENT_SEGMENTS_MAX).collect::<Vec<usize>>());
+    }
+
+    #[test]
+    fn buckets_whose_number_was_reused_are_told_apart() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let segments = [(&first, 1_000_000_000), (&second, 5_000_000_000)].map(|(folder, now)| {
+            let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(now)).unwrap();
+            let mut batch = EventBatch::default();
+            let meta = batch.intern(&Metadata {
+                index: "main".into(),
+                host: "h".into(),
+                source: "s".into(),
+                sourcetype: "t".into(),
+            });
+            batch.push(b"text", 1, meta);
+            store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+            store.seal_all().unwrap();
+            Arc::clone(&store.snapshot(&IndexSelector::all(), &TimeRange::ALL).segments[0])
+        });
+        let [first, second] = [0, 1].map(|at: usize| segments[at].stored().unwrap());
+        assert!(first.bucket == second.bucket && first.created != second.created, "{first:?} {second:?}");
+        let found = slabs_by_bucket(&[&segments[0], &segments[1], &segments[0]]);
+        let slabs: Vec<Vec<usize>> = found.into_iter().map(|(_, slabs)| slabs).collect();
+        assert_eq!(slabs, [vec![0, 0], vec![0]]);
     }
 
     #[test]

@@ -80,6 +80,11 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         Cache { weight_max, is_for_scans: false, inner: Mutex::new(inner) }
     }
 
+    /// Maximum sum of the weights, and of one entry.
+    pub(crate) fn weight_max(&self) -> usize {
+        self.weight_max
+    }
+
     /// The value of `key`; marks it as used.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let mut inner = lock(&self.inner);

@@ -186,12 +186,20 @@ impl Trailer {
 }
 
 /// Number of bytes after the fingerprints of a sidecar of `len` bytes, of which `end` is the end; `None` if it is not
-/// of this version.
+/// of this version. The number follows from the trailer in two ways, which must agree, so that a damaged trailer does not
+/// cause a large read.
 pub(super) fn bytes_after_cells(end: &[u8], len: u64) -> Result<Option<u64>, Malformed> {
     let is_of_this_version = end.len().checked_sub(MAGIC.len() + 8).is_some_and(|at| end[at..].starts_with(MAGIC));
     let trailer = if is_of_this_version { Trailer::read(end)? } else { None };
-    let after = trailer.map(|trailer| len.checked_sub(trailer.cells_end));
-    after.map(|after| after.ok_or_else(|| Malformed(format!("{len} bytes are too few")))).transpose()
+    let Some(trailer) = trailer else { return Ok(None) };
+    let after = len.checked_sub(trailer.cells_end);
+    let after = after.ok_or_else(|| Malformed(format!("{len} bytes are too few")))?;
+    let sums = trailer.cells_end.div_ceil(BLOCK_BYTES as u64) * SUM_BYTES as u64;
+    let parameters = trailer.groups * GROUP_HEAD_BYTES + trailer.slabs * COUNT_BYTES + TRAILER_BYTES;
+    if after != sums + parameters as u64 {
+        return Err(Malformed(format!("{after} bytes follow the fingerprints, not {sums} and {parameters}")));
+    }
+    Ok(Some(after))
 }
 
 /// Checksums of the blocks before the parameters: of the magic and all fingerprints.

@@ -20,6 +20,7 @@ use crate::filter::layout::{
     TRAILER_BYTES_OF_VERSION_3, read_trailing_heads, slab_count,
 };
 use crate::filter::may_match;
+use crate::limits::MAX_FILTER_BYTES;
 use crate::read_at::ReadAt;
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
@@ -62,6 +63,9 @@ impl RangedFilter {
     pub fn open(object: Arc<dyn ReadAt>) -> Result<Option<RangedFilter>, BucketError> {
         let place = BlockPosition::outside_slabs("filter", 0);
         let len = object.len();
+        if len > MAX_FILTER_BYTES as u64 {
+            return Err(place.corrupt(format!("{len} bytes exceed the limit {MAX_FILTER_BYTES}")));
+        }
         let first = (len / FIRST_READ_DIVISOR).max(FIRST_READ_BYTES_MIN).min(len);
         let mut end = read_end(&*object, first)?;
         if let Some(after) = place.map_malformed(layout::bytes_after_cells(&end, len))? {
@@ -100,9 +104,14 @@ impl RangedFilter {
         self.sums.is_some()
     }
 
-    /// Number of lookups that have read cells.
+    /// Number of lookups that have read cells, since the last call of [`RangedFilter::reset_lookups`].
     pub fn lookups(&self) -> u64 {
         self.lookups.load(Ordering::Relaxed)
+    }
+
+    /// Counts lookups from zero again.
+    pub fn reset_lookups(&self) {
+        self.lookups.store(0, Ordering::Relaxed);
     }
 
     /// Whether slab `slab` may hold this token, which must already be cut to the maximum length of a term.

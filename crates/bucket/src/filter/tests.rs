@@ -1,9 +1,15 @@
 //! Sidecars of all versions, damaged ones included.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
 use xorf::{BinaryFuse8, DmaSerializable};
 
 use super::layout::{HEAD_BYTES, TRAILER_BYTES_OF_VERSION_3};
 use super::*;
+use crate::error::ReadError;
+use crate::{MemoryObject, ReadAt};
 
 fn hashes(from: u64, count: u64) -> Vec<u64> {
     (from..from + count).map(|at| hash_term(Namespace::Tokens, at.to_string().as_bytes())).collect()
@@ -199,8 +205,51 @@ fn one_lookup_answers_for_slabs_of_about_the_same_size() {
     assert_eq!((known, filter.kept_answers()), (filter.layout.groups.len(), known));
 }
 
+/// An object of `len` bytes that counts those read of it: zeros, and then the bytes of `end`.
+struct CountedObject {
+    len: u64,
+    end: Vec<u8>,
+    read: Arc<AtomicU64>,
+}
+
+impl ReadAt for CountedObject {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        self.read.fetch_add(len as u64, Ordering::Relaxed);
+        let zeros = self.len - self.end.len() as u64;
+        let byte = |at: u64| at.checked_sub(zeros).map_or(0, |at| self.end[at as usize]);
+        Ok((offset..offset + len as u64).map(byte).collect())
+    }
+}
+
+/// The result of opening a sidecar of `len` bytes with this end, and the number of bytes read.
+fn open_counted(len: u64, end: Vec<u8>) -> (Result<Option<RangedFilter>, BucketError>, u64) {
+    let read = Arc::<AtomicU64>::default();
+    let opened = RangedFilter::open(Arc::new(CountedObject { len, end, read: Arc::clone(&read) }));
+    (opened, read.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_damaged_length_or_trailer_causes_no_large_read() {
+    let whole = sidecar(&[hashes(0, 20_000)]);
+    let (opened, read) = open_counted(MAX_FILTER_BYTES as u64 + 1, whole.clone());
+    assert!(opened.is_err() && read == 0, "{read} bytes");
+    let most = MAX_FILTER_BYTES as u64;
+    // A trailer that says that the fingerprints end after one block, in a sidecar of a gigabyte.
+    let mut damaged = whole.clone();
+    let at = damaged.len() - 24;
+    damaged[at..at + 8].copy_from_slice(&8_200u64.to_le_bytes());
+    let (opened, read) = open_counted(most, damaged);
+    assert!(opened.is_err() && read < most / 500, "{read} bytes");
+    let (opened, read) = open_counted(whole.len() as u64, whole.clone());
+    assert!(opened.is_ok_and(|filter| filter.is_some()) && read < whole.len() as u64);
+}
+
 fn open_ranged(sidecar: Vec<u8>) -> Result<Option<RangedFilter>, BucketError> {
-    RangedFilter::open(std::sync::Arc::new(crate::MemoryObject(sidecar.into())))
+    RangedFilter::open(Arc::new(MemoryObject(sidecar.into())))
 }
 
 /// Magic, number of slabs and the head of one, as version 2 begins.

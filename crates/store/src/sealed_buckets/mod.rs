@@ -10,6 +10,8 @@ mod lookup_prefetch;
 mod row;
 mod segment;
 mod slab_part;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::ops::Range;
@@ -40,7 +42,9 @@ pub(crate) use self::slab_part::{SlabPart, split_rows};
 
 /// Size in bytes up to which a term filter is read whole, because reading single cells would take as long.
 const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
-/// Number of terms looked up in a local filter after which it is read whole: further lookups then need no file.
+/// Number of terms looked up in a local filter after which it is read whole, if it fits in the cache: further lookups
+/// then need no file. They are counted again if the cache has evicted the filter, so that filters that evict each other
+/// are not read whole for each term.
 const LOOKUPS_BEFORE_WHOLE: u64 = 64;
 /// Maximum number of remote buckets that one search opens concurrently.
 const CONCURRENT_OPENS_MAX: usize = 16;
@@ -417,11 +421,15 @@ impl Readers {
         }
         let is_local = bucket.copies.is_local();
         let ranged = self.ranged_filter(bucket).and_then(|filter| match filter {
-            Some(filter) if !is_local || filter.lookups() < LOOKUPS_BEFORE_WHOLE => {
+            Some(filter) if !is_local || !self.is_whole_due(bucket, filter.lookups()) => {
                 // Cells on a volume are fetched only after the term dictionary was consulted (`may_hold`).
                 filter.may_match_slab(slab, query, has_fields, !is_local).map(Some)
             }
-            _ => Ok(None),
+            Some(filter) => {
+                filter.reset_lookups();
+                Ok(None)
+            }
+            None => Ok(None),
         });
         match ranged {
             Ok(Some(may_match)) => return may_match,
@@ -443,6 +451,11 @@ impl Readers {
                 true
             }
         }
+    }
+
+    /// Whether a filter that is read by block is read whole after this number of lookups.
+    fn is_whole_due(&self, bucket: &SealedBucket, lookups: u64) -> bool {
+        lookups >= LOOKUPS_BEFORE_WHOLE && bucket.row.filter_bytes <= self.filters.weight_max() as u64
     }
 
     /// Whether a slab may hold a token, according to single cells of the bucket's term filter; `true` if the filter
