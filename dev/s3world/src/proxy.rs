@@ -285,8 +285,8 @@ impl Shared {
         lock(&self.seen)[seen].answered = Some(Instant::now());
     }
 
-    /// Passes a request, its head and body, to the server, and the answer to the client. `kept` is the place of a
-    /// connection to the server if connections are kept after the request; returns whether they are.
+    /// Passes a request, its head and body, to the server, and the answer to the client. `kept` holds the connection to
+    /// the server between requests, and is `None` if no connection may be kept; returns whether both are kept.
     fn forward(
         &self,
         client: &mut TcpStream,

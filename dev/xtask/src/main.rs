@@ -26,7 +26,7 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --remote DIR [--latency MS] [--requests NAME] | counts [--save] |
+const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --remote DIR [--latency MS] [--requests NAME] [--bandwidth MB] | bench --users DIR | counts [--save] |
        soak-node [--rounds N] [--seed S] [--volumes] | soak-searches [--seeds N] [--from SEED] |
        storms [--binary PATH] |
        differential [--s3] | search-commands | s3";
