@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Fault;
 
@@ -24,7 +24,10 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let temporary = path.with_extension("new");
+    // The whole name, because other files of the folder may differ only in their extension.
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
     drop(std::fs::remove_file(&temporary));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(&temporary)?;
     file.write_all(content)?;
@@ -52,6 +55,10 @@ mod tests {
         write(&path, "two").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, PRIVATE_MODE);
+        let other = path.with_extension("new");
+        std::fs::write(&other, "another file").unwrap();
+        write(&path, "three").unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "another file");
         let error = write(&path.join("below"), "x").unwrap_err().to_string();
         assert!(error.starts_with("cannot write ") && error.contains("server.json/below: "), "{error}");
     }
