@@ -347,7 +347,7 @@ fn answers_about_cells_do_not_depend_on_storage() {
         let ids = [0, 1, 4_095, 4_096, 8_999].map(of_row).into_iter().chain([of_row(99_999), "f00d".to_owned()]);
         let needles: Vec<String> = ids
             .flat_map(|id| {
-                [format!("id::{id} | table id code"), format!("id={id} | table path"), format!("{id} | stats count")]
+                [format!("id::{id} | table id method"), format!("id={id} | table path"), format!("{id} | stats count")]
             })
             .collect();
         let ask =
