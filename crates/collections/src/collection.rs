@@ -565,7 +565,7 @@ impl FileWriter<'_> {
 
     fn remove_at(&self, row_id: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
         self.remove_entries(row_id, user, key, body)?;
-        self.transaction.prepare_cached("DELETE FROM documents WHERE place = ?1")?.execute(params![place])?;
+        self.transaction.prepare_cached("DELETE FROM documents WHERE place = ?1")?.execute(params![row_id])?;
         Ok(())
     }
 
