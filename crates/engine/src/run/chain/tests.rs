@@ -47,7 +47,6 @@ const SEARCHES: &[&str] = &[
     "anomalies field=word",
     "autoregress number p=2 | reverse",
     "contingency name word",
-    "transpose 0",
     "uniq | reverse",
 ];
 /// A limit of memory that fits all rows, and one that fits none.
