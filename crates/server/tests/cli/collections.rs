@@ -170,7 +170,7 @@ fn objects_that_cannot_be_removed_keep_their_data() {
     let [collection, search] = [format!("{CONFIG}/people"), format!("{saved}/mine")];
     // The files cannot be replaced, because folders that are not empty have the names of their next versions.
     let local = place.data().join("etc/apps/search/local");
-    let blocked = ["collections.new", "savedsearches.new"].map(|name| local.join(name));
+    let blocked = ["collections.conf.new", "savedsearches.conf.new"].map(|name| local.join(name));
     blocked.iter().for_each(|folder| std::fs::create_dir_all(folder.join("x")).unwrap());
     for path in [&collection, &search] {
         let refused = ask(&place, "DELETE", path, &admin, "");

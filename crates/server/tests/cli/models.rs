@@ -59,7 +59,7 @@ fn invalid_model_files_are_errors() {
     let version = String::from_utf8(whole.clone()).unwrap().replacen("quarry-model 1 ", "quarry-model 9 ", 1);
     for (bytes, want) in [
         (changed, "its checksum does not match"),
-        (whole[..whole.len() / 2].to_vec(), "cut off"),
+        (whole[..whole.len() / 2].to_vec(), "truncated"),
         (Vec::new(), "no first line"),
         (vec![0xff, 0xfe, b'\n'], "not UTF-8"),
         (version.into_bytes(), "its format is 9, this program reads 1"),
