@@ -270,10 +270,13 @@ impl PrefetchedSegments {
     }
 }
 
-/// One segment of each bucket, and the slabs of all its segments. Two buckets may have the same number if it was reused
+/// A segment of a bucket, and the slabs of all its segments.
+type BucketSlabs<'a> = (&'a Arc<dyn Segment>, Vec<usize>);
+
+/// The requested slabs of each bucket. Two buckets may have the same number if it was reused
 /// after a restart; their times of creation differ.
-fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<(&'a Arc<dyn Segment>, Vec<usize>)> {
-    let mut buckets: BTreeMap<(u64, TimeNs), (&Arc<dyn Segment>, Vec<usize>)> = BTreeMap::new();
+fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<BucketSlabs<'a>> {
+    let mut buckets: BTreeMap<(u64, TimeNs), BucketSlabs<'a>> = BTreeMap::new();
     for segment in segments.iter().copied() {
         if let Some(stored) = segment.stored() {
             let (_, slabs) = buckets.entry((stored.bucket, stored.created)).or_insert((segment, Vec::new()));

@@ -27,7 +27,7 @@ impl Syntax for DeltaCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["delta"],
         syntax: "delta FIELD [AS NEW] [p=N]",
-        summary: "Computes the difference between a value and that of an earlier row",
+        summary: "Computes the difference from the value of an earlier row",
         group: Group::Fields,
         kind: Kind::OrderedRow,
         ..CommandInfo::DEFAULT

@@ -34,7 +34,7 @@ impl Syntax for SetCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["set"],
         syntax: "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]",
-        summary: "Returns the union, difference or intersection of the rows of two searches",
+        summary: "Returns the union, difference or intersection of two results",
         group: Group::Rows,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT
