@@ -273,8 +273,8 @@ impl PrefetchedSegments {
 /// A segment of a bucket, and the slabs of all its segments.
 type BucketSlabs<'a> = (&'a Arc<dyn Segment>, Vec<usize>);
 
-/// The requested slabs of each bucket. Two buckets may have the same number if it was reused
-/// after a restart; their times of creation differ.
+/// The requested slabs of each bucket. Two buckets may have the same number if it was reused after a restart; their
+/// times of creation differ.
 fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<BucketSlabs<'a>> {
     let mut buckets: BTreeMap<(u64, TimeNs), BucketSlabs<'a>> = BTreeMap::new();
     for segment in segments.iter().copied() {

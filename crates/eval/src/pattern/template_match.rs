@@ -103,9 +103,9 @@ impl FlatTemplate {
     /// The template with prefixes as literals before variables, so that a group may begin after a prefix. `number`
     /// returns the number of the variable that stands for the text after the prefix of a column's values, or `None` if
     /// the column stays whole.
-    pub fn with_prefixes_as_literals(self, number: impl Fn(u32, &ValueTraits) -> Option<u32>) -> FlatTemplate {
+    pub fn with_prefixes_as_literals(self, number: impl Fn(u32) -> Option<u32>) -> FlatTemplate {
         let split = |part: FlatPart| match &part {
-            FlatPart::Variable(column, traits) if !traits.prefix.is_empty() => match number(*column, traits) {
+            FlatPart::Variable(column, traits) if !traits.prefix.is_empty() => match number(*column) {
                 Some(rest) => {
                     let prefix = FlatPart::Literal(traits.prefix.as_bytes().into());
                     [Some(prefix), Some(FlatPart::Variable(rest, traits.rest()))]

@@ -11,14 +11,15 @@ use quarry_stdx::number::u32_of;
 
 use super::value_location::{Decoding, ValueLocation, WrittenParts};
 
-/// Minimum number of values of a dictionary that is read like a column of texts. Smaller ones are planned by value.
+/// Minimum number of distinct values of a dictionary whose prefix becomes a literal. With fewer values, a pattern is
+/// evaluated once for each.
 const DICTIONARY_MIN: u32 = 4_096;
 
 /// The template with prefixes as literals. The variable after a prefix has a number of its own: that of the column
 /// plus the number of columns.
 pub(super) fn with_prefixes_as_literals(flat: FlatTemplate, template_set: &TemplateSet) -> FlatTemplate {
     let columns = u32_of(template_set.columns.len());
-    flat.with_prefixes_as_literals(|column, _| match template_set.columns.get(column as usize)?.kind {
+    flat.with_prefixes_as_literals(|column| match template_set.columns.get(column as usize)?.kind {
         ColumnKind::Texts => columns.checked_add(column),
         ColumnKind::Dictionary { len } if len >= DICTIONARY_MIN => columns.checked_add(column),
         _ => None,
