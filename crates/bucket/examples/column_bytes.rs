@@ -61,6 +61,9 @@ fn print_columns(reader: &BucketReader) {
             *kinds.entry(kind).or_default() += bytes;
         }
         let Some(template_set) = reader.template_set(slab).unwrap() else { continue };
+        for stored in &template_set.extractions {
+            println!("  slab {slab} stores the extracted field {}: {:?}", stored.name, stored.values);
+        }
         for (column, bytes) in reader.stored_bytes_by_column(slab).unwrap().into_iter().enumerate() {
             let sum = columns.entry(name_of(&template_set, column)).or_default();
             sum.0 += bytes;

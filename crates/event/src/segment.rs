@@ -9,8 +9,10 @@
 //! Not here: other segmenters (full, inner, outer), posting lists.
 
 mod pattern;
+mod spellings;
 
 pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_term_pattern, matches_word_pattern};
+pub use spellings::{SPELLINGS_MAX, spellings};
 
 /// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;

@@ -4,11 +4,9 @@
 //! without the word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself
 //! contains a major breaker, where it may match anything.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use memchr::{memchr2_iter, memmem};
 
+use super::spellings::{other_cases, spellings};
 use super::{PERCENT_MAJOR_BYTES_MAX, is_breaker, is_major, percent_major_len};
 
 /// Boundary that a match requires on both sides.
@@ -50,6 +48,12 @@ impl WordPattern {
     pub fn literal(word: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
         let parts = if word.is_empty() { Vec::new() } else { vec![Literal::new(word, case_sensitive)] };
         WordPattern { parts, leading_star: false, trailing_star: false, crosses_majors: false, bound }
+    }
+
+    /// Compiles a pattern in one of its [`spellings`](super::spellings()): only ASCII letters match in either case.
+    pub fn of_spelling(pattern: &str, bound: WordBound) -> WordPattern {
+        let parts = pattern.split('*').filter(|part| !part.is_empty());
+        WordPattern { parts: parts.map(Literal::folded).collect(), ..WordPattern::new(pattern, bound, true) }
     }
 
     /// Whether the text contains a match.
@@ -188,21 +192,35 @@ fn major_segment_end(text: &[u8], at: usize) -> usize {
 enum Literal {
     /// Compared byte for byte.
     Exact(Box<memmem::Finder<'static>>),
-    /// ASCII text, compared case-insensitively; `rare` is the offset of its rarest byte.
+    /// Text whose ASCII letters match in either case; `rare` is the offset of its rarest byte.
     Folded { text: Box<[u8]>, rare: usize },
+    /// The few spellings of a text with non-ASCII characters, each of them [`Literal::Folded`].
+    Spellings(Box<[Literal]>),
     /// Text with non-ASCII characters, compared case-insensitively.
     Unicode(Box<UnicodeLiteral>),
 }
+
+/// Maximum number of spellings that are searched for one by one.
+const SEARCHED_SPELLINGS_MAX: usize = 4;
 
 impl Literal {
     fn new(text: &str, case_sensitive: bool) -> Literal {
         if case_sensitive {
             Literal::Exact(Box::new(memmem::Finder::new(text.as_bytes()).into_owned()))
         } else if text.is_ascii() {
-            Literal::Folded { text: text.as_bytes().into(), rare: rarest_offset(text.as_bytes()) }
+            Literal::folded(text)
         } else {
-            Literal::Unicode(Box::new(UnicodeLiteral::new(text)))
+            match spellings(text).as_deref() {
+                Some([spelled]) if spelled.len() <= SEARCHED_SPELLINGS_MAX => {
+                    Literal::Spellings(spelled.iter().map(|spelling| Literal::folded(spelling)).collect())
+                }
+                _ => Literal::Unicode(Box::new(UnicodeLiteral::new(text))),
+            }
         }
+    }
+
+    fn folded(text: &str) -> Literal {
+        Literal::Folded { text: text.as_bytes().into(), rare: rarest_offset(text.as_bytes()) }
     }
 
     /// First occurrence that starts at `from` or later.
@@ -219,6 +237,7 @@ impl Literal {
                 let start = find_folded(text, from, needle, *rare)?;
                 Some((start, start + needle.len()))
             }
+            Literal::Spellings(spellings) => spellings.iter().filter_map(|spelling| spelling.find(text, from)).min(),
             Literal::Unicode(literal) => literal.find(text, from),
         }
     }
@@ -246,19 +265,24 @@ struct UnicodeLiteral {
     anchors: Box<[memmem::Finder<'static>]>,
     /// Upper bound for the bytes between the start of a match and its anchor.
     before_anchor_max: usize,
+    /// Whether a match may begin with this byte.
+    begins: Box<[bool; 256]>,
 }
 
 impl UnicodeLiteral {
     fn new(text: &str) -> UnicodeLiteral {
         let lower: Box<str> = text.chars().flat_map(char::to_lowercase).collect();
         let (place, anchor) = lower.chars().enumerate().max_by_key(|(_, c)| !c.is_ascii()).unwrap_or((0, '\0'));
-        let others = UPPER_CASE.get(&anchor).into_iter().flatten().copied();
-        let anchors = std::iter::once(anchor).chain(others).map(|c| {
+        let anchors = std::iter::once(anchor).chain(other_cases(anchor)).map(|c| {
             let mut bytes = [0; 4];
             memmem::Finder::new(c.encode_utf8(&mut bytes)).into_owned()
         });
+        let mut begins = Box::new([false; 256]);
+        for letter in lower.chars().take(1).flat_map(|first| std::iter::once(first).chain(other_cases(first))) {
+            begins[usize::from(letter.encode_utf8(&mut [0; 4]).as_bytes()[0])] = true;
+        }
         // A character of the text gives at least one of the lower-case form.
-        UnicodeLiteral { anchors: anchors.collect(), before_anchor_max: place * char::MAX.len_utf8(), lower }
+        UnicodeLiteral { begins, anchors: anchors.collect(), before_anchor_max: place * char::MAX.len_utf8(), lower }
     }
 
     fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
@@ -268,6 +292,7 @@ impl UnicodeLiteral {
             let anchor = untried + found;
             let first = untried.max(anchor.saturating_sub(self.before_anchor_max));
             let found = (first..=anchor)
+                .filter(|start| self.begins[usize::from(text[*start])])
                 .find_map(|start| Some((start, start + lower_prefix_len(&text[start..], &self.lower)?)));
             if found.is_some() {
                 return found;
@@ -277,18 +302,6 @@ impl UnicodeLiteral {
         None
     }
 }
-
-/// For each character, the other characters whose lower-case form contains it, as `K` and the Kelvin sign for `k`. Only
-/// the first two planes of Unicode have letters with cases.
-static UPPER_CASE: LazyLock<HashMap<char, Vec<char>>> = LazyLock::new(|| {
-    let mut upper: HashMap<char, Vec<char>> = HashMap::new();
-    for c in '\0'..'\u{20000}' {
-        for lower in c.to_lowercase().filter(|lower| *lower != c) {
-            upper.entry(lower).or_default().push(c);
-        }
-    }
-    upper
-});
 
 /// Length of the prefix of `text` whose lower-case form is `needle`.
 fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
@@ -345,6 +358,12 @@ mod tests {
             let expected = (0..text.len())
                 .find_map(|start| Some((start, start + lower_prefix_len(&text.as_bytes()[start..], &literal.lower)?)));
             assert_eq!(literal.find(text.as_bytes(), 0), expected, "{needle:?} in {text:?}");
+            assert_eq!(Literal::new(&needle, false).find(text.as_bytes(), 0), expected, "{needle:?} in {text:?}");
+            let Some(pieces) = spellings(&needle) else { continue };
+            let contains = |spelling: &String| Literal::folded(spelling).find(text.as_bytes(), 0).is_some();
+            let has_all = pieces.iter().all(|piece| piece.iter().any(contains));
+            assert!(expected.is_none() || has_all, "a piece of {needle:?} is missing in {text:?}");
+            assert!(pieces.len() > 1 || has_all == expected.is_some(), "a spelling of {needle:?} is not in {text:?}");
             found += usize::from(expected.is_some());
         }
         assert!(found > 1_000, "only {found} texts had the needle");

@@ -6,6 +6,9 @@
 //! matches across edges, the adjacent parts are concatenated ([`spans`]). If unknown bytes precede or follow a
 //! possible match, the answer is *maybe*, and the row's text decides. A yes or no always agrees with the text.
 //!
+//! A word with letters beyond ASCII is searched for in each of its spellings
+//! ([`spellings`](quarry_event::segment::spellings())).
+//!
 //! Percent-encoded breakers (`%20`) bound a word that begins several bytes after the `%`; where one may precede the
 //! word, the answer is maybe.
 
@@ -18,7 +21,7 @@ mod ways;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, WordBound, WordPattern, is_breaker, is_major};
+use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, WordBound, WordPattern, is_breaker, is_major, spellings};
 use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template,
     TemplateSet, TimeLayout, ValueTraits,
@@ -44,12 +47,13 @@ const FOREIGN_BYTE: u8 = 0xff;
 /// A word to search for.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
-    probes: Vec<Probe>,
+    /// For each run of bytes without wildcards, its spellings. A text with the word contains a spelling of each.
+    runs: Vec<Vec<Probe>>,
     /// Whether the text must always decide.
     opaque: bool,
 }
 
-/// A run of bytes without wildcards.
+/// A run of bytes without wildcards, in one of its spellings.
 #[derive(Clone, Debug)]
 struct Probe {
     run: Run,
@@ -112,37 +116,35 @@ enum PageAnswers {
     Rows(Vec<(u32, u8)>),
 }
 
-/// Evaluation of a word in one slab.
+/// Evaluation of a word in one slab: for each of its runs, the plans of the spellings. Without any, the text decides.
 #[derive(Debug)]
 pub(super) struct WordPlan {
-    nodes: Vec<ProbePlan>,
+    runs: Option<Vec<Vec<ProbePlan>>>,
 }
 
 impl Word {
     /// A word as written in the search.
     pub(super) fn new(pattern: &str, bound: WordBound, case_sensitive: bool) -> Word {
-        let texts: Vec<&str> = pattern.split('*').filter(|part| !part.is_empty()).collect();
-        let fold = !case_sensitive;
-        let whole = WholePattern {
-            pattern: WordPattern::new(pattern, bound, case_sensitive),
-            bound,
-            leading_star: pattern.starts_with('*'),
-            trailing_star: pattern.ends_with('*'),
+        let texts = pattern.split('*').filter(|part| !part.is_empty());
+        let is_exact = case_sensitive || pattern.is_ascii();
+        let spelled = |text: &str| if is_exact { Some(vec![vec![text.to_owned()]]) } else { spellings(text) };
+        let Some(runs) = texts.map(spelled).collect::<Option<Vec<_>>>() else {
+            return Word { runs: Vec::new(), opaque: true };
         };
-        let alone = texts.len() == 1;
-        let breakers = byte_set(is_breaker);
-        let bounds = if bound == WordBound::Major { Bounds::MajorBreakers } else { Bounds::Breakers };
-        let probes = texts.iter().map(|text| Probe {
-            run: Run { needle: text.as_bytes().into(), fold },
-            finder: Finder::new(text.as_bytes(), fold),
-            breakers,
-            bounds,
-            contains_breaker: text.bytes().any(is_breaker),
-            occurs: WordPattern::new(&format!("*{text}*"), WordBound::Whole, case_sensitive),
-            whole_pattern: alone.then(|| whole.clone()),
-        });
-        // Upper and lower case of a non-ASCII letter consist of different bytes.
-        Word { probes: probes.collect(), opaque: fold && !pattern.is_ascii() }
+        let runs: Vec<Vec<String>> = runs.into_iter().flatten().collect();
+        let alone = runs.len() == 1;
+        let (leading_star, trailing_star) = (pattern.starts_with('*'), pattern.ends_with('*'));
+        let probe = |text: &String| {
+            let stars = [leading_star, trailing_star].map(|star| if star { "*" } else { "" });
+            let whole = alone.then(|| WholePattern {
+                pattern: spelled_pattern(&format!("{}{text}{}", stars[0], stars[1]), bound, case_sensitive),
+                bound,
+                leading_star,
+                trailing_star,
+            });
+            Probe::new(text, bound, case_sensitive, whole)
+        };
+        Word { runs: runs.iter().map(|spellings| spellings.iter().map(probe).collect()).collect(), opaque: false }
     }
 
     /// Plans the word for a slab.
@@ -153,52 +155,58 @@ impl Word {
         segment: &dyn Segment,
     ) -> Result<WordPlan, EngineError> {
         if self.opaque {
-            return Ok(WordPlan { nodes: vec![ProbePlan::Same(UNDECIDED)] });
+            return Ok(WordPlan { runs: None });
         }
-        let nodes = self.probes.iter().map(|probe| {
-            let around = EdgeContext { left: true, right: true, free: true };
-            Planner { probe, template_set, facts, segment }.column_plan(0, around)
-        });
-        Ok(WordPlan { nodes: nodes.collect::<Result<_, _>>()? })
+        let around = EdgeContext { left: true, right: true, free: true };
+        let plan = |probe: &Probe| Planner { probe, template_set, facts, segment }.column_plan(0, around);
+        let runs = self.runs.iter().map(|spellings| spellings.iter().map(plan).collect());
+        Ok(WordPlan { runs: Some(runs.collect::<Result<_, _>>()?) })
     }
 
     /// The answer for every event of a page.
     pub(super) fn run(&self, plan: &WordPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        // A plan without probes belongs to an empty word, which every text contains.
+        let Some(plans) = &plan.runs else { return Ok(Outcome::Same(UNDECIDED)) };
+        assert_eq!(plans.len(), self.runs.len(), "each run has a plan");
+        // A plan without runs belongs to an empty word, which every text contains.
         let mut all = Outcome::Same(YES);
-        for (at, node) in plan.nodes.iter().enumerate() {
+        for (probes, plans) in self.runs.iter().zip(plans) {
             if all.is_all(NO) {
                 break;
             }
-            let found = match self.probes.get(at) {
-                Some(probe) => match probe.run(node, 0, page)? {
-                    PageAnswers::Same(answer) => Outcome::Same(answer),
-                    PageAnswers::Rows(rows) if rows.is_empty() => Outcome::Same(NO),
-                    PageAnswers::Rows(rows) => {
-                        let mut each = vec![NO; page.len()];
-                        rows.into_iter().for_each(|(row, answer)| each[row as usize] = answer);
-                        Outcome::Each(each)
-                    }
-                },
-                None => Outcome::Same(UNDECIDED),
-            };
-            all = all.and(found);
+            let mut any = Outcome::Same(NO);
+            for (probe, plan) in probes.iter().zip(plans) {
+                any = any.or(probe.answer(plan, page)?);
+            }
+            all = all.and(any);
         }
         Ok(all)
+    }
+}
+
+/// A pattern of which only ASCII letters are folded, if any.
+fn spelled_pattern(pattern: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
+    match case_sensitive {
+        true => WordPattern::new(pattern, bound, true),
+        false => WordPattern::of_spelling(pattern, bound),
     }
 }
 
 impl WordPlan {
     /// Whether rows must be tested one by one for matches across edges.
     pub(super) fn reads_spans(&self) -> bool {
-        self.nodes.iter().any(ProbePlan::reads_spans)
+        self.runs.iter().flatten().flatten().any(ProbePlan::reads_spans)
     }
 
     /// The answers by value of one column, if the word depends on that column only.
     pub(super) fn by_value(&self, template_set: &TemplateSet) -> Option<ByValue> {
-        match self.nodes.as_slice() {
-            [node] => node.by_value(0, template_set),
-            _ => None,
+        match self.runs.as_deref() {
+            None => Some(ByValue::Same(UNDECIDED)),
+            Some([spellings]) => {
+                let mut answers = spellings.iter().map(|node| node.by_value(0, template_set));
+                let first = answers.next()??;
+                answers.try_fold(first, |known, other| known.join(other?, u8::max))
+            }
+            Some(_) => None,
         }
     }
 }
@@ -264,6 +272,32 @@ impl ProbePlan {
 }
 
 impl Probe {
+    fn new(text: &str, bound: WordBound, case_sensitive: bool, whole_pattern: Option<WholePattern>) -> Probe {
+        let fold = !case_sensitive;
+        Probe {
+            run: Run { needle: text.as_bytes().into(), fold },
+            finder: Finder::new(text.as_bytes(), fold),
+            breakers: byte_set(is_breaker),
+            bounds: if bound == WordBound::Major { Bounds::MajorBreakers } else { Bounds::Breakers },
+            contains_breaker: text.bytes().any(is_breaker),
+            occurs: spelled_pattern(&format!("*{text}*"), WordBound::Whole, case_sensitive),
+            whole_pattern,
+        }
+    }
+
+    /// The answer for every event of a page.
+    fn answer(&self, plan: &ProbePlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        Ok(match self.run(plan, 0, page)? {
+            PageAnswers::Same(answer) => Outcome::Same(answer),
+            PageAnswers::Rows(rows) if rows.is_empty() => Outcome::Same(NO),
+            PageAnswers::Rows(rows) => {
+                let mut each = vec![NO; page.len()];
+                rows.into_iter().for_each(|(row, answer)| each[row as usize] = answer);
+                Outcome::Each(each)
+            }
+        })
+    }
+
     /// Whether a value with these traits can contain the run.
     fn may_occur_in(&self, traits: &ValueTraits) -> bool {
         self.run.needle.len() <= traits.max_len as usize
@@ -783,7 +817,7 @@ mod tests {
             .collect();
         let told = |word: &str, case_sensitive: bool, texts: &str, ends: &[u32]| -> Vec<usize> {
             let word = Word::new(word, WordBound::Breaker, case_sensitive);
-            word.probes[0].matching_texts(texts.as_bytes(), ends).collect()
+            word.runs[0][0].matching_texts(texts.as_bytes(), ends).collect()
         };
         // An occurrence begins in "ab" and ends in the next text.
         assert_eq!(told("abc", false, &texts.concat(), &ends), [0, 2, 5, 8]);
@@ -799,7 +833,7 @@ mod tests {
         let iso = |digits, zulu| TimeLayout::Iso { between: b'T', point: b'.', digits, zulu };
         let layouts = [TimeLayout::Common, TimeLayout::Clock, iso(0, false), iso(3, true), iso(6, false), iso(9, true)];
         let fits =
-            |text: &str, layout| Word::new(text, WordBound::Breaker, false).probes[0].may_occur_in_time(layout, false);
+            |text: &str, layout| Word::new(text, WordBound::Breaker, false).runs[0][0].may_occur_in_time(layout, false);
         for layout in layouts {
             for time in [0, 1_795_392_123_123_456_789, -86_400_000_000_001] {
                 let mut text = Vec::new();

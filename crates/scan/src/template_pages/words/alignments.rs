@@ -323,7 +323,7 @@ mod tests {
             let around = EdgeContext { left: true, right: true, free: true };
             let free = facts.columns_without_encoded_breakers();
             let edges = Edges { template_set: &set, parts: &template.parts, around, free };
-            let probe = &word.probes[0];
+            let probe = &word.runs[0][0];
             let mut cuts = Cuts::new(&probe.run, set.columns.len()).unwrap();
             let facts = (facts.parts(0, 0), !probe.contains_breaker);
             let found = probe.run.alignments(&edges, facts, &mut cuts).unwrap();
