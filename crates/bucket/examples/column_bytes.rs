@@ -1,6 +1,6 @@
 //! Stored bytes of compacted logs by column: `column_bytes LEVEL FILE [MEGABYTES]` encodes a file slab by slab into one
 //! bucket, verifies it and prints bytes per event of each column, largest first. `column_bytes FILE.bucket` prints those
-//! of a bucket. A development tool.
+//! of a bucket, `column_bytes FILE.bucket templates` its templates as well. A development tool.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -18,9 +18,13 @@ use slab::Slabs;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [file] = &arguments[..] {
-        let object = MemoryObject(std::fs::read(file).unwrap().into());
-        return print_columns(&BucketReader::open(Arc::new(object)).unwrap());
+    if arguments.len() == 1 || arguments.get(1).is_some_and(|what| what == "templates") {
+        let object = MemoryObject(std::fs::read(&arguments[0]).unwrap().into());
+        let reader = BucketReader::open(Arc::new(object)).unwrap();
+        if arguments.len() > 1 {
+            print_templates(&reader);
+        }
+        return print_columns(&reader);
     }
     let (level, file) = (arguments[0].parse().unwrap(), &arguments[1]);
     let megabytes: u64 = arguments.get(2).map_or(u64::MAX >> 20, |given| given.parse().unwrap());
@@ -50,6 +54,24 @@ fn main() {
         encoded.object.len() + encoded.filter.len()
     );
     print_columns(&BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap());
+}
+
+/// Prints the templates of each column, with the numbers of the columns of their variables.
+fn print_templates(reader: &BucketReader) {
+    for slab in 0..reader.slabs().len() {
+        let Some(template_set) = reader.template_set(slab).unwrap() else { continue };
+        for (number, column) in template_set.columns.iter().enumerate() {
+            println!("slab {slab} column {number}: {} values, {:?}", column.values, kind_name(&column.kind));
+            let ColumnKind::Templates(templates) = &column.kind else { continue };
+            for template in templates.iter() {
+                let part = |part: &TemplatePart| match part {
+                    TemplatePart::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                    TemplatePart::Variable(column) => format!("\u{27e8}{column}\u{27e9}"),
+                };
+                println!("    {:?}", template.parts.iter().map(part).collect::<String>());
+            }
+        }
+    }
 }
 
 /// Prints the bytes per event of each kind of block and of each column.
@@ -107,13 +129,16 @@ fn name_of(template_set: &TemplateSet, column: usize) -> String {
         at = parent as usize;
     }
     names.reverse();
-    let kind: String = format!("{:?}", template_set.columns[column].kind).chars().take(24).collect();
-    let kind = if kind.contains("min") || kind.contains("len") {
-        kind.split(&['{', '('][..]).next().unwrap_or("").to_owned()
-    } else {
-        kind
-    };
-    format!("{:?} {}", names, kind.split(&['{', '('][..]).next().unwrap_or(""))
+    format!("{:?} {}", names, kind_name(&template_set.columns[column].kind))
+}
+
+fn kind_name(kind: &ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Templates(_) => "templates",
+        ColumnKind::Dictionary { .. } => "dictionary",
+        ColumnKind::Numbers { .. } => "numbers",
+        ColumnKind::Texts => "texts",
+    }
 }
 
 fn seconds() -> f64 {

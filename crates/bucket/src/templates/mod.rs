@@ -22,6 +22,7 @@ mod index_time;
 mod objects;
 mod outline;
 mod part_columns;
+mod separated;
 mod sourcetype_splitters;
 mod splitter;
 mod text_parts;

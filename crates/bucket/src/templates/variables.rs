@@ -1,8 +1,8 @@
 //! Tokenisers: find the variables of a text.
 //!
 //! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, parts of access log lines ([`super::access`]), and any chunk that contains a digit
-//! are variables. [`split_words`] reads the value of one variable: its IPv4 addresses and its other words with a digit
+//! XML tags, fields between commas, cells between tabs ([`super::separated`]), parts of access log lines
+//! ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one variable: its IPv4 addresses and its other words with a digit
 //! are variables. Words end at breakers of the segmenter, so that no term straddles the edge of such a variable.
 //! Everything between variables is literal. [`variable_end`] finds the end of one variable of a known kind by the same
 //! rules, so that a text of a known template is never tokenised.
@@ -14,6 +14,7 @@ use super::access::{AccessPart, is_request, split_names, split_request, split_st
 use super::classes::{
     BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, KEY, VALUE_END, class_at, has_digit, run_end, word_run_end,
 };
+use super::separated::separator_of;
 
 /// Maximum number of digits in a key that is literal; keys with more may be of any number.
 const KEY_DIGITS_MAX: usize = 3;
@@ -25,6 +26,8 @@ pub(super) enum VariableKind {
     Chunk,
     /// Any chunk between two equal separators.
     Field,
+    /// Cell of a separated text, up to this separator; it may be empty.
+    Cell(u8),
     /// Inside double quotes: a string of JSON or of a tag.
     Quoted,
     /// Inside the quotes of a JSON string, which may be empty.
@@ -110,6 +113,7 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Field => trim_punctuation(text, at, run_end(text, at, DELIMITER)),
         VariableKind::Quoted => find_closing_quote(text, at)?,
         VariableKind::String => return find_closing_quote(text, at),
+        VariableKind::Cell(separator) => return Some(at + memchr(separator, text.get(at..)?)?),
         VariableKind::Text => find_unescaped_close(text, at)?,
         VariableKind::Phrase => find_unescaped_close(text, at).filter(|end| !is_request(text, at, *end))?,
         VariableKind::Escaped => scan_quoted_text(text, at).filter(|(_, has_quotes)| *has_quotes)?.0,
@@ -262,23 +266,19 @@ pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option
 pub(super) fn split_event(text: &[u8], variables: &mut Vec<Variable>) {
     let is_markup = matches!(text, [b'<', b'a'..=b'z' | b'A'..=b'Z' | b'?' | b'!', ..]);
     let is_json = matches!(text.trim_ascii_start(), [b'{' | b'[', ..]);
-    let mut at = split_names(text, variables).unwrap_or(0);
+    let at = split_names(text, variables).unwrap_or(0);
     let mut scan =
         EventScanner { text, variables, is_markup, is_json, has_outcome: false, quotes: true, singles: true };
-    while at < text.len() {
-        at = match text[at] {
-            b'"' => scan.scan_quote(at),
-            b'=' => scan.scan_value(at),
-            b'>' if is_markup => scan.scan_tag_end(at),
-            byte if BYTE_CLASSES[usize::from(byte)] & DELIMITER != 0 => at + 1,
-            _ => scan.scan_chunk(at),
-        };
-    }
+    match separator_of(text) {
+        Some(separator) if !is_markup && !is_json => scan.scan_cells(at, separator),
+        _ => scan.scan_range(at, text.len()),
+    };
 }
 
-struct EventScanner<'t, 's> {
-    text: &'t [u8],
-    variables: &'s mut Vec<Variable>,
+/// Finds the variables of an event, from left to right.
+pub(super) struct EventScanner<'t, 's> {
+    pub(super) text: &'t [u8],
+    pub(super) variables: &'s mut Vec<Variable>,
     /// Whether the event begins with a tag.
     is_markup: bool,
     /// Whether the event begins as JSON, or a JSON key was seen.
@@ -291,6 +291,20 @@ struct EventScanner<'t, 's> {
 }
 
 impl EventScanner<'_, '_> {
+    /// Finds the variables that begin in this range. Returns the end of what was read, which may be after the range.
+    pub(super) fn scan_range(&mut self, mut at: usize, end: usize) -> usize {
+        while at < end {
+            at = match self.text[at] {
+                b'"' => self.scan_quote(at),
+                b'=' => self.scan_value(at),
+                b'>' if self.is_markup => self.scan_tag_end(at),
+                byte if BYTE_CLASSES[usize::from(byte)] & DELIMITER != 0 => at + 1,
+                _ => self.scan_chunk(at),
+            };
+        }
+        at
+    }
+
     fn push(&mut self, start: usize, end: usize, kind: VariableKind) -> usize {
         if end > start {
             self.variables.push(Variable::new(start, end, kind));

@@ -59,7 +59,7 @@ fn event(rng: &mut Rng) -> String {
         1 => format!("user:{},[{}] ", value(rng), value(rng)),
         _ => String::new(),
     };
-    let between = rng.of(&[",", ",", " ", ", ", ";"]);
+    let between = rng.of(&[",", ",", " ", ", ", ";", "\t", "|"]);
     for at in 0..3 + rng.below(9) {
         text += if at > 0 { between } else { "" };
         text += &value(rng);

@@ -262,6 +262,102 @@ fn cells_of_other_texts_have_the_same_values() {
     compare_with(&engine, searches(WORD_CONDITIONS, WORDS));
 }
 
+/// Texts of many cells between tabs or bars: empty cells, cells with blanks, quotes, equals signs and letters beyond
+/// ASCII, rows with more or fewer cells.
+const CELLS_PROPS: &str = r#"
+[tabs]
+KV_MODE = none
+REPORT-cells = tab_cells
+EXTRACT-first = ^(?<begin>\S+) [^\t]*\t(?<second>[^\t]*)\t
+EXTRACT-site = ^(?<site>[^/?]+)(?:/(?<path>[^?]*))? in url
+
+[bars]
+KV_MODE = none
+REPORT-pairs = bar_pairs
+EXTRACT-rule = \|rule=(?<rule_id>[^|]+)\|
+
+[auto]
+"#;
+
+const CELLS_TRANSFORMS: &str = r#"
+[tab_cells]
+DELIMS = "\t"
+FIELDS = stamp, action, category, user, url, size, note, tail
+[bar_pairs]
+DELIMS = "|", "="
+"#;
+
+fn separated_rows() -> MemoryStore {
+    let store = MemoryStore::new("main");
+    let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
+    let metas = ["tabs", "bars", "auto"].map(|sourcetype| {
+        batch.intern(&Metadata {
+            index: "main".into(),
+            host: "fw1".into(),
+            source: "/var/log/cells.log".into(),
+            sourcetype: sourcetype.into(),
+        })
+    });
+    for at in 0..300i64 {
+        let of = |values: &[&'static str], step: i64| values[(at / step) as usize % values.len()];
+        let action = of(&["Allowed", "Blocked", ""], 3);
+        let category = of(&["Miscellaneous or Unknown", "Web Search", "-", "Büro → DC"], 5);
+        let user = of(&["ann", "björn k", "", "o'neil, pat", "a=b", "k=1 l=2", "\"quoted one\"", "{\"k\":1}"], 7);
+        let url = of(&["x.org/?a=1&b=2", "y.org", "z.net/größe/ü.png", ""], 2);
+        let note = of(&["", "two words", "5", "q=\"a b\""], 11);
+        let more = if at % 13 == 0 { 3 } else { 0 };
+        let cells = [action.to_owned(), category.to_owned(), user.to_owned(), url.to_owned(), at.to_string()];
+        let text = match at % 3 {
+            0 => format!("t{at} x\t{}\t{note}\tend {at}{}", cells.join("\t"), "\tmore".repeat(more)),
+            1 => {
+                let keys = ["action", "category", "user", "url", "rule"];
+                let pairs: Vec<String> = keys.iter().zip(&cells).map(|(key, cell)| format!("{key}={cell}")).collect();
+                format!("time=t{at}|{}|note={note}{}", pairs.join("|"), "|more=1".repeat(more))
+            }
+            _ => format!("t{at} user=u{at}\t{}\t{note}\tcode={at}\tlevel=WARN\tend", cells.join("\t")),
+        };
+        batch.push(text.as_bytes(), at * 1_000_000_000, metas[(at % 3) as usize]);
+    }
+    store.append(batch).unwrap();
+    store
+}
+
+const CELLS: &[&str] = &[
+    "stats count by action, category",
+    "stats count by user",
+    "stats count by url, note",
+    "stats count, sum(size), dc(tail) by stamp",
+    "stats count by site, path, begin, second",
+    "stats sum(rule), values(rule_id), count(more) by action",
+    "table stamp action category user url size note tail site path rule rule_id time code level k q",
+    "rex \"\\t(?<third>[^\\t]*)\\tend\" | stats count by third",
+    "stats count by code, level, k",
+];
+
+const CELL_CONDITIONS: &[&str] = &[
+    "*",
+    "action=Allowed",
+    "category=\"Miscellaneous or Unknown\"",
+    "\"Miscellaneous or Unknown\"",
+    "\"Büro → DC\" NOT action=Blocked",
+    "BÜRO",
+    "user=\"björn k\"",
+    "user=*",
+    "NOT user=*",
+    "note=\"\"",
+    "size>100 OR rule<50",
+    "site=z.net",
+    "\"b=2\"",
+    "category=\"Büro*\"",
+    "sourcetype=auto code=77",
+];
+
+#[test]
+fn cells_between_tabs_and_bars_have_the_same_values() {
+    let engine = engine_of(CELLS_PROPS, CELLS_TRANSFORMS);
+    compare_in(&separated_rows(), &engine, searches(CELL_CONDITIONS, CELLS));
+}
+
 /// Transforms that read other fields than the event text: the fields that only other rules find are still read from
 /// columns.
 const SOURCES_PROPS: &str = r#"

@@ -1,0 +1,103 @@
+//! Cells of texts that consist of many parts between tabs or bars: exports of proxies, firewalls and tables.
+//!
+//! A cell is a variable as a whole, even if it is empty or contains blanks, so that all rows of a table have one template.
+//! The key of a pair is literal. Cells with quotes, braces or several pairs are scanned like other texts, and so are the
+//! first and the last one, which may be a header and a message.
+//!
+//! Not here: delimited texts whose cells are index-time fields (`super::cells`).
+
+use memchr::{memchr, memchr_iter, memchr2, memmem};
+
+use super::classes::{BYTE_CLASSES, KEY};
+use super::variables::{EventScanner, Variable, VariableKind};
+
+/// Minimum number of separators of a text of cells.
+const SEPARATORS_MIN: usize = 5;
+
+/// The separator of a text of cells; `None` for other texts.
+pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
+    let has_many = |separator: u8| memchr_iter(separator, text).nth(SEPARATORS_MIN - 1).is_some();
+    if has_many(b'\t') {
+        // The lines of a stack trace begin with tabs.
+        return memchr(b'\n', text).is_none().then_some(b'\t');
+    }
+    let is_cells = has_many(b'|')
+        && memchr(b'\n', text).is_none()
+        // Bars between blanks are punctuation; values of CEF extend to the next key.
+        && [&b"| "[..], b" |", b"CEF:"].iter().all(|other| memmem::find(text, other).is_none());
+    is_cells.then_some(b'|')
+}
+
+/// Length of the key of a pair with its equals sign; 0 if the cell is no pair.
+fn key_len(cell: &[u8]) -> usize {
+    let len = cell.iter().take_while(|byte| BYTE_CLASSES[usize::from(**byte)] & KEY != 0).count();
+    let is_key = cell.first().is_some_and(u8::is_ascii_alphabetic) && cell.get(len) == Some(&b'=');
+    if is_key { len + 1 } else { 0 }
+}
+
+/// Whether a cell, without the key of a pair, has no structure that other rules would find.
+fn is_plain(cell: &[u8]) -> bool {
+    memchr2(b'"', b'{', cell).is_none() && (memchr(b'=', cell).is_none() || memchr(b' ', cell).is_none())
+}
+
+impl EventScanner<'_, '_> {
+    /// Finds the variables of a text of cells from `at` on. Returns the end of what was read.
+    pub(super) fn scan_cells(&mut self, at: usize, separator: u8) -> usize {
+        let text = self.text;
+        let next = |at: usize| text.get(at..).and_then(|rest| memchr(separator, rest)).map(|len| at + len);
+        let Some(first) = next(at) else { return self.scan_range(at, text.len()) };
+        let mut at = self.scan_range(at, first);
+        // A quoted text may contain separators.
+        while let Some(before) = next(at) {
+            let Some(end) = next(before + 1) else { return self.scan_range(before + 1, text.len()) };
+            let start = before + 1 + key_len(&text[before + 1..end]);
+            at = if is_plain(&text[start..end]) {
+                self.variables.push(Variable::new(start, end, VariableKind::Cell(separator)));
+                end
+            } else {
+                self.scan_range(before + 1, end)
+            };
+        }
+        self.scan_range(at, text.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variables::split_event;
+    use super::*;
+
+    fn variables(text: &str) -> Vec<&str> {
+        let mut found = Vec::new();
+        split_event(text.as_bytes(), &mut found);
+        let mut end = 0;
+        for variable in &found {
+            assert!(variable.start >= end && variable.end >= variable.start, "{text:?}: the variables are in order");
+            end = variable.end;
+        }
+        found.iter().map(|variable| &text[variable.start..variable.end]).collect()
+    }
+
+    #[test]
+    fn cells_are_whole_whatever_they_contain() {
+        assert_eq!(
+            variables("2026-11-20 06:00:00\tAllowed\tMiscellaneous or Unknown\t\tx.org/?a=1&b=2\tNone\tok now 7"),
+            ["2026-11-20", "06:00:00", "Allowed", "Miscellaneous or Unknown", "", "x.org/?a=1&b=2", "None", "7"]
+        );
+        assert_eq!(
+            variables("time=17|rule=Zugriff Büro|user=|note=\"a|b\"|msg=a=1 b=2|x|end"),
+            ["17", "Zugriff Büro", "", "a|b", "a=1", "2", "x"]
+        );
+    }
+
+    #[test]
+    fn few_separators_and_lines_are_no_cells() {
+        let separator = |text: &str| separator_of(text.as_bytes());
+        assert_eq!(separator("a\tb\tc\td\te"), None);
+        assert_eq!(separator("a\tb\tc\td\te\tf"), Some(b'\t'));
+        assert_eq!(separator("error\n\tat a\n\tat b\n\tat c\n\tat d\n\tat e"), None);
+        assert_eq!(separator("a|b|c|d|e|f"), Some(b'|'));
+        assert_eq!(separator("a | b | c | d | e | f"), None);
+        assert_eq!(separator("CEF:0|a|b|c|d|e|f|src=1"), None);
+    }
+}
