@@ -189,7 +189,9 @@ fn verify_extractions(reader: &BucketReader, number: usize, given: &ExtractionDi
         for (field, stored) in stored.iter().enumerate() {
             let (rows, texts) = match &stored.values {
                 StoredValues::Absent => continue,
-                StoredValues::Column(column) => (page.column(*column)?.rows.clone(), page.all_texts(*column)?),
+                StoredValues::Column(column) | StoredValues::Lists(column) => {
+                    (page.column(*column)?.rows.clone(), page.all_texts(*column)?)
+                }
                 StoredValues::Parts(parts) => match composed_values(&mut page, parts)? {
                     Some((rows, texts)) => (Some(rows.into()), texts),
                     None => return Err(different(field)),

@@ -18,8 +18,14 @@ use support::{any_batch, numbered_batch, open};
 
 /// A field with these values.
 fn field<T: AsRef<str>>(name: &str, values: impl IntoIterator<Item = (u32, T)>) -> ExtractedField {
-    let mut field =
-        ExtractedField { name: name.into(), rules: 7, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new() };
+    let mut field = ExtractedField {
+        name: name.into(),
+        rules: 7,
+        rows: Vec::new(),
+        ends: Vec::new(),
+        bytes: Vec::new(),
+        is_list: false,
+    };
     for (row, value) in values {
         field.rows.push(row);
         field.bytes.extend_from_slice(value.as_ref().as_bytes());

@@ -85,6 +85,8 @@ pub enum StoredValues {
     Absent,
     /// In this column: a dictionary, numbers or texts. It has a value in each event that has the field.
     Column(u32),
+    /// In this column, like [`StoredValues::Column`]; the values of an event are joined by [`VALUE_SEPARATOR`].
+    Lists(u32),
     /// Most values are parts of the text, and stored there only.
     Parts(TextParts),
 }
@@ -107,7 +109,7 @@ impl StoredValues {
     pub fn own_column(&self) -> Option<u32> {
         match self {
             StoredValues::Absent => None,
-            StoredValues::Column(column) => Some(*column),
+            StoredValues::Column(column) | StoredValues::Lists(column) => Some(*column),
             StoredValues::Parts(parts) => parts.own,
         }
     }
@@ -116,7 +118,7 @@ impl StoredValues {
     pub fn first_column(&self) -> Option<u32> {
         match self {
             StoredValues::Absent => None,
-            StoredValues::Column(column) => Some(*column),
+            StoredValues::Column(column) | StoredValues::Lists(column) => Some(*column),
             StoredValues::Parts(parts) => Some(parts.codes),
         }
     }
@@ -142,7 +144,10 @@ pub struct Extraction {
     pub names: Option<ExtractedNames>,
 }
 
-/// The values of a search-time field in the events of a slab, at most one per event.
+/// Separates the values of one event in [`StoredValues::Lists`]; no value contains it.
+pub const VALUE_SEPARATOR: char = '\0';
+
+/// The values of a search-time field in the events of a slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractedField {
     /// Field name.
@@ -155,6 +160,8 @@ pub struct ExtractedField {
     pub ends: Vec<u32>,
     /// The values, one after another; valid UTF-8.
     pub bytes: Vec<u8>,
+    /// Whether some events have several values: those of each event are joined by [`VALUE_SEPARATOR`].
+    pub is_list: bool,
 }
 
 impl TemplateSet {

@@ -14,11 +14,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, StringViewArray};
+use arrow::array::{Array, AsArray, ListArray, StringViewArray};
 use bytes::Bytes;
 use quarry_conf::PropsResolver;
 use quarry_eval::messages::{Messages, enter_scope};
-use quarry_event::template::{ExtractedField, ExtractedNames, Extraction, MAX_EXTRACTED_NAMES};
+use quarry_event::template::{ExtractedField, ExtractedNames, Extraction, MAX_EXTRACTED_NAMES, VALUE_SEPARATOR};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, SlabExtraction};
@@ -109,26 +109,48 @@ fn names_of_first_page(slab: &Arc<dyn Segment>, rules: &FieldRules, messages: &M
 /// Values of one field, as they are collected.
 struct Collected {
     field: ExtractedField,
-    /// Whether the values can be stored: no event has several, and they are not too long.
+    /// Whether the values can be stored: they are not too long.
     is_storable: bool,
+    /// Whether a value contains the separator of lists.
+    has_separator: bool,
 }
 
 impl Collected {
     fn add(&mut self, start: usize, values: &dyn Array, bytes_max: usize) {
-        let Some(values) = values.as_any().downcast_ref::<StringViewArray>() else {
+        if let Some(values) = values.as_any().downcast_ref::<StringViewArray>() {
+            let values = (0u32..).zip(values.iter()).filter_map(|(row, value)| Some((row, value?)));
+            values.for_each(|(row, value)| self.add_values(u32_of(start) + row, [value], bytes_max));
+            return;
+        }
+        let lists = values.as_any().downcast_ref::<ListArray>();
+        let Some((lists, texts)) = lists.and_then(|lists| Some((lists, lists.values().as_string_view_opt()?))) else {
             self.is_storable = false;
             return;
         };
-        for (row, value) in values.iter().enumerate() {
-            let Some(value) = value else { continue };
-            if self.field.bytes.len() + value.len() > bytes_max {
+        for row in (0..lists.len()).filter(|row| lists.is_valid(*row)) {
+            let offsets = lists.value_offsets();
+            let [first, end] = [offsets[row], offsets[row + 1]].map(|offset| usize::try_from(offset).unwrap_or(0));
+            self.add_values(u32_of(start + row), (first..end).map(|at| texts.value(at)), bytes_max);
+        }
+    }
+
+    /// Adds the values of one event.
+    fn add_values<'v>(&mut self, row: u32, values: impl IntoIterator<Item = &'v str>, bytes_max: usize) {
+        for (at, value) in values.into_iter().enumerate() {
+            if self.field.bytes.len() + value.len() >= bytes_max {
                 self.is_storable = false;
                 return;
             }
+            if at > 0 {
+                self.field.is_list = true;
+                self.field.bytes.push(VALUE_SEPARATOR as u8);
+            }
+            self.has_separator |= value.contains(VALUE_SEPARATOR);
             self.field.bytes.extend_from_slice(value.as_bytes());
-            self.field.rows.push(u32_of(start + row));
-            self.field.ends.push(u32_of(self.field.bytes.len()));
         }
+        self.field.rows.push(row);
+        self.field.ends.push(u32_of(self.field.bytes.len()));
+        self.is_storable &= !(self.field.is_list && self.has_separator);
     }
 }
 
@@ -235,8 +257,9 @@ fn fields_to_collect(
             rows: Vec::new(),
             ends: Vec::new(),
             bytes: Vec::new(),
+            is_list: false,
         };
-        is_free.then_some(Collected { field, is_storable: true })
+        is_free.then_some(Collected { field, is_storable: true, has_separator: false })
     };
     names.iter().filter_map(start).collect()
 }

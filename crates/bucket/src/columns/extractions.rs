@@ -3,7 +3,7 @@
 //!
 //! The values of a field are a column without a parent, or one below a column that tells the events with the field, like
 //! those of index-time fields (`super::fields`). If most are parts of the texts, they are a template column of codes, whose
-//! parts are listed here. Blocks of older versions end before the list, as do those of slabs
+//! parts are listed here. Fields with several values have the number of their column plus that of all columns. Blocks of older versions end before the list, as do those of slabs
 //! without such fields.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
@@ -42,6 +42,7 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
         match values {
             StoredValues::Absent => put_varint(out, NO_COLUMN),
             StoredValues::Column(column) => put_varint(out, u64::from(*column)),
+            StoredValues::Lists(column) => put_varint(out, template_set.columns.len() as u64 + u64::from(*column)),
             StoredValues::Parts(parts) => {
                 put_varint(out, u64::from(parts.codes));
                 for parts in parts.parts.iter() {
@@ -105,13 +106,15 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
     for _ in 0..cursor.count("number of stored search-time fields", MAX_STORED_EXTRACTIONS)? {
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
         let rules = read_rules(cursor)?;
-        let most = template_set.columns.len().saturating_sub(1);
-        let column = cursor.count("column of a search-time field", most)?;
+        let columns = template_set.columns.len();
+        let number = cursor.count("column of a search-time field", (2 * columns).saturating_sub(1))?;
+        let (column, is_list) = if number < columns { (number, false) } else { (number - columns, true) };
         if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
             return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
         }
         let values = match u32_of(column) {
-            0 => StoredValues::Absent,
+            0 if !is_list => StoredValues::Absent,
+            column if is_list => StoredValues::Lists(column),
             codes if is_code_column(template_set, codes) => {
                 StoredValues::Parts(read_text_parts(cursor, template_set, codes)?)
             }

@@ -439,8 +439,14 @@ fn damaged_layout_blocks_are_rejected_or_decoded() {
 
 /// Values of a search-time field: the number of the row, in every `step`th event.
 fn numbers_of_rows(name: &str, step: usize) -> ExtractedField {
-    let mut field =
-        ExtractedField { name: name.into(), rules: 1, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new() };
+    let mut field = ExtractedField {
+        name: name.into(),
+        rules: 1,
+        rows: Vec::new(),
+        ends: Vec::new(),
+        bytes: Vec::new(),
+        is_list: false,
+    };
     for row in (0..4_200u32).step_by(step) {
         field.rows.push(row);
         field.bytes.extend(row.to_string().bytes());

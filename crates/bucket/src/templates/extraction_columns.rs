@@ -34,7 +34,7 @@ impl TemplateSlab {
     pub(crate) fn columns_of(&self, stored: &StoredExtraction) -> Range<usize> {
         match &stored.values {
             StoredValues::Absent => 0..0,
-            StoredValues::Column(column) => {
+            StoredValues::Column(column) | StoredValues::Lists(column) => {
                 let first = self.columns[*column as usize].parent.unwrap_or(*column);
                 first as usize..*column as usize + 1
             }
@@ -55,10 +55,10 @@ impl TemplateSlab {
                 columns.push((field, (!field.rows.is_empty()).then(|| value_column(field, events))));
             }
         }
-        let is_unique =
-            |column: &Option<SlabColumn>| column.as_ref().is_some_and(|column| is_nearly_unique(column, events));
-        let unique: Vec<&ExtractedField> =
-            columns.iter().filter(|(_, column)| is_unique(column)).map(|(field, _)| *field).collect();
+        let is_unique = |(field, column): &&(&ExtractedField, Option<SlabColumn>)| {
+            !field.is_list && column.as_ref().is_some_and(|column| is_nearly_unique(column, events))
+        };
+        let unique: Vec<&ExtractedField> = columns.iter().filter(is_unique).map(|(field, _)| *field).collect();
         if !unique.is_empty() {
             self.add_parts(&unique, events);
             let is_added = |field: &ExtractedField| {
@@ -82,7 +82,8 @@ impl TemplateSlab {
             }
             let column = u32_of(self.columns.len());
             self.columns.push(values);
-            self.extractions.push(StoredExtraction { name, rules, values: StoredValues::Column(column) });
+            let values = if field.is_list { StoredValues::Lists(column) } else { StoredValues::Column(column) };
+            self.extractions.push(StoredExtraction { name, rules, values });
         }
     }
 
@@ -137,7 +138,7 @@ fn renumber_parts(parts: &mut [TemplatePart], renumber: &impl Fn(&mut u32)) {
 fn renumber_values(values: &mut StoredValues, renumber: &impl Fn(&mut u32)) {
     match values {
         StoredValues::Absent => {}
-        StoredValues::Column(column) => renumber(column),
+        StoredValues::Column(column) | StoredValues::Lists(column) => renumber(column),
         StoredValues::Parts(parts) => {
             renumber(&mut parts.codes);
             parts.own.as_mut().into_iter().for_each(renumber);

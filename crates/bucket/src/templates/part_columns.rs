@@ -108,7 +108,8 @@ impl<'f> Locator<'f> {
     /// The values that are not parts of the text.
     fn own_values(&self) -> ExtractedField {
         let (name, rules) = (Arc::clone(&self.field.name), self.field.rules);
-        let mut own = ExtractedField { name, rules, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new() };
+        let mut own =
+            ExtractedField { name, rules, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new(), is_list: false };
         let mut start = 0;
         for (row, end) in self.field.rows.iter().zip(&self.field.ends) {
             if self.codes[*row as usize] == OWN {

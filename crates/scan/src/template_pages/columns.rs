@@ -21,6 +21,7 @@ use quarry_stdx::number::u32_of;
 
 use super::coded_columns::coded_column;
 use super::composed_columns::composed_column;
+use super::derived_fields::Derivation;
 use super::divided_keys::keys_of_rows;
 use super::field_locations::{FieldLocations, is_consistent};
 use super::inner_pairs::InnerPair;
@@ -62,10 +63,19 @@ pub(super) fn field_column(
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
     let own = located_column(field, rows, page)?;
-    let source =
-        field.derived.as_ref().and_then(|derived| Some((derived, page.slab.stored_field(&derived.rule.field)?)));
-    let Some((derived, source)) = source else { return Ok(own) };
-    let Some(source) = located_column(source, rows, page)? else { return Ok(own) };
+    let Some(derived) = &field.derived else { return Ok(own) };
+    let source = match derived {
+        Derivation::Pattern(pattern) => match page.slab.stored_field(&pattern.rule.field) {
+            Some(source) => located_column(source, rows, page)?,
+            None => None,
+        },
+        Derivation::Lists { column } => {
+            let values = page.column_of_rows(*column, rows)?;
+            let places = value_positions(&values, rows);
+            Some(typed_column(*column, &values, &places, page)?)
+        }
+    };
+    let Some(source) = source else { return Ok(own) };
     let found = derived.derive_values(&source, &page.slab.derived_memo(derived))?;
     assert_eq!(found.len(), rows.len(), "each derived value belongs to a row");
     if found.null_count() == found.len() {

@@ -1,4 +1,5 @@
-//! Fields that a rule extracts from the value of another field (`EXTRACT-file = … in uri_path`).
+//! Fields whose values are computed from other values: those that a rule extracts from another field
+//! (`EXTRACT-file = … in uri_path`), and stored lists of values.
 //!
 //! If the templates determine the location of the other field, the rule runs once per distinct value. The rule has the
 //! lowest precedence: a value found by another rule or by automatic extraction is kept.
@@ -10,9 +11,53 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
+use quarry_event::template::VALUE_SEPARATOR;
 
 use super::value_location::ValueLocation;
 use crate::fields::{Extract, ExtractionClass};
+
+/// How the values of a field are computed from other values.
+#[derive(Clone)]
+pub(super) enum Derivation {
+    /// A pattern finds them in the values of another field.
+    Pattern(DerivedField),
+    /// This column contains the values of each event, joined by [`VALUE_SEPARATOR`].
+    Lists { column: u32 },
+}
+
+impl Derivation {
+    /// Distinguishes the derivations in a slab: the address of a rule and the group, or the column. No rule has the
+    /// address 0.
+    pub(super) fn key(&self) -> (usize, usize) {
+        match self {
+            Derivation::Pattern(pattern) => (Arc::as_ptr(&pattern.rule).addr(), pattern.group),
+            Derivation::Lists { column } => (0, *column as usize),
+        }
+    }
+
+    /// The derived values, with earlier results cached in `known`.
+    pub(super) fn derive_values(&self, values: &ArrayRef, known: &DistinctMemo) -> Result<ArrayRef, EngineError> {
+        let find = |values: &ArrayRef| match self {
+            Derivation::Pattern(pattern) => pattern.find_in(values),
+            Derivation::Lists { .. } => separated(values),
+        };
+        let by_value = known.run(values, NumberHandling::ByValue, |values| Ok(Some(vec![find(values)])))?;
+        Ok(by_value.and_then(|found| found.into_iter().next()).unwrap_or_else(|| find(values)))
+    }
+}
+
+/// The values of each joined list.
+fn separated(lists: &ArrayRef) -> ArrayRef {
+    let (reader, mut scratch) = (ColumnReader::new(lists), String::new());
+    let mut found = ColumnBuilder::new(lists.len());
+    for row in 0..lists.len() {
+        match reader.text(row, &mut scratch) {
+            Some(values) => found.push_multi(values.split(VALUE_SEPARATOR)),
+            None => found.push_null(),
+        }
+    }
+    found.finish()
+}
 
 /// A group of a rule that produces a field.
 #[derive(Clone)]
@@ -81,23 +126,18 @@ impl DerivedField {
         derived.filter(|_| places[at].contains(&ValueLocation::Derived))
     }
 
-    /// Runs the rule on the values of the other field, with earlier results cached in `known`.
-    pub(super) fn derive_values(&self, values: &ArrayRef, known: &DistinctMemo) -> Result<ArrayRef, EngineError> {
-        let find = |values: &ArrayRef| -> ArrayRef {
-            let (reader, mut scratch) = (ColumnReader::new(values), String::new());
-            let mut captures = self.rule.regex.new_captures();
-            let mut found = ColumnBuilder::new(values.len());
-            for row in 0..values.len() {
-                let text =
-                    reader.text(row, &mut scratch).filter(|text| self.rule.regex.captures_into(text, &mut captures));
-                match text.and_then(|text| captures.text(text, self.group)) {
-                    Some(group) => found.push_text(group),
-                    None => found.push_null(),
-                }
+    /// What the rule finds in the values of the other field.
+    fn find_in(&self, values: &ArrayRef) -> ArrayRef {
+        let (reader, mut scratch) = (ColumnReader::new(values), String::new());
+        let mut captures = self.rule.regex.new_captures();
+        let mut found = ColumnBuilder::new(values.len());
+        for row in 0..values.len() {
+            let text = reader.text(row, &mut scratch).filter(|text| self.rule.regex.captures_into(text, &mut captures));
+            match text.and_then(|text| captures.text(text, self.group)) {
+                Some(group) => found.push_text(group),
+                None => found.push_null(),
             }
-            found.finish()
-        };
-        let by_value = known.run(values, NumberHandling::ByValue, |values| Ok(Some(vec![find(values)])))?;
-        Ok(by_value.and_then(|found| found.into_iter().next()).unwrap_or_else(|| find(values)))
+        }
+        found.finish()
     }
 }

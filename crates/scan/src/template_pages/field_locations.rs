@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_event::ValueColumns;
 use quarry_event::template::{StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 
-use super::derived_fields::DerivedField;
+use super::derived_fields::Derivation;
 use super::key_end::KeyEnd;
 use super::key_splits::{KeySplit, has_values};
 use super::value_location::{Nested, NestedValue, ValueLocation};
@@ -82,7 +82,7 @@ pub(super) struct FieldLocations {
     /// All columns that contain values of the field, if known.
     pub columns: Option<ValueColumns>,
     /// Derivation of the field, for [`ValueLocation::Derived`].
-    pub derived: Option<DerivedField>,
+    pub derived: Option<Derivation>,
 }
 
 impl FieldLocations {
@@ -107,6 +107,11 @@ impl FieldLocations {
     /// the terms of a slab do not cover its columns.
     pub(super) fn of_stored(values: &StoredValues, keys: usize, name: &str) -> FieldLocations {
         let own = FieldLocations { columns: None, ..FieldLocations::of_index_time(values.own_column(), keys, name) };
+        if let StoredValues::Lists(column) = values {
+            let locations = vec![ValueLocation::Derived; keys];
+            let derived = Some(Derivation::Lists { column: *column });
+            return FieldLocations { locations, column: None, by_text: true, derived, ..own };
+        }
         let StoredValues::Parts(parts) = values else { return own };
         let location = |parts: &Option<Box<[TemplatePart]>>| match parts {
             None => ValueLocation::Absent,

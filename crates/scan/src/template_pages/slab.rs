@@ -21,7 +21,7 @@ use quarry_store::Segment;
 use super::by_value::ByValue;
 use super::coded_fields::CodedField;
 use super::conditions::FieldPlan;
-use super::derived_fields::DerivedField;
+use super::derived_fields::{Derivation, DerivedField};
 use super::extracts::{NamedRules, RuleLocation};
 use super::facts::{NameKind, TemplateFacts, TemplateFactsCache};
 use super::field_locations::{FieldLocations, KeyLocation, is_consistent};
@@ -425,10 +425,10 @@ impl Slab {
         Arc::clone(self.lengths.get_or_init(|| Arc::new(LengthCache::of(&self.template_set))))
     }
 
-    /// Memo of a pattern's results on the values of a field, shared by all workers.
-    pub(super) fn derived_memo(&self, derived: &DerivedField) -> Arc<DistinctMemo> {
+    /// Memo of the values derived from those of a field or column, shared by all workers.
+    pub(super) fn derived_memo(&self, derived: &Derivation) -> Arc<DistinctMemo> {
         let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry((Arc::as_ptr(&derived.rule).addr(), derived.group)).or_default())
+        Arc::clone(known.entry(derived.key()).or_default())
     }
 
     /// The distinct texts of a metadata field, shared by all workers.
@@ -712,7 +712,7 @@ fn field_locations(
         key_end: KeyEnd::of(name),
         patterned,
         columns: None,
-        derived,
+        derived: derived.map(Derivation::Pattern),
     };
     field.column = sole_column(template_set, templates, &field);
     field.columns = field.patterned.is_empty().then(|| value_columns(template_set, templates, &field));

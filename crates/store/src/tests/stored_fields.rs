@@ -69,6 +69,7 @@ impl SlabExtraction for Numbers {
             rows: Vec::new(),
             ends: Vec::new(),
             bytes: Vec::new(),
+            is_list: false,
         };
         let mut number = ExtractedField { name: "number".into(), ..none.clone() };
         for row in 0..events.len() {
