@@ -20,7 +20,7 @@ use super::page::{PageReader, Rows};
 /// Minimum number of rows for which a dictionary is made.
 const ROWS_MIN: usize = 256;
 
-/// The values of a field in these rows as codes; `None` if they are not few.
+/// The values of a field in these rows as codes; `None` if there are too many values or too few rows.
 pub(super) fn coded_column(
     field: &FieldLocations,
     rows: &Rows,

@@ -49,7 +49,7 @@ fn missing() -> EngineError {
 }
 
 impl CodedField {
-    /// The dictionary of a field; `None` if its values are not few, or some are stored in another form.
+    /// The dictionary of a field; `None` if it has too many values, or if some are stored in another form.
     pub(super) fn of(
         field: &FieldLocations,
         template_set: &TemplateSet,
