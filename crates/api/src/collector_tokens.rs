@@ -125,13 +125,15 @@ impl CollectorTokens {
         let old = self.read_text()?;
         let new = without_stanza(&old, &stanza_name(name));
         if new == old {
-            let text =
-                format!("the token {name} is defined in another file than {FILE}: remove it there, or disable it");
+            let text = format!(
+                "the token {name} is not defined in {FILE} but in another file: remove it there, or disable it"
+            );
             return Err(TokenError::Invalid(text));
         }
         self.replace(&new)?;
         if self.apply_tokens().iter().any(|token| token.name == name) {
-            let text = format!("another file than {FILE} names the token {name} too: remove it there, or disable it");
+            let text =
+                format!("the token {name} is also defined in a file other than {FILE}: remove it there, or disable it");
             return Err(TokenError::Invalid(text));
         }
         Ok(())

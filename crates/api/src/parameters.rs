@@ -14,7 +14,7 @@ use crate::parameter_types::{ParameterType, UNLIMITED, parse_flag, type_of, valu
 /// Content type of form bodies.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Maximum size of a form that is read only for the format of a refusal.
+/// Maximum size of a form that is read only because it may select the format of a refusal.
 const UNREAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum wait for such a form.
 const UNREAD_WAIT: Duration = Duration::from_millis(500);

@@ -42,7 +42,7 @@ impl Uploads {
         if let Err(error) = std::fs::remove_dir_all(&folder)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            log::warning(format!("{}: files of unfinished requests stay: {error}", folder.display()));
+            log::warning(format!("{}: files of unfinished requests cannot be deleted: {error}", folder.display()));
         }
         Uploads { folder, permits: Arc::new(Semaphore::new(UPLOADS_MAX)) }
     }

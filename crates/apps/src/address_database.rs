@@ -75,7 +75,7 @@ impl AddressDatabase {
         if facts.len() > DATABASE_BYTES_MAX {
             let bytes = facts.len();
             return Err(Fault::invalid(format!(
-                "the database {shown} has {bytes} bytes, the limit is {DATABASE_BYTES_MAX}"
+                "the database {shown} has {bytes} bytes; the limit is {DATABASE_BYTES_MAX}"
             )));
         }
         let bytes = std::fs::read(&path).map_err(failed)?;

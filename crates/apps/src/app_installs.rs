@@ -1,7 +1,7 @@
 //! Installs apps from archives: `.spl`, `.tgz` and `.tar`, compressed by gzip or not, with one folder that is the app.
 //!
 //! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and moved
-//! into place by one rename. A node that is killed meanwhile has the app as it was before. An update replaces the whole
+//! into place by one rename. If the node is killed meanwhile, the app stays as it was. An update replaces the whole
 //! app except `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
 //!
 //! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
@@ -228,7 +228,7 @@ fn checked_components(name: &str) -> Result<Vec<&str>, ArchiveError> {
     }
     // The first folder is the app itself, and the last name may be a file in the deepest folder.
     if parts.len() > DEPTH_MAX + 2 {
-        return refused(format!("{name} is nested too deeply, {DEPTH_MAX} folders are allowed"));
+        return refused(format!("{name} is nested more than {DEPTH_MAX} folders deep"));
     }
     Ok(parts)
 }

@@ -34,7 +34,7 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Combines a configuration with those data models at a location that `readable` includes.
+    /// Combines a configuration with the data models at a location, without those that `readable` excludes.
     pub fn new(layers: &Layers, place: KnowledgeLocation<'_>, readable: &Readable) -> KnowledgeFiles {
         let models = match place {
             KnowledgeLocation::None => BTreeMap::new(),
@@ -111,7 +111,7 @@ impl KnowledgeSource for KnowledgeFiles {
         let bytes = path.metadata().map_err(unreadable)?.len();
         if bytes > MODEL_BYTES_MAX {
             return Err(Fault::invalid(format!(
-                "{}: {bytes} bytes, the limit for a data model is {MODEL_BYTES_MAX}",
+                "{}: {bytes} bytes; the limit for a data model is {MODEL_BYTES_MAX}",
                 path.display()
             )));
         }

@@ -422,7 +422,7 @@ fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Faul
     let length = path.metadata().map_err(failed)?.len();
     if length > bytes_max {
         return Err(Fault::invalid(format!(
-            "{what} {}: {length} bytes, the limit for a {what} is {bytes_max}",
+            "{what} {}: {length} bytes; the limit for a {what} is {bytes_max}",
             path.display()
         )));
     }

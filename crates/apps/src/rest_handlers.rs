@@ -33,7 +33,7 @@ impl DeclaredEndpoint {
     pub fn message(&self) -> String {
         let DeclaredEndpoint { app, stanza, path } = self;
         format!(
-            "{path} is an endpoint of the app {app} ([{stanza}] in restmap.conf): programs of such endpoints are not run"
+            "{path} is an endpoint of the app {app} ([{stanza}] in restmap.conf), but Quarry does not run the programs of such endpoints"
         )
     }
 }

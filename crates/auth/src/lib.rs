@@ -108,7 +108,8 @@ pub struct Identity {
     pub user: String,
     /// Roles of the user.
     pub roles: Vec<String>,
-    /// Whether it is the command line of the server's own account, which can read the server's files anyway.
+    /// Whether the request comes from the command line, run by the server's own account, which can read the server's
+    /// files anyway.
     pub is_console: bool,
 }
 
@@ -379,14 +380,14 @@ impl Auth {
         *roles = Arc::new(read());
     }
 
-    /// The name of a user as stored; one that is not stored, in lower case. The case of names does not matter.
+    /// The name under which a user is stored, found in any case; `name` in lower case if there is no such user.
     pub fn stored_name(&self, name: &str) -> String {
         let state = self.lock();
         let stored = user_position(&state.users, name).and_then(|at| state.users.get(at));
         stored.map_or_else(|| name.to_lowercase(), |user| user.name.clone())
     }
 
-    /// Roles by the names of authorize.conf, whatever their case; unknown ones stay as they are.
+    /// Names of roles as authorize.conf writes them, found in any case; unknown ones are returned unchanged.
     pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
         known_names(names, &self.roles())
     }
@@ -457,7 +458,7 @@ impl Auth {
         key
     }
 
-    /// Ends such a session.
+    /// Ends a session that was opened for a program.
     pub fn end_program_session(&self, key: &str) {
         let hash = self.key.hash(&[key.as_bytes()]);
         self.lock().sessions.end(&hash);
@@ -488,7 +489,7 @@ impl Auth {
         self.lock().sessions.idle_limit_s()
     }
 
-    /// Changes that time, for open sessions as well.
+    /// Changes the session timeout, for open sessions as well.
     pub fn set_session_timeout(&self, seconds: u64) {
         self.lock().sessions.set_idle_limit(i64::try_from(seconds).unwrap_or(i64::MAX));
     }
@@ -558,7 +559,9 @@ impl Auth {
             )));
         }
         if name == PROGRAM_USER && matches!(change, UserChange::Add { .. }) {
-            return Err(UserError::Invalid(format!("name={PROGRAM_USER}: this is the user of programs of inputs")));
+            return Err(UserError::Invalid(format!(
+                "name={PROGRAM_USER}: this name is reserved for the programs of inputs"
+            )));
         }
         if let Some(password) = change.password() {
             check_new_password(password)?;
@@ -621,7 +624,7 @@ impl Auth {
         let kept = had.into_iter().flat_map(|user| &user.roles);
         match given.iter().chain(kept).find(|role| !grantable.contains(*role)) {
             Some(role) => Err(UserError::Forbidden(format!(
-                "user {} may not give or take the role {role}: grantableRoles of the user's roles has {}",
+                "user {} may not grant or revoke the role {role}: grantableRoles of the user's roles lists only {}",
                 by.user,
                 grantable.into_iter().collect::<Vec<_>>().join(", ")
             ))),

@@ -63,7 +63,7 @@ impl Sessions {
         self.idle_limit_s
     }
 
-    /// Changes that time, for open sessions as well.
+    /// Changes the idle limit, for open sessions as well.
     pub(crate) fn set_idle_limit(&mut self, seconds: i64) {
         self.idle_limit_s = seconds;
     }

@@ -150,7 +150,7 @@ pub(crate) fn user_position(users: &[UserRecord], name: &str) -> Option<usize> {
     })
 }
 
-/// These roles by the names of authorize.conf, whatever their case; unknown ones stay as they are.
+/// Names of roles as authorize.conf writes them, found in any case; unknown ones are returned unchanged.
 pub(crate) fn known_names(roles: &[String], known: &Roles) -> Vec<String> {
     let name = |role: &String| known.get(role).map_or_else(|| role.clone(), |found| found.name.clone());
     roles.iter().map(name).collect()

@@ -145,7 +145,7 @@ pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Re
         return Ok(Some(false));
     };
     let other = offsets[1].unwrap_or(one);
-    // Without an early exit, several values are compared at once.
+    // These loops have no early exit, so that the compiler can vectorise them.
     if u32::from(width) <= u32::BITS {
         let (one, other) = (one as u32, other as u32);
         let holds = unpack_codes(&mut cursor, count)?

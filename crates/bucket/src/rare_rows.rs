@@ -186,8 +186,8 @@ impl BucketReader {
     }
 }
 
-/// No rows if the page is not among `pages`, the pages with an event that has something; otherwise `None`, because it
-/// is unknown which events of the page have it.
+/// Candidate rows of a page for a condition of which only the pages with a match (`pages`) are known: no rows if the
+/// page is not among them, otherwise `None`, because any of its rows may match.
 fn rows_unless_listed(pages: u64, page: usize) -> Option<Vec<u32>> {
     (pages >> page & 1 == 0).then(Vec::new)
 }

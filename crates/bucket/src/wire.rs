@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
         let value = self.varint(what)?;
         match usize::try_from(value) {
             Ok(count) if count <= limit => Ok(count),
-            _ => Err(Malformed(format!("{what} is {value}, the limit is {limit}"))),
+            _ => Err(Malformed(format!("{what} is {value}; the limit is {limit}"))),
         }
     }
 
@@ -166,6 +166,6 @@ mod tests {
     fn overlong_varints_are_rejected() {
         assert!(Cursor::new(&[0xff; 11]).varint("x").is_err());
         assert!(Cursor::new(&[0x80]).varint("x").is_err());
-        assert_eq!(Cursor::new(&[200, 1]).count("rows", 100), Err(Malformed("rows is 200, the limit is 100".into())));
+        assert_eq!(Cursor::new(&[200, 1]).count("rows", 100), Err(Malformed("rows is 200; the limit is 100".into())));
     }
 }

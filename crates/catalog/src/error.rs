@@ -18,7 +18,7 @@ pub enum CatalogError {
         place: String,
     },
     /// Another process holds the database.
-    #[error("catalog {place} is locked by another process; stop it or let it do the work")]
+    #[error("catalog {place} is locked by another process; stop that process, or send the request to it")]
     Busy {
         /// Database file; or server, database and schema of PostgreSQL.
         place: String,
@@ -51,7 +51,7 @@ pub enum CatalogError {
         reason: String,
     },
     /// A newer quarry wrote the catalog.
-    #[error("catalog {place} has version {found}, this quarry knows up to {known}; use a newer quarry")]
+    #[error("catalog {place} has version {found}, but this quarry supports only up to {known}; use a newer quarry")]
     TooNew {
         /// Database file; or server, database and schema of PostgreSQL.
         place: String,

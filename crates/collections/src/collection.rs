@@ -380,7 +380,8 @@ impl Collection {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version > VERSION {
-            let text = format!("it has version {version}, this quarry knows up to {VERSION}; use a newer quarry");
+            let text =
+                format!("it has version {version}, but this quarry supports only up to {VERSION}; use a newer quarry");
             return Err(CollectionError::Failed { path: self.path.clone(), reason: text }.into());
         }
         transaction.execute_batch(SCHEMA)?;

@@ -21,7 +21,7 @@ pub enum CollectionError {
     #[error("no space left for the collection {}; free space on its file system", .0.display())]
     Full(PathBuf),
     /// Another process or connection holds a lock on the file.
-    #[error("the collection {} is locked by another process; stop it or let it do the work", .0.display())]
+    #[error("the collection {} is locked by another process; stop that process, or make the change through it", .0.display())]
     Busy(PathBuf),
     /// The file is damaged.
     #[error("the collection {} is damaged: {reason}; restore it from a copy", path.display())]

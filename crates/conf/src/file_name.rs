@@ -21,7 +21,7 @@ pub fn check_file_name(name: &str) -> Result<(), Fault> {
     } else if name.chars().any(char::is_control) {
         "it contains a control character".to_owned()
     } else if name.len() > FILE_NAME_BYTES_MAX {
-        format!("it has {} bytes, {FILE_NAME_BYTES_MAX} are allowed", name.len())
+        format!("it has {} bytes; the limit is {FILE_NAME_BYTES_MAX}", name.len())
     } else {
         return Ok(());
     };
@@ -55,7 +55,7 @@ mod tests {
             (".a.csv", "hidden"),
             ("a\0.csv", "control character"),
             ("a\n.csv", "control character"),
-            (&"é".repeat(101), "it has 202 bytes, 200 are allowed"),
+            (&"é".repeat(101), "it has 202 bytes; the limit is 200"),
         ] {
             let said = check_file_name(bad).unwrap_err().to_string();
             assert!(said.contains(reason) && !said.chars().any(char::is_control), "{said}");

@@ -83,7 +83,9 @@ pub enum Problem {
         what: &'static str,
     },
     /// Saved searches with a schedule.
-    #[error("enableSched has no effect: searches are not run by a schedule yet ({searches} of this file ask for it)")]
+    #[error(
+        "enableSched has no effect: scheduled searches are not supported yet ({searches} in this file have a schedule)"
+    )]
     NotScheduled {
         /// Number of such searches.
         searches: usize,
@@ -100,7 +102,7 @@ pub enum Problem {
         most: &'static str,
     },
     /// An invalid value of a setting.
-    #[error("{key} = {value}: expected {allowed}; the setting falls back")]
+    #[error("{key} = {value}: expected {allowed}; the value is ignored")]
     BadValue {
         /// The setting.
         key: String,

@@ -461,7 +461,7 @@ impl Engine {
         };
         for remark in &mut parsed.diagnostics {
             if let Some(fragment) = spans.fragment(remark.span) {
-                let reads = format!("the macro reads `{}`", excerpt(&fragment));
+                let reads = format!("the macro expands to `{}`", excerpt(&fragment));
                 remark.hint = Some(remark.hint.take().map_or_else(|| reads.clone(), |hint| format!("{hint}; {reads}")));
             }
             remark.span = spans.original(remark.span);

@@ -38,7 +38,7 @@ pub(crate) fn has_series_rates(tstats: &TstatsCommand) -> bool {
     tstats.aggregates.iter().any(is_series_rate)
 }
 
-/// Whether it groups by time series.
+/// Whether an `mstats` groups by time series.
 pub(crate) fn groups_series(tstats: &TstatsCommand) -> bool {
     tstats.by.iter().any(|split| split.field == SERIES)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::http::Extensions;
 
-/// An extension of a request, by which its handler tells the port that the client has proven who it is.
+/// An extension of a request, by which its handler tells the port that the client has authenticated.
 #[derive(Clone)]
 pub struct ClientProof(Arc<dyn Fn() + Send + Sync>);
 

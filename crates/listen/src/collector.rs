@@ -78,7 +78,7 @@ pub async fn listen(
     raise_open_files();
     if settings.tokens.is_empty() {
         log::note(
-            "--hec: no token is configured, every sender will be refused; `quarry add http-event-collector NAME` \
+            "--hec: no token is configured, so every sender will be refused; `quarry add http-event-collector NAME` \
              creates one",
         );
     }

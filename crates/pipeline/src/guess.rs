@@ -323,7 +323,7 @@ fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
             Guess { sourcetype: stem, reason: "the few lines so far carry a time, and lines without one may follow" }
         }
         Some(stem) => Guess { sourcetype: stem, reason: "lines without a time follow lines with one" },
-        None => Guess::new(PLAIN_SOURCETYPE, "lines without a time, but no file name to call them by"),
+        None => Guess::new(PLAIN_SOURCETYPE, "lines without a time, and no file name to name the sourcetype after"),
     }
 }
 

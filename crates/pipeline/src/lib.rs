@@ -1,8 +1,8 @@
 //! Index-time processing: from bytes to events ([`Pipeline`]), including sourcetype detection ([`guess`]); and
 //! search-time field extraction ([`extract`]).
 //!
-//! Everything here is pure: "now" and the time zone are arguments; the caller reads files and keeps the batches. Data
-//! is never an error; anomalies are counted.
+//! Everything here is pure: "now" and the time zone are arguments; the caller reads files and keeps the batches.
+//! Malformed data is never an error; anomalies are counted.
 //!
 //! Not here: files, sockets, compression, storage.
 

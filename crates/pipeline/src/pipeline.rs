@@ -122,7 +122,7 @@ pub struct Pipeline {
 #[derive(Debug)]
 enum Stage {
     Opening(Box<Opening>),
-    Running(Box<Running>),
+    Running(Box<LineStages>),
     /// Placeholder while `Opening` is replaced by `Running`.
     Closed,
 }
@@ -142,7 +142,7 @@ struct Opening {
 /// Start of a pipeline: with known settings, or with a guess of the sourcetype.
 #[derive(Debug)]
 enum Plan {
-    Ready(Box<Running>),
+    Ready(Box<LineStages>),
     Guess(Candidates),
 }
 
@@ -153,11 +153,12 @@ struct Candidates {
     settings: Vec<(PropsSettings, Result<RulePlan, PipelineError>)>,
     rules: GuessRules,
     /// Plain lines, used if the settings of the guessed sourcetype are invalid.
-    plain: Box<Running>,
+    plain: Box<LineStages>,
 }
 
+/// The stages from bytes to events of a source whose sourcetype is known.
 #[derive(Debug)]
-struct Running {
+struct LineStages {
     sourcetype: String,
     lines: LineBreaker,
     assembler: Assembler,
@@ -207,7 +208,7 @@ impl Pipeline {
                 let name = guess::PLAIN_SOURCETYPE.to_owned();
                 let plain = resolve(&name);
                 let rules = RulePlan::new(&info, &plain, props)?;
-                let plain = Running::new(&info, name, &plain, rules, &context)?;
+                let plain = LineStages::new(&info, name, &plain, rules, &context)?;
                 let rules = GuessRules::new(props)?;
                 let plan = Plan::Guess(Candidates { settings, rules, plain: Box::new(plain) });
                 Ok(Pipeline::with_buffering(info, context, plan, SAMPLE_BYTES))
@@ -262,7 +263,7 @@ impl Pipeline {
         context: &PipelineContext,
     ) -> Result<Pipeline, PipelineError> {
         let rules = RulePlan::new(info, settings, props)?;
-        let running = Running::new(info, sourcetype.to_owned(), settings, rules, context)?;
+        let running = LineStages::new(info, sourcetype.to_owned(), settings, rules, context)?;
         let needed = if running.charset == Charset::Auto { SAMPLE_BYTES } else { BYTE_ORDER_MARK.len() };
         Ok(Pipeline::with_buffering(info.clone(), context.clone(), Plan::Ready(Box::new(running)), needed))
     }
@@ -417,7 +418,7 @@ impl Pipeline {
     /// State for a pipeline that starts at [`Pipeline::safe_offset`].
     pub fn resume_hint(&self) -> ResumeHint {
         let is_at_start = matches!(&self.stage, Stage::Opening(opening) if opening.needed > 0);
-        ResumeHint { is_at_start, ..self.running().map(Running::resume_hint).unwrap_or_default() }
+        ResumeHint { is_at_start, ..self.running().map(LineStages::resume_hint).unwrap_or_default() }
     }
 
     /// The hint for a source whose pipeline is lost and of which only the first bytes, `head`, are available:
@@ -444,7 +445,7 @@ impl Pipeline {
         self.running().map(|running| running.sourcetype.as_str())
     }
 
-    fn running(&self) -> Option<&Running> {
+    fn running(&self) -> Option<&LineStages> {
         match &self.stage {
             Stage::Running(running) => Some(running),
             Stage::Opening(opening) => match &opening.plan {
@@ -538,22 +539,23 @@ impl Candidates {
         guess: &Guess,
         info: &SourceInfo,
         context: &PipelineContext,
-    ) -> Result<Box<Running>, (PipelineError, Box<Running>)> {
+    ) -> Result<Box<LineStages>, (PipelineError, Box<LineStages>)> {
         let named = self.settings.into_iter().find(|(settings, _)| settings.sourcetype == guess.sourcetype);
         let Some((settings, rules)) = named else { return Ok(self.plain) };
-        let running = rules.and_then(|rules| Running::new(info, guess.sourcetype.clone(), &settings, rules, context));
+        let running =
+            rules.and_then(|rules| LineStages::new(info, guess.sourcetype.clone(), &settings, rules, context));
         running.map(Box::new).map_err(|problem| (problem, self.plain))
     }
 }
 
-impl Running {
+impl LineStages {
     fn new(
         info: &SourceInfo,
         sourcetype: String,
         settings: &PropsSettings,
         rules: RulePlan,
         context: &PipelineContext,
-    ) -> Result<Running, PipelineError> {
+    ) -> Result<LineStages, PipelineError> {
         let lines = LineBreaker::of(settings)
             .map_err(|reason| PipelineError::of_pattern(settings, "LINE_BREAKER", &settings.line_breaker, &reason))?;
         let meta = Metadata {
@@ -577,7 +579,7 @@ impl Running {
             charset: settings.charset.clone(),
         })?;
         let (decoding, text) = (None, Vec::new());
-        Ok(Running { sourcetype, lines, assembler, fed: 0, charset, decoding, text })
+        Ok(LineStages { sourcetype, lines, assembler, fed: 0, charset, decoding, text })
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut EventBatch, counters: &mut PipelineCounters) {
@@ -603,7 +605,7 @@ impl Running {
 
     fn feed_text(&mut self, text: &[u8], out: &mut EventBatch, counters: &mut PipelineCounters) {
         self.fed += text.len() as u64;
-        let Running { lines, assembler, .. } = self;
+        let LineStages { lines, assembler, .. } = self;
         assembler.look_ahead(text, self.fed);
         lines.feed(text, &mut |line| assembler.push_line(line, out, counters));
     }
@@ -661,7 +663,7 @@ impl Running {
             counters.undecodable_bytes += std::mem::take(&mut decoding.undecodable);
             self.feed_text(&text, out, counters);
         }
-        let Running { lines, assembler, .. } = self;
+        let LineStages { lines, assembler, .. } = self;
         lines.drain(until, &mut |line| assembler.push_line(line, out, counters));
         assembler.close(out, counters);
         self.convert_starts();

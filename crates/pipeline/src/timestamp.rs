@@ -2,8 +2,8 @@
 //!
 //! Origins of the time, in order of precedence: the event's text, read with `TIME_FORMAT`; the text, read by
 //! recognition; the previous time of the source; the file's modification time; now. A time outside `MAX_DAYS_*` is
-//! rejected, and so is a time that differs from the previous one by more than `MAX_DIFF_SECS_*` and has another form
-//! than most times of the source.
+//! rejected, and so is a time that differs from the previous one by more than `MAX_DIFF_SECS_*` and whose format
+//! differs from that of most times of the source.
 //!
 //! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the order,
 //! by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid in one
@@ -171,7 +171,7 @@ impl NoTimeReason {
             NoTimeReason::TooOld => "the timestamp is older than MAX_DAYS_AGO",
             NoTimeReason::TooNew => "the timestamp is later than MAX_DAYS_HENCE",
             NoTimeReason::Jump => {
-                "the timestamp has another format than the others and is far from the previous one \
+                "the format of the timestamp differs from that of the others, and it is far from the previous one \
                  (MAX_DIFF_SECS_AGO, _HENCE)"
             }
         }

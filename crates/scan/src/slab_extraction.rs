@@ -40,7 +40,7 @@ const CHUNK_EVENTS: usize = 4_096;
 const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
 /// Maximum bytes of a name of a field.
 const NAME_BYTES_MAX: usize = 256;
-/// A field is not stored if its values take more than this share of the texts: one in so many bytes.
+/// A field is not stored if its values take more than one byte for this many bytes of the texts.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
 /// Extraction for compaction by certain rules.
@@ -161,8 +161,9 @@ struct CollectedNames {
 }
 
 impl CollectedNames {
-    /// `None` if no rule of these sources takes names from the texts, or one takes them from index-time fields, which are
-    /// not read. Index-time fields precede others, so they count as fields of the events.
+    /// Begins with the index-time fields: they are fields of the events too and precede extracted ones. `None` if no
+    /// rule of these sources takes names from the texts, or if a rule takes them from an index-time field: the
+    /// extraction does not read the values of these.
     fn of(events: &EventBatch, metas: &[&Metadata], rules: &FieldRules, messages: &Messages) -> Option<CollectedNames> {
         let (digest, behind) = rules.digest_of_open_rules(metas, messages)?;
         let names: BTreeSet<Arc<str>> = events.fields.iter().map(|field| Arc::clone(&field.name)).collect();

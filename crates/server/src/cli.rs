@@ -198,7 +198,7 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) splunks: SplunkArgs,
     #[command(flatten)]
-    pub(crate) place: NamespaceArgs,
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
 }
@@ -264,13 +264,13 @@ pub(crate) struct NamespaceArgs {
     /// App of the search or object. A search in an app sees the app's knowledge and what others share; all by default.
     #[arg(long, value_name = "APP")]
     pub(crate) app: Option<String>,
-    /// User who owns the object, or whose private knowledge in the app a search sees, too.
+    /// Owner of the object, or user whose private knowledge in the app the search sees as well.
     #[arg(long, alias = "owner", value_name = "USER", requires = "app")]
     pub(crate) user: Option<String>,
 }
 
 impl NodeArgs {
-    /// Its options for a command that is printed, each with a blank before it. Secrets are left out.
+    /// Its options for a command that is printed, each with a blank before it. Secrets are omitted.
     pub(crate) fn to_arguments(&self) -> String {
         let user = self.auth.as_deref().map(|auth| auth.split(':').next().unwrap_or_default());
         let ca_cert = self.ca_cert.as_ref().map(|file| file.display().to_string());
@@ -312,7 +312,7 @@ impl NodeArgs {
 
 impl NamespaceArgs {
     /// The namespace; none if no app is given.
-    pub(crate) fn namespace(&self) -> Result<Option<Namespace>, Failure> {
+    pub(crate) fn parse(&self) -> Result<Option<Namespace>, Failure> {
         let Some(app) = &self.app else { return Ok(None) };
         let user = self.user.as_deref().unwrap_or("nobody");
         Namespace::new(user, app).map_err(|error| Failure::Usage(error.to_string()))
@@ -546,7 +546,7 @@ pub(crate) struct SplExplainArgs {
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub(crate) output: ExplainForm,
     #[command(flatten)]
-    pub(crate) place: NamespaceArgs,
+    pub(crate) namespace: NamespaceArgs,
 }
 
 /// Output formats of an explanation.

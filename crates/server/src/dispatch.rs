@@ -23,7 +23,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     }
     let zone = zone::parse_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     search::check_times(arguments, &zone)?;
-    let namespace = arguments.place.namespace()?;
+    let namespace = arguments.namespace.parse()?;
     let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
         let folder = cli.data_dir.display();
         return Err(Failure::Usage(format!(

@@ -24,7 +24,7 @@ const LINE_BYTES_MAX: u64 = 64 << 20;
 /// Prints the events that a search finds as they arrive.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Result<u8, Failure> {
     check(arguments)?;
-    let namespace = arguments.place.namespace()?;
+    let namespace = arguments.namespace.parse()?;
     let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
         let folder = cli.data_dir.display();
         return Err(Failure::Usage(format!(

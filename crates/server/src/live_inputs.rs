@@ -170,7 +170,9 @@ impl LiveInputs {
         self.changes.turned.notify_all();
         self.thread
             .join()
-            .inspect_err(|_| log::error("following changes of inputs ended because of a bug in quarry"))
+            .inspect_err(|_| {
+                log::error("changes of inputs no longer take effect, because of a bug in quarry: restart the server")
+            })
             .ok()
     }
 }

@@ -116,7 +116,7 @@ fn check_search(data_dir: &Path, request: &ObjectRequest) -> Result<(), Failure>
     let is_saved = request.kind.word == SAVED_SEARCH && request.node.uri.is_none();
     let texts = request.settings.iter().filter(|(key, value)| is_saved && key == "search" && !value.is_empty());
     for (_, text) in texts {
-        search::check(text, data_dir, request.place.namespace()?)?;
+        search::check(text, data_dir, request.namespace.parse()?)?;
     }
     Ok(())
 }
@@ -196,10 +196,10 @@ fn existing_name(client: &NodeClient, kind: &ObjectKind, root: &str, name: Strin
 
 /// REST path of the collection in the requested namespace.
 fn root(request: &ObjectRequest) -> Result<String, Failure> {
-    let ObjectRequest { verb, kind, place, node, .. } = request;
+    let ObjectRequest { verb, kind, namespace, node, .. } = request;
     // Objects created by the folder's owner belong to the app; objects of a logged-in user may be private.
     let is_owners = node.auth.is_none() && node.token.is_none() && *verb == ObjectVerb::Add && kind.is_in_app;
-    Ok(match place.namespace()? {
+    Ok(match namespace.parse()? {
         Some(namespace) => {
             let (user, app) = (encode_segment(namespace.user().unwrap_or("nobody")), encode_segment(namespace.app()));
             format!("/servicesNS/{user}/{app}/{}", kind.path)

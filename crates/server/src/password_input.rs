@@ -26,10 +26,10 @@ pub(crate) fn new_password(name: &str) -> Result<String, Failure> {
 fn read_typed_password(name: &str) -> Result<String, Failure> {
     for _ in 0..TRIES_MAX {
         let password = read_typed(&format!("new password of {name}: "))?;
-        if read_typed("the same once more: ")? == password {
+        if read_typed("repeat the password: ")? == password {
             return Ok(password);
         }
-        log::info("they differ; try again");
+        log::info("the passwords differ; try again");
     }
     Err(Failure::Usage("the passwords differ".to_owned()))
 }

@@ -62,7 +62,12 @@ impl Page {
         let version = format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
         self.metric(Kind::Gauge, "quarry_build_info", "Version of the node.", [(version, 1)]);
         let started = *started as f64 / NS_PER_SEC as f64;
-        self.one(Kind::Gauge, "process_start_time_seconds", "Start of the process since 1970.", started);
+        self.one(
+            Kind::Gauge,
+            "process_start_time_seconds",
+            "Start time of the process, in seconds since 1970.",
+            started,
+        );
         self.one(Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process.", process_bytes);
         self.one(Kind::Gauge, "quarry_disk_bytes", "Size of the data directory's file system.", disk.all);
         self.one(Kind::Gauge, "quarry_disk_free_bytes", "Free space of the data directory's file system.", disk.free);
@@ -77,7 +82,7 @@ impl Page {
         };
         let help = "Bytes waiting for the write-ahead log.";
         self.metric(Kind::Gauge, "quarry_queue_bytes", help, samples(|queue| queue.bytes));
-        let help = "Bytes at which appends wait.";
+        let help = "Maximum of queued bytes, beyond which appends wait.";
         self.metric(Kind::Gauge, "quarry_queue_max_bytes", help, samples(|queue| queue.bytes_max));
         let help = "Appends waiting for the write-ahead log.";
         self.metric(Kind::Gauge, "quarry_queue_appends", help, samples(|queue| queue.appends));

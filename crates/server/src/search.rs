@@ -61,7 +61,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
 /// Runs a search, or reads the result of a job that has ended, and shows the rows.
 pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) -> Result<u8, Failure> {
     let zone = zone::parse_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
-    let namespace = arguments.place.namespace()?;
+    let namespace = arguments.namespace.parse()?;
     check_files(arguments)?;
     check_words(arguments)?;
     check_previews(arguments)?;
@@ -557,7 +557,7 @@ fn check_files(arguments: &SearchArgs) -> Result<(), Failure> {
     if arguments.node.is_given() {
         return Err(Failure::Usage("--uri, --auth and --token: files are searched here; leave them out".into()));
     }
-    if arguments.place.app.is_some() {
+    if arguments.namespace.app.is_some() {
         return Err(Failure::Usage(
             "--app: files are searched without the apps of a data directory; leave it out".into(),
         ));

@@ -178,7 +178,7 @@ impl Counts {
     }
 
     /// Counts the lookup tables, saved searches, macros and data models (except bundled ones) that a search names. If
-    /// it is executed, generated ones take their place.
+    /// the search is executed, generated objects replace them.
     fn record_dependencies(&mut self, needs: &Dependencies, macros: BTreeSet<String>) {
         let named = |kind: &'static str, names: &BTreeSet<String>| {
             names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()

@@ -33,7 +33,7 @@ const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
 /// Explains a search and prints the explanation.
 pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> {
     let zone = zone::parse_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
-    let namespace = arguments.place.namespace()?;
+    let namespace = arguments.namespace.parse()?;
     if let Some(remote) = Remote::find(&cli.data_dir) {
         search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
         let remote = remote.in_namespace(namespace.as_ref());

@@ -15,7 +15,7 @@ pub const MAX_MACRO_DEPTH: usize = 100;
 /// Maximum missing macros that are reported for one search.
 const MISSING_REPORTED_MAX: usize = 100;
 /// Maximum errors in macros that are reported for one search; the rest of its text is not expanded. A suggestion for a
-/// missing macro compares its name with all others, which a long text with nothing but errors repeats for minutes.
+/// missing macro compares its name with all others, which takes minutes for a long text that consists of errors only.
 const ERRORS_MAX: usize = 100;
 /// Maximum macros listed in a suggestion.
 const LISTED_MAX: usize = 12;

@@ -26,7 +26,7 @@ pub(crate) fn check_rules(batch: &EventBatch) -> Result<(), StoreError> {
         if first.index.is_empty() || first.index.len() > INDEX_BYTES_MAX {
             let bytes = first.index.len();
             return Err(invariant_error(format!(
-                "the index name has {bytes} bytes, 1 to {INDEX_BYTES_MAX} are allowed"
+                "the index name has {bytes} bytes; 1 to {INDEX_BYTES_MAX} are allowed"
             )));
         }
         if let Some(other) = batch.metas.iter().find(|meta| meta.index != first.index) {

@@ -38,7 +38,7 @@ pub enum StoreError {
     },
     /// Another process has the data directory open.
     #[error(
-        "data directory {} is in use by another process{}; stop it or send the work to it", dir.display(),
+        "data directory {} is in use by another process{}; stop that process, or send the request to it", dir.display(),
         holder.map_or_else(String::new, |pid| format!(" (pid {pid})"))
     )]
     Locked {
@@ -162,8 +162,8 @@ pub enum StoreError {
     },
     /// The limit of indexes without a stanza is reached.
     #[error(
-        "index {index} does not exist and {limit} indexes without a stanza in indexes.conf do already; give it a stanza [{index}] \
-         there"
+        "index {index} does not exist, and no more than {limit} indexes may exist without a stanza in indexes.conf; give it a \
+         stanza [{index}] there"
     )]
     TooManyIndexes {
         /// Name of the index.
@@ -179,7 +179,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The write-ahead log is of a newer version.
-    #[error("log {} has version {found}, this quarry knows up to {known}; use a newer quarry", path.display())]
+    #[error("log {} has version {found}, but this quarry supports only up to {known}; use a newer quarry", path.display())]
     LogTooNew {
         /// The log segment.
         path: PathBuf,
@@ -251,7 +251,7 @@ fn kept_free(bytes: u64) -> String {
     if bytes == 0 {
         return String::new();
     }
-    format!(" beside the {} MB that are kept free (minFreeSpace in [diskUsage] of server.conf)", bytes >> 20)
+    format!(" in addition to the {} MB that are kept free (minFreeSpace in [diskUsage] of server.conf)", bytes >> 20)
 }
 
 impl StoreError {

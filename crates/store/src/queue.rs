@@ -47,7 +47,7 @@ impl PendingAppend {
 pub struct QueueStats {
     /// Bytes of records waiting or being written.
     pub bytes: usize,
-    /// Bytes at which appends wait.
+    /// Maximum of queued bytes, beyond which appends wait.
     pub bytes_max: usize,
     /// Number of waiting appends.
     pub appends: usize,

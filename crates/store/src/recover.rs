@@ -198,7 +198,7 @@ pub(crate) fn clean_up(
             }
             match blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter)) {
                 Ok(()) => gone.push(row.number),
-                Err(error) => problems.push(format!("objects of bucket {} stay: {error}", row.number)),
+                Err(error) => problems.push(format!("cannot delete the objects of bucket {}: {error}", row.number)),
             }
         }
         if !gone.is_empty() {

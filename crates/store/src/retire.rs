@@ -288,7 +288,7 @@ impl Shared {
         }
         let row = &bucket.row;
         if let Err(error) = self.ensure_local(bucket) {
-            self.report_message(format!("bucket {} is not archived and stays: {error}", bucket.id()));
+            self.report_message(format!("bucket {} cannot be archived and is kept: {error}", bucket.id()));
             return false;
         }
         let expired = ExpiredBucket {
@@ -301,7 +301,7 @@ impl Shared {
         };
         let given = archive(&expired);
         if let Err(reason) = &given {
-            self.report_message(format!("bucket {} is not archived and stays: {reason}", expired.id));
+            self.report_message(format!("bucket {} cannot be archived and is kept: {reason}", expired.id));
         }
         given.is_ok()
     }
@@ -339,7 +339,7 @@ impl Shared {
             Ok(true)
         };
         delete().unwrap_or_else(|error| {
-            self.report_message(format!("objects of retired bucket {} stay: {error}", bucket.id()));
+            self.report_message(format!("cannot delete the objects of retired bucket {}: {error}", bucket.id()));
             false
         })
     }

@@ -40,7 +40,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         let allowed = ratchet.get(&name).copied().unwrap_or(CYCLE_FILES_MAX).max(CYCLE_FILES_MAX);
         if largest.len() > allowed {
             let files = largest.join(", ");
-            faults.push(format!("{name}: {} files import one another, {allowed} may: {files}", largest.len()));
+            faults.push(format!("{name}: {} files import one another, but only {allowed} may: {files}", largest.len()));
         } else if largest.len() > CYCLE_FILES_MAX {
             kept.push_str(&format!("{} {name}\n", largest.len()));
         }

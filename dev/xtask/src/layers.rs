@@ -142,7 +142,7 @@ pub(crate) fn run() -> Result<(), String> {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
     let locked = lock.lines().filter(|line| *line == "[[package]]").count();
     if locked > LOCKED_PACKAGES_MAX {
-        faults.push(format!("the lock file holds {locked} packages, the limit is {LOCKED_PACKAGES_MAX}"));
+        faults.push(format!("the lock file holds {locked} packages; the limit is {LOCKED_PACKAGES_MAX}"));
     }
     if faults.is_empty() {
         println!("layers: {} crates in order, {locked} packages locked", EDGES.len());

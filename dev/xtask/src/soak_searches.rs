@@ -1,6 +1,6 @@
 //! `cargo xtask soak-searches [--seeds N] [--from SEED]`: runs generated searches as a whole and in slices, over events
 //! stored in every way, and as many searches over each shape of the benchmark (crates/engine/tests/plans). A failing
-//! seed is reported with its search, and the failure can be reproduced with it.
+//! seed is reported with its search, and the failure can be reproduced with this seed.
 
 use crate::root;
 

@@ -270,7 +270,7 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
     let reported = format!("401: {}, 429: {}, 503: {}", of("401"), of("429"), of("503"));
     let odd = statuses.len() - of("401") - of("429") - of("503");
     if odd > 0 || statuses.len() < CLIENTS * LOGINS {
-        return Err(format!("logins: {odd} of {} are answered otherwise ({reported})", statuses.len()));
+        return Err(format!("logins: {odd} of {} got another status ({reported})", statuses.len()));
     }
     verdict(
         &format!("{} wrong logins of {CLIENTS} clients ({reported})", statuses.len()),
@@ -357,7 +357,7 @@ fn reader_storm(server: &Server, wide: usize, asks: RequestKind, reads: ReadPace
             let bytes = std::io::copy(&mut stream, sink).map_err(failed)?;
             let least = (rows_of_answer(wide).min(server.events) * wide) as u64;
             if bytes <= least {
-                return Err(format!("an answer has {bytes} bytes, where its rows have {least}"));
+                return Err(format!("an answer has only {bytes} bytes, but its rows have {least}"));
             }
         } else if number.is_multiple_of(READ_EVERY) {
             let bytes = if asks == RequestKind::Exports { READ_BYTES } else { READ_BYTES_OF_ANSWER };
@@ -423,7 +423,7 @@ fn verdict(what: &str, server: &Server, before: u64, quiet: Duration, worst: Wai
     let most = server.peak_mb()?;
     let reported = format!(
         "{what}: {most} MB at most ({before} before), another search of the same user {} ms at worst, of another user {} ms \
-         ({} ms in quiet)",
+         ({} ms without load)",
         worst.same.as_millis(),
         worst.other.as_millis(),
         quiet.as_millis()

@@ -116,7 +116,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         let allowed = allowed_casts.get(owner).copied().unwrap_or_default();
         if *count > allowed {
             faults.push(format!(
-                "crates/{owner}: {count} casts to fewer bits, {allowed} are allowed: try_from and an error, or \
+                "crates/{owner}: {count} casts to fewer bits, but only {allowed} are allowed: use try_from and an error, or \
                  quarry_stdx::number where an invariant holds"
             ));
         }
@@ -217,7 +217,9 @@ fn check_type_names(names: &BTreeMap<String, usize>, allowed: &BTreeMap<String, 
     for (name, count) in names {
         let most = allowed.get(name).copied().unwrap_or(SAME_NAMES_MAX);
         if *count > most {
-            faults.push(format!("{count} types are named `{name}`, {most} are allowed: say what the new one is"));
+            faults.push(format!(
+                "{count} types are named `{name}`, but only {most} may be: give the new one a more specific name"
+            ));
         }
     }
 }
@@ -494,10 +496,10 @@ mod tests {
             faults
         };
         assert!(told(12).is_empty());
-        assert_eq!(told(13), ["13 types are named `State`, 12 are allowed: say what the new one is"]);
+        assert_eq!(told(13), ["13 types are named `State`, but only 12 may be: give the new one a more specific name"]);
         let mut faults = Vec::new();
         check_type_names(&list(&[("New", 4)]), &BTreeMap::new(), &mut faults);
-        assert_eq!(faults, ["4 types are named `New`, 3 are allowed: say what the new one is"]);
+        assert_eq!(faults, ["4 types are named `New`, but only 3 may be: give the new one a more specific name"]);
     }
 
     #[test]

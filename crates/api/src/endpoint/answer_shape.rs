@@ -1,6 +1,6 @@
 //! Answers of endpoints as data: a media type and a shape for each status.
 //!
-//! The API description ([`super::description`]) is generated from them. Refusals have the same form everywhere, so rows
+//! The API description ([`super::openapi`]) is generated from them. Refusals have the same form everywhere, so rows
 //! do not state them. Not here: the shapes of single endpoints, which are defined beside their code.
 
 use std::borrow::Cow;

@@ -48,7 +48,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Method::POST,
             "quarry/buckets/migrate",
             change,
-            "Moves the buckets of an index to the volume configured for it, or back from one.",
+            "Moves the buckets of an index to the volume configured for it, or to the data directory.",
             post(migrate),
         )
         .without_namespace()

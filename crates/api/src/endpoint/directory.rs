@@ -1,7 +1,7 @@
 //! `directory`: all objects of apps and users that the caller may read, whatever their collection.
 //!
-//! The entries are the entities of the collections of stanzas ([`super::entities`]) and of `data/ui`, each with the
-//! name of its collection. Not here: data models, parts of props.conf, inputs.
+//! The entries are the stanzas of conf files ([`super::entities`]) and the texts below `data/ui`, each with the name of
+//! its collection. Not here: data models, parts of props.conf, inputs.
 
 use axum::http::Method;
 use axum::response::Response;
@@ -29,7 +29,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{PATH}/{{name}}");
     let rows = vec![
         Endpoint::new(Method::GET, PATH, read, "Lists the objects of all kinds.", get(list)).takes(LIST_PARAMETERS),
-        Endpoint::new(Method::GET, one, read, "Shows the objects of a name.", get(show)),
+        Endpoint::new(Method::GET, one, read, "Lists the objects with one name.", get(show)),
     ];
     let located = Settings { fields: Fields { required: &[], optional: &[], wildcard: &[] }, more: LOCATED };
     entities(rows, &Content::for_path(PATH, Shape::Settings(located)))
@@ -51,7 +51,7 @@ fn located(mut entry: Entry, collection: &str, title: &str) -> Entry {
 }
 
 fn all(objects: &Objects, scope: &Scope, viewer: &Permissions) -> Result<Vec<Entry>, ObjectError> {
-    // The collection of saved searches requires a capability; here its entries are omitted without it.
+    // The collection of saved searches requires a capability; callers without it get the other entries.
     let may_read = |path: &str| path != "saved/searches" || viewer.has_capability(SEARCH);
     let mut entries = Vec::new();
     for kind in KINDS.iter().filter(|kind| may_read(&kind.path)) {

@@ -489,7 +489,7 @@ async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     write(state, request, settings).await
 }
 
-/// Has a program check a stanza with these settings, if the kind has one for that.
+/// Lets the program of an input check a stanza with these settings, if the kind of entity has such a check.
 async fn check_by_program(
     state: &ApiState,
     kind: &Kind,

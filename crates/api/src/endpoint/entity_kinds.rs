@@ -46,7 +46,7 @@ pub(super) struct Kind {
     pub(super) is_of_node: bool,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
-    /// Host of events whose input sets none; empty in other collections than those of inputs.
+    /// Host of events whose input sets none; empty in collections other than those of inputs.
     pub(super) input_host: Arc<str>,
     /// A message that accompanies changes, if any.
     pub(super) notice: ChangeNotice,

@@ -254,7 +254,7 @@ async fn post_process(
 ) -> Result<Response, ApiError> {
     if !job.state().is_over() {
         return Err(ApiError::bad_request(
-            "search= is for rows of a job that is done: wait for it, or leave search= out",
+            "search= needs the rows of a finished job: wait until the job is done, or omit search=",
         ));
     }
     let (offset, count, fields) = requested_page(parameters)?;

@@ -143,7 +143,7 @@ impl PivotSpecification {
         let filters =
             parts(&json, "filters")?.iter().map(|json| Filter::of(json, &object)).collect::<Result<Vec<_>, _>>()?;
         if columns.len() > 1 {
-            return Err(invalid_specification("a pivot has one column split at most"));
+            return Err(invalid_specification("a pivot has at most one column split"));
         }
         if cells.is_empty() && rows.is_empty() {
             return Err(ApiError::bad_request(EMPTY));
@@ -227,7 +227,7 @@ impl Cell {
         let label = text(json, "label").map_or_else(|| format!("{function}({})", field.name), str::to_owned);
         match is_count {
             true if function == "count" => Ok(Cell { function, field: None, label }),
-            true => Err(invalid_specification(&format!("{} is counted; {name} is not one of its values", field.name))),
+            true => Err(invalid_specification(&format!("{} can only be counted: {name} is not available", field.name))),
             false => Ok(Cell { function, field: Some(field), label }),
         }
     }

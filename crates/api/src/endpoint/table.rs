@@ -57,7 +57,7 @@ fn all() -> Vec<Endpoint> {
         super::tags::endpoints(),
         super::tokens::endpoints(),
         super::views::endpoints(),
-        super::description::endpoints(),
+        super::openapi::endpoints(),
         super::oneshot::endpoints(),
         super::upload::endpoints(),
         super::preview::endpoints(),

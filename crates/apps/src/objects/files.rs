@@ -171,6 +171,6 @@ pub(super) fn check_file_count(folder: Option<&Path>) -> Result<(), ObjectError>
     }
     let most = super::FILES_MAX;
     Err(ObjectError::Invalid(format!(
-        "there are {files} files of this kind already, the maximum is {most}: remove some first"
+        "there are {files} files of this kind already; the maximum is {most}: remove some first"
     )))
 }

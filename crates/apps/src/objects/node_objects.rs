@@ -1,5 +1,5 @@
-//! Permissions of objects of the node that clients change through endpoints of their own, by a capability: tokens of the
-//! HTTP Event Collector (`inputs`).
+//! Permissions of objects that belong to the node and have their own endpoints and capability: tokens of the HTTP Event
+//! Collector (stanzas of inputs.conf).
 //!
 //! They are in the metadata of the location whose file defines the stanza. Roles that the metadata name restrict the
 //! users who have the capability; without metadata, the capability decides alone.
@@ -12,8 +12,8 @@ use super::files::LocationConf;
 use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
 
 impl Objects {
-    /// The stanzas of these names, without settings; `None` for those that the viewer may not read. A stanza that no
-    /// file defines is one of `etc/system`, to which the node writes.
+    /// The stanzas with these names, without settings; `None` for those that the viewer may not read. A stanza that no
+    /// file defines counts as one of `etc/system`, where the node would write it.
     pub fn node_objects(
         &self,
         conf: &str,

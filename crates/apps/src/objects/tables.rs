@@ -218,7 +218,7 @@ impl Objects {
         let files = std::fs::read_dir(folder).map_err(|error| io_error(folder, &error))?.count();
         if files >= FILES_MAX && !target.exists() {
             return Err(ObjectError::Invalid(format!(
-                "there are {files} lookup files here, the maximum is {FILES_MAX}"
+                "there are {files} lookup files here; the maximum is {FILES_MAX}"
             )));
         }
         let mut number = [0; 8];

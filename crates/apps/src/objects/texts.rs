@@ -88,7 +88,10 @@ impl Objects {
         }
         check_file_name(&format!("{name}{}", suffix_of(kind)))?;
         if text.len() > TEXT_BYTES_MAX {
-            return Err(ObjectError::Invalid(format!("{TEXT} has {} bytes, {TEXT_BYTES_MAX} are allowed", text.len())));
+            return Err(ObjectError::Invalid(format!(
+                "{TEXT} has {} bytes; the limit is {TEXT_BYTES_MAX}",
+                text.len()
+            )));
         }
         if kind != MODELS {
             check_well_formed(TEXT, text)?;

@@ -16,7 +16,7 @@ use super::ObjectError;
 /// Maximum nesting depth of elements.
 const DEPTH_MAX: usize = 256;
 
-/// Facts about the outermost element of a file.
+/// Name, attributes and some texts of the outermost element of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RootElement {
     /// Its name.
@@ -48,7 +48,7 @@ fn find<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p str> {
     pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// Children of the outermost element whose texts are facts.
+/// Children of the outermost element whose texts [`RootElement`] has.
 const TEXTS: [&str; 2] = ["label", "description"];
 
 /// The hint about a `&` that does not begin an entity.

@@ -359,7 +359,7 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
 pub(super) fn read_planes(cursor: &mut Cursor<'_>, count: usize, limit: usize) -> Result<Vec<u8>, Malformed> {
     let width = cursor.u8("number of planes")? as usize;
     if width > limit {
-        return Err(Malformed(format!("there are {width} planes, the limit is {limit}")));
+        return Err(Malformed(format!("there are {width} planes; the limit is {limit}")));
     }
     let mut planes = vec![0; width * count];
     decode_zstd(cursor.take(cursor.remaining(), "planes")?, &mut planes)?;

@@ -1,9 +1,10 @@
 //! Names of the index-time fields that have a column, at the end of the column layout block.
 //!
-//! A field with one value in every event is a column without a parent. Any other is below a column of its own with two
-//! templates, an empty one for events without the field and one that consists of the field, so that its rows follow
-//! from its parent like those of a variable. Blocks of older versions end before these names, as do those of slabs
-//! without such fields and without stored search-time fields, which are listed after them (`super::extractions`).
+//! If every event has exactly one value of a field, its column has no parent. Otherwise its parent is a column with two
+//! templates: an empty one, for events without the field, and one that consists of a variable, the field. The rows of
+//! the field's column are then determined by the parent, as for any other variable. Stored search-time fields are
+//! listed after these names (`super::extractions`). Blocks of older versions, and of slabs with neither kind of field,
+//! end before the names.
 //!
 //! Not here: which fields get columns (`crate::templates`); all other fields (`crate::fields`).
 

@@ -69,9 +69,9 @@ impl Group {
     }
 }
 
-/// A slab's place in its group.
+/// The group of a slab, and its position there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlabPlace {
+pub(super) struct SlabPosition {
     /// Number of the group.
     pub(super) group: usize,
     /// Number of the slab in the group.
@@ -82,13 +82,13 @@ pub(super) struct SlabPlace {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     pub(super) groups: Vec<Group>,
-    members: Vec<SlabPlace>,
+    members: Vec<SlabPosition>,
     /// Whether a single filter holds the terms of all slabs, as in version 1.
     for_all: bool,
 }
 
 impl Layout {
-    pub(super) fn member(&self, slab: usize) -> Option<SlabPlace> {
+    pub(super) fn member(&self, slab: usize) -> Option<SlabPosition> {
         self.members.get(if self.for_all { 0 } else { slab }).copied()
     }
 
@@ -103,7 +103,7 @@ impl Layout {
         let Head { seed, segment_length, front_length, cells } = head;
         let group = Group { seed, segment_length, front_length, cells, start, slabs: 1 };
         let total = group.total(end.saturating_sub(start))?;
-        self.members.push(SlabPlace { group: self.groups.len(), at: 0 });
+        self.members.push(SlabPosition { group: self.groups.len(), at: 0 });
         self.groups.push(group);
         Ok(start + total)
     }
@@ -147,7 +147,7 @@ impl Layout {
             for at in 0..slabs {
                 let slab = cursor.u32("number of a slab")? as usize;
                 match members.get_mut(slab) {
-                    Some(member @ None) => *member = Some(SlabPlace { group: number, at }),
+                    Some(member @ None) => *member = Some(SlabPosition { group: number, at }),
                     _ => return Err(Malformed(format!("slab {slab} is in two groups, or there is no such slab"))),
                 }
             }
@@ -159,7 +159,7 @@ impl Layout {
         if start != trailer.cells_end {
             return Err(Malformed(format!("fingerprints end at {}, their groups at {start}", trailer.cells_end)));
         }
-        let members: Option<Vec<SlabPlace>> = members.into_iter().collect();
+        let members: Option<Vec<SlabPosition>> = members.into_iter().collect();
         let members = members.ok_or_else(|| Malformed::new("a slab is in no group"))?;
         Ok(Layout { groups, members, for_all: false })
     }

@@ -46,7 +46,7 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<
 fn read_packed<'a>(cursor: &mut Cursor<'a>, count: usize, limit: u32) -> Result<(usize, &'a [u8]), Malformed> {
     let width = u32::from(cursor.u8("integer width")?);
     if width > limit {
-        return Err(Malformed(format!("integer width is {width}, the limit is {limit}")));
+        return Err(Malformed(format!("integer width is {width}; the limit is {limit}")));
     }
     Ok((width as usize, cursor.take((count * width as usize).div_ceil(8), "packed integers")?))
 }

@@ -14,7 +14,8 @@ use crate::wire::put_varint;
 /// pairs, as long events full of ids produce, gets no locator.
 const MAX_PAIRS: usize = 16 << 20;
 
-/// Minimum number of steps that the number of parts is rounded to a multiple of.
+/// The number of parts is rounded up to a multiple of a power of two, of which it then has at least this many, unless it
+/// is smaller.
 const PART_COUNT_STEPS: usize = 16;
 
 /// Pairs of a rare token and a page that contains it, each as the upper bits of the token's hash with the page number

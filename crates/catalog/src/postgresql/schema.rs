@@ -146,7 +146,7 @@ pub(super) fn inspect_schema(session: &Session, schema: &str, place: &str) -> St
     }
     let own = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ?1 AND tablename = 'version'";
     if !act.exists(own, values![schema])? {
-        return Err(Failure::Damaged("its schema has tables, but none with the version".to_owned()));
+        return Err(Failure::Damaged("its schema has tables, but not the table version".to_owned()));
     }
     let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
     let known = VERSION as i64;
@@ -155,7 +155,7 @@ pub(super) fn inspect_schema(session: &Session, schema: &str, place: &str) -> St
     }
     match usize::try_from(found) {
         Ok(version @ FIRST_VERSION..=VERSION) if tables == TABLES_MAX => Ok(SchemaContents::Version(version)),
-        _ => Err(Failure::Damaged(format!("version {found} with {tables} tables does not exist"))),
+        _ => Err(Failure::Damaged(format!("its schema has {tables} tables, which does not fit its version {found}"))),
     }
 }
 

@@ -19,7 +19,7 @@ fn invalid_values_fall_back_individually() {
     assert_eq!(
         layers.warnings()[0].to_string(),
         "etc/system/local/props.conf:2: [app] TRUNCATE = lots: expected a whole number, 0 or more; \
-         the setting falls back"
+         the value is ignored"
     );
 }
 

@@ -367,7 +367,7 @@ fn check_index_name(index: &str) -> Result<(), Fault> {
         let shown = &index[..INDEX_NAME_SHOWN_BYTES];
         let bytes = index.len();
         return Err(Fault::invalid(format!(
-            "index {shown}...: its name has {bytes} bytes, {INDEX_NAME_BYTES_MAX} are allowed"
+            "index {shown}...: its name has {bytes} bytes; the limit is {INDEX_NAME_BYTES_MAX}"
         )));
     }
     Ok(())
@@ -438,7 +438,7 @@ mod tests {
             assert_eq!(names.check(good), Ok(()), "{good}");
         }
         let long = names.check(&"x".repeat(INDEX_NAME_BYTES_MAX + 1)).unwrap_err().to_string();
-        assert!(long.contains("201 bytes, 200 are allowed") && long.len() < 200, "{long}");
+        assert!(long.contains("201 bytes; the limit is 200") && long.len() < 200, "{long}");
         let strange = names.check("a\0\n\u{1b}[31m").unwrap_err().to_string();
         assert!(strange.chars().all(|c| !c.is_control()), "{strange:?}");
     }

@@ -189,7 +189,7 @@ fn number(value: &Value<'_>) -> Option<Value<'static>> {
     value.exact_number().map(Value::from_number)
 }
 
-/// Seconds of `[D+]HH:MM:SS`, with a sign and a fraction where `tostring` writes them.
+/// Seconds of `[D+]HH:MM:SS`; also accepts a sign and a fraction, as `tostring` writes them.
 fn duration_seconds(text: &str) -> Option<Number> {
     let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (text, fraction) = match text.split_once('.') {

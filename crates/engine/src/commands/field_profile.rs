@@ -46,7 +46,7 @@ pub(super) struct FieldProfile {
 }
 
 impl FieldProfile {
-    /// The facts of this field.
+    /// The statistics of this field.
     pub(super) fn of(name: &str, rows: &RecordBatch) -> FieldProfile {
         let (reader, count) = (rows::reader(rows, name), rows.num_rows());
         let texts: Vec<Option<String>> =

@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::aggregate::running_state::Running;
+use quarry_eval::aggregate::running_state::RunningState;
 use quarry_eval::aggregate::{AggregatePlan, FunctionBody, Series};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
@@ -224,7 +224,7 @@ impl SeriesTable<'_> {
 fn score(function: &StatsFunction, cells: &[f64]) -> Option<f64> {
     let ranks = function.depends_on() == DependsOn::Nothing && function.result() != ResultType::Text;
     let body = FunctionBody::of(if ranks { function } else { &StatsFunction::Sum });
-    let mut running = Running::new(body);
+    let mut running = RunningState::new(body);
     cells.iter().for_each(|cell| running.add_number(body, *cell));
     match running.value(body) {
         Value::Null if matches!(body, FunctionBody::Sum { .. }) => Some(0.0),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::row_groups::{MultivaluePart, NO_GROUP, RowGroups};
-use quarry_eval::aggregate::running_state::Running;
+use quarry_eval::aggregate::running_state::RunningState;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, FunctionBody, has_wildcards};
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::{CommandContext, Stop};
@@ -61,7 +61,7 @@ struct StreamStats {
     reset_after: Option<Arc<CompiledExpr>>,
     groups: RowGroups,
     /// States of all groups, each with as many as there are aggregates.
-    running: Vec<Running>,
+    running: Vec<RunningState>,
     windows: Vec<Window>,
     /// Window states of the groups.
     sliding: Vec<Vec<Sliding>>,
@@ -136,11 +136,11 @@ impl StreamStats {
         }
         self.checked_bytes = self.window_bytes;
         self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4);
-        let running: usize = self.running.iter().map(Running::bytes).sum();
+        let running: usize = self.running.iter().map(RunningState::bytes).sum();
         let windows = self.windows.capacity() * size_of::<Window>() + self.window_bytes;
         let sliding_bytes = size_of::<Vec<Sliding>>() + self.plan.columns.len() * size_of::<Sliding>();
         let sliding = self.sliding.iter().flatten().map(Sliding::bytes).sum::<usize>();
-        let running = self.running.capacity() * size_of::<Running>() + running;
+        let running = self.running.capacity() * size_of::<RunningState>() + running;
         self.account.set(self.groups.bytes() + running + windows + self.sliding.capacity() * sliding_bytes + sliding)
     }
 
@@ -153,7 +153,7 @@ impl StreamStats {
             return;
         }
         while self.running.len() < groups * columns.len() {
-            self.running.extend(columns.iter().map(|column| Running::new(column.body)));
+            self.running.extend(columns.iter().map(|column| RunningState::new(column.body)));
         }
     }
 
@@ -244,7 +244,7 @@ impl StreamStats {
 /// Adds a row to a state; returns the value after it, or before it unless the row counts as well.
 #[inline]
 fn value_with_row(
-    running: &mut Running,
+    running: &mut RunningState,
     body: FunctionBody,
     values: &RowValues,
     time: Option<TimeNs>,
@@ -322,7 +322,7 @@ impl StreamStats {
                 }
                 let running = &mut self.running[*group as usize * count + at];
                 let values = RowValues::read(column.body, argument.as_ref(), row);
-                if let (Running::Count(count), RowValues::Count(more)) = (&mut *running, &values) {
+                if let (RunningState::Count(count), RowValues::Count(more)) = (&mut *running, &values) {
                     let before = *count;
                     *count += *more as i64;
                     builder.push(Value::Int(if current { *count } else { before }));

@@ -119,7 +119,7 @@ impl SearchRows {
             }
         };
         let message = match self.spans.fragment(span) {
-            Some(fragment) => format!("{message} (the macro reads `{}`)", excerpt(&fragment)),
+            Some(fragment) => format!("{message} (the macro expands to `{}`)", excerpt(&fragment)),
             None => message,
         };
         EngineError::Invalid { message: truncate_message(message), span: Some(self.spans.original(span)) }

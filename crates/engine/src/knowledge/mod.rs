@@ -133,7 +133,10 @@ pub(crate) fn list_names(names: &[String]) -> String {
 /// ` (did you mean ...?)` if there is a similar name, otherwise the known names.
 pub(crate) fn suggest_or_list(name: &str, known: &[String]) -> String {
     match did_you_mean(name, known) {
-        near if near.is_empty() && !known.is_empty() => format!("; there is {}", list_names(known)),
+        near if near.is_empty() && !known.is_empty() => {
+            let verb = if known.len() == 1 { "is" } else { "are" };
+            format!("; there {verb} {}", list_names(known))
+        }
         near => near,
     }
 }

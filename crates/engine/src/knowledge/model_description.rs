@@ -26,7 +26,7 @@ const COMPUTED_MODEL_MEMBERS: [&str; 2] = ["objectSummary", "objectNameList"];
 /// Fields that events have even if no definition lists them, with their types.
 const EVENT_FIELDS: [(&str, &str); 4] =
     [("_time", "timestamp"), ("host", "string"), ("source", "string"), ("sourcetype", "string")];
-/// Name under which a summary counts the objects with each base.
+/// Base objects, each with the member of `objectSummary` that counts the objects derived from it.
 const BASE_NAMES: [(&str, &str); 3] =
     [("BaseEvent", "Event-Based"), ("BaseTransaction", "Transaction-Based"), ("BaseSearch", "Search-Based")];
 

@@ -118,7 +118,7 @@ impl Planner<'_> {
         let without = |read: SummaryScan, what: String| {
             if tstats.summaries_only {
                 runner.context.messages.push(format!(
-                    "{what}, so summariesonly=true finds nothing: leave it out, and events are read{}",
+                    "{what}, so summariesonly=true finds nothing: omit it to read the events{}",
                     if what.ends_with("accelerated") { ", or set acceleration=true in datamodels.conf" } else { "" }
                 ));
             }

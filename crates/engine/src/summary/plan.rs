@@ -89,7 +89,7 @@ impl Runner {
         }
         columns.extend(members.iter().map(|(column, _)| column.clone()));
         if columns.len() > COLUMNS_MAX {
-            return Err(Fault::invalid(format!("it has {} fields, the limit is {COLUMNS_MAX}", columns.len())));
+            return Err(Fault::invalid(format!("it has {} fields; the limit is {COLUMNS_MAX}", columns.len())));
         }
         let labels = Labels::new(self.knowledge.as_ref(), &expressions);
         let configuration = self.summaries.configuration(&tables)?;

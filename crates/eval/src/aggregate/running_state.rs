@@ -18,7 +18,7 @@ use crate::rows::Value;
 const TEXT_OVERHEAD_BYTES: usize = size_of::<String>() + 16;
 
 /// The state of one aggregate of one group.
-pub enum Running {
+pub enum RunningState {
     /// Number of values.
     Count(i64),
     /// Sum, sum of squares and count of numbers.
@@ -88,19 +88,19 @@ impl Sums {
 /// Time and values of a row.
 type RowValues = (Option<TimeNs>, Vec<String>);
 
-impl Running {
+impl RunningState {
     /// The state before the first row.
-    pub fn new(body: FunctionBody) -> Running {
+    pub fn new(body: FunctionBody) -> RunningState {
         match body {
-            FunctionBody::Count => Running::Count(0),
-            FunctionBody::Sum { .. } => Running::Sums(Sums::default()),
-            FunctionBody::Moments(_) => Running::Moments(Moments::default()),
-            FunctionBody::Extreme { .. } | FunctionBody::Bounds(_) => Running::Extremes(Box::default()),
-            FunctionBody::Distinct(_) | FunctionBody::Mode => Running::Distinct(Box::default()),
-            FunctionBody::List => Running::List(Vec::new()),
-            FunctionBody::Percentile(percentile) => Running::Digest(Box::new(Digest::new(percentile.is_exact()))),
-            FunctionBody::Pick { .. } | FunctionBody::Change(_) => Running::Ends(Box::default()),
-            FunctionBody::Constant(_) | FunctionBody::Sparkline { .. } => Running::Nothing,
+            FunctionBody::Count => RunningState::Count(0),
+            FunctionBody::Sum { .. } => RunningState::Sums(Sums::default()),
+            FunctionBody::Moments(_) => RunningState::Moments(Moments::default()),
+            FunctionBody::Extreme { .. } | FunctionBody::Bounds(_) => RunningState::Extremes(Box::default()),
+            FunctionBody::Distinct(_) | FunctionBody::Mode => RunningState::Distinct(Box::default()),
+            FunctionBody::List => RunningState::List(Vec::new()),
+            FunctionBody::Percentile(percentile) => RunningState::Digest(Box::new(Digest::new(percentile.is_exact()))),
+            FunctionBody::Pick { .. } | FunctionBody::Change(_) => RunningState::Ends(Box::default()),
+            FunctionBody::Constant(_) | FunctionBody::Sparkline { .. } => RunningState::Nothing,
         }
     }
 
@@ -110,20 +110,20 @@ impl Running {
             return;
         }
         match self {
-            Running::Count(count) => *count += values.len() as i64,
-            Running::Sums(sums) => {
+            RunningState::Count(count) => *count += values.len() as i64,
+            RunningState::Sums(sums) => {
                 values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| sums.add(number))
             }
-            Running::Moments(moments) => moments.add_texts(values),
-            Running::Digest(digest) => {
+            RunningState::Moments(moments) => moments.add_texts(values),
+            RunningState::Digest(digest) => {
                 values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| digest.add_number(number))
             }
-            Running::Extremes(ends) => {
+            RunningState::Extremes(ends) => {
                 let only_numbers = body.reads_only_numbers();
                 let fits = |value: &&String| !only_numbers || parse_number(value).is_some();
                 values.iter().filter(fits).for_each(|value| add_extreme(ends, value));
             }
-            Running::Distinct(distinct) => {
+            RunningState::Distinct(distinct) => {
                 let (keys, tally) = &mut **distinct;
                 for value in values {
                     let at = keys.intern(value.as_bytes()) as usize;
@@ -133,22 +133,22 @@ impl Running {
                     tally[at] += 1;
                 }
             }
-            Running::List(list) => {
+            RunningState::List(list) => {
                 let room = LIST_VALUES_MAX.saturating_sub(list.len());
                 list.extend(values.iter().take(room).cloned());
             }
-            Running::Ends(ends) => add_ends(ends, body, values, time),
-            Running::Nothing => {}
+            RunningState::Ends(ends) => add_ends(ends, body, values, time),
+            RunningState::Nothing => {}
         }
     }
 
     /// Adds a number.
     pub fn add_number(&mut self, body: FunctionBody, number: f64) {
         match self {
-            Running::Count(count) => *count += 1,
-            Running::Sums(sums) => sums.add(Number::Float(number)),
-            Running::Moments(moments) => moments.add(number),
-            Running::Digest(digest) => digest.add(number),
+            RunningState::Count(count) => *count += 1,
+            RunningState::Sums(sums) => sums.add(Number::Float(number)),
+            RunningState::Moments(moments) => moments.add(number),
+            RunningState::Digest(digest) => digest.add(number),
             _ => self.add(body, &[format_number(number)], None),
         }
     }
@@ -157,27 +157,27 @@ impl Running {
     pub fn value(&mut self, body: FunctionBody) -> Value<'static> {
         let number = |number: Option<Number>| number.map_or(Value::Null, Value::from_number);
         match (self, body) {
-            (Running::Count(count), _) => Value::Int(*count),
-            (Running::Sums(sums), FunctionBody::Sum { squares, value }) => number(sums.value(squares, value)),
-            (Running::Moments(moments), FunctionBody::Moments(value)) => {
+            (RunningState::Count(count), _) => Value::Int(*count),
+            (RunningState::Sums(sums), FunctionBody::Sum { squares, value }) => number(sums.value(squares, value)),
+            (RunningState::Moments(moments), FunctionBody::Moments(value)) => {
                 value(moments).map_or(Value::Null, Value::from_f64)
             }
-            (Running::Digest(digest), FunctionBody::Percentile(percentile)) => number(percentile.of(digest)),
-            (Running::Extremes(ends), FunctionBody::Extreme { largest }) => {
+            (RunningState::Digest(digest), FunctionBody::Percentile(percentile)) => number(percentile.of(digest)),
+            (RunningState::Extremes(ends), FunctionBody::Extreme { largest }) => {
                 text(if largest { &ends.1 } else { &ends.0 }.clone())
             }
-            (Running::Extremes(ends), FunctionBody::Bounds(value)) => {
+            (RunningState::Extremes(ends), FunctionBody::Bounds(value)) => {
                 let bound = |text: &Option<String>| text.as_deref().and_then(parse_exact_number);
                 number(bound(&ends.0).zip(bound(&ends.1)).map(|(low, high)| value(low, high)))
             }
-            (Running::Distinct(distinct), body) => distinct_value(distinct, body),
-            (Running::List(list), _) => multivalue(list.clone()),
-            (Running::Ends(ends), body) => {
+            (RunningState::Distinct(distinct), body) => distinct_value(distinct, body),
+            (RunningState::List(list), _) => multivalue(list.clone()),
+            (RunningState::Ends(ends), body) => {
                 let end = |end| Option::as_ref(end).map(|(time, values): &RowValues| (*time, values.as_slice()));
                 value_of_ends(body, end(&ends.0), end(&ends.1))
             }
             (_, FunctionBody::Constant(constant)) => Value::Int(constant),
-            (Running::Nothing, _) => Value::Null,
+            (RunningState::Nothing, _) => Value::Null,
             _ => {
                 debug_assert!(false, "a state is read by the function that it was created for, not by {body:?}");
                 Value::Null
@@ -189,21 +189,21 @@ impl Running {
     pub fn bytes(&self) -> usize {
         let texts = |texts: &[String]| texts.iter().map(|text| text.len() + TEXT_OVERHEAD_BYTES).sum::<usize>();
         match self {
-            Running::Count(_) | Running::Sums(..) | Running::Moments(_) | Running::Nothing => 0,
-            Running::Extremes(ends) => {
+            RunningState::Count(_) | RunningState::Sums(..) | RunningState::Moments(_) | RunningState::Nothing => 0,
+            RunningState::Extremes(ends) => {
                 let ends = [&ends.0, &ends.1].into_iter().flatten();
                 2 * TEXT_OVERHEAD_BYTES + ends.map(String::len).sum::<usize>()
             }
-            Running::Distinct(distinct) => {
+            RunningState::Distinct(distinct) => {
                 size_of::<(KeyTable, Vec<i64>)>() + distinct.0.bytes() + distinct.1.capacity() * size_of::<i64>()
             }
-            Running::List(list) => texts(list),
-            Running::Ends(ends) => {
+            RunningState::List(list) => texts(list),
+            RunningState::Ends(ends) => {
                 let rows = [&ends.0, &ends.1].into_iter().flatten();
                 size_of::<(Option<RowValues>, Option<RowValues>)>()
                     + rows.map(|(_, values)| texts(values)).sum::<usize>()
             }
-            Running::Digest(digest) => digest.bytes(),
+            RunningState::Digest(digest) => digest.bytes(),
         }
     }
 }

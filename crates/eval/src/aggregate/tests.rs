@@ -11,7 +11,7 @@ use quarry_event::TimeRange;
 use quarry_spl::ast::{Command, DependsOn, StatsCommand, StatsFunction};
 use quarry_spl::functions::{STATS_FUNCTIONS, StatsRow};
 
-use super::running_state::Running;
+use super::running_state::RunningState;
 use super::{AggregatePlan, Folded, Folder};
 use crate::coded_rows::lines_of;
 use crate::context::{CommandContext, Stop};
@@ -160,7 +160,7 @@ fn running_states_and_column_folds_give_the_same_values() {
     for call in calls().iter().filter(|call| !call.starts_with("sparkline")) {
         let plan = plan(&format!("{call} as x"));
         let body = plan.columns[0].body;
-        let mut running = Running::new(body);
+        let mut running = RunningState::new(body);
         for (time, _, value) in ROWS {
             let values: Vec<String> = (value != "-").then(|| value.to_owned()).into_iter().collect();
             running.add(body, &values, Some(time * 1_000_000_000));

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 /// Interval at which a waiting search checks again.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Number of checks after which a search enters regardless: it may hold other entries, and two such searches would
-/// otherwise deadlock.
+/// Number of checks after which a search gets its bytes regardless: it may hold other permits, and two such searches
+/// would otherwise deadlock.
 const POLLS_MAX: usize = 100;
 
-/// The gate.
+/// The semaphore.
 #[derive(Debug)]
 pub struct ByteSemaphore {
     bytes_max: usize,
@@ -28,18 +28,18 @@ struct SemaphoreState {
 /// Bytes held; released on drop.
 #[derive(Debug)]
 pub struct BytePermit {
-    gate: Arc<ByteSemaphore>,
+    semaphore: Arc<ByteSemaphore>,
     bytes: usize,
 }
 
 impl ByteSemaphore {
-    /// A gate for at most `most` bytes.
+    /// A semaphore for at most `most` bytes.
     pub(super) fn new(most: usize) -> ByteSemaphore {
         ByteSemaphore { bytes_max: most, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Enters with `bytes` as soon as they fit or nothing else is held, at the latest after five seconds; `None` if
-    /// `is_over` becomes true first. A search that already holds an entry must not wait for another: `may_wait` is then
+    /// Acquires `bytes` as soon as they fit or no others are held, at the latest after five seconds; `None` if
+    /// `is_over` becomes true first. A search that already holds a permit must not wait for another: `may_wait` is then
     /// false.
     pub fn acquire(
         self: &Arc<ByteSemaphore>,
@@ -59,7 +59,7 @@ impl ByteSemaphore {
             held.waiting -= 1;
         }
         held.bytes += bytes;
-        Some(BytePermit { gate: Arc::clone(self), bytes })
+        Some(BytePermit { semaphore: Arc::clone(self), bytes })
     }
 
     /// Whether a search is waiting, so that bytes not needed now should be released.
@@ -74,8 +74,8 @@ impl ByteSemaphore {
 
 impl Drop for BytePermit {
     fn drop(&mut self) {
-        self.gate.lock_state().bytes -= self.bytes;
-        self.gate.freed.notify_all();
+        self.semaphore.lock_state().bytes -= self.bytes;
+        self.semaphore.freed.notify_all();
     }
 }
 
@@ -87,22 +87,22 @@ mod tests {
 
     #[test]
     fn acquiring_waits_for_room_unless_exempt_or_cancelled() {
-        let gate = Arc::new(ByteSemaphore::new(10));
-        let first = gate.acquire(25, true, || false).unwrap();
-        assert!(gate.acquire(1, true, || true).is_none());
-        let more = gate.acquire(5, false, || false).unwrap();
-        let entered = AtomicBool::new(false);
+        let semaphore = Arc::new(ByteSemaphore::new(10));
+        let first = semaphore.acquire(25, true, || false).unwrap();
+        assert!(semaphore.acquire(1, true, || true).is_none());
+        let more = semaphore.acquire(5, false, || false).unwrap();
+        let acquired = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
-                let entry = gate.acquire(8, true, || false).unwrap();
-                entered.store(true, Ordering::SeqCst);
-                drop(entry);
+                let permit = semaphore.acquire(8, true, || false).unwrap();
+                acquired.store(true, Ordering::SeqCst);
+                drop(permit);
             });
             drop(first);
-            assert!(!entered.load(Ordering::SeqCst), "five and eight exceed ten");
+            assert!(!acquired.load(Ordering::SeqCst), "five and eight exceed ten");
             drop(more);
             waiter.join().unwrap();
         });
-        assert_eq!((gate.lock_state().bytes, entered.load(Ordering::SeqCst)), (0, true));
+        assert_eq!((semaphore.lock_state().bytes, acquired.load(Ordering::SeqCst)), (0, true));
     }
 }

@@ -38,7 +38,7 @@ use characters::ByteSteps;
 use plan_cache::{PlanCache, TemplateReader};
 
 pub use decision::{Decision, ValueTest};
-pub use dependence::{GroupDependence, GroupPlaces};
+pub use dependence::{GroupDependence, GroupRanges};
 pub use memo::{COMBINATIONS_MAX, CombinationMemo};
 
 /// Maximum number of automaton states of an attempt at one position; with more states, the template is not planned.
@@ -265,7 +265,7 @@ pub struct Window {
     /// Whether every text of the template has a match here.
     pub certain: bool,
     /// Positions of the requested groups if they do not depend on values; the expression need not run then.
-    pub groups: Option<GroupPlaces>,
+    pub groups: Option<GroupRanges>,
     /// Tests whether there is a match; set if the groups have fixed positions in every match, but not every text has a
     /// match.
     pub decision: Option<Decision>,
@@ -284,9 +284,9 @@ impl Window {
     /// The window relative to `origin`, which must not be after the window.
     pub fn relative_to(&self, origin: TemplatePosition) -> Window {
         let place = |place: TemplatePosition| place.relative_to(origin);
-        let groups = |groups: &GroupPlaces| {
+        let groups = |groups: &GroupRanges| {
             let moved = groups.iter().map(|group| group.map(|(start, end)| (place(start), place(end))));
-            moved.collect::<GroupPlaces>()
+            moved.collect::<GroupRanges>()
         };
         let parts = |parts: &[usize]| parts.iter().map(|part| part - origin.part).collect::<Vec<_>>();
         let fillers = |fillers: &[(usize, Box<str>)]| {

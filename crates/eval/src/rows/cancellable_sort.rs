@@ -1,4 +1,4 @@
-//! Sort that a cancelled search leaves, for commands that hold all rows in memory.
+//! Sort that a cancelled search can interrupt, for commands that hold all rows in memory.
 //!
 //! A sort of the standard library cannot be interrupted, and for millions of texts it takes seconds. Here, items are
 //! divided by pivots until the parts are small, and these are sorted with the standard library. Dividing is what its
@@ -14,8 +14,8 @@ use crate::EngineError;
 const PART_ITEMS: usize = 32_768;
 /// Number of items whose median divides the others.
 const SAMPLE_ITEMS: usize = 63;
-/// Maximum divisions of a part, which halve it as a rule. What is still large then is sorted without checks: only
-/// contrived orders and many equal items lead there.
+/// Maximum divisions of a part, each of which usually halves it. Parts that are still large are then sorted without
+/// checks; only contrived orders and many equal items lead to such parts.
 const DIVISIONS_MAX: u32 = 64;
 
 /// Sorts items by `compare`, which should tell any two apart: the order of equal ones is not defined. Fails as soon as

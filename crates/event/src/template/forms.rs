@@ -1,4 +1,4 @@
-//! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with points
+//! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with dots
 //! between them for an address. A pattern like `\d+\.\d+` can be planned from the form of a value where its bytes alone
 //! would not tell whether it matches.
 //!

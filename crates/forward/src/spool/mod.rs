@@ -159,7 +159,7 @@ impl Spool {
     /// Opens the queue in a folder and recovers from a crash. The returned texts describe losses.
     pub fn open(options: SpoolOptions) -> Result<(Arc<Spool>, Vec<String>), ForwardError> {
         let folder = options.folder;
-        std::fs::create_dir_all(&folder).map_err(|error| ForwardError::disk(&folder, "cannot be made", &error))?;
+        std::fs::create_dir_all(&folder).map_err(|error| ForwardError::disk(&folder, "cannot be created", &error))?;
         let lock = lock(&folder)?;
         let name = read_or_create_name(&folder, &options.new_name)?;
         let list = folder.join(POSITIONS_FILE);

@@ -33,7 +33,7 @@ impl Segment {
         let path = folder.join(format!("{first:016x}.{EXTENSION}"));
         let opened =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(PRIVATE_MODE).open(&path);
-        let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be made", &error))?;
+        let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be created", &error))?;
         sync_folder(folder)?;
         Ok(Segment { path, file: Arc::new(file), first, last: first - 1, bytes: 0 })
     }

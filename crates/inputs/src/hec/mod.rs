@@ -166,7 +166,7 @@ impl Collector {
         self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
     }
 
-    /// The valid token of a request, by which the client has proven who it is.
+    /// The valid token of a request, which authenticates the client.
     fn authorise(&self, request: &Request, query: &Query) -> Result<Arc<HttpToken>, Code> {
         let token = self.find_token(request.headers(), query)?;
         ClientProof::confirm_in(request.extensions());
@@ -532,7 +532,7 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
         }
         None if collector.budget.is_exhausted() => Answer::from(Code::UnhealthyQueues).into_response(),
         None => {
-            // The file system is asked, which may take time.
+            // This queries the file system, which may block.
             let store = Arc::clone(&collector.destination.store);
             let room = tokio::task::spawn_blocking(move || store.check_room().is_ok()).await;
             let code = if room.unwrap_or(false) { Code::Healthy } else { Code::UnhealthyQueues };

@@ -1,9 +1,10 @@
 //! Admission of new connections: which connection is closed when a port has no room.
 //!
-//! On a port where clients must prove who they are, connections of unproven clients have a limit of their own, whether
-//! they wait or work. Beyond it, the connection that has waited longest for its client is closed, or, if none waits, the
-//! oldest one. A proven client's connection is closed only for another proven client, or when proven clients hold every
-//! slot. Some slots are left to clients that have yet to log in.
+//! On a port where clients must authenticate, connections of unauthenticated clients have a limit of their own, whether
+//! they wait for the client or for the server. Beyond it, the connection that has waited longest for its client is
+//! closed, or, if none waits, the oldest one. An authenticated client's connection is closed only for another
+//! authenticated client, or when authenticated clients hold every slot. Some slots are left to clients that have yet to
+//! log in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +52,7 @@ impl Admission {
             has_handshakes,
             places: Arc::new(Semaphore::new(bounds.connections)),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
-            clients: Arc::new(Clients::new(bounds.proven_max())),
+            clients: Arc::new(Clients::new(bounds.authenticated_max())),
             shaking,
             refused,
             unshaken,
@@ -65,15 +66,15 @@ impl Admission {
 
     /// The state of a connection that may send requests.
     pub(super) fn ready_connection(&self) -> ConnectionState {
-        match self.bounds.unproven {
-            Some(_) => ConnectionState::unproven(&self.clients),
+        match self.bounds.unauthenticated {
+            Some(_) => ConnectionState::unauthenticated(&self.clients),
             None => ConnectionState::new(&self.clients.idle),
         }
     }
 
-    /// Closes a connection of an unproven client: the one that has waited longest, handshakes included, or else the
-    /// oldest.
-    fn close_unproven(&self) -> bool {
+    /// Closes a connection of an unauthenticated client: the one that has waited longest, handshakes included, or else
+    /// the oldest.
+    fn close_unauthenticated(&self) -> bool {
         // Stalled handshakes and slow heads are closed by age, so that neither displaces a client that has just
         // connected.
         self.count(self.clients.waiting.close_oldest_of(&self.shaking) || self.clients.working.close_oldest())
@@ -90,17 +91,17 @@ impl Admission {
 
     /// Closes a connection because the system allows no more.
     pub(super) fn free_descriptor(&self) {
-        let _: bool = self.close_unproven() || self.close_idle();
+        let _: bool = self.close_unauthenticated() || self.close_idle();
     }
 
     /// Closes a connection in favour of a new one, whose client is not known yet.
     fn close_oldest(&self) -> bool {
-        self.close_unproven() || (self.are_all_proven() && self.close_idle())
+        self.close_unauthenticated() || (self.are_all_authenticated() && self.close_idle())
     }
 
-    /// Whether proven clients hold every slot.
-    fn are_all_proven(&self) -> bool {
-        self.bounds.unproven.is_none() || self.clients.proven_len() >= self.bounds.connections
+    /// Whether authenticated clients hold every slot.
+    fn are_all_authenticated(&self) -> bool {
+        self.bounds.unauthenticated.is_none() || self.clients.authenticated_len() >= self.bounds.connections
     }
 
     /// A permit for a new connection, closing another one if necessary; `None` if there is none to close.
@@ -108,9 +109,9 @@ impl Admission {
         if self.has_handshakes && self.shaking.len() >= self.bounds.handshakes {
             self.count(self.shaking.close_oldest());
         }
-        let has_most = |most| self.clients.unproven_len() + self.shaking.len() >= most;
-        if self.bounds.unproven.is_some_and(has_most) {
-            self.close_unproven();
+        let has_most = |most| self.clients.unauthenticated_len() + self.shaking.len() >= most;
+        if self.bounds.unauthenticated.is_some_and(has_most) {
+            self.close_unauthenticated();
         }
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
@@ -118,8 +119,9 @@ impl Admission {
         let mut last_waits = 0;
         while last_waits < LAST_WAITS_MAX {
             if !self.close_oldest() {
-                // If slots are held by neither listed nor proven clients, connections are about to close.
-                if self.are_all_proven() {
+                // If some slots belong neither to listed connections nor to authenticated clients, their connections
+                // are already closing.
+                if self.are_all_authenticated() {
                     return None;
                 }
                 last_waits += 1;

@@ -1,9 +1,9 @@
 //! Connections of a port by what they wait for, oldest first, so that one can be closed in favour of a new one.
 //!
-//! On ports where clients must prove who they are, the connection of a client that has not done so is in one of two
-//! lists as long as it exists: it waits for its client (to send a head or the rest of a body, or to take an answer), or
-//! the server works on its request. Neither requests nor answers make it younger. A connection of a proven client is
-//! listed while it is idle. Ports that treat all clients alike treat them as proven.
+//! On ports where clients must authenticate, the connection of a client that has not done so is in one of two lists as
+//! long as it exists: it waits for its client (to send a head or the rest of a body, or to take an answer), or the
+//! server works on its request. Neither requests nor answers make it younger. A connection of an authenticated client
+//! is listed while it is idle. Ports that treat all clients alike treat them as authenticated.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -75,39 +75,39 @@ impl ConnectionQueue {
 /// The connections of a port, without those in their handshake.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    /// Unproven clients for whom nothing is being done.
+    /// Unauthenticated clients for whom nothing is being done.
     pub(super) waiting: ConnectionQueue,
-    /// Unproven clients whose request is being processed.
+    /// Unauthenticated clients whose request is being processed.
     pub(super) working: ConnectionQueue,
-    /// Proven clients without a request.
+    /// Authenticated clients without a request.
     pub(super) idle: ConnectionQueue,
-    /// Number of connections of proven clients, on ports where clients must prove who they are.
-    proven: AtomicUsize,
-    /// Number of them beyond which an idle one is closed for each client that proves who it is.
-    proven_max: usize,
+    /// Number of connections of authenticated clients, on ports where clients must authenticate.
+    authenticated: AtomicUsize,
+    /// Number of them beyond which an idle one is closed for each client that authenticates.
+    authenticated_max: usize,
     /// Connections that were closed for others.
     pub(super) closed: AtomicU64,
 }
 
 impl Clients {
-    /// No connections; proven clients may have `proven_max`.
-    pub(super) fn new(proven_max: usize) -> Clients {
-        Clients { proven_max, ..Clients::default() }
+    /// No connections; authenticated clients may have `authenticated_max`.
+    pub(super) fn new(authenticated_max: usize) -> Clients {
+        Clients { authenticated_max, ..Clients::default() }
     }
 
-    /// Number of connections of unproven clients.
-    pub(super) fn unproven_len(&self) -> usize {
+    /// Number of connections of unauthenticated clients.
+    pub(super) fn unauthenticated_len(&self) -> usize {
         self.waiting.len() + self.working.len()
     }
 
-    /// Number of connections of proven clients.
-    pub(super) fn proven_len(&self) -> usize {
-        self.proven.load(Ordering::Relaxed)
+    /// Number of connections of authenticated clients.
+    pub(super) fn authenticated_len(&self) -> usize {
+        self.authenticated.load(Ordering::Relaxed)
     }
 
-    fn add_proven(&self) {
-        let others = self.proven.fetch_add(1, Ordering::Relaxed);
-        if others >= self.proven_max && self.idle.close_oldest() {
+    fn add_authenticated(&self) {
+        let others = self.authenticated.fetch_add(1, Ordering::Relaxed);
+        if others >= self.authenticated_max && self.idle.close_oldest() {
             self.closed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -116,9 +116,9 @@ impl Clients {
 /// State of a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
-    /// List of the connection while its client is proven and it has no request.
+    /// List of the connection while its client is authenticated and it has no request.
     idle: ConnectionQueue,
-    /// Lists of a port where clients must prove who they are.
+    /// Lists of a port where clients must authenticate.
     clients: Option<Arc<Clients>>,
     close: Arc<Notify>,
     state: Mutex<State>,
@@ -126,7 +126,7 @@ pub(crate) struct ConnectionState {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Age of the connection in the lists of unproven clients.
+    /// Age of the connection in the lists of unauthenticated clients.
     age: u64,
     /// The list that contains the connection, and its age there.
     place: Option<(Standing, u64)>,
@@ -135,7 +135,7 @@ struct State {
     /// Those that the server is processing.
     working_requests: usize,
     has_had_request: bool,
-    is_proven: bool,
+    is_authenticated: bool,
     /// Whether the connection was requested to close when it was in a list that it has left.
     is_chosen: bool,
     /// Number of the next request.
@@ -161,7 +161,7 @@ pub(super) enum Closing {
     Now,
     /// After the answers to requests that have just arrived.
     AfterAnswers,
-    /// Not at all: its client has just proven who it is.
+    /// Not at all: its client has just authenticated.
     Spared,
 }
 
@@ -171,13 +171,13 @@ impl ConnectionState {
         ConnectionState::with(idle, None)
     }
 
-    /// Creates the state of a new connection whose client has not proven yet who it is.
-    pub(super) fn unproven(clients: &Arc<Clients>) -> ConnectionState {
+    /// Creates the state of a new connection whose client has not authenticated yet.
+    pub(super) fn unauthenticated(clients: &Arc<Clients>) -> ConnectionState {
         ConnectionState::with(&clients.idle, Some(Arc::clone(clients)))
     }
 
     fn with(idle: &ConnectionQueue, clients: Option<Arc<Clients>>) -> ConnectionState {
-        let state = Mutex::new(State { age: next_age(), is_proven: clients.is_none(), ..State::default() });
+        let state = Mutex::new(State { age: next_age(), is_authenticated: clients.is_none(), ..State::default() });
         let waiter = ConnectionState { idle: idle.clone(), clients, close: Arc::default(), state };
         waiter.update_place(&mut waiter.locked());
         waiter
@@ -225,7 +225,7 @@ impl ConnectionState {
         let is_removed = state.place.is_some_and(|(standing, age)| !self.list(standing).contains(age));
         if !state.is_chosen && !is_removed {
             Closing::Spared
-        } else if state.is_proven && state.open_requests > 0 {
+        } else if state.is_authenticated && state.open_requests > 0 {
             Closing::AfterAnswers
         } else {
             Closing::Now
@@ -235,7 +235,7 @@ impl ConnectionState {
     /// True if shutdown must wait for the answer to a request.
     pub(super) fn is_busy(&self) -> bool {
         let state = self.locked();
-        state.working_requests > 0 || (state.is_proven && state.open_requests > 0)
+        state.working_requests > 0 || (state.is_authenticated && state.open_requests > 0)
     }
 
     /// True if the connection has received a request.
@@ -255,7 +255,7 @@ impl ConnectionState {
 impl State {
     /// The list to which the connection belongs; `None` if it must not be closed, or closes already.
     fn standing(&self) -> Option<Standing> {
-        match (self.is_proven, self.is_chosen) {
+        match (self.is_authenticated, self.is_chosen) {
             (_, true) => None,
             (false, _) if self.working_requests > 0 => Some(Standing::Working),
             (false, _) => Some(Standing::Waiting),
@@ -267,12 +267,12 @@ impl State {
 impl Drop for ConnectionState {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let (place, is_proven) = (state.place.take(), state.is_proven);
+        let (place, is_authenticated) = (state.place.take(), state.is_authenticated);
         if let Some((standing, age)) = place {
             self.list(standing).remove(age);
         }
-        if let Some(clients) = self.clients.as_ref().filter(|_| is_proven) {
-            clients.proven.fetch_sub(1, Ordering::Relaxed);
+        if let Some(clients) = self.clients.as_ref().filter(|_| is_authenticated) {
+            clients.authenticated.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -298,7 +298,7 @@ struct Untaken {
 }
 
 impl OpenRequest {
-    /// A request, on which the server works unless it is incomplete and its client unproven.
+    /// A request, on which the server works unless it is incomplete and its client unauthenticated.
     pub(super) fn new(connection: &Arc<ConnectionState>, is_complete: bool, period_bytes: usize) -> OpenRequest {
         let mut state = connection.locked();
         let number = state.next_request;
@@ -306,7 +306,7 @@ impl OpenRequest {
         state.open_requests += 1;
         let (is_working, answer) = Default::default();
         let request = OpenRequest { connection: Arc::clone(connection), number, is_working, period_bytes, answer };
-        if is_complete || state.is_proven {
+        if is_complete || state.is_authenticated {
             request.set_working(&mut state, true);
         }
         connection.update_place(&mut state);
@@ -327,9 +327,9 @@ impl OpenRequest {
         self.connection.update_place(&mut state);
     }
 
-    /// True if the client has proven who it is.
-    pub(super) fn is_proven(&self) -> bool {
-        self.connection.locked().is_proven
+    /// True if the client has authenticated.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.connection.locked().is_authenticated
     }
 
     /// Marks the request as complete.
@@ -342,21 +342,21 @@ impl OpenRequest {
         self.change_working(false);
     }
 
-    /// Marks the client as proven, for this and for later requests.
-    pub(super) fn prove(&self) {
+    /// Marks the client as authenticated, for this and for later requests.
+    pub(super) fn mark_authenticated(&self) {
         let (connection, mut state) = (&self.connection, self.connection.locked());
-        if std::mem::replace(&mut state.is_proven, true) {
+        if std::mem::replace(&mut state.is_authenticated, true) {
             return;
         }
         if let Some((standing, age)) = state.place.take() {
             connection.list(standing).remove(age);
         }
-        // If it was to be closed as that of an unproven client, it is spared.
+        // If it was to be closed as that of an unauthenticated client, it is spared.
         state.is_chosen = false;
         self.set_working(&mut state, true);
         connection.update_place(&mut state);
         if let Some(clients) = &connection.clients {
-            clients.add_proven();
+            clients.add_authenticated();
         }
     }
 
@@ -407,17 +407,17 @@ impl Drop for OpenRequest {
 mod tests {
     use super::*;
 
-    /// A connection of an unproven client.
+    /// A connection of an unauthenticated client.
     fn connection(clients: &Arc<Clients>) -> Arc<ConnectionState> {
-        Arc::new(ConnectionState::unproven(clients))
+        Arc::new(ConnectionState::unauthenticated(clients))
     }
 
     fn lens(clients: &Clients) -> (usize, usize, usize, usize) {
-        (clients.waiting.len(), clients.working.len(), clients.idle.len(), clients.proven_len())
+        (clients.waiting.len(), clients.working.len(), clients.idle.len(), clients.authenticated_len())
     }
 
     #[test]
-    fn every_connection_of_an_unproven_client_is_counted() {
+    fn every_connection_of_an_unauthenticated_client_is_counted() {
         let clients = Arc::new(Clients::new(9));
         let state = connection(&clients);
         assert_eq!(lens(&clients), (1, 0, 0, 0));
@@ -431,7 +431,7 @@ mod tests {
         other.answered();
         assert_eq!(lens(&clients), (1, 0, 0, 0), "the answers were not taken");
         drop(request);
-        other.prove();
+        other.mark_authenticated();
         assert_eq!(lens(&clients), (0, 0, 0, 1));
         drop(other);
         assert_eq!(lens(&clients), (0, 0, 1, 1));
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_do_not_make_unproven_clients_younger() {
+    fn requests_do_not_make_unauthenticated_clients_younger() {
         let clients = Arc::new(Clients::new(9));
         let (first, second) = (connection(&clients), connection(&clients));
         drop(OpenRequest::new(&first, true, 1));
@@ -451,14 +451,14 @@ mod tests {
     }
 
     #[test]
-    fn closing_spares_clients_that_have_just_proven_who_they_are() {
+    fn closing_spares_clients_that_have_just_authenticated() {
         let clients = Arc::new(Clients::new(9));
         let state = connection(&clients);
         let request = OpenRequest::new(&state, false, 1);
         assert!(clients.waiting.close_oldest());
         request.complete();
         assert_eq!((state.closing(), lens(&clients)), (Closing::Now, (0, 0, 0, 0)));
-        request.prove();
+        request.mark_authenticated();
         assert_eq!(state.closing(), Closing::Spared);
         drop(request);
         assert!(clients.idle.close_oldest());

@@ -11,13 +11,14 @@ use super::request_body::Pace;
 const OPEN_FILES_PARTS: u64 = 16;
 /// Timeout of a request head, on a new connection and between two requests over HTTP/1.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of the first head on the management port, and of the body of a request whose client has not proven who it is,
+/// Timeout of the first head on the management port, and of the body of a request whose client has not authenticated,
 /// such as a login.
-const PROOF_TIMEOUT: Duration = Duration::from_secs(20);
-/// The port's connections divided by this are the limit of handshakes and connections of unproven clients; beyond it,
-/// one of them is closed.
-const UNPROVEN_DIVISOR: usize = 2;
-/// The port's connections divided by this, but at most [`RESERVED_MAX`], are slots that proven clients leave to others.
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(20);
+/// The port's connections divided by this are the limit of handshakes and connections of unauthenticated clients;
+/// beyond it, one of them is closed.
+const UNAUTHENTICATED_DIVISOR: usize = 2;
+/// The port's connections divided by this, but at most [`RESERVED_MAX`], are slots that authenticated clients leave to
+/// others.
 const RESERVED_DIVISOR: usize = 8;
 const RESERVED_MAX: usize = 128;
 /// Timeout of a TLS handshake.
@@ -45,10 +46,10 @@ pub struct Bounds {
     pub(super) head_wait: Duration,
     /// Timeout of the first head.
     pub(super) first_head_wait: Duration,
-    /// Timeout of the body of an unproven client.
-    pub(super) proof_wait: Duration,
-    /// Maximum connections of unproven clients; `None` if the port treats all clients alike.
-    pub(super) unproven: Option<usize>,
+    /// Timeout of the body of an unauthenticated client.
+    pub(super) authentication_wait: Duration,
+    /// Maximum connections of unauthenticated clients; `None` if the port treats all clients alike.
+    pub(super) unauthenticated: Option<usize>,
     pub(super) handshakes: usize,
     pub(super) handshake_wait: Duration,
     pub(super) pace: Pace,
@@ -60,28 +61,29 @@ pub struct Bounds {
 impl Bounds {
     /// Limits of the HTTP Event Collector.
     pub fn for_collector() -> Bounds {
-        Bounds::new(connections_max(12_288, 6), 16 << 10).for_unproven_clients()
+        Bounds::new(connections_max(12_288, 6), 16 << 10).for_unauthenticated_clients()
     }
 
     /// Limits of the gRPC port, where each sender keeps one connection for many requests.
     pub fn for_grpc() -> Bounds {
-        Bounds::new(connections_max(4_096, 1), 16 << 10).for_unproven_clients()
+        Bounds::new(connections_max(4_096, 1), 16 << 10).for_unauthenticated_clients()
     }
 
     /// Limits of the management port, where URLs may contain searches.
     pub fn for_management() -> Bounds {
-        let bounds = Bounds::new(connections_max(1_024, 2), 128 << 10).for_unproven_clients();
-        Bounds { first_head_wait: PROOF_TIMEOUT, ..bounds }
+        let bounds = Bounds::new(connections_max(1_024, 2), 128 << 10).for_unauthenticated_clients();
+        Bounds { first_head_wait: AUTHENTICATION_TIMEOUT, ..bounds }
     }
 
-    /// These limits for a port where clients must prove who they are.
-    pub(super) fn for_unproven_clients(self) -> Bounds {
-        let unproven = Some((self.connections / UNPROVEN_DIVISOR).max(1));
-        Bounds { unproven, ..self }
+    /// These limits for a port where clients must authenticate.
+    pub(super) fn for_unauthenticated_clients(self) -> Bounds {
+        let unauthenticated = Some((self.connections / UNAUTHENTICATED_DIVISOR).max(1));
+        Bounds { unauthenticated, ..self }
     }
 
-    /// Number of connections of proven clients beyond which an idle one is closed for each client that proves who it is.
-    pub(super) fn proven_max(&self) -> usize {
+    /// Number of connections of authenticated clients beyond which an idle one is closed for each client that
+    /// authenticates.
+    pub(super) fn authenticated_max(&self) -> usize {
         self.connections - (self.connections / RESERVED_DIVISOR).min(RESERVED_MAX)
     }
 
@@ -91,8 +93,8 @@ impl Bounds {
             head_bytes,
             head_wait: HEAD_TIMEOUT,
             first_head_wait: HEAD_TIMEOUT,
-            proof_wait: PROOF_TIMEOUT,
-            unproven: None,
+            authentication_wait: AUTHENTICATION_TIMEOUT,
+            unauthenticated: None,
             handshakes: HANDSHAKES_MAX,
             handshake_wait: HANDSHAKE_TIMEOUT,
             pace: Pace { window: PACE_WINDOW, bytes: PACE_BYTES },

@@ -4,7 +4,7 @@
 //! closed. A port may accept both TLS and plain HTTP, which it distinguishes by the first byte, and may require TLS of
 //! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
 //! one; if all are active, the new one is refused. TLS handshakes count as idle. Connections of clients that have not
-//! proven who they are ([`ClientProof`]) are closed before those of clients that have, even while they are active
+//! authenticated ([`ClientProof`]) are closed before those of clients that have, even while they are active
 //! ([`admission`]). Bodies must keep arriving, and answers must keep being read. Each request carries its [`Origin`].
 //!
 //! Not here: handling requests, limiting the size of bodies.
@@ -88,7 +88,7 @@ pub enum Security {
     Clear,
     /// TLS is always used.
     Tls(TlsAcceptor),
-    /// TLS is used by clients that start with it, as remote clients must.
+    /// Clients may use TLS or not; clients on other machines must use it.
     TlsBeyond(TlsAcceptor),
 }
 
@@ -162,17 +162,17 @@ struct ConnectionGuard {
     _alive: mpsc::Sender<()>,
 }
 
-/// Registers a request of a connection, and adds the means to prove who its client is.
+/// Registers a request of a connection, and lets its handler report that the client has authenticated.
 fn register_request(
     connection: &Arc<ConnectionState>,
     request: &mut hyper::Request<Incoming>,
     pace: Pace,
 ) -> Arc<OpenRequest> {
     let open = Arc::new(OpenRequest::new(connection, request.body().is_end_stream(), pace.bytes));
-    let proven = Arc::downgrade(&open);
+    let weak = Arc::downgrade(&open);
     request.extensions_mut().insert(ClientProof::new(move || {
-        if let Some(request) = proven.upgrade() {
-            request.prove();
+        if let Some(request) = weak.upgrade() {
+            request.mark_authenticated();
         }
     }));
     open
@@ -301,14 +301,14 @@ impl Shared {
     {
         let waiter = Arc::new(waiter);
         let (router, counted) = (self.router.clone(), Arc::clone(&waiter));
-        let (address, Bounds { pace, left_wait, proof_wait, .. }) = (self.address, self.bounds);
+        let (address, Bounds { pace, left_wait, authentication_wait, .. }) = (self.address, self.bounds);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let open = register_request(&counted, &mut request, pace);
             add_origin(&mut request, peer, address);
             let unread = Unread::default();
             let is_first_version = request.version() <= Version::HTTP_11;
             let left = is_first_version.then(|| UnreadBody::new(unread.clone(), request.headers(), left_wait));
-            let body = |body| Body::new(RequestBody::new(body, unread, &open, pace, proof_wait));
+            let body = |body| Body::new(RequestBody::new(body, unread, &open, pace, authentication_wait));
             let answered = router.clone().call(request.map(body));
             finish_answer(answered, left, open, hooks.clone(), !is_first_version)
         });

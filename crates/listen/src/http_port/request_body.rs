@@ -1,5 +1,5 @@
-//! A request body with a minimum rate: a body that arrives more slowly ends with an error. As long as its client has not
-//! proven who it is, the whole body must arrive in a short time. When it is dropped, its unread rest is kept in
+//! A request body with a minimum rate: a body that arrives more slowly ends with an error. As long as its client has
+//! not authenticated, the whole body must arrive in a short time. When it is dropped, its unread rest is kept in
 //! [`Unread`].
 
 use std::io;
@@ -41,8 +41,8 @@ pub(super) struct RequestBody {
     unread: Unread,
     request: Weak<OpenRequest>,
     pace: Pace,
-    /// Time for the whole body while the client has not proven who it is.
-    proof_wait: Duration,
+    /// Time for the whole body while the client has not authenticated.
+    authentication_wait: Duration,
     /// Timer of the current period, which runs while data is awaited.
     window: Option<Pin<Box<Sleep>>>,
     /// Bytes received in the current period.
@@ -56,14 +56,14 @@ impl RequestBody {
         unread: Unread,
         request: &Arc<OpenRequest>,
         pace: Pace,
-        proof_wait: Duration,
+        authentication_wait: Duration,
     ) -> RequestBody {
         let request = Arc::downgrade(request);
-        RequestBody { body: Some(body), unread, request, pace, proof_wait, window: None, received: 0 }
+        RequestBody { body: Some(body), unread, request, pace, authentication_wait, window: None, received: 0 }
     }
 
-    fn is_unproven(&self) -> bool {
-        self.request.upgrade().is_some_and(|request| !request.is_proven())
+    fn is_unauthenticated(&self) -> bool {
+        self.request.upgrade().is_some_and(|request| !request.is_authenticated())
     }
 }
 
@@ -95,12 +95,12 @@ impl HttpBody for RequestBody {
             }
             let received = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
             body.received += received;
-            if body.received >= body.pace.bytes && !body.is_unproven() {
+            if body.received >= body.pace.bytes && !body.is_unauthenticated() {
                 (body.received, body.window) = (0, None);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
         }
-        let longest = if body.is_unproven() { body.proof_wait } else { body.pace.window };
+        let longest = if body.is_unauthenticated() { body.authentication_wait } else { body.pace.window };
         let window = body.window.get_or_insert_with(|| Box::pin(tokio::time::sleep(longest)));
         ready!(window.as_mut().poll(context));
         let error = io::Error::new(

@@ -53,7 +53,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let go_on: Arc<[Notify; 2]> = Arc::default();
-    let (waits, ends, proves) = (Arc::clone(&go_on), Arc::clone(&go_on), Arc::clone(&go_on));
+    let (waits, ends, confirms) = (Arc::clone(&go_on), Arc::clone(&go_on), Arc::clone(&go_on));
     let counted: Arc<AtomicU64> = Arc::default();
     let count = Arc::clone(&counted);
     let wait = move || async move {
@@ -68,7 +68,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
         .route("/noted", get(move || async move { noted(count) }))
         .route("/endless", get(move || async move { endless(ends) }))
         .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
-        .route("/prove", post(move |request: axum::extract::Request| prove(request, proves)))
+        .route("/authenticate", post(move |request: axum::extract::Request| authenticate(request, confirms)))
         .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too much") }));
     let (stop, stopped) = oneshot::channel::<()>();
     let port = HttpPort { name: "port".to_owned(), listener, security, router, bounds };
@@ -77,7 +77,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
 }
 
 /// Recognises the client, signals it, and reads the body.
-async fn prove(request: axum::extract::Request, says: Arc<[Notify; 2]>) -> String {
+async fn authenticate(request: axum::extract::Request, says: Arc<[Notify; 2]>) -> String {
     request.extensions().get::<ClientProof>().unwrap().confirm();
     says[0].notify_one();
     let body = axum::body::to_bytes(request.into_body(), usize::MAX).await;
@@ -132,15 +132,15 @@ async fn idle_connections_do_not_block_new_clients() {
 const INCOMPLETE: &str = "POST /take HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc";
 
 #[tokio::test]
-async fn clients_that_do_not_prove_who_they_are_do_not_block_others() {
+async fn clients_that_do_not_authenticate_do_not_block_others() {
     for (sent, security) in
         [INCOMPLETE, "GET / HTTP/1.1\r\nX: ", ""].into_iter().flat_map(|sent| [(sent, false), (sent, true)])
     {
         let security = if security { Security::TlsBeyond(tls(&[]).0) } else { Security::Clear };
-        let tested = secured_port(Bounds::for_test(4).for_unproven_clients(), security).await;
+        let tested = secured_port(Bounds::for_test(4).for_unauthenticated_clients(), security).await;
         // A client that is known sends a body and then waits; it keeps its connection.
         let mut known = TcpStream::connect(tested.address).await.unwrap();
-        known.write_all(INCOMPLETE.replace("take", "prove").as_bytes()).await.unwrap();
+        known.write_all(INCOMPLETE.replace("take", "authenticate").as_bytes()).await.unwrap();
         tested.go_on[0].notified().await;
         let mut slow = Vec::new();
         for _ in 0..20 {
@@ -155,10 +155,13 @@ async fn clients_that_do_not_prove_who_they_are_do_not_block_others() {
     }
 }
 
-/// A client that proves who it is and then has no request.
+/// A client that authenticates and then has no request.
 async fn known_client(tested: &TestPort) -> TcpStream {
     let mut known = TcpStream::connect(tested.address).await.unwrap();
-    known.write_all(INCOMPLETE.replace("take", "prove").replace("Connection: close\r\n", "").as_bytes()).await.unwrap();
+    known
+        .write_all(INCOMPLETE.replace("take", "authenticate").replace("Connection: close\r\n", "").as_bytes())
+        .await
+        .unwrap();
     known.write_all(b"defghi").await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"took 9") {
@@ -181,10 +184,10 @@ async fn stalled_client(address: SocketAddr, path: &str) -> (h2::RecvStream, Joi
 }
 
 #[tokio::test]
-async fn unproven_clients_that_take_no_answer_do_not_block_others() {
+async fn unauthenticated_clients_that_take_no_answer_do_not_block_others() {
     for is_secured in [false, true] {
         let security = if is_secured { Security::TlsBeyond(tls(&[]).0) } else { Security::Clear };
-        let tested = secured_port(Bounds::for_test(4).for_unproven_clients(), security).await;
+        let tested = secured_port(Bounds::for_test(4).for_unauthenticated_clients(), security).await;
         let mut known = known_client(&tested).await;
         let mut stalled = Vec::new();
         for _ in 0..20 {
@@ -198,9 +201,9 @@ async fn unproven_clients_that_take_no_answer_do_not_block_others() {
 }
 
 #[tokio::test]
-async fn unproven_clients_do_not_block_others_while_the_server_works_for_them() {
+async fn unauthenticated_clients_do_not_block_others_while_the_server_works_for_them() {
     for path in ["/wait", "/endless"] {
-        let tested = port(Bounds::for_test(4).for_unproven_clients(), None).await;
+        let tested = port(Bounds::for_test(4).for_unauthenticated_clients(), None).await;
         let mut known = known_client(&tested).await;
         let mut busy = Vec::new();
         for _ in 0..20 {
@@ -220,7 +223,7 @@ async fn unproven_clients_do_not_block_others_while_the_server_works_for_them() 
 
 #[tokio::test]
 async fn places_are_left_to_clients_that_have_not_logged_in() {
-    let tested = port(Bounds::for_test(16).for_unproven_clients(), None).await;
+    let tested = port(Bounds::for_test(16).for_unauthenticated_clients(), None).await;
     let mut known = Vec::new();
     for _ in 0..16 {
         known.push(known_client(&tested).await);
@@ -250,12 +253,12 @@ async fn answers_must_be_taken_over_http2_too() {
 }
 
 #[tokio::test]
-async fn a_body_before_the_proof_must_arrive_in_a_short_time() {
-    let bounds = Bounds { proof_wait: SHORT, ..Bounds::for_test(4).for_unproven_clients() };
+async fn a_body_before_authentication_must_arrive_in_a_short_time() {
+    let bounds = Bounds { authentication_wait: SHORT, ..Bounds::for_test(4).for_unauthenticated_clients() };
     let tested = port(bounds, None).await;
     // A known client has more time: it completes its body after that of the other has timed out.
     let mut known = TcpStream::connect(tested.address).await.unwrap();
-    known.write_all(INCOMPLETE.replace("take", "prove").as_bytes()).await.unwrap();
+    known.write_all(INCOMPLETE.replace("take", "authenticate").as_bytes()).await.unwrap();
     tested.go_on[0].notified().await;
     let answer = ask(tested.address, INCOMPLETE).await;
     assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");

@@ -125,7 +125,7 @@ enum SessionError {
     Deaf,
     #[error("it opened another connection")]
     Replaced,
-    #[error("it sends a numbered batch before it was answered")]
+    #[error("it sent a numbered batch before its greeting was answered")]
     Unnumbered,
 }
 
@@ -342,8 +342,8 @@ impl Session<'_> {
             return Ok(());
         }
         let (port, has_token) = (self.port, self.forwarder.has_token());
-        let (batch, without_index) = with_open_index(batch, |index| check_index(port, index, has_token).is_ok());
-        shared.limits.without_index.fetch_add(without_index, Ordering::Relaxed);
+        let (batch, refused) = with_open_index(batch, |index| check_index(port, index, has_token).is_ok());
+        shared.limits.refused_events.fetch_add(refused, Ordering::Relaxed);
         if batch.is_empty() {
             self.pending_acks.push_back((Vec::new(), vec![number]));
             return Ok(());
@@ -389,7 +389,7 @@ impl Session<'_> {
     /// Counts and reports events that the store will never accept. The forwarder gets its acknowledgment all the same,
     /// because it would resend them without end and never send the events after them.
     fn drop_refused(&self, events: u64, reason: &SinkError) {
-        self.port.shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
+        self.port.shared.limits.refused_events.fetch_add(events, Ordering::Relaxed);
         self.port.store.warn(&format!("{events} events of a forwarder are dropped: {reason}"));
     }
 
@@ -399,7 +399,7 @@ impl Session<'_> {
         let index = batch.metas.first().map(|meta| Arc::clone(&meta.index)).unwrap_or_default();
         if check_index(self.port, &index, self.forwarder.has_token()).is_err() {
             // Events for a missing or forbidden index are dropped, as in Splunk.
-            shared.limits.without_index.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            shared.limits.refused_events.fetch_add(batch.len() as u64, Ordering::Relaxed);
             return Ok(None);
         }
         let events = batch.len() as u64;
@@ -468,8 +468,8 @@ fn with_open_index(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBat
             }
         }
     }
-    let without_index = (batch.len() - kept.len()) as u64;
-    (kept, without_index)
+    let refused = (batch.len() - kept.len()) as u64;
+    (kept, refused)
 }
 
 /// Resolves when another connection of the same forwarder arrives.
@@ -614,7 +614,7 @@ mod tests {
         let sender_entry = port.shared.senders.acquire("f").await.unwrap();
         let identity = Arc::new(FileIdentity { scope: SENDER_SCOPE.to_owned(), head: b"f".to_vec(), variant: 0 });
         let mut session = session_of(&port, Some(Numbers { identity, sender_entry, last: 0 }));
-        let lost = || port.shared.limits.without_index.load(Ordering::Relaxed);
+        let lost = || port.shared.limits.refused_events.load(Ordering::Relaxed);
         session.store_numbered(1, batch_for(&["bad", "bad"])).unwrap();
         assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![1], 2));
         session.store_numbered(2, batch_for(&["a", "bad", "b", "a"])).unwrap();
@@ -653,10 +653,10 @@ mod tests {
             batch.fields.push(field);
         }
         assert_eq!(with_open_index(batch.clone(), |_| true), (batch.clone(), 0));
-        let (kept, without_index) = with_open_index(batch, |index| !index.starts_with('_'));
+        let (kept, refused) = with_open_index(batch, |index| !index.starts_with('_'));
         let texts: Vec<&[u8]> = (0..kept.len()).map(|row| kept.raw(row)).collect();
         let fields: Vec<(u32, &str)> = kept.fields.iter().map(|field| (field.row, &*field.value)).collect();
-        assert_eq!((texts, without_index), (vec![&b"0"[..], b"2", b"3"], 1));
+        assert_eq!((texts, refused), (vec![&b"0"[..], b"2", b"3"], 1));
         assert_eq!(fields, [(0, "0"), (1, "2"), (2, "3")]);
     }
 }

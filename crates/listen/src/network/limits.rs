@@ -37,7 +37,7 @@ pub(crate) struct Limits {
     /// Datagrams and batches of events that could not be stored.
     pub(crate) lost: AtomicU64,
     /// Events of forwarders that were dropped because their index is missing or the store or the port refuses them.
-    pub(crate) without_index: AtomicU64,
+    pub(crate) refused_events: AtomicU64,
     /// Duplicate batches of forwarders.
     pub(crate) repeated: AtomicU64,
     /// Errors of single connections.
@@ -61,7 +61,7 @@ impl Limits {
 
     fn of(connections_max: usize) -> Limits {
         let (connections, held_bytes, mute, closed) = Default::default();
-        let (refused, forbidden, dropped, lost, without_index, repeated) = Default::default();
+        let (refused, forbidden, dropped, lost, refused_events, repeated) = Default::default();
         let (faults, unlogged_faults, reported) = Default::default();
         Limits {
             connections_max,
@@ -73,7 +73,7 @@ impl Limits {
             forbidden,
             dropped,
             lost,
-            without_index,
+            refused_events,
             repeated,
             faults,
             unlogged_faults,
@@ -117,14 +117,14 @@ impl Limits {
             (&self.forbidden, "connections and datagrams of senders that acceptFrom does not name were refused"),
             (&self.dropped, "datagrams were lost: they arrived faster than they were stored (see _rcvbuf)"),
             (
-                &self.without_index,
+                &self.refused_events,
                 "events of forwarders were dropped: their index does not exist (such as _internal), or the store refuses them for good",
             ),
             (
                 &self.repeated,
                 "batches were resent by forwarders that had received no acknowledgment; they are stored once",
             ),
-            (&self.unlogged_faults, "more connections ended for such reasons"),
+            (&self.unlogged_faults, "more connections ended with errors, which are not logged one by one"),
             (&self.lost, "batches of events could not be written and are lost"),
         ];
         for ((count, what), reported) in counts.into_iter().zip(&self.reported) {

@@ -287,7 +287,7 @@ fn pauses_emit_the_open_event_and_keep_incomplete_lines() {
 fn invalid_settings_are_reported() {
     let build = |settings: PropsSettings| {
         let rules = RulePlan::new(&info(None), &settings, &props(""))?;
-        Running::new(&info(None), "app".to_owned(), &settings, rules, &context()).map(|_| ())
+        LineStages::new(&info(None), "app".to_owned(), &settings, rules, &context()).map(|_| ())
     };
     let good = || props("").resolve("", "", "app");
     let error = build(PropsSettings { line_breaker: "(".to_owned(), ..good() }).unwrap_err();

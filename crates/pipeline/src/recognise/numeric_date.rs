@@ -135,7 +135,7 @@ impl Recogniser {
             let year = full_year(third)?;
             let day_first = (DateOrder::DayMonthYear, date(year, second, first));
             let month_first = (DateOrder::MonthDayYear, date(year, first, second));
-            // With points, the day comes first; otherwise the month (American order). The other order is used if only
+            // With dots, the day comes first; otherwise the month (American order). The other order is used if only
             // it is valid, or if the source's dates have it.
             let orders = if separator == b'.' { [day_first, month_first] } else { [month_first, day_first] };
             self.in_order(&orders)?

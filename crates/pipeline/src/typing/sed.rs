@@ -84,7 +84,7 @@ fn command(text: &str) -> Result<(Command, &str), Fault> {
     let command = match kind {
         Some('s') => Command::Substitute(Substitute::new(&first, &second, flags)?),
         Some('y') if flags.is_empty() => Command::Transliterate(letter_pairs(&first, &second)?),
-        Some('y') => return Err(Fault::invalid(format!("y takes no flags, these are {flags}"))),
+        Some('y') => return Err(Fault::invalid(format!("y takes no flags, but `{flags}` follows"))),
         _ => return Err(Fault::invalid("a command begins with s or y")),
     };
     Ok((command, rest))

@@ -166,7 +166,7 @@ fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result
     if metadata.saturating_add(body) > bytes_max {
         let bytes = metadata.saturating_add(body);
         return Err(Fault::unavailable(format!(
-            "its program answered {bytes} bytes, the limit is {bytes_max} (maxchunksize)"
+            "its program answered {bytes} bytes; the limit is {bytes_max} (maxchunksize)"
         )));
     }
     let mut read = |length: u64| {

@@ -113,13 +113,13 @@ pub(crate) fn query(program: &Program, environment: &[(String, String)], stop: &
         }
     }
     group.kill();
-    Err(Fault::unavailable("its program did not answer to --scheme in 30 seconds"))
+    Err(Fault::unavailable("its program did not answer --scheme within 30 seconds"))
 }
 
 /// Parses `<scheme>`.
 fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     let mut tokens = XmlTokens::default();
-    let wrong = |fault: &str| Fault::unavailable(format!("its program did not answer to --scheme ({fault})"));
+    let wrong = |fault: &str| Fault::unavailable(format!("its program did not answer --scheme ({fault})"));
     tokens.push(text.as_bytes()).map_err(|fault| wrong(&fault.to_string()))?;
     let (mut scheme, mut is_scheme) = (Scheme::default(), false);
     let mut open: Vec<String> = Vec::new();

@@ -91,8 +91,8 @@ impl Plan {
         if !outputs.iter().any(|field| wanted.contains(field)) {
             return Ok(());
         }
-        if let Some(given) = outputs.iter().find(|field| is_intrinsic_field(field)) {
-            return Err(Fault::invalid(format!("{given} cannot be given")));
+        if let Some(reserved) = outputs.iter().find(|field| is_intrinsic_field(field)) {
+            return Err(Fault::invalid(format!("{reserved} is a reserved field")));
         }
         self.lookups.push((tables.lookup(text)?, outputs.clone()));
         wanted.names.extend(command_of(text)?.inputs.into_iter().map(|(_, field)| field));

@@ -77,7 +77,7 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
     let in_order = |pair: &[SummaryPage]| pair[0].first_row + u64::from(pair[0].events) <= pair[1].first_row;
     assert!(head.pages.windows(2).all(in_order), "pages of a slab follow each other");
     if columns.len() > COLUMNS_MAX {
-        return Err(Fault::invalid(format!("it has {} columns, the limit is {COLUMNS_MAX}", columns.len())));
+        return Err(Fault::invalid(format!("it has {} columns; the limit is {COLUMNS_MAX}", columns.len())));
     }
     let mut bytes = MAGIC.to_vec();
     let mut directory = Vec::new();
@@ -103,7 +103,7 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
         let raw = encode_column(pages)?;
         if raw.len() > COLUMN_BYTES_MAX {
             return Err(Fault::invalid(format!(
-                "field {name} takes {} bytes, the limit is {COLUMN_BYTES_MAX}",
+                "field {name} takes {} bytes; the limit is {COLUMN_BYTES_MAX}",
                 raw.len()
             )));
         }
@@ -117,7 +117,7 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
     }
     if directory.len() as u64 > DIRECTORY_BYTES_MAX {
         let size = directory.len();
-        return Err(Fault::invalid(format!("names of fields take {size} bytes, the limit is {DIRECTORY_BYTES_MAX}")));
+        return Err(Fault::invalid(format!("names of fields take {size} bytes; the limit is {DIRECTORY_BYTES_MAX}")));
     }
     let start = bytes.len() as u64;
     bytes.extend_from_slice(&directory);

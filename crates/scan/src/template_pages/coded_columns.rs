@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, DictionaryArray, UInt32Array};
 use arrow::datatypes::UInt32Type;
 use quarry_eval::EngineError;
 
-use super::coded_fields::CodedPlace;
+use super::coded_fields::LocationCodes;
 use super::cursors::Cursors;
 use super::divided_keys::keys_of_rows;
 use super::field_locations::FieldLocations;
@@ -20,7 +20,7 @@ use super::page::{PageReader, Rows};
 /// Minimum number of rows for which a dictionary is made.
 const ROWS_MIN: usize = 256;
 
-/// The values of a field in these rows as codes; `None` if they are not few.
+/// The values of a field in these rows as codes; `None` if there are too many values or too few rows.
 pub(super) fn coded_column(
     field: &FieldLocations,
     rows: &Rows,
@@ -36,16 +36,16 @@ pub(super) fn coded_column(
     for row in rows.iter() {
         let place = coded.place_of.get(keys[row as usize] as usize);
         codes.push(match place.and_then(|place| coded.places.get(*place as usize)) {
-            None | Some(CodedPlace::Absent) => ABSENT,
-            Some(CodedPlace::Constant(code)) => *code,
-            Some(CodedPlace::Composite { columns, codes }) => {
+            None | Some(LocationCodes::Absent) => ABSENT,
+            Some(LocationCodes::Constant(code)) => *code,
+            Some(LocationCodes::Composite { columns, codes }) => {
                 let mut index = 0;
                 for (column, weight) in columns {
                     index += cursors.code(*column, row, page)?.ok_or_else(missing)? as usize * weight;
                 }
                 codes.get(index).copied().ok_or_else(missing)?
             }
-            Some(CodedPlace::Nested(columns)) => {
+            Some(LocationCodes::Nested(columns)) => {
                 let mut found = ABSENT;
                 for (column, codes) in columns {
                     if let Some(code) = cursors.code(*column, row, page)? {

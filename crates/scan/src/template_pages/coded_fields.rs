@@ -26,13 +26,13 @@ const ENTRIES_MAX: usize = 32_768;
 pub(super) struct CodedField {
     pub texts: ArrayRef,
     /// The distinct locations.
-    pub places: Vec<CodedPlace>,
+    pub places: Vec<LocationCodes>,
     /// Index of the location of each of the field's keys.
     pub place_of: Vec<u32>,
 }
 
 /// A location with the codes of its values in the dictionary of the field.
-pub(super) enum CodedPlace {
+pub(super) enum LocationCodes {
     Absent,
     Constant(u32),
     /// By the combination of the codes of these columns, each of which counts as many as its second number.
@@ -49,7 +49,7 @@ fn missing() -> EngineError {
 }
 
 impl CodedField {
-    /// The dictionary of a field; `None` if its values are not few, or some are stored in another form.
+    /// The dictionary of a field; `None` if it has too many values, or if some are stored in another form.
     pub(super) fn of(
         field: &FieldLocations,
         template_set: &TemplateSet,
@@ -58,7 +58,7 @@ impl CodedField {
         let mut maker =
             DictionaryMaker { template_set, segment, texts: Vec::new(), numbers: HashMap::default(), entries: 0 };
         let mut known: HashMap<Template, u32, FixedState> = HashMap::default();
-        let mut places = vec![CodedPlace::Absent];
+        let mut places = vec![LocationCodes::Absent];
         let mut place_of = Vec::with_capacity(field.locations.len());
         for place in &field.locations {
             let (parts, nested) = match place {
@@ -85,8 +85,8 @@ impl CodedField {
             let made = match nested {
                 true => maker.nested(&key.parts[1..])?,
                 false => maker.composite(&key.parts)?.map(|(columns, codes)| match codes[..] {
-                    [code] if columns.is_empty() => CodedPlace::Constant(code),
-                    _ => CodedPlace::Composite { columns, codes },
+                    [code] if columns.is_empty() => LocationCodes::Constant(code),
+                    _ => LocationCodes::Composite { columns, codes },
                 }),
             };
             let Some(made) = made else { return Ok(None) };
@@ -149,13 +149,13 @@ impl DictionaryMaker<'_> {
         Ok(Some((columns.into(), codes.into())))
     }
 
-    fn nested(&mut self, parts: &[TemplatePart]) -> Result<Option<CodedPlace>, EngineError> {
+    fn nested(&mut self, parts: &[TemplatePart]) -> Result<Option<LocationCodes>, EngineError> {
         let mut columns = Vec::with_capacity(parts.len());
         for part in parts {
             let Some((column, codes)) = self.composite(std::slice::from_ref(part))? else { return Ok(None) };
             columns.extend(column.iter().map(|(column, _)| *column).zip([codes]));
         }
-        Ok(Some(CodedPlace::Nested(columns)))
+        Ok(Some(LocationCodes::Nested(columns)))
     }
 
     /// The code of a text, which is added if new.

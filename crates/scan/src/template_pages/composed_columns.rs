@@ -32,8 +32,8 @@ const PROBED_ROWS: usize = 256;
 /// Minimum number of rows per distinct value; with fewer, the values are composed row by row.
 const REPEATS_MIN: usize = 2;
 
-/// A field in the texts of a template.
-enum CodedPlace {
+/// The location of a field in the texts of a template, for values that are composed from dictionary codes.
+enum CodedLocation {
     Absent,
     Constant(Vec<u8>),
     /// The value of a column between two literals.
@@ -46,12 +46,12 @@ enum CodedPlace {
     },
 }
 
-impl CodedPlace {
+impl CodedLocation {
     /// `None` if a location has no single variable whose values are codes or numbers.
-    fn of(place: &ValueLocation, template_set: &TemplateSet) -> Option<CodedPlace> {
+    fn of(place: &ValueLocation, template_set: &TemplateSet) -> Option<CodedLocation> {
         let (parts, written) = match place {
-            ValueLocation::Absent => return Some(CodedPlace::Absent),
-            ValueLocation::Constant(text) => return Some(CodedPlace::Constant(text.as_bytes().to_vec())),
+            ValueLocation::Absent => return Some(CodedLocation::Absent),
+            ValueLocation::Constant(text) => return Some(CodedLocation::Constant(text.as_bytes().to_vec())),
             ValueLocation::Variable(column) => (&[TemplatePart::Variable(*column)][..], None),
             ValueLocation::Composite(parts) => (&**parts, None),
             ValueLocation::Written(written) => (&*written.parts, Some(written.clone())),
@@ -69,7 +69,7 @@ impl CodedPlace {
         let kind = &template_set.columns.get(column as usize)?.kind;
         let has_codes = matches!(kind, ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. });
         let (before, after) = (before.to_vec(), after.to_vec());
-        has_codes.then_some(CodedPlace::Variable { column, before, after, written })
+        has_codes.then_some(CodedLocation::Variable { column, before, after, written })
     }
 }
 
@@ -84,13 +84,13 @@ pub(super) fn composed_column(
     }
     let keys = keys_of_rows(field, rows, page)?;
     let template_set = page.template_set();
-    let mut places: Vec<Option<CodedPlace>> = Vec::new();
+    let mut places: Vec<Option<CodedLocation>> = Vec::new();
     places.resize_with(field.locations.len(), || None);
     for row in rows.iter() {
         let key = keys[row as usize] as usize;
         let (Some(place), Some(location)) = (places.get_mut(key), field.locations.get(key)) else { return Ok(None) };
         if place.is_none() {
-            let Some(known) = CodedPlace::of(location, template_set) else { return Ok(None) };
+            let Some(known) = CodedLocation::of(location, template_set) else { return Ok(None) };
             *place = Some(known);
         }
     }
@@ -100,7 +100,7 @@ pub(super) fn composed_column(
     for row in rows.iter() {
         let key = keys[row as usize];
         let code = match places.get(key as usize).and_then(Option::as_ref) {
-            None | Some(CodedPlace::Absent) => ABSENT,
+            None | Some(CodedLocation::Absent) => ABSENT,
             Some(place) => match work.code(key, place, row, &mut cursors, page)? {
                 Some(code) => code,
                 None => return Ok(None),
@@ -130,14 +130,14 @@ impl Composer {
     fn code(
         &mut self,
         key: u32,
-        place: &CodedPlace,
+        place: &CodedLocation,
         row: u32,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<Option<u32>, EngineError> {
         let (column, before, after, written) = match place {
-            CodedPlace::Absent => return Ok(Some(ABSENT)),
-            CodedPlace::Constant(text) => {
+            CodedLocation::Absent => return Ok(Some(ABSENT)),
+            CodedLocation::Constant(text) => {
                 if let Some(code) = self.known.get(&(key, 0)) {
                     return Ok(Some(*code));
                 }
@@ -145,7 +145,7 @@ impl Composer {
                 self.text.extend_from_slice(text);
                 return self.intern((key, 0), None);
             }
-            CodedPlace::Variable { column, before, after, written } => (*column, before, after, written.as_ref()),
+            CodedLocation::Variable { column, before, after, written } => (*column, before, after, written.as_ref()),
         };
         let value = match cursors.value_position(column, row, page)? {
             Some((at, values)) => match &values.values {

@@ -1,5 +1,6 @@
-//! Decides whether a row matches a pattern whose groups follow from the template. Only the deciding values are tested:
-//! by code if they have few codes, otherwise with an automaton that reads no more of a value than necessary.
+//! Decides whether a row matches a pattern whose capture groups are at fixed positions of the template. Only the values
+//! on which the match depends are tested: results are cached by dictionary code if there are few codes; otherwise an
+//! automaton reads no more of a value than necessary.
 //!
 //! Not here: which values decide ([`quarry_eval::pattern::template_match`]).
 
@@ -14,9 +15,9 @@ use super::row_values::{RowOf, append_text};
 /// Decides for one window whether a match starts in it.
 pub(super) struct Decider {
     decision: Decision,
-    /// Columns whose values decide, each with its part of the template.
+    /// Columns on whose values the match depends, each with its part of the template.
     columns: Vec<(u32, usize)>,
-    /// Whether all these columns have codes, and so few that the answers can be cached.
+    /// Whether all these columns have codes, few enough for the results to be cached.
     has_codes: bool,
     memo: CombinationMemo<bool>,
     test: Option<ValueTest>,

@@ -1,5 +1,5 @@
-//! The keys of the rows of a page in the locations of a field, which may divide the keys of the slab
-//! ([`super::key_splits`]).
+//! The key of each row of a page for the locations of one field. These keys may be a finer division of the keys of the
+//! slab ([`super::key_splits`]).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::page::{PageReader, Rows};
 /// If at most one in this many rows of a page is requested, only the codes of these rows are read.
 const FEW_ROWS_DIVISOR: usize = 8;
 
-/// The key of each event in the locations of a field.
+/// The key of each event for the locations of a field.
 pub(super) fn keys_of(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Arc<[u32]>, EngineError> {
     keys_of_rows(field, &Rows::All(u32_of(page.len())), page)
 }

@@ -13,7 +13,7 @@ use std::str::Utf8Error;
 use std::sync::Arc;
 
 use quarry_eval::pattern::template_match::{
-    FlatPart, FlatTemplate, GroupPlaces, MatchPlan, Planner, ValueLists, Window,
+    FlatPart, FlatTemplate, GroupRanges, MatchPlan, Planner, ValueLists, Window,
 };
 use quarry_event::template::{Column, ColumnKind, TemplateSet};
 use quarry_stdx::number::u32_of;
@@ -300,7 +300,7 @@ impl NamedRule<'_> {
     }
 
     /// The location of the group at these locations, or none if it takes no part in the match.
-    fn location_of(&self, groups: &GroupPlaces, flat: &FlatTemplate, template_set: &TemplateSet) -> RuleLocation {
+    fn location_of(&self, groups: &GroupRanges, flat: &FlatTemplate, template_set: &TemplateSet) -> RuleLocation {
         let Some((start, end)) = groups.get(self.group).copied().flatten() else { return RuleLocation::Nowhere };
         match prefixed_values::location_of(&flat.between(start, end).key().parts, template_set) {
             ValueLocation::Text => RuleLocation::ByValue,

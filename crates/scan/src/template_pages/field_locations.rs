@@ -67,7 +67,8 @@ pub(super) struct FieldLocations {
     pub split: Option<Arc<KeySplit>>,
     /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
-    /// Whether the text must be read for some template, at least in some rows, or some template has several values.
+    /// Whether there is a template for which the text must be read in some rows, or in which the field has several
+    /// values.
     pub by_text: bool,
     /// Columns of which several may have a value in one row; the text of such rows must be read.
     pub repeatable_columns: Vec<u32>,

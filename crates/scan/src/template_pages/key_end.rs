@@ -10,7 +10,7 @@
 use memchr::memmem;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 
-/// Bytes that a text must contain to have the field of a name as `key=value`: the part of the name after its last
+/// Bytes that a text must contain to have a certain field as `key=value`: the part of the field's name after its last
 /// underscore, and the equals sign. Earlier parts of the name may be missing from the text, because
 /// [`quarry_pipeline::extract::clean_key`] inserts underscores and [`quarry_pipeline::extract::extracted_name`] adds a
 /// prefix that ends with one.

@@ -62,9 +62,9 @@ pub(super) fn number_column(
     let mut found = FoundNumbers::with_capacity(rows.len());
     for row in rows.iter() {
         match sources.read(values.get(keys[row as usize] as usize).unwrap_or(&KeyValue::Absent), row) {
-            Found::Number(number) => found.push(number),
-            Found::Nothing => found.push_missing(),
-            Found::Exception => {
+            NumberValue::Number(number) => found.push(number),
+            NumberValue::Nothing => found.push_missing(),
+            NumberValue::Exception => {
                 found.exceptions.push(row);
                 found.push_missing();
             }
@@ -195,8 +195,8 @@ enum KeyValue {
     Exception,
 }
 
-/// The value of a row.
-enum Found {
+/// The value of a row of a column of numbers.
+enum NumberValue {
     Nothing,
     Number(i64),
     /// Some value that is not a number of the column's format.
@@ -314,13 +314,15 @@ impl Sources {
 
     /// The value of a row; rows are read in ascending order.
     #[inline]
-    fn read(&mut self, value: &KeyValue, row: u32) -> Found {
+    fn read(&mut self, value: &KeyValue, row: u32) -> NumberValue {
         match value {
-            KeyValue::Absent => Found::Nothing,
-            KeyValue::Constant(number) => Found::Number(*number),
-            KeyValue::Exception => Found::Exception,
-            KeyValue::Column(at) => self.0[*at].read(row).unwrap_or(Found::Nothing),
-            KeyValue::Columns(columns) => columns.iter().find_map(|at| self.0[*at].read(row)).unwrap_or(Found::Nothing),
+            KeyValue::Absent => NumberValue::Nothing,
+            KeyValue::Constant(number) => NumberValue::Number(*number),
+            KeyValue::Exception => NumberValue::Exception,
+            KeyValue::Column(at) => self.0[*at].read(row).unwrap_or(NumberValue::Nothing),
+            KeyValue::Columns(columns) => {
+                columns.iter().find_map(|at| self.0[*at].read(row)).unwrap_or(NumberValue::Nothing)
+            }
         }
     }
 }
@@ -328,7 +330,7 @@ impl Sources {
 impl NumberSource {
     /// The value in a row; `None` if the column has none there.
     #[inline]
-    fn read(&mut self, row: u32) -> Option<Found> {
+    fn read(&mut self, row: u32) -> Option<NumberValue> {
         let place = self.place(row)?;
         let number = match (&self.numbers, &self.values.values) {
             (SourceNumbers::Values, ColumnValues::Numbers(numbers)) => numbers.get(place).copied(),
@@ -337,7 +339,7 @@ impl NumberSource {
             }
             _ => None,
         };
-        Some(number.map_or(Found::Exception, Found::Number))
+        Some(number.map_or(NumberValue::Exception, NumberValue::Number))
     }
 
     /// Position of a row's value; rows are asked for in ascending order.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan, Planner};
+use quarry_eval::pattern::template_match::{FlatTemplate, GroupRanges, MatchPlan, Planner};
 use quarry_event::template::{Dictionary, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 
@@ -120,7 +120,7 @@ impl TemplatePairs {
         for (number, template) in templates.iter().enumerate() {
             let mut of_template = Vec::new();
             let template = PlannedTemplate::new(template_set, number, template);
-            let mut add = |groups: &GroupPlaces, flat: &FlatTemplate| {
+            let mut add = |groups: &GroupRanges, flat: &FlatTemplate| {
                 for pair in pairs {
                     let name = match pair_name(pair, report, groups, flat) {
                         PairName::None => continue,
@@ -207,7 +207,7 @@ impl PatternPlanner<'_> {
     fn record_pair(
         &self,
         pair: &FieldTemplate,
-        groups: &GroupPlaces,
+        groups: &GroupRanges,
         flat: &FlatTemplate,
         names: &[String],
         found: &mut [ValueLocation],
@@ -246,7 +246,7 @@ fn for_each_match(
     planner: &mut Planner,
     repeats: bool,
     template: &PlannedTemplate<'_>,
-    found: &mut dyn FnMut(&GroupPlaces, &FlatTemplate),
+    found: &mut dyn FnMut(&GroupRanges, &FlatTemplate),
 ) -> Option<()> {
     let mut rest = Cow::Borrowed(template.flat()?);
     for _ in 0..MATCHES_MAX {
@@ -278,7 +278,7 @@ enum PairName {
     Undecided,
 }
 
-fn pair_name(pair: &FieldTemplate, report: &Report, groups: &GroupPlaces, flat: &FlatTemplate) -> PairName {
+fn pair_name(pair: &FieldTemplate, report: &Report, groups: &GroupRanges, flat: &FlatTemplate) -> PairName {
     match substitute_groups(&pair.name, groups, flat).as_deref() {
         None | Some([]) => PairName::None,
         Some([TemplatePart::Literal(name)]) => match std::str::from_utf8(name) {
@@ -304,7 +304,7 @@ fn pair_location(value: &[TemplatePart], report: &Report, template_set: &Templat
 }
 
 /// Substitutes the groups; `None` if a group did not take part in the match.
-fn substitute_groups(parts: &[NamePart], groups: &GroupPlaces, flat: &FlatTemplate) -> Option<Vec<TemplatePart>> {
+fn substitute_groups(parts: &[NamePart], groups: &GroupRanges, flat: &FlatTemplate) -> Option<Vec<TemplatePart>> {
     let mut all: Vec<TemplatePart> = Vec::new();
     for part in parts {
         let more = match part {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan, Planner, ValueLists};
+use quarry_eval::pattern::template_match::{FlatTemplate, GroupRanges, MatchPlan, Planner, ValueLists};
 use quarry_event::template::TemplateSet;
 
 use super::extracts::{PLANNING_STEPS_MAX, is_one_line};
@@ -39,7 +39,7 @@ pub(super) enum SettledPlan {
     /// The rule never matches.
     Never,
     /// The groups are always at these locations.
-    Groups(GroupPlaces),
+    Groups(GroupRanges),
 }
 
 impl<'b> SharedPlans<'b> {

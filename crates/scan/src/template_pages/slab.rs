@@ -158,7 +158,7 @@ impl SlabCache {
             known.remove(0);
         }
         known.push((Arc::clone(segment), slab.clone()));
-        assert!(known.len() <= CACHED_SLABS_MAX, "slabs that are known have a limit");
+        assert!(known.len() <= CACHED_SLABS_MAX, "the number of cached slabs is limited");
         Ok(slab)
     }
 }
@@ -397,7 +397,7 @@ impl Slab {
         Ok(values)
     }
 
-    /// The dictionary of one of the slab's fields, which all workers share; `None` if its values are not few.
+    /// The dictionary of one of the slab's fields, which all workers share; `None` if it has too many values.
     pub(super) fn coded_field(&self, field: &FieldLocations) -> Result<Option<Arc<CodedField>>, EngineError> {
         let mut known = self.coded.lock().unwrap_or_else(PoisonError::into_inner);
         let address = std::ptr::from_ref(field).addr();
@@ -611,7 +611,8 @@ fn locate_fields(
             .iter()
             .map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
             .collect();
-        // What a rule derives from another field depends on whether this field is found by other means.
+        // A rule that derives the field from another one applies only where the field is not found otherwise, so this
+        // location must not differ by code.
         let divides = |name: &str| field_patterns.iter().all(|rule| rule.group(name).is_none());
         let named = |name: &String| NamedRules::new(of_text, name, template_set, divides(name), &budget);
         let mut rules: Vec<NamedRules<'_>> = all.iter().map(named).collect();
@@ -777,7 +778,7 @@ fn are_single_values(places: &[ValueLocation]) -> bool {
     !places.iter().any(|place| matches!(place, ValueLocation::List(_) | ValueLocation::Text))
 }
 
-/// Columns of which several may have a value in one row.
+/// The columns at locations where several columns may have a value in the same row.
 fn repeatable_columns(places: &[ValueLocation]) -> Vec<u32> {
     let mut columns: Vec<u32> = Vec::new();
     for place in places {
@@ -806,7 +807,7 @@ fn apply_reports(
             match place {
                 ValueLocation::Absent => {}
                 _ if joins && found.place != ValueLocation::Absent => *found = ValueLocation::Text.into(),
-                // Where the cell is empty, the value found otherwise counts.
+                // In rows where this cell is empty, the field has the value found by other means.
                 place if place.may_be_empty() && *found != ValueLocation::Absent.into() => {
                     *found = ValueLocation::Text.into();
                 }

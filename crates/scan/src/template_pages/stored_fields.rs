@@ -20,7 +20,7 @@ use super::slab::{Slab, SlabRequest};
 use super::value_location::ValueLocation;
 use crate::fields::FieldRules;
 
-/// Minimum share of a page's events whose value must be read from the text for the field to be stored: one in so many.
+/// A field is stored if its value must be read from the text in at least one of this many events of a page.
 const TEXT_ROWS_PER_PAGE: usize = 64;
 /// Number of templates above which fields of patterns are stored even if they are located, because locating them for
 /// the first search takes longer than reading them.
@@ -82,7 +82,8 @@ pub(crate) fn fields_to_store(
     names.iter().filter(is_worth).cloned().collect()
 }
 
-/// The number of events of a page by key of the slab; of the first page without deleted events, or none.
+/// The number of events for each key of the slab, in the first page without deleted events; `None` if there is no such
+/// page.
 fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize, usize>> {
     let number = (0..segment.pages().len()).find(|page| segment.has_templates(*page))?;
     let mut page = segment.template_page(number).ok()??;

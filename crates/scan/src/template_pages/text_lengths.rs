@@ -69,8 +69,8 @@ impl LengthCache {
         self.fixed.get(column as usize).is_some_and(Option::is_some)
     }
 
-    /// The columns that may have to be read for the lengths of texts: all below the text column, except those whose
-    /// values have the same length and those only contained in such.
+    /// The columns that may have to be read for the lengths of texts: the text column and all below it, except columns
+    /// whose values have the same length and everything below these.
     fn columns_to_read(&self, template_set: &TemplateSet) -> Vec<u32> {
         let mut is_read = vec![false; template_set.columns.len()];
         for (number, column) in (0u32..).zip(&template_set.columns) {

@@ -104,7 +104,7 @@ impl<'a> XmlColumns<'a> {
         place
     }
 
-    /// Adds the value of a node to the values of a field. `keeps_empty`: whether an empty value is a value.
+    /// Adds the value of a node to the values of a field. `keeps_empty`: whether an empty value counts as a value.
     fn add_value(&self, node: &XmlNode<'_, '_>, sample: &Sample<'_>, keeps_empty: bool, place: &mut ValueLocation) {
         let next = match node.is_leaf() {
             true => {

@@ -9,7 +9,7 @@ use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
 use quarry_spl::{Diagnostic, closest_name};
 
 use super::indexes::indexes_of;
-use super::outcome::{SearchOutcome, list_names};
+use super::outcome::{SearchOutcome, existing_names};
 use super::probe::{
     DynProbes, distinct_names, event_counts_by, find_index, finds_event_of_any_time, newest_value, quote,
 };
@@ -95,9 +95,9 @@ fn value_note(field: &str, value: &SearchPattern, known: &[&str], by_name: bool)
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
         // At this limit, more values than the known ones may exist.
         None if known.len() >= VALUES_MAX => {
-            remark.with_hint(format!("there is {} and others", known[..SHOWN_VALUES_MAX].join(", ")))
+            remark.with_hint(format!("there are {} and others", known[..SHOWN_VALUES_MAX].join(", ")))
         }
-        None => remark.with_hint(format!("there is {}", list_names(known))),
+        None => remark.with_hint(existing_names(known)),
     }
 }
 
@@ -191,7 +191,7 @@ pub(super) fn missing_value_notes(
             }
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
             None if shown.is_empty() => remark.with_hint("nothing has been added yet: `quarry add oneshot FILE`"),
-            None => remark.with_hint(format!("there is {}", list_names(&shown))),
+            None => remark.with_hint(existing_names(&shown)),
         }
     });
     wrong.collect()

@@ -6,7 +6,7 @@ use quarry_spl::analyse::{FieldOrigin, ReadField, fields_as_values, mentions_fie
 use quarry_spl::ast::Stage;
 use quarry_spl::{Diagnostic, closest_name};
 
-use super::outcome::{SearchOutcome, find_name_span, list_names};
+use super::outcome::{SearchOutcome, existing_names, find_name_span};
 use super::probe::{DynProbes, any_value_condition, find_index_with_field, list_fields, newest_value, quote};
 
 /// Maximum number of sourcetypes examined.
@@ -52,7 +52,7 @@ pub(super) fn removed_field_note(text: &str, commands: &[Stage], field: &ReadFie
             remark.with_hint(format!("a name without quotes is a field here: write \"{}\" for the text", field.name))
         }
         None if names.is_empty() => remark,
-        None => remark.with_hint(format!("there is {}", list_names(&names))),
+        None => remark.with_hint(existing_names(&names)),
     })
 }
 
@@ -176,7 +176,7 @@ fn list_available_fields(at_hand: &[&str]) -> String {
         [] | ["host"] => {
             "no fields are extracted from these events: use `rex`, or give the data another sourcetype".to_owned()
         }
-        shown => format!("there is {}", list_names(shown)),
+        shown => existing_names(shown),
     }
 }
 

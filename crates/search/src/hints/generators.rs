@@ -12,7 +12,7 @@ use quarry_spl::{Diagnostic, closest_name};
 
 use super::absent_values::{missing_value_notes, unknown_value_notes};
 use super::indexes::scope_condition;
-use super::outcome::{SearchOutcome, find_name_span, list_names};
+use super::outcome::{SearchOutcome, existing_names, find_name_span};
 use super::probe::{DynProbes, count_of, distinct_names, list_fields};
 
 /// Fields stored with every event.
@@ -123,7 +123,7 @@ fn index_time_field_notes(
                 as_search(found.text, tstats, stage)
             )),
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-            None => remark.with_hint(format!("there is {}", INDEXED.join(", "))),
+            None => remark.with_hint(format!("there are {}", INDEXED.join(", "))),
         });
     }
     notes
@@ -293,9 +293,7 @@ fn unknown_name_note(what: String, place: Span, name: &str, known: &BTreeSet<Str
     let remark = Diagnostic::warning(what, place);
     match closest_name(name, known.iter().map(String::as_str)) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-        None => {
-            remark.with_hint(format!("there is {}", list_names(&known.iter().map(String::as_str).collect::<Vec<_>>())))
-        }
+        None => remark.with_hint(existing_names(&known.iter().map(String::as_str).collect::<Vec<_>>())),
     }
 }
 

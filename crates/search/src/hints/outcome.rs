@@ -73,6 +73,12 @@ pub(super) fn find_name_span(text: &str, stage: Span, name: &str) -> Span {
     place.unwrap_or(stage)
 }
 
+/// Hint that lists the existing names, or the first few of them.
+pub(super) fn existing_names(names: &[&str]) -> String {
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("there {verb} {}", list_names(names))
+}
+
 /// The first few names, as a phrase.
 pub(super) fn list_names(names: &[&str]) -> String {
     let mut text = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");

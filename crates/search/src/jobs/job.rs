@@ -692,7 +692,7 @@ impl SearchJob {
         changing.messages.extend(notes);
         if changing.is_truncated {
             let rows = changing.rows.len();
-            changing.messages.push(format!("the job keeps the first {rows} rows, and found more"));
+            changing.messages.push(format!("the job found more than {rows} rows, and keeps the first of them"));
         }
         changing.elapsed_ms = elapsed_ms;
         if let Some(progress) = &self.progress {

@@ -65,7 +65,7 @@ pub(crate) struct ObjectRequest {
     pub(crate) name: Option<String>,
     /// REST parameters.
     pub(crate) settings: Vec<(String, String)>,
-    pub(crate) place: NamespaceArgs,
+    pub(crate) namespace: NamespaceArgs,
     pub(crate) node: NodeArgs,
     pub(crate) output: ListForm,
     /// Whether the user has confirmed a removal that cannot be undone.
@@ -93,7 +93,7 @@ impl ObjectRequest {
                 settings.push((key.trim().to_owned(), value.trim().to_owned()));
             }
         }
-        let place = match kind.is_in_app {
+        let namespace = match kind.is_in_app {
             true => NamespaceArgs::from_arg_matches(matches)?,
             false => NamespaceArgs::default(),
         };
@@ -103,7 +103,7 @@ impl ObjectRequest {
         };
         let (name, node) = (text(POSITION).or_else(|| text(NAME)), NodeArgs::from_arg_matches(matches)?);
         let is_confirmed = matches.try_get_one::<bool>(YES).ok().flatten() == Some(&true);
-        Ok(ObjectRequest { verb, kind, name, settings, place, node, output, is_confirmed })
+        Ok(ObjectRequest { verb, kind, name, settings, namespace, node, output, is_confirmed })
     }
 }
 

@@ -23,9 +23,9 @@ const EVAL_OF_SPLUNK: &str = "abs acos acosh asin asinh atan atan2 atanh avg bit
     tobool todouble toint tojson tomv tonumber toobject tostring trim true typeof upper urldecode validate";
 
 /// Functions of `stats` and related commands in Splunk's search reference; `percN` and similar functions are listed
-/// without the number.
+/// without the number. Not listed are `rate_avg` and `rate_sum`, which only `mstats` has (and which are supported).
 const STATS_OF_SPLUNK: &str = "avg c count dc distinct_count earliest earliest_time estdc estdc_error exactperc first last \
-    latest latest_time list max mean median min mode p perc range rate rate_avg rate_sum stdev stdevp sum sumsq upperperc values \
+    latest latest_time list max mean median min mode p perc range rate stdev stdevp sum sumsq upperperc values \
     var varp";
 
 /// Commands of Splunk's machine learning add-on, which many apps use.

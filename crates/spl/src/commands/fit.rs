@@ -237,7 +237,7 @@ impl Parser<'_> {
         let names = by.iter().flat_map(|field| field.text.split(',')).map(|name| name.trim().to_owned());
         let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
         if names.len() > BY_FIELDS_MAX {
-            let message = format!("fit: {} fields after `by`, the limit is {BY_FIELDS_MAX}", names.len());
+            let message = format!("fit: {} fields after `by`; the limit is {BY_FIELDS_MAX}", names.len());
             return Err(Diagnostic::error(message, first.span));
         }
         Ok(names)

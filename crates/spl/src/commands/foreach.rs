@@ -147,8 +147,9 @@ impl Parser<'_> {
         command.template = self.text[self.pos..close].trim().to_owned();
         let sample = command.sample_commands(&self.text[self.pos..close]);
         self.pos = close + 1;
-        if self.depth >= MAX_NESTING || self.subsearches >= MAX_SUBSEARCH_DEPTH {
-            return Err(Diagnostic::error("foreach is nested too deeply", open));
+        let limits = [(self.depth, MAX_NESTING), (self.subsearches, MAX_SUBSEARCH_DEPTH)];
+        if let Some((_, limit)) = limits.into_iter().find(|(depth, limit)| depth >= limit) {
+            return Err(Diagnostic::error(format!("foreach nested deeper than the limit of {limit} levels"), open));
         }
         let (faults, unsupported) = check_commands(&sample, self.subsearches + 1, &self.custom);
         for mut remark in faults.into_iter().filter(|remark| remark.severity == Severity::Error) {

@@ -225,7 +225,7 @@ fn group_names(pattern: &Word) -> ParseResult<Vec<String>> {
         at += c.len_utf8();
     }
     if is_unclosed {
-        let remark = Diagnostic::error("rex: the name of a group does not end", pattern.span);
+        let remark = Diagnostic::error("rex: the name of a group is never closed", pattern.span);
         return Err(remark.with_hint("a named group is written (?<field>...)"));
     }
     if names.is_empty() {

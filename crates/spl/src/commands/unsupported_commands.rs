@@ -13,6 +13,7 @@ pub const UNSUPPORTED_COMMANDS: &[(&str, &str)] = &[
     ("prjob", "every search runs in parallel"),
     ("reducers", "every search runs in parallel"),
     ("runshellscript", "use script with a program of an app"),
+    ("sample", "keep a share of the rows with `where random()%100<5`"),
     ("scrub", "use replace or rex mode=sed"),
     ("summarize", "accelerated data models are summarised automatically"),
     ("tscollect", "tstats reads events directly; collect stores results"),

@@ -416,12 +416,12 @@ impl Parser<'_> {
                 self.report_unsupported(format!("function:eval:{name}"));
             }
             Some(function) => {
-                let even =
+                let is_odd =
                     matches!(name.as_str(), "case" | "validate" | "json_object") && !args.len().is_multiple_of(2);
                 // An unknown macro may stand for several arguments.
                 let knows_all = !self.has_unknown_macro(name_span.start, self.pos);
-                if knows_all && (even || !function.help.arity.allows(args.len())) {
-                    self.report(argument_count_error(&function.help, args.len(), even).at(name_span));
+                if knows_all && (is_odd || !function.help.arity.allows(args.len())) {
+                    self.report(argument_count_error(&function.help, args.len(), is_odd).at(name_span));
                 }
             }
         }

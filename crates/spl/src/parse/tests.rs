@@ -155,7 +155,11 @@ fn faults_are_found_with_place_and_hint() {
             "rex: the regular expression has no named group",
             Some("name what to extract: (?<field>...)"),
         ),
-        ("a | rex \"(?<x\"", "rex: the name of a group does not end", Some("a named group is written (?<field>...)")),
+        (
+            "a | rex \"(?<x\"",
+            "rex: the name of a group is never closed",
+            Some("a named group is written (?<field>...)"),
+        ),
         ("a \"b", "this quote is never closed", Some("add `\"`")),
         ("a [search b", "this `[` is never closed", Some("add `]`")),
         ("a ] b", "this `]` has no `[`", Some("remove it")),

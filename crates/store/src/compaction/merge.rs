@@ -437,7 +437,9 @@ fn delete_output(shared: &Shared, row: &BucketRow) {
     let deleted = blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter));
     let forgotten = deleted.map_err(StoreError::from).and_then(|()| Ok(shared.catalog.remove_bucket(row.number)?));
     if let Err(error) = forgotten {
-        shared
-            .report_message(format!("objects of unfinished bucket {} stay until the next start: {error}", row.number));
+        shared.report_message(format!(
+            "objects of unfinished bucket {} remain until the next start: {error}",
+            row.number
+        ));
     }
 }

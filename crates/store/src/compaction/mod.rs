@@ -98,7 +98,7 @@ fn has_unexamined(state: &State, request: Request) -> bool {
 }
 
 /// Whether buckets may be rewritten alone to store search-time fields or to become smaller. In the background they are
-/// not, because a rewritten bucket has another level than its neighbours and would not be merged with them.
+/// not, because a rewritten bucket is at a different level from its neighbours and would not be merged with them.
 fn rewrites_alone(request: Request) -> bool {
     request == Request::Explicit
 }

@@ -95,20 +95,20 @@ impl<'a> Examination<'a> {
     fn merge(&self, places: &mut IndexPositions) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found earlier but not carried out is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
-        if let Some((due, Found::Merge(inputs))) = due {
+        if let Some((due, MergeChoice::Merge(inputs))) = due {
             places.set_due(due);
             return Examined::Found(inputs);
         }
         let mut next = places.next(0);
         while let Some((place, through)) = next {
             match self.merge_from(self.examination_start(place), through, places) {
-                Found::Merge(inputs) => {
+                MergeChoice::Merge(inputs) => {
                     places.set_due(inputs.first().map_or(place, |bucket| bucket.first_origin()));
                     return Examined::Found(inputs);
                 }
-                Found::Nothing => return Examined::Nothing,
-                Found::NothingBefore(far) => next = Some(far),
-                Found::Paused(at) => {
+                MergeChoice::Nothing => return Examined::Nothing,
+                MergeChoice::NothingBefore(far) => next = Some(far),
+                MergeChoice::Paused(at) => {
                     places.mark_examined_before(at.max(place));
                     return Examined::Paused;
                 }
@@ -125,7 +125,7 @@ impl<'a> Examination<'a> {
 
     /// Examines the buckets from `begin` on, up to the end of the group at `through` and of the groups at nearby
     /// unexamined positions after it. Positions farther away are left for another call.
-    fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPositions) -> Found {
+    fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPositions) -> MergeChoice {
         let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
         let new_group = || Group::new(self.options, self.options.merge_options(self.index), self.request);
         let mut group = new_group();
@@ -136,7 +136,7 @@ impl<'a> Examination<'a> {
             let (last, next) = (group.last_origin(), bucket.first_origin());
             match self.left.get().checked_sub(1) {
                 Some(left) => self.left.set(left),
-                None => return Found::Paused(next),
+                None => return MergeChoice::Paused(next),
             }
             // Rows that are not in memory are read when something needs them; their merges wait until then.
             let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next)
@@ -144,13 +144,13 @@ impl<'a> Examination<'a> {
             let is_whole = (self.is_whole)(bucket);
             if !(is_neighbour && is_whole && group.accepts(bucket)) {
                 if group.is_due() {
-                    return Found::Merge(group.inputs);
+                    return MergeChoice::Merge(group.inputs);
                 }
                 group = new_group();
                 if next > through {
                     match places.next(through + 1) {
-                        None => return Found::Nothing,
-                        Some(far) if self.examination_start(far.0) > next => return Found::NothingBefore(far),
+                        None => return MergeChoice::Nothing,
+                        Some(far) if self.examination_start(far.0) > next => return MergeChoice::NothingBefore(far),
                         Some((_, later)) => through = later,
                     }
                 }
@@ -159,12 +159,12 @@ impl<'a> Examination<'a> {
                 group.add(bucket);
             }
         }
-        if group.is_due() { Found::Merge(group.inputs) } else { Found::Nothing }
+        if group.is_due() { MergeChoice::Merge(group.inputs) } else { MergeChoice::Nothing }
     }
 }
 
-/// Result of an examination.
-enum Found {
+/// Result of examining the buckets of an index from a position on.
+enum MergeChoice {
     /// Buckets to be merged.
     Merge(Vec<Arc<SealedBucket>>),
     /// No merge in the rest of the index.

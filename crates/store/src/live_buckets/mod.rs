@@ -77,7 +77,7 @@ pub(crate) struct LiveBuckets {
     pub(crate) unexamined: MergePositions,
     /// Positions no request has examined for merges.
     pub(crate) unrequested: MergePositions,
-    /// The number from which on a request has not examined buckets for search-time fields to be stored.
+    /// Number of the first bucket for which no request has examined whether search-time fields should be stored.
     pub(crate) unasked: u64,
 }
 
@@ -399,7 +399,7 @@ impl LiveBuckets {
         self.indexes.keys().chain(unloaded)
     }
 
-    /// Whether an event of an index came from a sealed bucket with a larger number.
+    /// Whether an index has events that were sealed in a bucket with a larger number.
     pub(crate) fn has_later(&self, index: &str, number: u64) -> bool {
         let is_later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
         self.unloaded_of(index).any(|range| range.last_origin > number) || self.of_index(index).rev().any(is_later)

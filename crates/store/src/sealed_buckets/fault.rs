@@ -51,5 +51,5 @@ impl Faults {
 
 /// Description of the error.
 pub(crate) fn describe(error: &BucketError) -> String {
-    format!("its term filter cannot be used, searches read the bucket without it: {error}")
+    format!("its term filter cannot be used; searches read the bucket without it: {error}")
 }

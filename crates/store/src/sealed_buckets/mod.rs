@@ -279,8 +279,7 @@ impl Readers {
         }
     }
 
-    /// Readers of the same objects with caches of their own that hold nothing, so that what they read evicts nothing that
-    /// searches need.
+    /// Readers of the same objects whose caches hold nothing, so that their reads evict nothing that searches need.
     pub(crate) fn without_caches(&self) -> Readers {
         Readers {
             instance: self.instance,

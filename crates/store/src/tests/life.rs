@@ -338,7 +338,7 @@ fn size_limit_removes_oldest_buckets_unless_archiving_fails() {
     let unasked = |_: &ExpiredBucket| -> Result<(), Fault> { Err(Fault::invalid("nobody asked")) };
     assert_eq!(store.run_retention(&rule(all_bytes, false), &unasked).unwrap(), RemovedBuckets::default());
     assert_eq!(store.run_retention(&rule(all_bytes - 1, true), &unasked).unwrap(), RemovedBuckets::default());
-    assert!(store.messages()[0].text.contains("bucket main~2 is not archived and stays: nobody asked"));
+    assert!(store.messages()[0].text.contains("bucket main~2 cannot be archived and is kept: nobody asked"));
     assert_eq!(texts(&all(&store)).len(), 15);
     let asked = Mutex::new(Vec::new());
     let archive = |bucket: &ExpiredBucket| -> Result<(), Fault> {

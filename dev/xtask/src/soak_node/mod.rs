@@ -166,13 +166,14 @@ fn run_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> 
 /// Prints the totals and the findings.
 fn print(totals: &Totals) {
     println!(
-        "soak-node: of {} rotations of logs {} lines, all stored once, and {} of {} that were cut away at once",
+        "soak-node: {} log rotations with {} lines, all stored once, and {} of {} that may have been truncated before they were read",
         totals.rotations, totals.rotated, totals.doubtful_found, totals.doubtful
     );
     println!(
-        "soak-node: {} kills, {} of them in a write, {} after faults of the disk; {} events acknowledged ({} in packets), \
-         {} lines watched, {} lines forwarded, all stored once; {} sent again, {} of them on a channel stored twice, and {} after \
-         faults of the disk of their records; of {} flipped bits {} were reported, the others changed no answer",
+        "soak-node: {} kills, {} of them in a write, {} after disk faults; {} events acknowledged ({} in packets), \
+         {} lines watched, {} lines forwarded, all stored once; {} events sent again on a channel, {} of them stored twice, and \
+         {} more because the disk failed to record their answers; {} bits flipped, {} of them reported, the others changed no \
+         answer",
         totals.kills,
         totals.torn_writes,
         totals.disk_faults,
@@ -188,7 +189,7 @@ fn print(totals: &Totals) {
     );
     totals.volumes.print();
     println!(
-        "soak-node: {} changes of objects and jobs and {} writes of documents were acknowledged and are there, all once",
+        "soak-node: {} changes of objects and jobs and {} writes of documents were acknowledged, and each was found once",
         totals.changes, totals.documents
     );
 }
@@ -415,5 +416,5 @@ impl Rng {
 pub(crate) fn binary() -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let binary = target.join("release/quarry");
-    if binary.is_file() { Ok(binary) } else { Err(format!("{} is not there: make build", binary.display())) }
+    if binary.is_file() { Ok(binary) } else { Err(format!("{} does not exist: run `make build`", binary.display())) }
 }

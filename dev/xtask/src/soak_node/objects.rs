@@ -96,7 +96,7 @@ impl Editor {
     /// Checks every object and the latest jobs.
     pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
         self.expected_errors = &[];
-        let gone = || "the node did not answer when objects were looked at".to_owned();
+        let gone = || "the node did not answer when objects were checked".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;
         for object in self.objects.keys().copied().collect::<Vec<_>>() {
             self.check_object(&mut connection, object).ok_or_else(gone)?;
@@ -105,7 +105,7 @@ impl Editor {
         for (sid, expected) in std::mem::take(&mut self.jobs) {
             let (status, found) = results_of(&mut connection, &sid).ok_or_else(gone)?;
             if status != 200 || found != expected {
-                return Err(format!("job {sid} is not what it was when it was done: {status} {found}"));
+                return Err(format!("the rows of job {sid} changed after it was done: {status} {found}"));
             }
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Editor {
         };
         let possible = self.objects.get_mut(&object)?;
         if !possible.contains(&found) {
-            self.fault = Some(format!("{path}/{} is {found:?}, and may be {possible:?}", id_of(kind, name)));
+            self.fault = Some(format!("{path}/{} is {found:?}, expected one of {possible:?}", id_of(kind, name)));
         }
         *possible = Possible::from([found]);
         Some(())

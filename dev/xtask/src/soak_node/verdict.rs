@@ -39,7 +39,7 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
         return Ok(());
     }
     let reported = faults[..faults.len().min(LISTED_MAX)].join("\n  ");
-    Err(format!("{} events are not as they should be:\n  {reported}", faults.len()))
+    Err(format!("{} events differ from what was sent:\n  {reported}", faults.len()))
 }
 
 /// Lines marked as doubtful that begin with `text`.

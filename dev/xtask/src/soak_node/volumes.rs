@@ -37,7 +37,7 @@ const LOCATION_CHECKS_MAX: usize = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum starts of a node, each of which begins with a sweep, until no orphaned object remains.
 const SWEEPS_MAX: usize = 10;
-/// Round recorded for all sends; they count as one round, because no fault here keeps the node from recording its
+/// Round recorded for all requests. One round suffices, because no fault here prevents the node from recording its
 /// answers.
 const ROUND: u64 = 0;
 /// Possible locations of `main`.
@@ -323,7 +323,7 @@ impl World<'_> {
             }
             running.stop()?;
         }
-        Err(format!("objects of no bucket, older than their grace: {}", orphans.join(", ")))
+        Err(format!("objects that belong to no bucket and are older than the grace period: {}", orphans.join(", ")))
     }
 
     /// Keys of all objects, read from the folder of the S3 server.
@@ -394,7 +394,9 @@ impl World<'_> {
         let listed = lost.run(&["bucket", "rebuild-catalog", "-o", "json"])?;
         let stores: Vec<Value> =
             serde_json::from_str(&listed.out).map_err(|error| format!("{error}: {}", listed.err))?;
-        let [store] = &stores[..] else { return Err(format!("not one data directory on the volumes: {stores:?}")) };
+        let [store] = &stores[..] else {
+            return Err(format!("expected one data directory on the volumes, found {stores:?}"));
+        };
         let id = store["store"].as_str().unwrap_or_default();
         let rebuilt = lost.run(&["bucket", "rebuild-catalog", "--store", id])?;
         if rebuilt.code != Some(0) {

@@ -138,7 +138,7 @@ fn damage_and_foreign_tables_are_reported() {
     let error = table.file("x", None).unwrap_err().to_string();
     assert!(error.contains("the row of x in file does not match its checksum"), "{error}");
     for (damage, told) in [
-        ("UPDATE version SET version = 2", "has version 2, this quarry knows up to 1"),
+        ("UPDATE version SET version = 2", "has version 2, but this quarry supports only up to 1"),
         ("DROP TABLE file", "has tables of another program"),
     ] {
         server.run("quarry", &format!("SET search_path = {schema}; {damage}"));

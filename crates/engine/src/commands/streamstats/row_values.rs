@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use arrow::array::Array;
 use quarry_eval::aggregate::FunctionBody;
-use quarry_eval::aggregate::running_state::Running;
+use quarry_eval::aggregate::running_state::RunningState;
 use quarry_eval::rows::{ColumnReader, Value};
 use quarry_event::TimeNs;
 use quarry_event::value::Number;
@@ -49,10 +49,10 @@ impl RowValues {
     }
 
     /// Adds the values to a state of the function for which they were read.
-    pub(super) fn add_to(&self, running: &mut Running, body: FunctionBody, time: Option<TimeNs>) {
+    pub(super) fn add_to(&self, running: &mut RunningState, body: FunctionBody, time: Option<TimeNs>) {
         match (self, running) {
-            (RowValues::Count(values), Running::Count(count)) => *count += *values as i64,
-            (RowValues::Number(number), Running::Sums(sums)) => number.iter().for_each(|number| sums.add(*number)),
+            (RowValues::Count(values), RunningState::Count(count)) => *count += *values as i64,
+            (RowValues::Number(number), RunningState::Sums(sums)) => number.iter().for_each(|number| sums.add(*number)),
             (RowValues::Texts(texts), running) => running.add(body, texts, time),
             _ => debug_assert!(false, "values are added to a state of the function for which they were read"),
         }
@@ -121,7 +121,7 @@ mod tests {
         let functions = [StatsFunction::Count, StatsFunction::Sum, StatsFunction::Avg, StatsFunction::SumSq];
         for (column, function) in columns.iter().flat_map(|column| functions.iter().map(move |f| (column, f))) {
             let (body, reader) = (FunctionBody::of(function), ColumnReader::new(column));
-            let (mut running, mut expected) = (Running::new(body), Running::new(body));
+            let (mut running, mut expected) = (RunningState::new(body), RunningState::new(body));
             let (mut window, mut sliding) = (Window::new(1), Sliding::new(body));
             for row in 0..column.len() {
                 let values = RowValues::read(body, Some(&reader), row);

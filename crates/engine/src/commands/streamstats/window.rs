@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::aggregate::moments::Moments;
-use quarry_eval::aggregate::running_state::{Running, Sums, is_by_arrival, multivalue, value_of_ends};
+use quarry_eval::aggregate::running_state::{RunningState, Sums, is_by_arrival, multivalue, value_of_ends};
 use quarry_eval::aggregate::{DistinctResult, FunctionBody, LIST_VALUES_MAX};
 use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
@@ -119,15 +119,15 @@ pub(super) struct Kind {
 impl Sliding {
     /// The state of an empty window.
     pub(super) fn new(body: FunctionBody) -> Sliding {
-        match Running::new(body) {
-            Running::Count(_) => Sliding::Count(0),
-            Running::Sums(_) => Sliding::Sums(Box::new(WindowSums::new(body))),
-            Running::Moments(_) => Sliding::Moments(Stacks::default()),
-            Running::Extremes(_) => Sliding::Extremes(Box::default()),
-            Running::Distinct(_) if matches!(body, FunctionBody::Distinct(_)) => {
+        match RunningState::new(body) {
+            RunningState::Count(_) => Sliding::Count(0),
+            RunningState::Sums(_) => Sliding::Sums(Box::new(WindowSums::new(body))),
+            RunningState::Moments(_) => Sliding::Moments(Stacks::default()),
+            RunningState::Extremes(_) => Sliding::Extremes(Box::default()),
+            RunningState::Distinct(_) if matches!(body, FunctionBody::Distinct(_)) => {
                 Sliding::Distinct(HashMap::default(), 0)
             }
-            Running::Ends(_) if !is_by_arrival(body) => Sliding::Times(Box::default()),
+            RunningState::Ends(_) if !is_by_arrival(body) => Sliding::Times(Box::default()),
             _ => Sliding::Rows(VecDeque::new()),
         }
     }
@@ -217,8 +217,8 @@ impl Sliding {
         let values = |row: u64| window.values(row, column).texts();
         match self {
             Sliding::Count(count) => Value::Int(*count),
-            Sliding::Sums(sums) => Running::Sums(sums.total()).value(body),
-            Sliding::Moments(stacks) => Running::Moments(stacks.total()).value(body),
+            Sliding::Sums(sums) => RunningState::Sums(sums.total()).value(body),
+            Sliding::Moments(stacks) => RunningState::Moments(stacks.total()).value(body),
             Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
                 // Numbers and texts mixed have no total order, so the result depends on the order of rows.
                 let rows = window.rows.iter().zip(&window.values[column]).filter(|(row, _)| row.group == group);
@@ -227,7 +227,7 @@ impl Sliding {
             Sliding::Extremes(kinds) => {
                 let kind = if kinds[0].count > 0 { &kinds[0] } else { &kinds[1] };
                 let text = |end: &Candidates| end.front().map(|(row, value)| values(*row)[*value].clone());
-                Running::Extremes(Box::new((text(&kind.low), text(&kind.high)))).value(body)
+                RunningState::Extremes(Box::new((text(&kind.low), text(&kind.high)))).value(body)
             }
             Sliding::Distinct(tally, _) if matches!(body, FunctionBody::Distinct(DistinctResult::Values)) => {
                 let mut all: Vec<String> = tally.keys().map(|value| value.to_string()).collect();
@@ -288,7 +288,7 @@ fn remove_row(candidates: &mut Candidates, row: u64) {
 
 /// Evaluates the function over these rows.
 fn fold_rows<'v>(body: FunctionBody, rows: impl Iterator<Item = (&'v [String], Option<TimeNs>)>) -> Value<'static> {
-    let mut running = Running::new(body);
+    let mut running = RunningState::new(body);
     rows.for_each(|(values, time)| running.add(body, values, time));
     running.value(body)
 }
@@ -456,7 +456,7 @@ mod tests {
                     groups[row.group as usize].pop(body, left, &values[0]);
                 }
                 for (group, sliding) in (0..).zip(&groups) {
-                    let mut anew = Running::new(body);
+                    let mut anew = RunningState::new(body);
                     let rows = window.rows.iter().zip(&window.values[0]).filter(|(row, _)| row.group == group);
                     rows.for_each(|(_, values)| values.add_to(&mut anew, body, None));
                     assert_eq!(sliding.value(body, &window, 0, group), anew.value(body), "{function:?} at {at}");

@@ -1,7 +1,7 @@
 //! Event storage of `transaction`.
 //!
-//! Most events leave soon, with a transaction that is closed or evicted, so they stay in the batch in which they
-//! arrived. If the batches take too much memory, the remaining events are copied, so that they keep no batch alive.
+//! An event stays in the batch in which it arrived, because the transactions of most events are soon closed or evicted.
+//! If the batches take too much memory, the remaining events are copied out of them, so that the batches can be freed.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -11,14 +11,14 @@ use regex_automata::hybrid::LazyStateID;
 
 use quarry_event::template::ByteSet;
 
-use super::{FlatTemplate, GroupPlaces, LimitExceeded, Planner, TemplatePosition, Window, has_match_within};
+use super::{FlatTemplate, GroupRanges, LimitExceeded, Planner, TemplatePosition, Window, has_match_within};
 use crate::pattern::{Captures, Regex};
 
 /// A test whether a window has a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Positions of the requested groups if there is a match.
-    pub places: GroupPlaces,
+    pub places: GroupRanges,
     /// The variables whose values decide whether there is a match, in order.
     pub read: Vec<usize>,
     /// The other variables of the window, each with a valid value to use in place of the actual one.

@@ -59,18 +59,18 @@ const CACHED_OUTCOMES_MAX: usize = 2_048;
 
 /// Start and end of each group in the template; `None` for a group that does not take part in the match or is not
 /// requested.
-pub type GroupPlaces = Vec<Option<(TemplatePosition, TemplatePosition)>>;
+pub type GroupRanges = Vec<Option<(TemplatePosition, TemplatePosition)>>;
 
 /// The parts of the template on which the requested groups of a window depend.
 #[derive(Debug)]
 pub(super) struct Dependence {
     /// Positions of the groups, if every text matches with these positions.
-    pub(super) groups: Option<GroupPlaces>,
+    pub(super) groups: Option<GroupRanges>,
     /// Parts on whose values the result depends, ascending.
     pub(super) read: Vec<usize>,
     /// If not every text matches: positions of the groups in every match, and the parts on which the existence of a
     /// match depends.
-    pub(super) decision: Option<(GroupPlaces, Vec<usize>)>,
+    pub(super) decision: Option<(GroupRanges, Vec<usize>)>,
     /// Parts on which the match and each requested group depend, if neither `groups` nor `decision` is known.
     pub(super) apart: Option<GroupDependence>,
 }
@@ -205,7 +205,7 @@ impl Dependence {
     fn map_positions(&self, moved: impl Fn(TemplatePosition) -> TemplatePosition) -> Dependence {
         let group =
             |group: &Option<(TemplatePosition, TemplatePosition)>| group.map(|(start, end)| (moved(start), moved(end)));
-        let groups = |groups: &GroupPlaces| groups.iter().map(group).collect::<GroupPlaces>();
+        let groups = |groups: &GroupRanges| groups.iter().map(group).collect::<GroupRanges>();
         let parts = |parts: &[usize]| -> Vec<usize> {
             parts.iter().map(|part| moved(TemplatePosition { part: *part, offset: 0 }).part).collect()
         };

@@ -24,7 +24,7 @@ pub(super) const TEXT_BASE: u32 = 2;
 /// The answers of a slab.
 #[derive(Default)]
 pub(super) struct AnswerTable {
-    /// Location of the answers of each node; nodes without answers at the end are missing.
+    /// Location of the answers of each node, up to the last node that has answers.
     nodes: Vec<Answers>,
     answers: Vec<u32>,
 }

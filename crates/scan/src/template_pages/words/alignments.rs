@@ -21,12 +21,12 @@ pub(super) struct Piece {
     /// The first byte of the piece in the run, and the byte after its last.
     pub start: usize,
     pub end: usize,
-    pub place: Place,
+    pub position: PiecePosition,
 }
 
 /// The position of a piece in the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PiecePosition {
     /// The value ends with the piece.
     End,
     /// The value equals the piece.
@@ -47,7 +47,7 @@ pub(super) struct Alignment {
     pub pieces: Box<[Piece]>,
 }
 
-/// The places at which an edge can cut a run, as sets of bits: bit `n` stands for `n` bytes before the edge.
+/// The positions at which an edge can cut a run, as sets of bits: bit `n` stands for `n` bytes before the edge.
 pub(super) struct Cuts {
     /// By byte: the cuts that the byte can precede, and those that it can follow.
     of_bytes: Box<[PartCuts; 256]>,
@@ -159,7 +159,7 @@ impl Run {
             TemplatePart::Variable(column) => {
                 let traits = edges.traits(*column);
                 (cut <= traits.max_len as usize && self.consists_of(head, traits.bytes)).then_some(())?;
-                pieces.push(Piece { column: *column, start: 0, end: cut, place: Place::End });
+                pieces.push(Piece { column: *column, start: 0, end: cut, position: PiecePosition::End });
             }
         }
         Some(Begun { first, in_first: cut, part: first + 1, done: cut, pieces })
@@ -193,16 +193,17 @@ impl Run {
             let traits = edges.traits(column);
             let fitting = rest.iter().take_while(|byte| self.matches_set(**byte, traits.bytes)).count();
             let fitting = fitting.min(traits.max_len as usize);
-            let piece = |length: usize, place| Piece { column, start: begun.done, end: begun.done + length, place };
+            let piece =
+                |length: usize, position| Piece { column, start: begun.done, end: begun.done + length, position };
             for length in (traits.min_len as usize)..=fitting.min(rest.len() - 1) {
                 if self.may_equal(&rest[..length], traits) {
                     let mut pieces = begun.pieces.clone();
-                    pieces.push(piece(length, Place::Whole));
+                    pieces.push(piece(length, PiecePosition::Whole));
                     open.push(Begun { part: begun.part + 1, done: begun.done + length, pieces, ..begun });
                 }
             }
             if fitting == rest.len() && self.may_begin(rest, traits) {
-                begun.pieces.push(piece(rest.len(), Place::Start));
+                begun.pieces.push(piece(rest.len(), PiecePosition::Start));
                 found.push(begun.finish(rest.len()));
             }
         }
@@ -229,14 +230,14 @@ impl Run {
             && traits.value_set.as_deref().is_none_or(is_listed)
     }
 
-    /// Whether a value may have this piece in this place.
+    /// Whether a value has this piece at its position.
     pub(super) fn fits(&self, piece: &Piece, value: &[u8]) -> bool {
         let mine = &self.needle[piece.start..piece.end];
         let Some(rest) = value.len().checked_sub(mine.len()) else { return false };
-        match piece.place {
-            Place::End => self.equals(mine, &value[rest..]),
-            Place::Whole => rest == 0 && self.equals(mine, value),
-            Place::Start => self.equals(mine, &value[..mine.len()]),
+        match piece.position {
+            PiecePosition::End => self.equals(mine, &value[rest..]),
+            PiecePosition::Whole => rest == 0 && self.equals(mine, value),
+            PiecePosition::Start => self.equals(mine, &value[..mine.len()]),
         }
     }
 }

@@ -10,7 +10,7 @@ use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn,
 use quarry_store::Segment;
 
 use super::super::edges::{EdgeContext, Edges};
-use super::alignments::{Piece, Place};
+use super::alignments::{Piece, PiecePosition};
 use super::run::Run;
 
 /// Maximum number of distinct numbers of a column that are tested by value.
@@ -120,12 +120,12 @@ impl<'a> WayPlanner<'a> {
         let ColumnKind::Numbers { format, min, .. } = &self.template_set.columns[piece.column as usize].kind else {
             return piece;
         };
-        let is_bounded = match piece.place {
-            Place::End => self.bounded.0,
-            Place::Whole => true,
-            Place::Start => self.bounded.1,
+        let is_bounded = match piece.position {
+            PiecePosition::End => self.bounded.0,
+            PiecePosition::Whole => true,
+            PiecePosition::Start => self.bounded.1,
         };
-        if is_bounded && is_one_word(*format, *min) { Piece { place: Place::Whole, ..piece } } else { piece }
+        if is_bounded && is_one_word(*format, *min) { Piece { position: PiecePosition::Whole, ..piece } } else { piece }
     }
 
     fn known_matching(&mut self, piece: &Piece) -> Result<Matching, EngineError> {
@@ -166,7 +166,7 @@ impl<'a> WayPlanner<'a> {
     /// The number whose text is the piece.
     fn whole_number(&self, piece: &Piece, format: NumberFormat, min: i64, max: i64) -> Matching {
         // Names of months may be written in another case.
-        if piece.place != Place::Whole || matches!(format, NumberFormat::Time(_)) {
+        if piece.position != PiecePosition::Whole || matches!(format, NumberFormat::Time(_)) {
             return Matching::Any;
         }
         let text = &self.run.needle[piece.start..piece.end];
@@ -191,8 +191,8 @@ impl<'a> WayPlanner<'a> {
         let text = &self.run.needle[piece.start..piece.end];
         // An empty value has no parts that could be compared.
         let Some(last) = template.parts.len().checked_sub(1).filter(|_| !text.is_empty()) else { return true };
-        let begins = piece.place == Place::End || self.run.may_begin_with(&edges, 0, text);
-        begins && (piece.place == Place::Start || self.run.may_end_with(&edges, last, text))
+        let begins = piece.position == PiecePosition::End || self.run.may_begin_with(&edges, 0, text);
+        begins && (piece.position == PiecePosition::Start || self.run.may_end_with(&edges, last, text))
     }
 }
 

@@ -148,6 +148,8 @@ fn nesting_has_a_limit() {
             assert!(message.contains("limit of"), "{lead}{open}: {message}");
         }
     }
+    let beyond = check(&format!("* {}", nest("| foreach a b [", "eval x=1", "]", MAX_SUBSEARCH_DEPTH + 1)));
+    assert!(beyond.diagnostics[0].message.contains("limit of"), "{:?}", beyond.diagnostics);
     let inner = nest("(", "a", ")", MAX_NESTING - MAX_SUBSEARCH_DEPTH);
     assert!(check(&nest("[search ", &inner, "]", MAX_SUBSEARCH_DEPTH)).is_ok());
 }

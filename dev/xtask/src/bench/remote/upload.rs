@@ -50,7 +50,7 @@ fn one(input: &Path, data: &Path, url: Option<&str>) -> Result<f64, String> {
         server.stop()?;
         let server = Server::start(data)?;
         wait_until_uploaded(data)?;
-        assert!(is_uploaded(data)?, "it was far a moment ago");
+        assert!(is_uploaded(data)?, "an uploaded bucket stays on the volume");
         drop(server);
     }
     drop(fs::remove_dir_all(data));

@@ -22,7 +22,7 @@ use super::super::server::Server;
 use super::append_to;
 use super::peer::Peer;
 
-/// Concurrent clients, as in the goal.
+/// Number of concurrent clients for which the performance goal is stated.
 const CLIENTS: usize = 16;
 /// Time during which clients send queries.
 const MEASURED: Duration = Duration::from_secs(10);

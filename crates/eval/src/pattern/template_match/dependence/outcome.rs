@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::{Configuration, Dependence, GroupDependence, GroupPlaces, Layer, Position};
+use super::{Configuration, Dependence, GroupDependence, GroupRanges, Layer, Position};
 
 /// Derives the dependence of the requested groups from the final configurations.
 pub(super) fn dependence_of(
@@ -23,13 +23,13 @@ pub(super) fn dependence_of(
             read.push(part);
         }
     };
-    let mut places: Vec<Option<GroupPlaces>> = Vec::new();
+    let mut places: Vec<Option<GroupRanges>> = Vec::new();
     for one in finals {
         let Some(registers) = &one.matched else {
             places.push(None);
             continue;
         };
-        let mut found: Option<GroupPlaces> = Some(vec![None; groups]);
+        let mut found: Option<GroupRanges> = Some(vec![None; groups]);
         for (at, group) in wanted.iter().enumerate() {
             let start = if *group == 0 { registers[0] } else { registers[1 + at * 2] };
             let (Some(start), Some(end)) = (start, registers[2 + at * 2]) else { continue };
