@@ -205,7 +205,7 @@ impl Store {
     /// Background failures, oldest first.
     pub fn messages(&self) -> Vec<Message> {
         for fault in self.shared.readers.faults.take_unreported() {
-            self.shared.report_message(format!("bucket {} is damaged: {}", fault.bucket, fault.reason));
+            self.shared.report_message(fault.to_string());
         }
         self.shared.report.messages()
     }

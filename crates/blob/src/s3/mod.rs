@@ -321,7 +321,7 @@ impl ReadAt for S3Object {
         }
         let (requests, layout) = (Arc::clone(&self.core.requests), Arc::clone(&self.layout));
         let read = self.core.wait(async move { layout.range(&requests, offset, len).await });
-        read.map_err(|error| ReadError::Failed { offset, len, reason: error.to_string() })
+        read.map_err(|error| error.into_read_error(offset, len))
     }
 
     fn take_tail(&self) -> Option<(u64, Bytes)> {
@@ -352,6 +352,6 @@ impl ReadAt for S3Object {
                 stream::iter(ranges).map(read).buffered(CONCURRENT_RANGES_MAX).collect().await;
             read.into_iter().collect::<Result<Vec<Bytes>, BlobError>>()
         });
-        read.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })
+        read.map_err(|error| error.into_read_error(0, 0))
     }
 }

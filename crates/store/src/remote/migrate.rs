@@ -91,7 +91,7 @@ impl Shared {
                     report.moved += 1;
                     report.bytes += bucket.row.stored_bytes();
                 }
-                Step::NotMoved(reason) => report.not_moved.push(Damage { bucket: bucket.id().to_owned(), reason }),
+                Step::NotMoved(reason) => report.not_moved.push(Damage::corrupt(bucket.id(), reason)),
             }
             drop(bucket);
             self.evict()?;

@@ -271,7 +271,7 @@ impl Shared {
             if object.len() != part.bytes(&bucket.row) {
                 return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
             }
-            object.read_at(0, usize_of(object.len())).map_err(|error| damaged(error.to_string()))
+            object.read_at(0, usize_of(object.len())).map_err(|error| StoreError::of_bucket(bucket.id(), &error))
         };
         let objects = [read(ObjectKind::Object)?, read(ObjectKind::Filter)?];
         let reader = BucketReader::open(Arc::new(MemoryObject(objects[0].clone())));
@@ -301,11 +301,8 @@ impl Shared {
     fn fetch(&self, bucket: &SealedBucket, copy: &RemoteCopy) -> Result<(), StoreError> {
         for part in ObjectKind::ALL {
             let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;
-            let failed = |error: quarry_bucket::ReadError| StoreError::Corrupt {
-                bucket: bucket.id().to_owned(),
-                reason: error.to_string(),
-            };
-            let content = object.read_at(0, usize_of(object.len())).map_err(failed)?;
+            let content = object.read_at(0, usize_of(object.len()));
+            let content = content.map_err(|error| StoreError::of_bucket(bucket.id(), &error))?;
             self.readers.blobs().put(&part.name(&bucket.row), &content)?;
         }
         Ok(())

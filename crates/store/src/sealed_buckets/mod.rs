@@ -25,7 +25,7 @@ use quarry_catalog::BucketRow;
 use quarry_event::template::PageColumn;
 use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
-use quarry_stdx::{Fault, HasKind};
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 use crate::cache::{Cache, ScanCache};
 use crate::deletion::{Hold, RowSet};
@@ -191,7 +191,7 @@ impl Objects {
             return Ok(object);
         }
         let opened = self.open(row, copies, ObjectKind::Object);
-        let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        let opened = opened.map_err(|error| error.into_read_error(0, 0))?;
         self.open.put(row.number, opened.object.clone(), 1);
         Ok(opened.object)
     }
@@ -369,7 +369,7 @@ impl Readers {
             }),
             false => self.open_uncached(bucket),
         };
-        let open = Arc::new(opened.map_err(|error| damage_error(bucket.id(), &error))?);
+        let open = Arc::new(opened.map_err(|error| bucket_error(bucket.id(), &error))?);
         // Only the existence of the filter is checked now; its content is read when a search looks up terms.
         if let Err(error) = self.filter_object(bucket) {
             self.faults.note(bucket, &error);
@@ -381,7 +381,7 @@ impl Readers {
     /// Opens a bucket, bypassing the caches.
     pub(crate) fn open_uncached(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
         let opened = self.objects.open(&bucket.row, &bucket.copies, ObjectKind::Object);
-        let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        let opened = opened.map_err(|error| error.into_read_error(0, 0))?;
         let len = opened.lasting.len();
         let object = Arc::new(LazyObject {
             objects: self.objects.clone(),
@@ -501,11 +501,11 @@ impl Readers {
     /// The term filter's object, if it exists and has the expected size.
     fn filter_object(&self, bucket: &SealedBucket) -> Result<Arc<dyn ReadAt>, BucketError> {
         let opened = self.objects.open(&bucket.row, &bucket.copies, ObjectKind::Filter);
-        let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
-        let object = opened.map_err(|error| failed(error.to_string()))?.lasting;
+        let object = opened.map_err(|error| error.into_read_error(0, 0))?.lasting;
         if object.len() != bucket.row.filter_bytes {
             let (found, written) = (object.len(), bucket.row.filter_bytes);
-            return Err(failed(format!("{} has {found} bytes, {written} were written", bucket.row.filter())).into());
+            let reason = format!("{} has {found} bytes, {written} were written", bucket.row.filter());
+            return Err(ReadError::Failed { offset: 0, len: 0, kind: ErrorKind::Corrupt, reason }.into());
         }
         Ok(object)
     }
@@ -549,9 +549,9 @@ impl Readers {
     }
 }
 
-/// The error that a bucket is damaged.
-pub(crate) fn damage_error(bucket: &str, error: &BucketError) -> StoreError {
-    StoreError::Corrupt { bucket: bucket.to_owned(), reason: error.to_string() }
+/// The error that a bucket is damaged or out of reach.
+pub(crate) fn bucket_error(bucket: &str, error: &BucketError) -> StoreError {
+    StoreError::of_bucket(bucket, error)
 }
 
 /// Whether the query contains terms, by which a filter could exclude slabs.

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
-use quarry_event::PageSet;
 use quarry_event::template::TEXT_COLUMN;
-use quarry_stdx::ManualClock;
+use quarry_event::{AnyColumn, PageSet, TermQuery};
+use quarry_stdx::{ErrorKind, ManualClock};
 use tempfile::tempdir;
 
 use super::compaction::{objects, seal};
@@ -210,7 +210,13 @@ fn unreachable_volumes_block_and_lose_nothing() {
     // Local data is found; the search reports the missing buckets.
     let found = all(&store);
     assert_eq!((found.segments.len(), found.damaged.len()), (1, 2));
-    assert!(found.damaged[0].reason.contains("out of reach"), "{:?}", found.damaged);
+    let told = found.damaged[0].to_string();
+    assert!(told.starts_with("bucket main~1 cannot be read: ") && told.matches("main~1").count() == 1, "{told}");
+    assert!(told.contains("out of reach; check that its storage can be reached"), "{told}");
+    assert!(found.damaged.iter().all(|damage| damage.kind == ErrorKind::Unavailable), "{:?}", found.damaged);
+    let verified = store.verify();
+    let unread = verified.iter().filter_map(|verdict| verdict.result.as_ref().err().map(|fault| fault.kind()));
+    assert_eq!(unread.collect::<Vec<_>>(), [ErrorKind::Unavailable; 2]);
     assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
     assert!(store.messages().iter().any(|message| message.text.contains("objects of retired bucket main~1 stay")));
     drop((found, store));
@@ -220,6 +226,70 @@ fn unreachable_volumes_block_and_lose_nothing() {
     volume.is_down.store(false, Ordering::SeqCst);
     assert_eq!(store.retention(&[]).unwrap(), [""; 0]);
     assert_tidy(&store, &*volume);
+}
+
+/// Volume on which objects with an extension cannot be opened while a switch is on.
+#[derive(Debug)]
+struct Partly {
+    store: MemoryBlobStore,
+    extension: &'static str,
+    is_down: AtomicBool,
+}
+
+impl BlobStore for Partly {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        self.store.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        if self.is_down.load(Ordering::SeqCst) && name.ends_with(self.extension) {
+            return Err(BlobError::Io { action: "reach", path: name.into(), reason: "it is out of reach".into() });
+        }
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+#[test]
+fn term_filters_out_of_reach_are_read_again_by_later_searches() {
+    let dir = tempdir().unwrap();
+    let is_down = AtomicBool::new(false);
+    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".filter", is_down });
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted)]);
+    let faults = |store: &Store| {
+        let snapshot = all(store);
+        let query = TermQuery::for_keyword("number");
+        for segment in &snapshot.segments {
+            assert!(!segment.candidate_pages(&query, &AnyColumn).unwrap().is_empty());
+        }
+        let later = snapshot.segments.iter().filter_map(|segment| segment.damage());
+        snapshot.damaged.iter().cloned().chain(later).map(|damage| damage.kind).collect::<Vec<_>>()
+    };
+    volume.is_down.store(true, Ordering::SeqCst);
+    assert_eq!(faults(&store), [ErrorKind::Unavailable]);
+    assert_eq!(faults(&store), [ErrorKind::Unavailable]);
+    volume.is_down.store(false, Ordering::SeqCst);
+    assert_eq!(faults(&store), []);
+    // An object that is gone does not come back by itself.
+    let filter = volume.list().unwrap().into_iter().find(|name| name.ends_with(".filter")).unwrap();
+    volume.delete(&filter).unwrap();
+    drop(store);
+    std::fs::remove_dir_all(dir.path().join("cache")).unwrap_or_default();
+    assert_eq!(faults(&open(&options(dir.path(), volume, 0))), [ErrorKind::Corrupt]);
 }
 
 #[test]
@@ -235,6 +305,7 @@ fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
     let damaged = all(&store).damaged;
     assert_eq!(damaged.len(), 2);
     assert!(damaged[0].reason.contains("[volume:cold], which indexes.conf does not define"), "{damaged:?}");
+    assert!(damaged[0].to_string().starts_with("bucket main~1 cannot be read: a"), "{}", damaged[0]);
     drop(store);
     assert_eq!(texts(&all(&open(&with))), expected("main", 0..10));
 }
