@@ -360,7 +360,7 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, logged_until: i64) -> i6
     let archived = |bucket: &ExpiredBucket| archive(data_dir, &index_settings(layers, &bucket.index), bucket);
     match store.run_retention(&rules, &archived) {
         Ok(RemovedBuckets { too_old, too_many }) => {
-            let reasons = ["expired buckets removed", "oldest buckets removed, the index exceeds maxTotalDataSizeMB"];
+            let reasons = ["expired buckets removed", "oldest buckets removed, the index exceeds its maximum size"];
             for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
                 let text = format!("{reason}: {}", ids.join(", "));
                 log::info(&text);

@@ -49,6 +49,8 @@ pub struct RemoteOptions {
     /// Age in seconds of a bucket's newest event up to which its local copy counts as recent. Recent copies are evicted
     /// last.
     pub hotlist_recency_secs: u64,
+    /// The same of indexes with their own setting.
+    pub hotlist_of_index: BTreeMap<String, u64>,
     /// Maximum number of concurrent uploads.
     pub uploads_max: usize,
     /// Age in seconds, by the clock of the volume, at which an object that belongs to no bucket is deleted.
@@ -388,6 +390,7 @@ mod tests {
             cache_bytes_max: 0,
             eviction_padding: 0,
             hotlist_recency_secs: 0,
+            hotlist_of_index: BTreeMap::new(),
             uploads_max: 1,
             orphan_grace_secs: 0,
             new_store_id: String::new(),

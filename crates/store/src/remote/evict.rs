@@ -23,8 +23,12 @@ impl Shared {
         let Some(remote) = &self.options.remote else { return Ok(()) };
         let _turn = self.uploads.lock_transfers();
         let Some(cache) = &self.readers.remotes().cache else { return Ok(()) };
-        let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
-        let recent_from = self.clock.now_ns().saturating_sub(recent);
+        let now = self.clock.now_ns();
+        let is_recent = |bucket: &SealedBucket| {
+            let secs = remote.hotlist_of_index.get(&*bucket.row.index).unwrap_or(&remote.hotlist_recency_secs);
+            let age = i64::try_from(*secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+            bucket.row.time_max >= now.saturating_sub(age)
+        };
         let mut bytes = self.state().sealed.evictable_bytes();
         let half = remote.cache_bytes_max / 2;
         let mut room = remote.cache_bytes_max - cache.stats().bytes.min(half);
@@ -39,8 +43,12 @@ impl Shared {
             false => Vec::new(),
         };
         copies.sort_by_cached_key(|bucket| {
-            let is_recent = bucket.row.time_max >= recent_from;
-            Reverse((is_recent, bucket.copies.used.load(Ordering::Relaxed), bucket.row.time_max, bucket.row.number))
+            Reverse((
+                is_recent(bucket),
+                bucket.copies.used.load(Ordering::Relaxed),
+                bucket.row.time_max,
+                bucket.row.number,
+            ))
         });
         while bytes > room
             && let Some(bucket) = copies.pop()

@@ -102,6 +102,7 @@ pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u
         cache_bytes_max,
         eviction_padding: 0,
         hotlist_recency_secs: 0,
+        hotlist_of_index: [].into(),
         uploads_max: 3,
         orphan_grace_secs: 86_400,
         new_store_id: "00000000000005ee".to_owned(),
@@ -357,6 +358,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
         index: "main".to_owned(),
         max_age_secs: 0,
         max_stored_bytes: None,
+        max_raw_bytes: None,
         archives: true,
         empties_after_secs: 0,
     };
