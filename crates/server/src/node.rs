@@ -446,6 +446,18 @@ impl Node for LocalNode {
         Ok(volume_verbs::migration(&report).to_string())
     }
 
+    fn evict_bucket(&self, id: &str) -> Result<(), Fault> {
+        Ok(self.ingest.store.evict_bucket(id)?)
+    }
+
+    fn evict_cache(&self, bytes: Option<u64>) -> Result<(), Fault> {
+        Ok(self.ingest.store.evict_cache(bytes)?)
+    }
+
+    fn close_bucket(&self, id: &str) -> Result<(), Fault> {
+        Ok(self.ingest.store.close_bucket(id)?)
+    }
+
     fn remove_events(&self, index: &str) -> Result<usize, Fault> {
         Ok(self.ingest.store.remove_events_of(index)?.len())
     }

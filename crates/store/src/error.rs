@@ -139,6 +139,18 @@ pub enum StoreError {
         /// The folder.
         dir: PathBuf,
     },
+    /// No live bucket has this id.
+    #[error("there is no bucket {bucket}")]
+    NoBucket {
+        /// The id.
+        bucket: String,
+    },
+    /// The local copy of a bucket is the only complete one, or is needed for its move to another volume.
+    #[error("bucket {bucket} cannot be evicted: it is not completely on a volume, or is being moved")]
+    NotEvictable {
+        /// Bucket id.
+        bucket: String,
+    },
     /// The store was opened for reading.
     #[error("the store is open read-only: start `quarry serve`, and send requests to it")]
     ReadOnly,
@@ -230,7 +242,8 @@ impl HasKind for StoreError {
         match self {
             StoreError::Corrupt { .. } | StoreError::CatalogMissing { .. } => ErrorKind::Corrupt,
             StoreError::Unreadable { kind, .. } => *kind,
-            StoreError::NoData { .. } => ErrorKind::NotFound,
+            StoreError::NoData { .. } | StoreError::NoBucket { .. } => ErrorKind::NotFound,
+            StoreError::NotEvictable { .. } => ErrorKind::Invalid,
             StoreError::CatalogExists { .. }
             | StoreError::DataWithoutCatalog { .. }
             | StoreError::NoVolumes

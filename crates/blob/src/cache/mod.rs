@@ -187,6 +187,13 @@ impl BlockCache {
         keys.iter().for_each(|key| self.drop_file(&mut state, key));
     }
 
+    /// Evicts blocks until `bytes` are freed, or none is left that can be evicted.
+    pub fn evict(&self, bytes: u64) {
+        let mut state = lock(&self.state);
+        let left = state.order.bytes().saturating_sub(bytes);
+        self.shrink(&mut state, left);
+    }
+
     /// Changes the maximum size.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);

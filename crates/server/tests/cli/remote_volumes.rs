@@ -168,6 +168,9 @@ fn reads_of_a_search_from_volumes_are_reported() {
     assert!(main["name"].as_str().unwrap().starts_with("bid|main~") && of("here").is_none(), "{buckets}");
     let (stable, status) = (&main["content"]["cm:bucket.stable"], &main["content"]["cm:bucket.status"]);
     assert!(stable == "1" && status == "remote", "{main}");
+    let name = main["name"].as_str().unwrap();
+    let guid = admin.json("/services/server/info")["entry"][0]["content"]["guid"].as_str().unwrap().to_owned();
+    assert!(name.ends_with(&format!("~{guid}|")), "{name} {guid}");
     let totals = &admin.json("/services/admin/cacheman/_metrics")["entry"][0]["content"];
     let total = |name: &str| totals[name].as_str().unwrap().parse::<u64>().unwrap();
     // These objects are so small that opening them fetches all of them.

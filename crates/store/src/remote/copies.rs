@@ -202,6 +202,11 @@ impl Copies {
         self.state().is_none_or(RemoteState::is_local_complete)
     }
 
+    /// Whether the local objects may be deleted, because the remote ones are complete and no move reads them.
+    pub(super) fn is_evictable(&self) -> bool {
+        lock(&self.known).counted.evictable
+    }
+
     pub(super) fn move_to(&self, state: RemoteState) {
         if let Some(copy) = &mut lock(&self.known).remote {
             copy.state = state;
@@ -368,6 +373,14 @@ impl Remotes {
             self.cache.iter().for_each(|cache| cache.remove_object(&format!("{}/{key}", place.volume)));
             volume.delete(&key)
         })
+    }
+
+    /// Drops the cached blocks of a bucket.
+    pub(super) fn drop_blocks(&self, row: &LiveRow, copy: &RemoteCopy) {
+        for part in ObjectKind::ALL {
+            let name = format!("{}/{}", copy.volume, part.key(row, &copy.folder));
+            self.cache.iter().for_each(|cache| cache.remove_object(&name));
+        }
     }
 
     /// Names of the volumes.

@@ -537,6 +537,16 @@ impl Readers {
         }
     }
 
+    /// Drops what was read of any bucket.
+    pub(crate) fn clear(&self) {
+        self.objects.open.remove_if(|_| true);
+        self.open.remove_if(|_| true);
+        self.filters.remove_if(|_| true);
+        self.ranged_filters.remove_if(|_| true);
+        self.pages.remove_if(|_| true);
+        self.columns.remove_if(|_| true);
+    }
+
     /// Drops cached state of a bucket.
     pub(crate) fn forget(&self, number: u64) {
         self.objects.open.remove_if(|key| *key == number);

@@ -294,6 +294,56 @@ fn term_filters_out_of_reach_are_read_again_by_later_searches() {
 }
 
 #[test]
+fn recent_events_of_an_index_are_evicted_last() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(MemoryBlobStore::default());
+    let mut options = options(dir.path(), volume, u64::MAX);
+    if let Some(remote) = options.remote.as_mut() {
+        let hotlist_of_index = [("first".to_owned(), u64::MAX)].into();
+        *remote = Arc::new(RemoteOptions { hotlist_of_index, ..RemoteOptions::clone(remote) });
+    }
+    let store = open(&options);
+    seal(&store, &["first"], 1, 5);
+    seal(&store, &["second"], 1, 5);
+    store.upload_all().unwrap();
+    // The bucket of the other index is used later, but only that of this index counts as recent.
+    drop(store.snapshot(&crate::IndexSelector::new(["second"]), &quarry_event::TimeRange::ALL));
+    store.evict_cache(Some(1)).unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)]);
+}
+
+#[test]
+fn copies_and_blocks_are_evicted_on_request() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(MemoryBlobStore::default());
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    seal(&store, &["main"], 3, 5);
+    seal(&store, &["here"], 1, 5);
+    let refused = |id: &str| matches!(store.evict_bucket(id), Err(StoreError::NotEvictable { .. }));
+    store.upload_all().unwrap();
+    let evicted = || states(&store).iter().filter(|state| **state == Some(RemoteState::Evicted)).count();
+    let blocks = || store.shared.readers.remotes().cache.as_ref().unwrap().stats().bytes;
+    assert!(refused("here~4") && evicted() == 0);
+    let before = texts(&all(&store));
+    store.evict_bucket("main~2").unwrap();
+    assert_eq!((states(&store)[1], evicted(), blocks()), (Some(RemoteState::Evicted), 1, 0));
+    assert!(texts(&all(&store)) == before && blocks() > 0);
+    store.evict_bucket("main~2").unwrap();
+    assert_eq!(blocks(), 0);
+    store.close_bucket("main~2").unwrap();
+    assert_eq!(texts(&all(&store)), before);
+    store.evict_cache(Some(1)).unwrap();
+    assert_eq!(evicted(), 2);
+    store.evict_cache(None).unwrap();
+    assert_eq!((evicted(), blocks()), (3, 0));
+    assert_eq!(texts(&all(&store)), before);
+    for id in ["main~9", "main", "here~1", "~", "main~x"] {
+        assert!(matches!(store.evict_bucket(id), Err(StoreError::NoBucket { .. })), "{id}");
+        assert!(matches!(store.close_bucket(id), Err(StoreError::NoBucket { .. })), "{id}");
+    }
+}
+
+#[test]
 fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
     let dir = tempdir().unwrap();
     let volume = Arc::new(MemoryBlobStore::default());
