@@ -139,6 +139,12 @@ pub enum StoreError {
         /// The folder.
         dir: PathBuf,
     },
+    /// No index has this name.
+    #[error("there is no index {index}")]
+    NoIndex {
+        /// The name.
+        index: String,
+    },
     /// No live bucket has this id.
     #[error("there is no bucket {bucket}")]
     NoBucket {
@@ -242,7 +248,7 @@ impl HasKind for StoreError {
         match self {
             StoreError::Corrupt { .. } | StoreError::CatalogMissing { .. } => ErrorKind::Corrupt,
             StoreError::Unreadable { kind, .. } => *kind,
-            StoreError::NoData { .. } | StoreError::NoBucket { .. } => ErrorKind::NotFound,
+            StoreError::NoData { .. } | StoreError::NoBucket { .. } | StoreError::NoIndex { .. } => ErrorKind::NotFound,
             StoreError::NotEvictable { .. } => ErrorKind::Invalid,
             StoreError::CatalogExists { .. }
             | StoreError::DataWithoutCatalog { .. }

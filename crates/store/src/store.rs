@@ -444,6 +444,7 @@ impl Store {
         writer.queue.stop();
         self.shared.uploads.stop();
         self.shared.seal_work.notify_all();
+        self.shared.uploads.report_if_busy();
         let threads = std::mem::take(&mut *lock(&writer.threads));
         for thread in threads {
             // A thread that panicked has reported the panic; its work is repeated from the log.

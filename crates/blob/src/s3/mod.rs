@@ -182,7 +182,10 @@ impl BlobStore for S3Store {
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         for attempt in 1..=LIST_ATTEMPTS_MAX {
             match self.list_once(visit) {
-                Err(BlobError::Remote { .. }) if attempt < LIST_ATTEMPTS_MAX => {
+                // A request that was sent as often as allowed is not repeated.
+                Err(BlobError::Remote { attempts, .. })
+                    if attempt < LIST_ATTEMPTS_MAX && attempts < self.core.requests.attempts_max() =>
+                {
                     count(&self.core.requests.counters.repetitions, 1)
                 }
                 listed => return listed,

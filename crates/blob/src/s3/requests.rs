@@ -103,6 +103,11 @@ impl Requests {
         })
     }
 
+    /// Maximum attempts per request.
+    pub(crate) fn attempts_max(&self) -> u32 {
+        self.settings.attempts_max
+    }
+
     /// Container and servers, for messages.
     pub(crate) fn place(&self) -> String {
         let urls: Vec<&str> = self.endpoints.urls().collect();

@@ -345,6 +345,9 @@ fn an_unreachable_store_is_reported_once_per_bucket_and_not_as_damage() {
     drop(gateway);
     let RunOutput { code, out, err } = place.run(&["search", "index=*", "-o", "raw"]);
     assert!(code == 5 && out.lines().count() == 100 && err.contains("bucket main~1 cannot be read: "), "{code} {err}");
+    let log = place.write("late.log", lines(200..210));
+    let added = place.run(&["add", "oneshot", &log, "--index", "main"]);
+    assert!(added.code == 0 && added.err.contains("waiting for requests to a volume to end"), "{added:?}");
     let remedy = "check that its storage can be reached, then try again";
     assert_eq!((err.matches("main~1").count(), err.matches(remedy).count()), (1, 1), "{err}");
     assert!(!err.contains("damaged"), "{err}");

@@ -48,6 +48,10 @@ impl Store {
 
 impl Shared {
     fn migrate(&self, index: &str, to: Option<&str>) -> Result<MigrationResult, StoreError> {
+        let is_known = self.options.configured_indexes.contains(index) || self.state().indexes().contains(index);
+        if !is_known {
+            return Err(StoreError::NoIndex { index: index.to_owned() });
+        }
         let place = match &self.options.remote {
             Some(remote) => remote.place_of(index, &self.store_id()?),
             None => None,

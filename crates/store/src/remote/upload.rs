@@ -31,6 +31,7 @@ const CONCURRENT_BYTES_MAX: u64 = 256 << 20;
 pub(crate) fn run(shared: &Shared) {
     let mut retry = RETRY_MIN;
     let mut sweep_at = shared.clock.elapsed_ns();
+    shared.uploads.set_running(true);
     while !shared.uploads.is_stopping() {
         let done = shared.upload_next_group();
         let evicted = shared.evict().and_then(|()| shared.delete_old_copies());
@@ -58,9 +59,15 @@ pub(crate) fn run(shared: &Shared) {
             }
         }
     }
+    shared.uploads.set_running(false);
 }
 
 impl Store {
+    /// Sets a function that is called if [`Store::close`] has to wait for an upload. Only the first call has an effect.
+    pub fn report_upload_waits(&self, report: impl Fn() + Send + Sync + 'static) {
+        self.shared.uploads.report_waits(Box::new(report));
+    }
+
     /// Uploads every sealed bucket of indexes with a volume, and evicts local copies that do not fit.
     pub fn upload_all(&self) -> Result<(), StoreError> {
         if !self.is_writable() {

@@ -312,6 +312,68 @@ fn recent_events_of_an_index_are_evicted_last() {
     assert_eq!(states(&store), [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)]);
 }
 
+/// Volume whose puts wait until its gate is open.
+#[derive(Debug, Default)]
+struct Gated {
+    store: MemoryBlobStore,
+    /// Whether a put waits, and whether the gate is open.
+    gate: Mutex<(bool, bool)>,
+    changed: std::sync::Condvar,
+}
+
+impl BlobStore for Gated {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let mut gate = self.gate.lock().unwrap();
+        gate.0 = true;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(gate, |gate| !gate.1).unwrap());
+        self.store.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+#[test]
+fn closing_a_store_reports_that_it_waits_for_an_upload() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(Gated::default());
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    let waits = Arc::new(AtomicU64::new(0));
+    let (counted, gated) = (Arc::clone(&waits), Arc::clone(&volume));
+    store.report_upload_waits(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        gated.gate.lock().unwrap().1 = true;
+        gated.changed.notify_all();
+    });
+    seal(&store, &["main"], 1, 5);
+    drop(volume.changed.wait_while(volume.gate.lock().unwrap(), |gate| !gate.0).unwrap());
+    store.close();
+    drop(store);
+    assert_eq!((waits.load(Ordering::SeqCst), volume.list().unwrap().len()), (1, 3));
+    // Nothing is uploaded any more, so nothing is waited for.
+    let store = open(&options(dir.path(), volume, u64::MAX));
+    let counted = Arc::clone(&waits);
+    store.report_upload_waits(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    store.close();
+    assert_eq!(waits.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn copies_and_blocks_are_evicted_on_request() {
     let dir = tempdir().unwrap();
