@@ -216,7 +216,11 @@ impl ReadAt for LocalObject {
         read_exactly(&self.file, offset, len).map(Bytes::from).map_err(|error| ReadError::Failed {
             offset,
             len,
-            kind: ErrorKind::Unavailable,
+            // The file became shorter after it was opened.
+            kind: match error.kind() {
+                io::ErrorKind::UnexpectedEof => ErrorKind::Corrupt,
+                _ => ErrorKind::Unavailable,
+            },
             reason: format!("{}: {error}", self.path.display()),
         })
     }
