@@ -96,6 +96,11 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let open = OpenNode::new(data_dir, settings, store)?;
     report_first_password(&open.state.auth);
     let OpenNode { state, node, searching, shared } = open;
+    if shared.is_some() {
+        log::note(
+            "this node shares users and knowledge objects; jobs, sessions and documents of the KV store stay on the node that has them",
+        );
+    }
     input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
