@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(of_all.hotlist_of_index["main"], 7);
     }
 
-    /// What a user of SmartStore has in these files: everything is known, and only what would change something here is
+    /// Settings that a user of SmartStore has in these files: all are known, and only those that would change something here are
     /// reported.
     #[test]
     fn settings_of_smartstore_are_known() {

@@ -284,7 +284,7 @@ impl Bench<'_> {
     }
 }
 
-/// What one operation did.
+/// The work of one operation.
 struct Phase {
     /// The work per endpoint.
     sides: Vec<EndpointWork>,
