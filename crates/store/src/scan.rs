@@ -38,10 +38,13 @@ impl Store {
         };
         snapshot.segments.retain(overlaps);
         self.shared.readers.faults.forget_unavailable(sealed.iter());
-        self.shared.readers.open_concurrently(&sealed);
+        let mut unreadable = self.shared.readers.open_concurrently(&sealed);
         let arrivals = arrivals(&snapshot.segments, &sealed);
         for bucket in sealed {
-            self.add_sealed(bucket, &arrivals, &mut snapshot);
+            match unreadable.remove(&bucket.row.number) {
+                Some(error) => snapshot.damaged.push(Damage::of_error(bucket.id(), error)),
+                None => self.add_sealed(bucket, &arrivals, &mut snapshot),
+            }
         }
         snapshot.segments.sort_by_key(|segment| segment.sequence());
         snapshot

@@ -13,10 +13,11 @@ mod slab_part;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, SearchReads};
@@ -322,21 +323,23 @@ impl Readers {
         self.reopen(number);
     }
 
-    /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Failures are ignored
-    /// here; the reader tries again and reports them.
-    pub(crate) fn open_concurrently(&self, buckets: &[Arc<SealedBucket>]) {
+    /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Returns the buckets
+    /// that are out of reach, with the error; the caller need not wait for them again. Other failures are ignored here.
+    pub(crate) fn open_concurrently(&self, buckets: &[Arc<SealedBucket>]) -> BTreeMap<u64, StoreError> {
         let is_far =
             |bucket: &&Arc<SealedBucket>| !bucket.copies.is_local() && self.open.get(&bucket.row.number).is_none();
         let far: Vec<&Arc<SealedBucket>> = buckets.iter().filter(is_far).collect();
         if far.len() < 2 {
-            return;
+            return BTreeMap::new();
         }
-        let next = AtomicUsize::new(0);
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         let reads = SearchReads::of_current_thread();
         let some = || {
             let _counting = reads.as_ref().map(SearchReads::count_thread_reads);
             while let Some(bucket) = far.get(next.fetch_add(1, Ordering::Relaxed)) {
-                drop(self.open(bucket));
+                if let Err(error @ StoreError::Unreadable { .. }) = self.open(bucket) {
+                    lock(&failed).insert(bucket.row.number, error);
+                }
             }
         };
         std::thread::scope(|scope| {
@@ -346,6 +349,7 @@ impl Readers {
             }
             some();
         });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a bucket, or returns it from the cache.

@@ -235,6 +235,8 @@ struct Partly {
     store: MemoryBlobStore,
     extension: &'static str,
     is_down: AtomicBool,
+    /// Number of refused requests.
+    refused: AtomicU64,
 }
 
 impl BlobStore for Partly {
@@ -244,6 +246,7 @@ impl BlobStore for Partly {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
         if self.is_down.load(Ordering::SeqCst) && name.ends_with(self.extension) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
             return Err(BlobError::Io { action: "reach", path: name.into(), reason: "it is out of reach".into() });
         }
         self.store.open(name)
@@ -263,10 +266,30 @@ impl BlobStore for Partly {
 }
 
 #[test]
+fn each_bucket_out_of_reach_is_asked_for_once_per_search() {
+    let dir = tempdir().unwrap();
+    let (is_down, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".bucket", is_down, refused });
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    seal(&store, &["main"], 5, 5);
+    store.upload_all().unwrap();
+    assert!(states(&store).iter().all(|state| *state == Some(RemoteState::Evicted)));
+    drop(store);
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    volume.is_down.store(true, Ordering::SeqCst);
+    let found = all(&store);
+    assert!(found.segments.is_empty() && found.damaged.len() == 5, "{found:?}");
+    let buckets: BTreeSet<&str> = found.damaged.iter().map(|damage| damage.bucket.as_str()).collect();
+    assert_eq!((buckets.len(), volume.refused.load(Ordering::SeqCst)), (5, 5));
+    volume.is_down.store(false, Ordering::SeqCst);
+    assert_eq!(texts(&all(&store)), expected("main", 0..25));
+}
+
+#[test]
 fn term_filters_out_of_reach_are_read_again_by_later_searches() {
     let dir = tempdir().unwrap();
-    let is_down = AtomicBool::new(false);
-    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".filter", is_down });
+    let (is_down, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".filter", is_down, refused });
     let store = open(&options(dir.path(), volume.clone(), 0));
     seal(&store, &["main"], 1, 5);
     store.upload_all().unwrap();
