@@ -301,6 +301,9 @@ pub trait Node: Send + Sync {
     /// The configured roles.
     fn roles(&self) -> Roles;
 
+    /// Name of the cluster of nodes that share users and knowledge objects; `None` if the node is in none.
+    fn cluster(&self) -> Option<String>;
+
     /// Limits of collections.
     fn collection_limits(&self) -> CollectionLimits;
 
@@ -343,6 +346,13 @@ pub trait Node: Send + Sync {
     /// Moves the buckets of an index to a volume, or to the data directory with `local`; returns the report as a JSON
     /// object.
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
+    /// Removes the local copy and the cached blocks of an uploaded bucket.
+    fn evict_bucket(&self, id: &str) -> Result<(), Fault>;
+    /// Removes local copies of uploaded buckets and cached blocks until this number of bytes is freed, or as many as
+    /// possible.
+    fn evict_cache(&self, bytes: Option<u64>) -> Result<(), Fault>;
+    /// Closes the files of a bucket.
+    fn close_bucket(&self, id: &str) -> Result<(), Fault>;
     /// Removes the events of an index; returns the number of its buckets.
     fn remove_events(&self, index: &str) -> Result<usize, Fault>;
     /// Tokens of the HTTP Event Collector by name.

@@ -67,6 +67,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("max_count", Count),
     ("max_lines", Count),
     ("max_time", Count),
+    ("mb", Count),
     ("min_freq", Number),
     ("modified", Number),
     ("now", Time),

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use quarry_bucket::{ReadAt, ReadError};
+use quarry_stdx::ErrorKind;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
@@ -215,6 +216,11 @@ impl ReadAt for LocalObject {
         read_exactly(&self.file, offset, len).map(Bytes::from).map_err(|error| ReadError::Failed {
             offset,
             len,
+            // The file became shorter after it was opened.
+            kind: match error.kind() {
+                io::ErrorKind::UnexpectedEof => ErrorKind::Corrupt,
+                _ => ErrorKind::Unavailable,
+            },
             reason: format!("{}: {error}", self.path.display()),
         })
     }

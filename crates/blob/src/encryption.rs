@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use quarry_bucket::{ReadAt, ReadError};
-use quarry_stdx::random;
+use quarry_stdx::{ErrorKind, random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::{BlobError, BlobStore, ListedObject};
@@ -162,7 +162,7 @@ impl EncryptedStore {
     /// Reads the trailer and tags of an opened object.
     fn decrypted(&self, name: &str, object: Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>, BlobError> {
         let damaged = |reason: String| BlobError::Damaged { name: name.to_owned(), reason };
-        let failed = |error: ReadError| damaged(format!("its key cannot be read: {error}"));
+        let failed = |error| BlobError::Read { name: name.to_owned(), part: "the key", error };
         let no_trailer = || {
             let reason = format!(
                 "object {name} is not encrypted, but its volume is; read it through a volume without encryption, and move \
@@ -178,7 +178,10 @@ impl EncryptedStore {
             return Err(damaged(format!("it has {stored} bytes for a plaintext of {}", trailer.len)));
         }
         let Some(key) = self.keys.get(&trailer.id) else {
-            let reason = format!("object {name} is encrypted with key {}, which its key file lacks", trailer.id);
+            let reason = format!(
+                "object {name} is encrypted with key {}, which its key file lacks; add the key to the file again",
+                trailer.id
+            );
             return Err(BlobError::Settings { reason });
         };
         let mut data_key = trailer.data_key;
@@ -293,6 +296,7 @@ impl EncryptedObject {
             let failed = |_| ReadError::Failed {
                 offset: number * BLOCK_BYTES,
                 len: block.len(),
+                kind: ErrorKind::Corrupt,
                 reason: "it does not match its authentication tag".to_owned(),
             };
             plain.extend_from_slice(opened.map_err(failed)?);
@@ -353,7 +357,7 @@ impl ReadAt for EncryptedObject {
 #[cfg(test)]
 mod tests {
     use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
-    use quarry_stdx::SystemClock;
+    use quarry_stdx::{HasKind, SystemClock};
 
     use super::*;
     use crate::tests::conformance;
@@ -444,6 +448,36 @@ mod tests {
         }
         let other = format!("2026 {}", "ab".repeat(32));
         assert!(failure(&of(&[&other]), "new").contains("does not open with key 2026"));
+    }
+
+    /// Object whose bytes are out of reach.
+    struct Unreachable(u64);
+
+    impl ReadAt for Unreachable {
+        fn len(&self) -> u64 {
+            self.0
+        }
+
+        fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+            Err(ReadError::Failed { offset, len, kind: ErrorKind::Unavailable, reason: "timed out".to_owned() })
+        }
+    }
+
+    #[test]
+    fn only_wrong_bytes_are_damage() {
+        let memory = Arc::new(MemoryBlobStore::default());
+        let store = EncryptedStore::new(memory.clone(), keys(&[NEW]));
+        store.put("a", &noise(40_000)).unwrap();
+        let unread = store.decrypted("a", Arc::new(Unreachable(50_000))).err().unwrap();
+        let text = unread.clone().into_read_error(0, 0).to_string();
+        assert_eq!((unread.kind(), text.matches("try again").count()), (ErrorKind::Unavailable, 1), "{text}");
+        let lacking = EncryptedStore::new(memory.clone(), keys(&[OLD])).open("a").err().unwrap();
+        assert_eq!(lacking.into_read_error(0, 0).kind(), ErrorKind::Invalid);
+        assert_eq!(store.open("b").err().unwrap().into_read_error(0, 0).kind(), ErrorKind::Corrupt);
+        let mut changed = read_whole(&*memory, "a").to_vec();
+        changed[5] ^= 1;
+        memory.put("a", &changed).unwrap();
+        assert_eq!(store.open("a").unwrap().read_at(0, 10).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use quarry_bucket::ReadError;
 use quarry_stdx::{ErrorKind, HasKind};
 
 /// Failure of a blob store.
@@ -72,6 +73,16 @@ pub enum BlobError {
         /// The mismatch that was found.
         reason: String,
     },
+    /// A part of an object that is needed to open it cannot be read.
+    #[error("{part} of object {name} cannot be read: {error}")]
+    Read {
+        /// Name of the object.
+        name: String,
+        /// The part.
+        part: &'static str,
+        /// The failure.
+        error: ReadError,
+    },
     /// The settings of a remote store are invalid.
     #[error("the remote store cannot be used: {reason}")]
     Settings {
@@ -87,12 +98,34 @@ impl HasKind for BlobError {
             BlobError::InvalidName { .. } | BlobError::Settings { .. } => ErrorKind::Invalid,
             BlobError::Denied { .. } => ErrorKind::Denied,
             BlobError::Damaged { .. } => ErrorKind::Corrupt,
+            BlobError::Read { error, .. } => error.kind(),
             BlobError::Full { .. } | BlobError::Io { .. } | BlobError::Remote { .. } => ErrorKind::Unavailable,
         }
     }
 }
 
 impl BlobError {
+    /// This failure as that of a read of an object that should exist, so that a missing object counts as damage.
+    /// Otherwise only content that differs from what was written does.
+    pub fn into_read_error(self, offset: u64, len: usize) -> ReadError {
+        let kind = match self.kind() {
+            ErrorKind::NotFound => ErrorKind::Corrupt,
+            kind => kind,
+        };
+        match self {
+            // Says already what to do.
+            BlobError::Read { name, part, error: ReadError::Failed { offset, len, kind, reason } } => {
+                ReadError::Failed {
+                    offset,
+                    len,
+                    kind,
+                    reason: format!("{part} of object {name} cannot be read: {reason}"),
+                }
+            }
+            other => ReadError::Failed { offset, len, kind, reason: other.to_string() },
+        }
+    }
+
     /// Classifies a system error: out of space, or other.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> BlobError {
         match error.kind() {

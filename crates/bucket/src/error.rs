@@ -9,8 +9,8 @@ use crate::wire::Malformed;
 /// Failure to write or read a bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
-    /// The object's bytes could not be fetched; a retry may help.
-    #[error("bucket object cannot be read: {0}; retry, then check the storage")]
+    /// The object's bytes could not be fetched; the error says whether they are missing or out of reach.
+    #[error(transparent)]
     Read(#[from] ReadError),
     /// The bytes differ from those written. Other slabs and buckets can still be searched.
     #[error(
@@ -137,23 +137,38 @@ pub enum ReadError {
         /// Size of the object.
         size: u64,
     },
-    /// The storage failed.
-    #[error("bytes {offset}..+{len}: {reason}")]
+    /// The storage failed, or returned bytes other than those that were written.
+    #[error("{}{reason}{}", range(*offset, *len), remedy(*kind))]
     Failed {
         /// First requested byte.
         offset: u64,
-        /// Number of requested bytes.
+        /// Number of requested bytes; 0 if the object could not be opened.
         len: usize,
-        /// Error text of the storage, with the object's name.
+        /// [`ErrorKind::Corrupt`] if the bytes are damaged or missing.
+        kind: ErrorKind,
+        /// Error text of the storage, with the object's name. Unless the storage is unavailable, it includes the remedy.
         reason: String,
     },
+}
+
+/// Part of an error message about the requested bytes.
+fn range(offset: u64, len: usize) -> String {
+    if len == 0 { String::new() } else { format!("bytes {offset}..+{len}: ") }
+}
+
+/// Part of an error message about what to do.
+fn remedy(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Unavailable => "; check that its storage can be reached, then try again",
+        _ => "",
+    }
 }
 
 impl HasKind for ReadError {
     fn kind(&self) -> ErrorKind {
         match self {
             ReadError::PastEnd { .. } => ErrorKind::Corrupt,
-            ReadError::Failed { .. } => ErrorKind::Unavailable,
+            ReadError::Failed { kind, .. } => *kind,
         }
     }
 }

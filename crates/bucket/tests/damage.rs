@@ -11,6 +11,7 @@ use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
 };
 use quarry_event::{AnyColumn, FieldNames, IndexedField, PageColumns, TermQuery};
+use quarry_stdx::{ErrorKind, HasKind};
 use support::{delimited_batch, numbered_batch, open, query_for};
 
 fn sample() -> EncodedBucket {
@@ -161,7 +162,8 @@ impl ReadAt for FaultyStorage {
         if self.short {
             return Ok(self.bytes.slice(offset as usize..offset as usize + len / 2));
         }
-        Err(ReadError::Failed { offset, len, reason: "object bucket-7: timed out".into() })
+        let (kind, reason) = (ErrorKind::Unavailable, "object bucket-7: timed out".into());
+        Err(ReadError::Failed { offset, len, kind, reason })
     }
 }
 
@@ -169,7 +171,9 @@ impl ReadAt for FaultyStorage {
 fn storage_errors_are_returned() {
     let bytes = sample().object;
     let error = BucketReader::open(Arc::new(FaultyStorage { bytes: bytes.clone(), short: false })).unwrap_err();
-    assert!(matches!(error, BucketError::Read(_)), "{error}");
+    assert!(matches!(error, BucketError::Read(_)) && error.kind() == ErrorKind::Unavailable, "{error}");
+    let remedy = "object bucket-7: timed out; check that its storage can be reached, then try again";
+    assert!(error.to_string().ends_with(remedy), "{error}");
     let error = BucketReader::open(Arc::new(FaultyStorage { bytes, short: true })).unwrap_err();
     assert!(matches!(error, BucketError::Corrupt { .. }), "{error}");
 }

@@ -477,6 +477,8 @@ impl Engine {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let of_user = self.lookups.for_user(&request.permissions);
         let lookups = of_user.unwrap_or_else(|| Arc::clone(&self.lookups));
+        let messages = Arc::default();
+        let lookups = lookups.for_search(&messages).unwrap_or(lookups);
         let stop = Arc::default();
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
@@ -488,7 +490,7 @@ impl Engine {
             transactions: self.transactions,
             percentiles: self.percentiles,
             tables: ExprTables(Some(Arc::clone(&lookups))),
-            messages: Arc::default(),
+            messages,
             stop,
             holdings: Arc::default(),
             costs: Arc::default(),

@@ -32,8 +32,14 @@ impl Messages {
 
     /// Adds a message unless it is already in the list.
     pub fn push(&self, message: impl Into<String>) {
-        let message = truncate_message(message.into());
         self.pushes.fetch_add(1, Ordering::Relaxed);
+        self.remark(message);
+    }
+
+    /// Adds a remark about what was read. Unlike [`Messages::push`], it does not count as a push, because the rows are as
+    /// they should be and may be kept for later searches.
+    pub fn remark(&self, message: impl Into<String>) {
+        let message = truncate_message(message.into());
         let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if all.len() < Self::LIMIT && !all.contains(&message) {
             all.push(message);

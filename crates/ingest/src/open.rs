@@ -37,10 +37,12 @@ pub fn index_settings(layers: &Layers, name: &str) -> IndexSettings {
 pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> Vec<RetentionRule> {
     let rule = |index: String| {
         let settings = index_settings(layers, &index);
+        let limit = |megabytes: u64| Some(megabytes.saturating_mul(1 << 20)).filter(|most| *most > 0);
         RetentionRule {
             index,
             max_age_secs: settings.frozen_time_period_seconds,
-            max_stored_bytes: Some(settings.max_total_data_size_mb.saturating_mul(1 << 20)).filter(|most| *most > 0),
+            max_stored_bytes: limit(settings.max_data_size_mb),
+            max_raw_bytes: limit(settings.max_raw_data_size_mb),
             empties_after_secs: EMPTYING_DELAY_SECS,
             archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
         }
@@ -250,7 +252,7 @@ fn set_merges(options: &mut StoreOptions, layers: &Layers) {
 fn merge_options(settings: &IndexSettings) -> MergeOptions {
     let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
     let conf = &settings.merge;
-    let kept = Some(bytes(settings.max_total_data_size_mb)).filter(|most| *most > 0).unwrap_or(u64::MAX);
+    let kept = Some(bytes(settings.max_data_size_mb)).filter(|most| *most > 0).unwrap_or(u64::MAX);
     MergeOptions {
         max_merge_stored_bytes: kept / RETENTION_DIVISOR,
         background: conf.bucket_merging,
@@ -273,7 +275,8 @@ mod tests {
     #[test]
     fn merged_buckets_are_small_relative_to_the_retained_size() {
         let text = "[small]\nmaxTotalDataSizeMB = 80\n[short]\nfrozenTimePeriodInSecs = 800\n\
-                    [any]\nmaxTotalDataSizeMB = 0\n[own]\nmaxTotalDataSizeMB = 80\nbucketMerge.maxMergeTimeSpanSecs = 9\n";
+                    [any]\nmaxTotalDataSizeMB = 0\n[own]\nmaxTotalDataSizeMB = 80\nbucketMerge.maxMergeTimeSpanSecs = 9\n\
+                    [far]\nremotePath = volume:far/far\n[near]\nremotePath = volume:far/near\nmaxGlobalDataSizeMB = 160\n";
         let (layer, file) = (Layer::SystemLocal, "indexes.conf".to_owned());
         let layers = Layers::new([ConfSource { layer, app: None, file, text: text.to_owned() }]);
         let mut options = StoreOptions::at("unused");
@@ -286,5 +289,6 @@ mod tests {
         assert_eq!(of("main"), (500_000 / 8 * megabyte, span));
         assert_eq!((of("small"), of("short")), ((10 * megabyte, span), (500_000 / 8 * megabyte, 100)));
         assert_eq!((of("any"), of("own")), ((u64::MAX / 8, span), (10 * megabyte, 9)));
+        assert_eq!((of("far"), of("near")), ((u64::MAX / 8, span), (20 * megabyte, span)));
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn remote_options(
         cache_bytes_max: cache.bytes_max.unwrap_or(u64::MAX),
         eviction_padding: cache.eviction_padding,
         hotlist_recency_secs: cache.hotlist_recency_secs,
+        hotlist_of_index: storage.hotlist_of_index,
         uploads_max: cache.uploads_max,
         orphan_grace_secs: cache.orphan_grace_secs,
         new_store_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -96,6 +97,7 @@ fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> R
         region: settings.region.clone(),
         path_style: settings.path_style,
         authorities,
+        verifies_certificates: settings.verifies_certificates,
         encryption: match &settings.encryption {
             // Data encrypted by the client needs no further encryption by the server.
             VolumeEncryption::Container | VolumeEncryption::Client(_) => S3Encryption::Container,
@@ -103,6 +105,7 @@ fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> R
             VolumeEncryption::KeyService(id) => S3Encryption::KeyService(id.clone()),
         },
         part_bytes: settings.part_bytes,
+        parts_max: settings.parts_max,
         connect_timeout: Duration::from_millis(settings.connect_timeout_ms),
         request_timeout: Duration::from_millis(settings.request_timeout_ms),
         ..S3Settings::new(&settings.container, &endpoints, credentials)

@@ -225,7 +225,7 @@ impl EventScan {
 
     pub(crate) fn report_damaged(&self, context: &CommandContext) {
         for damage in &self.snapshot.damaged {
-            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+            report_damage(context, &damage.to_string());
         }
     }
 
@@ -247,7 +247,7 @@ impl EventScan {
         };
         // The query may reveal damage that costs nothing yet, such as an unreadable term filter.
         if let Some(damage) = segment.damage() {
-            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+            report_damage(context, &damage.to_string());
         }
         let demanded = match self.demands.terms() {
             TermQuery::All => None,
@@ -695,10 +695,10 @@ fn index_time_column(events: &Page, selected: &[u32], field: &str) -> (String, A
     (event_fields::index_time_column_name(field), column.finish())
 }
 
-/// A damaged bucket makes the answer partial; any other error ends the search.
+/// A bucket that is damaged or cannot be read makes the answer partial; any other error ends the search.
 fn report_damage_or_fail(context: &CommandContext, error: StoreError) -> Result<(), EngineError> {
     match error {
-        StoreError::Corrupt { .. } => {
+        StoreError::Corrupt { .. } | StoreError::Unreadable { .. } => {
             report_damage(context, &error.to_string());
             Ok(())
         }

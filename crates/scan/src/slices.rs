@@ -70,7 +70,7 @@ impl EventScan {
         for (segment, of_segment) in segments {
             if is_known(&of_segment) {
                 if let Some(damage) = segment.damage() {
-                    report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+                    report_damage(context, &damage.to_string());
                 }
                 windows.extend(of_segment);
                 continue;

@@ -297,7 +297,7 @@ impl NodeFacts {
                 BucketCopies::Remote => ("1", "remote"),
             };
             Some(vec![
-                field("title", format!("bid|{}|", bucket.id)),
+                field("title", format!("bid|{}~{}|", bucket.id, self.identity.guid)),
                 field("cm:bucket.index", bucket.index),
                 field("cm:bucket.stable", stable),
                 field("cm:bucket.status", status),

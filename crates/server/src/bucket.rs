@@ -65,7 +65,7 @@ pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Prints one line per bucket with its damage, if any; fails if a bucket is damaged.
+/// Prints one line per bucket with its damage, if any; fails if a bucket is damaged or cannot be read.
 pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     // Opening a store reads its log; a running server has read its log at the start.
     let (rows, log) = match Remote::find(data_dir) {
@@ -81,16 +81,27 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         },
     };
     print(&rows, VERIFY_COLUMNS, form)?;
-    let damaged = rows.as_array().into_iter().flatten().filter(|row| row["ok"] != true).count();
-    if damaged == 0 {
+    let failed = |row: &&Value| row["ok"] != true;
+    let (damaged, unread): (Vec<&Value>, Vec<&Value>) =
+        rows.as_array().into_iter().flatten().filter(failed).partition(|row| row["damaged"] != false);
+    if damaged.is_empty() && unread.is_empty() {
         let count = rows.as_array().map_or(0, Vec::len);
         let buckets = if count == 1 { "bucket" } else { "buckets" };
         log::info(format!("{count} {buckets}{log} verified, none damaged"));
         return Ok(0);
     }
-    log::info(format!(
-        "{damaged} damaged: searches that need damaged data report it, and answer without events that are lost"
-    ));
+    if !damaged.is_empty() {
+        log::info(format!(
+            "{} damaged: searches that need damaged data report it, and answer without events that are lost",
+            damaged.len()
+        ));
+    }
+    if !unread.is_empty() {
+        log::info(format!(
+            "{} not verified, because they cannot be read now: searches that need them report it, and answer without them",
+            unread.len()
+        ));
+    }
     Ok(failure::PARTIAL)
 }
 
@@ -205,7 +216,12 @@ pub(crate) fn list_buckets(store: &Store) -> Value {
 pub(crate) fn verify_buckets(store: &Store) -> Value {
     let row = |verdict: quarry_store::Verdict| match verdict.result {
         Ok(()) => json!({ "bucket": verdict.bucket, "ok": true }),
-        Err(reason) => json!({ "bucket": verdict.bucket, "ok": false, "reason": reason.to_string() }),
+        Err(fault) => json!({
+            "bucket": verdict.bucket,
+            "ok": false,
+            "damaged": fault.kind() == ErrorKind::Corrupt,
+            "reason": fault.to_string(),
+        }),
     };
     store.verify().into_iter().map(row).collect()
 }

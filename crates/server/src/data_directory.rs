@@ -217,6 +217,7 @@ fn record_deletion(user: &str, record: &DeletionRecord<'_>, host: &str, now_ns: 
 pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     let store = quarry_ingest::open_to_add(data_dir, &settings.inputs(), &environment_variables())?;
     remove_orphaned_spills(data_dir);
+    store.report_upload_waits(report_upload_wait);
     Ok(store)
 }
 
@@ -224,12 +225,23 @@ pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<St
 pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs(), &environment_variables())?;
     remove_orphaned_spills(data_dir);
+    store.report_upload_waits(report_upload_wait);
     Ok(store)
+}
+
+/// Says why a command that has done its work does not end yet.
+fn report_upload_wait() {
+    log::info(
+        "waiting for requests to a volume to end; what is not uploaded stays on this disk, and a later command or server \
+         uploads it",
+    );
 }
 
 /// Opens an existing store for writing.
 pub(crate) fn open_existing(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, IngestError> {
-    quarry_ingest::open_existing(data_dir, &settings.inputs(), &environment_variables())
+    let store = quarry_ingest::open_existing(data_dir, &settings.inputs(), &environment_variables())?;
+    store.report_upload_waits(report_upload_wait);
+    Ok(store)
 }
 
 /// Opens an existing store for reading.

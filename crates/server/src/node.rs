@@ -16,7 +16,7 @@ use quarry_api::{
     PreviewFile, PreviewText, ReceivedText, SearchLimits, TokenChange, TokenError, UPLOADS_FOLDER,
 };
 use quarry_conf::text::DEFAULT_STANZA;
-use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
+use quarry_conf::{CatalogSettings, CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
@@ -248,6 +248,10 @@ impl Node for LocalNode {
         Roles::new(&self.settings().layers)
     }
 
+    fn cluster(&self) -> Option<String> {
+        CatalogSettings::new(&self.settings().layers).and_then(|conf| conf.cluster)
+    }
+
     fn collection_limits(&self) -> CollectionLimits {
         LimitSettings::new(&self.settings().layers).collections
     }
@@ -444,6 +448,18 @@ impl Node for LocalNode {
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault> {
         let report = self.ingest.store.migrate(index, volume_verbs::volume_of(to))?;
         Ok(volume_verbs::migration(&report).to_string())
+    }
+
+    fn evict_bucket(&self, id: &str) -> Result<(), Fault> {
+        Ok(self.ingest.store.evict_bucket(id)?)
+    }
+
+    fn evict_cache(&self, bytes: Option<u64>) -> Result<(), Fault> {
+        Ok(self.ingest.store.evict_cache(bytes)?)
+    }
+
+    fn close_bucket(&self, id: &str) -> Result<(), Fault> {
+        Ok(self.ingest.store.close_bucket(id)?)
     }
 
     fn remove_events(&self, index: &str) -> Result<usize, Fault> {

@@ -96,6 +96,11 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let open = OpenNode::new(data_dir, settings, store)?;
     report_first_password(&open.state.auth);
     let OpenNode { state, node, searching, shared } = open;
+    if shared.is_some() {
+        log::note(
+            "this node shares users and knowledge objects; jobs, sessions and documents of the KV store stay on the node that has them",
+        );
+    }
     input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
@@ -360,7 +365,7 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, logged_until: i64) -> i6
     let archived = |bucket: &ExpiredBucket| archive(data_dir, &index_settings(layers, &bucket.index), bucket);
     match store.run_retention(&rules, &archived) {
         Ok(RemovedBuckets { too_old, too_many }) => {
-            let reasons = ["expired buckets removed", "oldest buckets removed, the index exceeds maxTotalDataSizeMB"];
+            let reasons = ["expired buckets removed", "oldest buckets removed, the index exceeds its maximum size"];
             for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
                 let text = format!("{reason}: {}", ids.join(", "));
                 log::info(&text);

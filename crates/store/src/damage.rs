@@ -75,7 +75,7 @@ pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
         ),
         false => format!("{what}; no event is missing"),
     };
-    Damage { bucket: segment_name(path), reason }
+    Damage::corrupt(segment_name(path), reason)
 }
 
 /// Damage report about records whose segment is missing.
@@ -91,7 +91,7 @@ pub(crate) fn describe_missing(path: &Path, from: u64, through: Option<u64>) -> 
 pub(crate) fn describe_mark(folder: &Path, fault: &str) -> Damage {
     let reason =
         format!("{fault}: it cannot be determined this time whether the newest records of the log are missing");
-    Damage { bucket: segment_name(&mark_path(folder)), reason }
+    Damage::corrupt(segment_name(&mark_path(folder)), reason)
 }
 
 /// Creates a file in place of a missing segment, so that the damage is reported until the file is removed.
@@ -119,9 +119,8 @@ pub(crate) fn load_damage(catalog: &Catalog, folder: &Path) -> Result<Vec<Damage
         let reason = reason.unwrap_or_else(|| "a damaged log segment; events may be lost".to_owned());
         kept.insert(name, (path, reason));
     }
-    let told = |(bucket, (path, reason)): (String, (PathBuf, String))| Damage {
-        bucket,
-        reason: format!("{reason}. Remove {} to end this report", path.display()),
+    let told = |(bucket, (path, reason)): (String, (PathBuf, String))| {
+        Damage::corrupt(bucket, format!("{reason}. Remove {} to end this report", path.display()))
     };
     Ok(kept.into_iter().map(told).collect())
 }

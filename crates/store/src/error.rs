@@ -18,6 +18,16 @@ pub enum StoreError {
         /// Description of the damage, with slab, page, block and offset.
         reason: String,
     },
+    /// A bucket cannot be read now, because its storage or a key is missing; the other buckets can still be searched.
+    #[error("bucket {bucket} cannot be read: {reason}")]
+    Unreadable {
+        /// Bucket id.
+        bucket: String,
+        /// Meaning of the failure; not [`ErrorKind::Corrupt`].
+        kind: ErrorKind,
+        /// The failure and its remedy.
+        reason: String,
+    },
     /// Too little disk space is left. Nothing was stored; appends succeed again once there is space.
     #[error("no space left for {}{}; free space on its file system", path.display(), kept_free(*kept_free_bytes))]
     Full {
@@ -129,6 +139,24 @@ pub enum StoreError {
         /// The folder.
         dir: PathBuf,
     },
+    /// No index has this name.
+    #[error("there is no index {index}")]
+    NoIndex {
+        /// The name.
+        index: String,
+    },
+    /// No live bucket has this id.
+    #[error("there is no bucket {bucket}")]
+    NoBucket {
+        /// The id.
+        bucket: String,
+    },
+    /// The local copy of a bucket is the only complete one, or is needed for its move to another volume.
+    #[error("bucket {bucket} cannot be evicted: it is not completely on a volume, or is being moved")]
+    NotEvictable {
+        /// Bucket id.
+        bucket: String,
+    },
     /// The store was opened for reading.
     #[error("the store is open read-only: start `quarry serve`, and send requests to it")]
     ReadOnly,
@@ -219,7 +247,9 @@ impl HasKind for StoreError {
     fn kind(&self) -> ErrorKind {
         match self {
             StoreError::Corrupt { .. } | StoreError::CatalogMissing { .. } => ErrorKind::Corrupt,
-            StoreError::NoData { .. } => ErrorKind::NotFound,
+            StoreError::Unreadable { kind, .. } => *kind,
+            StoreError::NoData { .. } | StoreError::NoBucket { .. } | StoreError::NoIndex { .. } => ErrorKind::NotFound,
+            StoreError::NotEvictable { .. } => ErrorKind::Invalid,
             StoreError::CatalogExists { .. }
             | StoreError::DataWithoutCatalog { .. }
             | StoreError::NoVolumes
@@ -255,6 +285,17 @@ fn kept_free(bytes: u64) -> String {
 }
 
 impl StoreError {
+    /// The failure to read a bucket: damage only if the bytes are damaged or missing.
+    pub(crate) fn of_bucket<E: HasKind>(bucket: &str, error: &E) -> StoreError {
+        let (bucket, reason) = (bucket.to_owned(), error.to_string());
+        match error.kind() {
+            kind @ (ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::Invalid) => {
+                StoreError::Unreadable { bucket, kind, reason }
+            }
+            _ => StoreError::Corrupt { bucket, reason },
+        }
+    }
+
     /// Classifies a system error: out of space, or other.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
         match error.kind() {

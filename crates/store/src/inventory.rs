@@ -245,13 +245,13 @@ impl Store {
         // object without a row belongs to no bucket.
         let listed = match blobs.list() {
             Ok(listed) => listed,
-            Err(error) => return vec![wrong("objects".to_owned(), error.to_string())],
+            Err(error) => return vec![Verdict { bucket: "objects".to_owned(), result: Err(error.into()) }],
         };
         let mut known = BTreeSet::new();
         for state in [BucketState::Sealing, BucketState::Live, BucketState::Retired] {
             match self.shared.catalog.buckets(state) {
                 Ok(rows) => known.extend(rows.into_iter().flat_map(|row| [row.object, row.filter])),
-                Err(error) => return vec![wrong("catalog".to_owned(), error.to_string())],
+                Err(error) => return vec![Verdict { bucket: "catalog".to_owned(), result: Err(error.into()) }],
             }
         }
         // An object that was removed together with its row after the listing is not reported.

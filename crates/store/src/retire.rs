@@ -33,6 +33,8 @@ pub struct RetentionRule {
     pub max_age_secs: u64,
     /// Total bytes of objects above which the oldest buckets are removed.
     pub max_stored_bytes: Option<u64>,
+    /// Total bytes of events above which the oldest buckets are removed.
+    pub max_raw_bytes: Option<u64>,
     /// Whether buckets are archived before they are removed.
     pub archives: bool,
     /// Delay in seconds before the last events of the index are removed by age, and before a bucket is removed that was
@@ -96,6 +98,7 @@ impl Store {
             index: index.clone(),
             max_age_secs: *max_age_secs,
             max_stored_bytes: None,
+            max_raw_bytes: None,
             archives: false,
             empties_after_secs: 0,
         };
@@ -345,20 +348,48 @@ impl Shared {
     }
 }
 
+/// Bytes of an index that count towards its limits.
+struct IndexSize {
+    stored: u64,
+    raw: u64,
+}
+
+impl IndexSize {
+    /// Thawed buckets do not count.
+    fn of(index: &str, live: &LiveBuckets) -> IndexSize {
+        let totals = live.totals_of(index);
+        IndexSize {
+            stored: totals.stored_bytes.saturating_sub(totals.thawed_bytes),
+            raw: totals.raw_bytes.saturating_sub(totals.thawed_raw_bytes),
+        }
+    }
+
+    fn exceeds(&self, rule: &RetentionRule) -> bool {
+        rule.max_stored_bytes.is_some_and(|most| self.stored > most)
+            || rule.max_raw_bytes.is_some_and(|most| self.raw > most)
+    }
+
+    fn subtract(&mut self, bucket: &SealedBucket) {
+        self.stored = self.stored.saturating_sub(bucket.row.stored_bytes());
+        self.raw = self.raw.saturating_sub(bucket.row.raw_bytes);
+    }
+}
+
 /// If an index is too large, a range whose rows are not in memory and that may have one of its oldest buckets.
 fn oldest_unloaded(rule: &RetentionRule, live: &LiveBuckets) -> Option<(Arc<str>, UnloadedRange)> {
-    let most = rule.max_stored_bytes?;
-    let totals = live.totals_of(&rule.index);
-    let mut stored = totals.stored_bytes.saturating_sub(totals.thawed_bytes);
+    let mut size = IndexSize::of(&rule.index, live);
+    if !size.exceeds(rule) {
+        return None;
+    }
     let mut by_end = live.by_end(&rule.index).filter(|bucket| !bucket.row.thawed);
     let mut end = i64::MIN;
-    while stored > most {
+    while size.exceeds(rule) {
         let Some(bucket) = by_end.next() else {
             end = i64::MAX;
             break;
         };
         end = bucket.row.time_max;
-        stored = stored.saturating_sub(bucket.row.stored_bytes());
+        size.subtract(bucket);
     }
     let oldest = live.unloaded_of(&rule.index).min_by_key(|range| range.first_end)?;
     let oldest = *oldest;
@@ -369,21 +400,20 @@ fn oldest_unloaded(rule: &RetentionRule, live: &LiveBuckets) -> Option<(Arc<str>
 /// bucket alone is too large.
 fn choose_expired(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Vec<ChosenBucket>) -> bool {
     let limit = now.saturating_sub(rule.max_age_ns());
-    let totals = live.totals_of(&rule.index);
-    let mut stored = totals.stored_bytes.saturating_sub(totals.thawed_bytes);
+    let mut size = IndexSize::of(&rule.index, live);
     let mut by_end = live.by_end(&rule.index).filter(|bucket| !bucket.row.thawed).peekable();
     // Buckets whose rows are not in memory end later than those that have to go.
     let has_later = live.unloaded_of(&rule.index).next().is_some();
     while let Some(bucket) = by_end.next() {
         let too_old = bucket.row.time_max < limit;
-        if !too_old && rule.max_stored_bytes.is_none_or(|most| stored <= most) {
+        if !too_old && !size.exceeds(rule) {
             return false;
         }
         // However small the limit, the newest bucket stays.
         if !too_old && !has_later && by_end.peek().is_none() {
             return true;
         }
-        stored = stored.saturating_sub(bucket.row.stored_bytes());
+        size.subtract(bucket);
         chosen.push(ChosenBucket { bucket: Arc::clone(bucket), too_old, archives: rule.archives });
     }
     false
@@ -446,7 +476,8 @@ impl Shared {
         let mut emptying = lock(&self.emptying);
         for index in indexes.difference(&emptying.too_large) {
             self.report_message(format!(
-                "the newest bucket of index {index} alone exceeds maxTotalDataSizeMB; it is kept"
+                "the newest bucket of index {index} alone exceeds the maximum size of the index (maxTotalDataSizeMB; with \
+                 remotePath maxGlobalDataSizeMB and maxGlobalRawDataSizeMB); it is kept"
             ));
         }
         emptying.too_large = indexes;

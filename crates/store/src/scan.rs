@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use quarry_event::TimeRange;
+use quarry_stdx::HasKind;
 
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
 use crate::live_buckets::UnloadedRange;
@@ -20,7 +21,7 @@ impl Store {
             };
             let mut state = self.shared.state_with(wanted).unwrap_or_else(|error| {
                 let reason = format!("not all buckets of the catalog can be searched: {error}");
-                snapshot.damaged.push(Damage { bucket: "catalog".to_owned(), reason });
+                snapshot.damaged.push(Damage { bucket: "catalog".to_owned(), kind: error.kind(), reason });
                 self.shared.state()
             });
             for (_, slab) in state.hot.iter_mut().filter(|(key, _)| selector.matches(&key.index)) {
@@ -36,10 +37,14 @@ impl Store {
             segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max))
         };
         snapshot.segments.retain(overlaps);
-        self.shared.readers.open_concurrently(&sealed);
+        self.shared.readers.faults.forget_unavailable(sealed.iter());
+        let mut unreadable = self.shared.readers.open_concurrently(&sealed);
         let arrivals = arrivals(&snapshot.segments, &sealed);
         for bucket in sealed {
-            self.add_sealed(bucket, &arrivals, &mut snapshot);
+            match unreadable.remove(&bucket.row.number) {
+                Some(error) => snapshot.damaged.push(Damage::of_error(bucket.id(), error)),
+                None => self.add_sealed(bucket, &arrivals, &mut snapshot),
+            }
         }
         snapshot.segments.sort_by_key(|segment| segment.sequence());
         snapshot
@@ -69,9 +74,7 @@ impl Store {
                     }
                 }
             }
-            Err(error) => {
-                snapshot.damaged.push(Damage { bucket: bucket.id().to_owned(), reason: error.to_string() });
-            }
+            Err(error) => snapshot.damaged.push(Damage::of_error(bucket.id(), error)),
         }
     }
 }

@@ -3,11 +3,12 @@
 //! A segment is one slab, hot (in memory) or sealed (in a bucket). Readers never block writers: a snapshot keeps its
 //! segments until it is dropped, even if they are sealed, compacted or retired in the meantime.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use quarry_event::template::{Dictionary, PageColumn, TemplateSet, TextEnds, Texts};
 use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_stdx::{ErrorKind, HasKind};
 
 use crate::{Deletion, StoreError};
 
@@ -206,6 +207,31 @@ pub struct Snapshot {
 pub struct Damage {
     /// Id of the bucket.
     pub bucket: String,
-    /// Description of the damage.
+    /// [`ErrorKind::Corrupt`] if its data is damaged or missing; otherwise it may become readable again.
+    pub kind: ErrorKind,
+    /// Description of the damage or failure, without the bucket.
     pub reason: String,
+}
+
+impl Damage {
+    /// Damaged or missing data.
+    pub(crate) fn corrupt(bucket: impl Into<String>, reason: impl Into<String>) -> Damage {
+        Damage { bucket: bucket.into(), kind: ErrorKind::Corrupt, reason: reason.into() }
+    }
+
+    /// The failure of an operation on a bucket.
+    pub(crate) fn of_error(bucket: &str, error: StoreError) -> Damage {
+        match error {
+            StoreError::Corrupt { bucket, reason } => Damage::corrupt(bucket, reason),
+            StoreError::Unreadable { bucket, kind, reason } => Damage { bucket, kind, reason },
+            other => Damage { bucket: bucket.to_owned(), kind: other.kind(), reason: other.to_string() },
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.kind == ErrorKind::Corrupt { "is damaged" } else { "cannot be read" };
+        write!(out, "bucket {} {state}: {}", self.bucket, self.reason)
+    }
 }

@@ -205,7 +205,7 @@ impl Store {
     /// Background failures, oldest first.
     pub fn messages(&self) -> Vec<Message> {
         for fault in self.shared.readers.faults.take_unreported() {
-            self.shared.report_message(format!("bucket {} is damaged: {}", fault.bucket, fault.reason));
+            self.shared.report_message(fault.to_string());
         }
         self.shared.report.messages()
     }
@@ -444,6 +444,7 @@ impl Store {
         writer.queue.stop();
         self.shared.uploads.stop();
         self.shared.seal_work.notify_all();
+        self.shared.uploads.report_if_busy();
         let threads = std::mem::take(&mut *lock(&writer.threads));
         for thread in threads {
             // A thread that panicked has reported the panic; its work is repeated from the log.

@@ -159,6 +159,7 @@ fn on_volume(options: StoreOptions, volume: Arc<dyn BlobStore>) -> StoreOptions 
         cache_bytes_max: 0,
         eviction_padding: 0,
         hotlist_recency_secs: 0,
+        hotlist_of_index: [].into(),
         uploads_max: 1,
         orphan_grace_secs: 86_400,
         new_store_id: "00000000000000fa".to_owned(),

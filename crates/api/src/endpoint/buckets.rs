@@ -74,6 +74,7 @@ const BUCKETS: AnswerShape = AnswerShape::Json(Shape::List(&Shape::Object(&[
 const VERDICTS: AnswerShape = AnswerShape::Json(Shape::List(&Shape::Object(&[
     ("bucket", Shape::Text),
     ("ok", Shape::Flag),
+    ("damaged", Shape::Optional(&Shape::Flag)),
     ("reason", Shape::Optional(&Shape::Text)),
 ])));
 /// Buckets that were left unchanged, each with the reason.

@@ -59,8 +59,8 @@ const FLAGS: [(&str, bool); 18] = [
     ("suspendHotRollByDeleteQuery", false),
     ("syncMeta", false),
 ];
-/// Other members with Splunk's defaults, for clients that expect all of them. Of these, only `maxTotalDataSizeMB` and
-/// the destinations of frozen buckets have an effect here.
+/// Other members with Splunk's defaults, for clients that expect all of them. Of these, only the maximum sizes of the
+/// index and the destinations of frozen buckets have an effect here.
 const DEFAULTS: [(&str, &str); 67] = [
     ("archiver.coldStorageProvider", ""),
     ("archiver.coldStorageRetentionPeriod", "0"),

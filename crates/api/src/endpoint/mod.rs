@@ -5,6 +5,7 @@ pub(crate) mod answer_shape;
 pub(crate) mod apps;
 pub(crate) mod auth;
 pub(crate) mod buckets;
+pub(crate) mod cache_manager;
 mod collection_condition;
 pub(crate) mod collection_entities;
 mod collection_filter;

@@ -110,20 +110,35 @@ async fn list(
     let Some((collection, title, _)) = known.copied().find(|(end, ..)| path.ends_with(&format!("/{end}"))) else {
         return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found"));
     };
+    let entries = read(&state, &caller, collection).await?;
+    let Some(name) = parts.get("name") else { return page(title, uri.path().to_owned(), entries, &parameters) };
+    let found = entries.into_iter().find(|entry| entry.name == *name);
+    let found = vec![found.ok_or_else(|| missing(name))?];
+    Ok(Feed::of(title, place_of(collection), found).answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// Path of a collection in the links of its entries.
+pub(super) fn place_of(collection: &str) -> String {
+    format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}")
+}
+
+/// The error that a collection has no entry of this name.
+pub(super) fn missing(name: &str) -> ApiError {
+    ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
+}
+
+/// The entries of a collection that the caller may see.
+pub(super) async fn read(state: &ApiState, caller: &Caller, collection: &str) -> Result<Vec<Entry>, ApiError> {
     let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let asked = format!("/services/{collection}");
     let entries =
         run_blocking(move || node.search_service_of(&permissions)?.node_entries(&asked, &permissions)).await?;
     let mut entries = entries?.unwrap_or_default();
     if collection == SERVER_INFO.0 {
-        add_state(&state, &mut entries).await?;
+        add_state(state, &mut entries).await?;
     }
-    let place = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}");
-    let entries: Vec<Entry> = entries.into_iter().map(|node| entry(node, &place)).collect();
-    let Some(name) = parts.get("name") else { return page(title, uri.path().to_owned(), entries, &parameters) };
-    let found = entries.into_iter().find(|entry| entry.name == *name);
-    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"));
-    Ok(Feed::of(title, place, vec![found.ok_or_else(missing)?]).answer(Form::of(parameters.get("output_mode"))))
+    let place = place_of(collection);
+    Ok(entries.into_iter().map(|node| entry(node, &place)).collect())
 }
 
 /// Adds members that only a running server knows to the entry of `server/info`.

@@ -27,6 +27,7 @@ fn all() -> Vec<Endpoint> {
         super::saved_searches::endpoints(),
         super::new_entities::endpoints(),
         super::node_entries::endpoints(),
+        super::cache_manager::endpoints(),
         super::datamodels::endpoints(),
         super::pivots::endpoints(),
         super::server_settings::endpoints(),

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use quarry_bucket::{ReadAt, ReadError};
-use quarry_stdx::SharedClock;
+use quarry_stdx::{ErrorKind, SharedClock};
 
 use self::eviction::EvictionOrder;
 use self::extent::ExtentFile;
@@ -185,6 +185,13 @@ impl BlockCache {
         let range = (Arc::clone(&name), 0)..=(name, u32::MAX);
         let keys: Vec<Key> = state.extents.range(range).map(|(key, _)| key.clone()).collect();
         keys.iter().for_each(|key| self.drop_file(&mut state, key));
+    }
+
+    /// Evicts blocks until `bytes` are freed, or none is left that can be evicted.
+    pub fn evict(&self, bytes: u64) {
+        let mut state = lock(&self.state);
+        let left = state.order.bytes().saturating_sub(bytes);
+        self.shrink(&mut state, left);
     }
 
     /// Changes the maximum size.
@@ -460,7 +467,6 @@ impl CachedObject {
 
     /// The object on its store.
     fn source(&self) -> Result<Arc<dyn ReadAt>, ReadError> {
-        let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
         let mut source = lock(&self.source.opened);
         if let Some(source) = &*source {
             return Ok(Arc::clone(source));
@@ -468,11 +474,12 @@ impl CachedObject {
         // Counted before the request, because a change of the count shows that the search waits for a volume.
         reads::add_to_current(ReadStats { requests: 1, ..ReadStats::default() });
         let start = self.cache.clock.elapsed_ns();
-        let opened = (self.source.open)().map_err(|error| failed(error.to_string()))?;
+        let opened = (self.source.open)().map_err(|error| error.into_read_error(0, 0))?;
         let waited_ns = self.cache.waited_since(start);
         reads::add_to_current(ReadStats { waited_ns, ..ReadStats::default() });
         if opened.len() != self.size {
-            return Err(failed(format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size)));
+            let reason = format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size);
+            return Err(ReadError::Failed { offset: 0, len: 0, kind: ErrorKind::Corrupt, reason });
         }
         Ok(Arc::clone(source.insert(opened)))
     }

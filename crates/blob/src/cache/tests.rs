@@ -38,7 +38,8 @@ impl ReadAt for Source {
 
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
         if *lock(&self.0.is_down) {
-            return Err(ReadError::Failed { offset, len, reason: "out of reach".to_owned() });
+            let (kind, reason) = (ErrorKind::Unavailable, "out of reach".to_owned());
+            return Err(ReadError::Failed { offset, len, kind, reason });
         }
         lock(&self.0.fetched).push(offset..offset + len as u64);
         Ok(self.0.bytes.slice(offset as usize..offset as usize + len))

@@ -182,7 +182,10 @@ impl BlobStore for S3Store {
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         for attempt in 1..=LIST_ATTEMPTS_MAX {
             match self.list_once(visit) {
-                Err(BlobError::Remote { .. }) if attempt < LIST_ATTEMPTS_MAX => {
+                // A request that was sent as often as allowed is not repeated.
+                Err(BlobError::Remote { attempts, .. })
+                    if attempt < LIST_ATTEMPTS_MAX && attempts < self.core.requests.attempts_max() =>
+                {
                     count(&self.core.requests.counters.repetitions, 1)
                 }
                 listed => return listed,
@@ -321,7 +324,7 @@ impl ReadAt for S3Object {
         }
         let (requests, layout) = (Arc::clone(&self.core.requests), Arc::clone(&self.layout));
         let read = self.core.wait(async move { layout.range(&requests, offset, len).await });
-        read.map_err(|error| ReadError::Failed { offset, len, reason: error.to_string() })
+        read.map_err(|error| error.into_read_error(offset, len))
     }
 
     fn take_tail(&self) -> Option<(u64, Bytes)> {
@@ -352,6 +355,6 @@ impl ReadAt for S3Object {
                 stream::iter(ranges).map(read).buffered(CONCURRENT_RANGES_MAX).collect().await;
             read.into_iter().collect::<Result<Vec<Bytes>, BlobError>>()
         });
-        read.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })
+        read.map_err(|error| error.into_read_error(0, 0))
     }
 }

@@ -23,8 +23,6 @@ use super::retry::{self, Budget};
 use super::traffic::{Counters, count};
 use crate::{BlobError, ListedObject, S3Settings, name};
 
-/// Concurrent uploads of one object's parts.
-const CONCURRENT_PARTS_MAX: usize = 4;
 /// Number of objects of a listing read at once, as many as one answer contains.
 const LIST_PAGE_OBJECTS: usize = 1_000;
 /// Maximum characters of a server's message that are passed on.
@@ -84,9 +82,10 @@ enum Failure {
 
 impl Requests {
     pub(crate) fn new(settings: S3Settings, clock: SharedClock) -> Result<Requests, BlobError> {
-        if settings.requests_max == 0 || settings.attempts_max == 0 || settings.part_bytes == 0 {
+        let numbers = [settings.requests_max, settings.part_bytes, settings.parts_max];
+        if numbers.contains(&0) || settings.attempts_max == 0 {
             return Err(BlobError::Settings {
-                reason: "numbers of requests, attempts and bytes must be above 0".into(),
+                reason: "numbers of requests, attempts, parts and bytes must be above 0".into(),
             });
         }
         let prefix = settings.prefix.split('/').all(|part| part != "." && part != "..");
@@ -102,6 +101,11 @@ impl Requests {
             clock,
             counters: Counters::default(),
         })
+    }
+
+    /// Maximum attempts per request.
+    pub(crate) fn attempts_max(&self) -> u32 {
+        self.settings.attempts_max
     }
 
     /// Container and servers, for messages.
@@ -260,7 +264,7 @@ impl Requests {
         };
         // Waits for all parts before aborting, so that none arrives after the abort.
         let parts: Vec<Result<PartId, BlobError>> =
-            stream::iter(starts).map(put_part).buffered(CONCURRENT_PARTS_MAX).collect().await;
+            stream::iter(starts).map(put_part).buffered(self.settings.parts_max).collect().await;
         let parts = parts.into_iter().collect::<Result<Vec<PartId>, BlobError>>()?;
         let complete = |client: AmazonS3| {
             let (path, id, parts) = (path.clone(), id.clone(), parts.clone());

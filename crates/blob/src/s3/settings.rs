@@ -27,6 +27,8 @@ pub struct S3Settings {
     pub credentials: S3Credentials,
     /// PEM certificates of authorities trusted in addition to the system's.
     pub authorities: Vec<u8>,
+    /// Whether the certificates of servers must be valid.
+    pub verifies_certificates: bool,
     /// Server-side encryption of new objects.
     pub encryption: S3Encryption,
     /// Timeout of one request, including its body.
@@ -39,6 +41,8 @@ pub struct S3Settings {
     pub attempts_max: u32,
     /// Objects above this size are uploaded in parts of this size. S3 requires at least 5 MiB.
     pub part_bytes: usize,
+    /// Maximum parts of an object that are uploaded concurrently.
+    pub parts_max: usize,
 }
 
 impl S3Settings {
@@ -52,12 +56,14 @@ impl S3Settings {
             path_style: true,
             credentials,
             authorities: Vec::new(),
+            verifies_certificates: true,
             encryption: S3Encryption::Container,
             request_timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(5),
             requests_max: 64,
             attempts_max: 8,
             part_bytes: 16 << 20,
+            parts_max: 4,
         }
     }
 }
@@ -118,6 +124,7 @@ impl S3Settings {
             .with_timeout(self.request_timeout)
             .with_connect_timeout(self.connect_timeout)
             .with_pool_max_idle_per_host(self.requests_max)
+            .with_allow_invalid_certificates(!self.verifies_certificates)
             .with_allow_http(endpoint.is_some_and(|url| url.starts_with("http://")));
         if !self.authorities.is_empty() {
             for authority in Certificate::from_pem_bundle(&self.authorities).map_err(refused)? {

@@ -173,6 +173,8 @@ fn unavailable_stores_are_reported_by_name() {
     let error = store.put("main/1.bucket", b"x").unwrap_err().to_string();
     assert!(error.contains("write main/1.bucket in quarry at http://127.0.0.1:1"), "{error}");
     assert_eq!(store.traffic().requests, 2);
+    assert!(store.list().is_err());
+    assert_eq!(store.traffic().requests, 4);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::usize_of;
 use std::collections::BTreeMap;
 
-use super::volumes::{REMOTE_PATH, VOLUME_PREFIX, VOLUME_ROWS};
+use super::volumes::{HOTLIST, REMOTE_PATH, VOLUME_PREFIX, VOLUME_ROWS};
 use crate::layers::{Layers, MergedConf, MergedSetting, MergedStanza};
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::text::DEFAULT_STANZA;
@@ -22,6 +22,8 @@ const INDEX_NAME_SHOWN_BYTES: usize = 40;
 /// Prefix of all merge settings.
 const MERGE_PREFIX: &str = "bucketMerg";
 const MAX_TOTAL: &str = "maxTotalDataSizeMB";
+const MAX_GLOBAL: &str = "maxGlobalDataSizeMB";
+const MAX_GLOBAL_RAW: &str = "maxGlobalRawDataSizeMB";
 const FROZEN_PERIOD: &str = "frozenTimePeriodInSecs";
 const MIN_SIZE: &str = "bucketMerge.minMergeSizeMB";
 const MAX_SIZE: &str = "bucketMerge.maxMergeSizeMB";
@@ -48,10 +50,20 @@ pub static INDEXES: ConfTable = ConfTable {
         "homePath.maxDataSizeMB",
         "isReadOnly",
         "malformedEventIndex",
-        "maxGlobalDataSizeMB",
-        "maxGlobalRawDataSizeMB",
         "maxVolumeDataSizeMB",
         "maxWarmDBCount",
+        "remote.azure.",
+        "remote.gs.",
+        "remote.s3.bucket_name",
+        "remote.s3.cipherSuite",
+        "remote.s3.ecdhCurves",
+        "remote.s3.encryption.cse.",
+        "remote.s3.encryption.sse-",
+        "remote.s3.header.",
+        "remote.s3.kms.",
+        "remote.s3.sslAltNameToCheck",
+        "remote.s3.sslCommonNameToCheck",
+        "remote.s3.sslVersions",
         "warmToColdScript",
     ],
     unused: &[
@@ -78,6 +90,7 @@ pub static INDEXES: ConfTable = ConfTable {
         "homePath",
         "hotBucketStreaming.",
         "hotBucketTimeRefreshInterval",
+        "hotlist_bloom_filter_recency_hours",
         "indexThreads",
         "inPlaceUpdates",
         "journalCompression",
@@ -106,6 +119,18 @@ pub static INDEXES: ConfTable = ConfTable {
         "queryLanguageDefinition",
         "rawChunkSizeBytes",
         "rawFileSizeBytes",
+        "remote.s3.dhFile",
+        "remote.s3.enable_data_integrity_checks",
+        "remote.s3.enable_signed_payloads",
+        "remote.s3.list_objects_version",
+        "remote.s3.max_count.",
+        "remote.s3.max_idle_connections",
+        "remote.s3.multipart_download.",
+        "remote.s3.retry_policy",
+        "remote.s3.supports_versioning",
+        "remote.s3.timeout.write",
+        "remote.s3.tsidx_compression",
+        "remote.s3.use_delimiter",
         "repFactor",
         "rotatePeriodInSecs",
         "rtRouterQueueSize",
@@ -183,8 +208,23 @@ const ROWS: &[Row] = &[
         COUNT,
         "500000",
         "MB of objects",
-        "size of the index above which its oldest buckets are removed; 0: unlimited",
+        "size above which the oldest buckets of an index without remotePath are removed; 0: unlimited",
     ),
+    row(
+        MAX_GLOBAL,
+        COUNT,
+        "0",
+        "MB of objects",
+        "size above which the oldest buckets of an index with remotePath are removed; 0: unlimited",
+    ),
+    row(
+        MAX_GLOBAL_RAW,
+        COUNT,
+        "0",
+        "MB of text",
+        "size of the events above which the oldest buckets of an index with remotePath are removed; 0: unlimited",
+    ),
+    row(HOTLIST, COUNT, "", "seconds", "age of events up to which their local copies are evicted last"),
     row(
         REMOTE_PATH,
         Kind::Text,
@@ -216,8 +256,11 @@ pub struct MergeSettings {
 pub struct IndexSettings {
     /// `frozenTimePeriodInSecs`: how long events are kept.
     pub frozen_time_period_seconds: u64,
-    /// `maxTotalDataSizeMB`: maximum size of the index's objects; 0 is unlimited.
-    pub max_total_data_size_mb: u64,
+    /// Maximum size of the index's objects in MB; 0 is unlimited. As in Splunk, this is `maxGlobalDataSizeMB` for an
+    /// index with `remotePath`, and `maxTotalDataSizeMB` for others.
+    pub max_data_size_mb: u64,
+    /// `maxGlobalRawDataSizeMB` of an index with `remotePath`: maximum size of its events in MB; 0 is unlimited.
+    pub max_raw_data_size_mb: u64,
     /// `coldToFrozenDir`: folder to which a bucket is copied before it is removed.
     pub cold_to_frozen_dir: Option<String>,
     /// `coldToFrozenScript`: program that is run with a bucket's path before it is removed.
@@ -258,7 +301,8 @@ impl<'a> IndexesConf<'a> {
 
     /// Indexes with merge or retention settings of their own.
     pub fn own_merges(&self) -> impl Iterator<Item = (&'a str, IndexSettings)> {
-        let counts = |key: &String| key.starts_with(MERGE_PREFIX) || [MAX_TOTAL, FROZEN_PERIOD].contains(&key.as_str());
+        let limits = [MAX_TOTAL, MAX_GLOBAL, REMOTE_PATH, FROZEN_PERIOD];
+        let counts = move |key: &String| key.starts_with(MERGE_PREFIX) || limits.contains(&key.as_str());
         let is_own = move |stanza: &&MergedStanza| stanza.settings.keys().any(counts);
         let own = self.conf.stanzas().iter().filter(is_own).map(|stanza| stanza.name.as_str());
         let view = *self;
@@ -287,9 +331,11 @@ impl<'a> IndexesConf<'a> {
             let of = |name| usize_of(default_of(name));
             (merge.min_merge_count, merge.max_merge_count) = (of(MIN_COUNT), of(MAX_COUNT));
         }
+        let is_remote = !values.text(REMOTE_PATH).is_empty();
         IndexSettings {
             frozen_time_period_seconds: values.count(FROZEN_PERIOD),
-            max_total_data_size_mb: values.count(MAX_TOTAL),
+            max_data_size_mb: values.count(if is_remote { MAX_GLOBAL } else { MAX_TOTAL }),
+            max_raw_data_size_mb: if is_remote { values.count(MAX_GLOBAL_RAW) } else { 0 },
             cold_to_frozen_dir: values.optional("coldToFrozenDir"),
             cold_to_frozen_script: values.optional("coldToFrozenScript"),
             disabled: values.bool("disabled"),
@@ -424,6 +470,19 @@ mod tests {
         assert!(!indexes.get("main").unwrap().disabled);
         assert!(indexes.get("volume:hot").is_none() && indexes.get("default").is_none());
         assert!(indexes.names().any(|name| name == "_internal") && indexes.names().all(|name| name != "volume:hot"));
+    }
+
+    #[test]
+    fn indexes_on_volumes_have_the_limits_of_smartstore() {
+        let own = "[default]\nmaxTotalDataSizeMB = 7\nmaxGlobalRawDataSizeMB = 40\n\
+                   [web]\nremotePath = volume:far/web\nmaxGlobalDataSizeMB = 30\n\
+                   [far]\nremotePath = volume:far/far\n[here]\nmaxGlobalDataSizeMB = 30\n";
+        let layers = Layers::new([local("indexes", own)]);
+        let of = |name: &str| {
+            let settings = IndexesConf::new(&layers).get(name).unwrap();
+            (settings.max_data_size_mb, settings.max_raw_data_size_mb)
+        };
+        assert_eq!((of("web"), of("far"), of("here")), ((30, 40), (0, 40), (7, 0)));
     }
 
     #[test]

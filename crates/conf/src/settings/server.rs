@@ -25,8 +25,19 @@ pub static SERVER: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(CACHE), rows: CACHE_ROWS },
         Section { stanza: StanzaName::Named(CATALOG), rows: CATALOG_ROWS },
     ],
-    unsupported: &["sslPassword"],
-    unused: &["pass4SymmKey", "guid", "site", "trustedIP", "sslVersions", "cipherSuite", "ecdhCurves"],
+    unsupported: &["sslPassword", "[cachemanager] evict_on_stable"],
+    // Searches read ranges of remote buckets, never whole ones, and term filters stay longest whatever their age.
+    unused: &[
+        "pass4SymmKey",
+        "guid",
+        "site",
+        "trustedIP",
+        "sslVersions",
+        "cipherSuite",
+        "ecdhCurves",
+        "[cachemanager] hotlist_bloom_filter_recency_hours",
+        "[cachemanager] max_concurrent_downloads",
+    ],
 };
 
 const ROWS: &[Row] = &[

@@ -25,6 +25,10 @@ const PART_SIZE: &str = "remote.s3.multipart_upload.part_size";
 const ENCRYPTION: &str = "remote.s3.encryption";
 const KEY_ID: &str = "remote.s3.kms.key_id";
 const KEY_FILE: &str = "remote.s3.encryption.cse.key_file";
+const PARTS: &str = "remote.s3.multipart_max_connections";
+const VERIFY: &str = "remote.s3.sslVerifyServerCert";
+/// Setting of an index and of `[cachemanager]`.
+pub(super) const HOTLIST: &str = "hotlist_recency_secs";
 
 /// Settings of a volume.
 pub(super) const VOLUME_ROWS: &[Row] = &[
@@ -48,6 +52,8 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
         "",
         "PEM file with CA certificates to trust besides those of the system",
     ),
+    row(VERIFY, Kind::Bool, "true", "", "whether the certificates of its servers must be valid"),
+    row("remote.s3.signature_version", Kind::Choice(&["v4"]), "v4", "", "version of the signatures of requests"),
     row(
         ENCRYPTION,
         Kind::Choice(&["none", "sse-s3", "sse-kms", "cse"]),
@@ -58,6 +64,7 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     row(KEY_FILE, Kind::Text, "", "", "file with the keys for cse; a line each: ID, space, 64 hexadecimal digits"),
     row(KEY_ID, Kind::Text, "", "", "id of the key for sse-kms"),
     row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "size of the parts of an object that is uploaded in parts"),
+    row(PARTS, at_least(1), "4", "parts", "maximum parts of an object that are uploaded at once"),
     row("remote.s3.timeout.connect", at_least(1), "5000", "milliseconds", "time limit for opening a connection"),
     row("remote.s3.timeout.read", at_least(1), "60000", "milliseconds", "time limit for a request, including its body"),
 ];
@@ -79,11 +86,18 @@ pub(super) const CACHE_ROWS: &[Row] = &[
         "free space beyond minFreeSpace below which local copies and cached blocks are removed",
     ),
     row(
-        "hotlist_recency_secs",
+        HOTLIST,
         COUNT,
         "86400",
         "seconds",
-        "age of events up to which their local copies are evicted last",
+        "age of events up to which their local copies are evicted last; an index may have its own in indexes.conf",
+    ),
+    row(
+        "eviction_policy",
+        Kind::Choice(&["lru"]),
+        "lru",
+        "",
+        "order of evictions; there is only lru: least recently used first",
     ),
     row("max_concurrent_uploads", at_least(1), "8", "buckets", "maximum buckets uploaded at once"),
     row(
@@ -129,10 +143,14 @@ pub struct S3VolumeSettings {
     pub path_style: bool,
     /// `remote.s3.sslRootCAPath`.
     pub authorities: Option<String>,
+    /// `remote.s3.sslVerifyServerCert`.
+    pub verifies_certificates: bool,
     /// `remote.s3.encryption`.
     pub encryption: VolumeEncryption,
     /// `remote.s3.multipart_upload.part_size`.
     pub part_bytes: usize,
+    /// `remote.s3.multipart_max_connections`.
+    pub parts_max: usize,
     /// `remote.s3.timeout.connect`, in milliseconds.
     pub connect_timeout_ms: u64,
     /// `remote.s3.timeout.read`, in milliseconds.
@@ -185,7 +203,9 @@ pub struct RemoteStorage {
     pub default: Option<RemotePathSetting>,
     /// Remote paths of indexes with a stanza.
     pub of_index: BTreeMap<String, Option<RemotePathSetting>>,
-    /// `[cachemanager]`.
+    /// `hotlist_recency_secs` of indexes that have their own.
+    pub hotlist_of_index: BTreeMap<String, u64>,
+    /// `[cachemanager]`, with the `hotlist_recency_secs` of `[default]` in indexes.conf if that is set.
     pub cache: CacheManagerSettings,
 }
 
@@ -218,8 +238,11 @@ impl RemoteStorage {
             }
         }
         storage.default = storage.path_of(indexes, DEFAULT_STANZA)?;
+        let hotlist = |stanza: &str| indexes.get(stanza, HOTLIST).and_then(|secs| secs.parse().ok());
+        storage.cache.hotlist_recency_secs = hotlist(DEFAULT_STANZA).unwrap_or(storage.cache.hotlist_recency_secs);
         for stanza in indexes.stanzas().iter().filter(|stanza| is_index(&stanza.name)) {
             let path = storage.path_of(indexes, &stanza.name)?;
+            storage.hotlist_of_index.extend(hotlist(&stanza.name).map(|secs| (stanza.name.clone(), secs)));
             storage.of_index.insert(stanza.name.clone(), path);
         }
         Ok(storage)
@@ -259,7 +282,7 @@ fn cache_of(server: &MergedConf) -> CacheManagerSettings {
     CacheManagerSettings {
         bytes_max: Some(bytes("max_cache_size")).filter(|bytes| *bytes > 0),
         eviction_padding: bytes("eviction_padding"),
-        hotlist_recency_secs: values.count("hotlist_recency_secs"),
+        hotlist_recency_secs: values.count(HOTLIST),
         uploads_max: values.size("max_concurrent_uploads"),
         orphan_grace_secs: values.count("orphan_grace_secs"),
     }
@@ -309,8 +332,10 @@ fn volume(indexes: &MergedConf, stanza: &str) -> Result<Option<VolumeSettings>, 
             key,
             path_style: !values.text("remote.s3.url_version").eq_ignore_ascii_case("v2"),
             authorities: values.optional("remote.s3.sslRootCAPath"),
+            verifies_certificates: values.bool(VERIFY),
             encryption,
             part_bytes: usize_of(values.count(PART_SIZE)),
+            parts_max: values.size(PARTS),
             connect_timeout_ms: values.count("remote.s3.timeout.connect"),
             request_timeout_ms: values.count("remote.s3.timeout.read"),
         }),
@@ -389,5 +414,63 @@ mod tests {
         assert_eq!((default.bytes_max, default.eviction_padding, default.uploads_max), (None, 5_120 << 20, 8));
         let set = cache("[cachemanager]\nmax_cache_size = 2\neviction_padding = 0\nhotlist_recency_secs = 1\n");
         assert_eq!((set.bytes_max, set.eviction_padding, set.hotlist_recency_secs), (Some(2 << 20), 0, 1));
+    }
+
+    #[test]
+    fn recent_events_are_set_per_index() {
+        let read = |indexes: &str| {
+            let server = local("server", "[cachemanager]\nhotlist_recency_secs = 9\n");
+            RemoteStorage::new(&Layers::new([local("indexes", indexes), server])).unwrap()
+        };
+        let own = read("[web]\nhotlist_recency_secs = 5\n[other]\n");
+        assert_eq!((own.cache.hotlist_recency_secs, own.hotlist_of_index), (9, [("web".to_owned(), 5)].into()));
+        let of_all = read("[default]\nhotlist_recency_secs = 7\n[web]\nhotlist_recency_secs = 0\n");
+        assert_eq!((of_all.cache.hotlist_recency_secs, of_all.hotlist_of_index["web"]), (7, 0));
+        assert_eq!(of_all.hotlist_of_index["main"], 7);
+    }
+
+    /// Settings that a user of SmartStore has in these files: all are known, and only those that would change something here are
+    /// reported.
+    #[test]
+    fn settings_of_smartstore_are_known() {
+        let indexes = "[default]\nremotePath = volume:s3/$_index_name\nrepFactor = auto\nmaxDataSize = auto\n\
+             hotlist_recency_secs = 86400\nhotlist_bloom_filter_recency_hours = 360\n\
+             [volume:s3]\nstorageType = remote\npath = s3://smartstore/prod\nremote.s3.endpoint = https://s3.example\n\
+             remote.s3.access_key = id\nremote.s3.secret_key = secret\nremote.s3.auth_region = eu-central-1\n\
+             remote.s3.supports_versioning = false\nremote.s3.signature_version = v4\n\
+             remote.s3.list_objects_version = v2\nremote.s3.url_version = v1\nremote.s3.sslVerifyServerCert = true\n\
+             remote.s3.sslRootCAPath = /etc/ca.pem\nremote.s3.encryption = sse-s3\nremote.s3.use_delimiter = true\n\
+             remote.s3.multipart_max_connections = 8\nremote.s3.multipart_upload.part_size = 8388608\n\
+             remote.s3.multipart_download.part_size = 134217728\nremote.s3.enable_data_integrity_checks = true\n\
+             remote.s3.retry_policy = max_count\nremote.s3.max_count.max_retries_per_part = 9\n\
+             remote.s3.timeout.connect = 5000\nremote.s3.timeout.read = 60000\nremote.s3.timeout.write = 60000\n\
+             [web]\nmaxGlobalDataSizeMB = 500\nmaxGlobalRawDataSizeMB = 2000\nfrozenTimePeriodInSecs = 7776000\n\
+             hotlist_recency_secs = 3600\nhotlist_bloom_filter_recency_hours = 48\n";
+        let server = "[cachemanager]\nmax_cache_size = 1000\neviction_padding = 5120\neviction_policy = lru\n\
+             hotlist_recency_secs = 86400\nhotlist_bloom_filter_recency_hours = 360\nmax_concurrent_downloads = 8\n\
+             max_concurrent_uploads = 8\n";
+        let warnings = |indexes: &str, server: &str| {
+            let layers = Layers::new([local("indexes", indexes), local("server", server)]);
+            layers.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(warnings(indexes, server), [""; 0]);
+        let storage = RemoteStorage::new(&Layers::new([local("indexes", indexes), local("server", server)])).unwrap();
+        let VolumeLocation::S3(s3) = &storage.volumes["s3"].location else { panic!("{storage:?}") };
+        assert_eq!((s3.parts_max, s3.verifies_certificates, s3.part_bytes), (8, true, 8 << 20));
+        for (indexes, server, told) in [
+            ("", "[cachemanager]\neviction_policy = clock\n", "[cachemanager] eviction_policy = clock: expected lru"),
+            ("", "[cachemanager]\nevict_on_stable = true\n", "[cachemanager] evict_on_stable is not supported"),
+            ("[volume:x]\nremote.s3.signature_version = v2\n", "", "remote.s3.signature_version = v2: expected v4"),
+            (
+                "[volume:x]\nremote.s3.header.PUT.x-amz-storage-class = STANDARD_IA\n",
+                "",
+                "remote.s3.header.PUT.x-amz-storage-class is not supported",
+            ),
+            ("[volume:x]\nremote.s3.kms.auth_region = x\n", "", "remote.s3.kms.auth_region is not supported"),
+            ("[volume:x]\nremote.gs.credential_file = x\n", "", "remote.gs.credential_file is not supported"),
+        ] {
+            let found = warnings(indexes, server);
+            assert!(found.len() == 1 && found[0].contains(told), "{told}: {found:?}");
+        }
     }
 }

@@ -299,7 +299,9 @@ impl ObjectWork<'_> {
             return Err(Fault::invalid("a calculated field depends on more than its event"));
         }
         let mut commands: Vec<_> = steps.into_iter().filter_map(Step::into_row).map(|make| make()).collect();
-        let pages = scan.pages_of(segment, &context)?.ok_or_else(|| Fault::corrupt("it is damaged"))?;
+        let pages = scan
+            .pages_of(segment, &context)?
+            .ok_or_else(|| Fault::unavailable("its bucket is damaged or cannot be read"))?;
         let names: Vec<String> = self.plan.columns.iter().cloned().collect();
         let mut batches: Vec<Option<RecordBatch>> = Vec::new();
         for number in 0..segment.pages().len() {

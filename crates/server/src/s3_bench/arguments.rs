@@ -31,6 +31,21 @@ pub(crate) struct S3BenchArgs {
     /// Operations to measure, in this order.
     #[arg(long, value_delimiter = ',', default_value = "put,stat,list,get,delete", value_name = "OPERATIONS")]
     pub(crate) operations: Vec<S3Operation>,
+    /// Measure storing objects; several of these options measure in the order put, stat, list, get, delete.
+    #[arg(long, conflicts_with = "operations")]
+    pub(crate) put: bool,
+    /// Measure checking whether an object exists.
+    #[arg(long, conflicts_with = "operations")]
+    pub(crate) stat: bool,
+    /// Measure listing the run's objects.
+    #[arg(long, conflicts_with = "operations")]
+    pub(crate) list: bool,
+    /// Measure reading whole objects; without --put, some are stored first.
+    #[arg(long, conflicts_with = "operations")]
+    pub(crate) get: bool,
+    /// Measure deleting the run's objects.
+    #[arg(long, conflicts_with = "operations")]
+    pub(crate) delete: bool,
     /// Number of concurrent requests.
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) concurrency: usize,
@@ -43,6 +58,24 @@ pub(crate) struct S3BenchArgs {
     /// Report format; json includes figures for each second.
     #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: ListForm,
+}
+
+impl S3BenchArgs {
+    /// The operations to measure, in order, and whether the objects that they need are stored before, unmeasured.
+    pub(crate) fn phases(&self) -> (Vec<S3Operation>, bool) {
+        let flags = [
+            (self.put, S3Operation::Put),
+            (self.stat, S3Operation::Stat),
+            (self.list, S3Operation::List),
+            (self.get, S3Operation::Get),
+            (self.delete, S3Operation::Delete),
+        ];
+        let chosen: Vec<S3Operation> = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, it)| it).collect();
+        match chosen.is_empty() {
+            true => (self.operations.clone(), false),
+            false => (chosen, !self.put),
+        }
+    }
 }
 
 /// An operation of an object store.

@@ -29,6 +29,8 @@ use crate::{bucket, data_directory};
 const SAMPLES_MAX: usize = 1 << 20;
 /// Maximum objects a thread puts.
 const OBJECTS_MAX: usize = 1 << 20;
+/// Objects that a thread puts, unmeasured, for operations that need objects.
+const PREPARED_OBJECTS: usize = 8;
 /// Failed requests after which a thread gives up.
 const FAILURES_MAX: usize = 100;
 
@@ -43,6 +45,9 @@ const COLUMNS: &[&str] = &[
     "p90_ms",
     "p99_ms",
     "max_ms",
+    "ttfb_p50_ms",
+    "ttfb_p90_ms",
+    "ttfb_p99_ms",
     "slowest_second",
     "median_second",
     "fastest_second",
@@ -52,6 +57,15 @@ const COLUMNS: &[&str] = &[
 struct Target {
     endpoint: String,
     store: S3Store,
+}
+
+/// Objects of a run.
+#[derive(Default)]
+struct Made {
+    /// Names of those that are, or may be, in the store.
+    names: Vec<String>,
+    /// Number of puts that were answered.
+    stored: usize,
 }
 
 /// State shared by all phases.
@@ -82,9 +96,12 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
         run: format!("{:016x}", random_number()),
         body: body(usize::try_from(arguments.size.0).map_err(|_| Failure::Usage("--size is too large".to_owned()))?),
     };
-    let mut made = Vec::new();
+    let mut made = Made::default();
     let reported = bench.run_phases(&mut made);
-    bench.clean_up(&made);
+    // If nothing was stored, the reason is in the error.
+    if let (Some(remains), true) = (bench.clean_up(&made.names), made.stored > 0) {
+        log::warning(remains);
+    }
     let (rows, errors) = reported?;
     bucket::print(&rows.into(), COLUMNS, arguments.output)?;
     Ok(if errors == 0 { 0 } else { failure::PARTIAL })
@@ -113,56 +130,61 @@ fn settings(arguments: &S3BenchArgs) -> Result<Vec<S3Settings>, Failure> {
 
 impl Bench<'_> {
     /// Runs all phases; returns the rows of the report and the number of failed requests.
-    fn run_phases(&self, made: &mut Vec<String>) -> Result<(Vec<serde_json::Value>, usize), Failure> {
+    fn run_phases(&self, made: &mut Made) -> Result<(Vec<serde_json::Value>, usize), Failure> {
         let (mut rows, mut errors) = (Vec::new(), 0);
-        let mut has_put = false;
-        for operation in &self.arguments.operations {
+        let (phases, prepares) = self.arguments.phases();
+        let mut has_put = prepares;
+        if prepares {
+            log::info("storing objects …");
+            check_answers(&self.run_phase(S3Operation::Put, PREPARED_OBJECTS, made))?;
+        }
+        for operation in phases {
             let needs = matches!(operation, S3Operation::Get | S3Operation::Stat | S3Operation::Delete);
             if needs && !has_put {
                 return Err(Failure::Usage(
                     "objects that are read or deleted must be put first: --operations put,…".to_owned(),
                 ));
             }
-            has_put |= *operation == S3Operation::Put;
-            if self.interrupt.is_set() || needs && made.is_empty() {
+            has_put |= operation == S3Operation::Put;
+            if self.interrupt.is_set() || needs && made.names.is_empty() {
                 break;
             }
             log::info(format!("{} …", operation.name()));
-            let (sides, last_error) = self.run_phase(*operation, made);
-            errors += sides.iter().map(EndpointWork::errors).sum::<usize>();
-            if let (Some(error), true) = (last_error, sides.iter().all(|side| side.answers() == 0)) {
-                return Err(error.into());
-            }
-            rows.extend(report::rows(operation.name(), sides));
+            let phase = self.run_phase(operation, OBJECTS_MAX, made);
+            errors += phase.sides.iter().map(EndpointWork::errors).sum::<usize>();
+            check_answers(&phase)?;
+            rows.extend(report::rows(operation.name(), phase.sides));
         }
         Ok((rows, errors))
     }
 
-    /// Runs one operation on all threads; returns the work per endpoint, and one of the errors.
-    fn run_phase(&self, operation: S3Operation, made: &mut Vec<String>) -> (Vec<EndpointWork>, Option<BlobError>) {
+    /// Runs one operation on all threads, each of which puts at most `puts` objects.
+    fn run_phase(&self, operation: S3Operation, puts: usize, made: &mut Made) -> Phase {
         let next = AtomicUsize::new(0);
-        let objects: Arc<[String]> = made.as_slice().into();
+        let objects: Arc<[String]> = made.names.as_slice().into();
         let start_ns = self.clock.elapsed_ns();
         let works: Vec<ThreadWork> = thread::scope(|scope| {
             let start = |worker: usize| {
                 let (next, objects) = (&next, Arc::clone(&objects));
-                scope.spawn(move || self.work(operation, worker, start_ns, &objects, next))
+                scope.spawn(move || self.work(operation, worker, start_ns, puts, &objects, next))
             };
             let threads: Vec<_> = (0..self.arguments.concurrency.max(1)).map(start).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
+        if operation == S3Operation::Delete {
+            // Those that no thread has reached; the failed ones follow.
+            made.names.drain(..next.load(Ordering::Relaxed).min(objects.len()));
+        }
         let mut sides: Vec<EndpointWork> =
             self.targets.iter().map(|target| EndpointWork::new(&target.endpoint)).collect();
         let mut last_error = None;
         for work in works {
+            made.stored += if operation == S3Operation::Put { work.samples.len() } else { 0 };
             sides[work.target].add(work.samples, work.errors);
-            made.extend(work.made);
+            made.names.extend(work.names);
             last_error = work.last_error.or(last_error);
         }
-        if operation == S3Operation::Delete {
-            made.clear();
-        }
-        (sides, last_error)
+        Phase { sides, last_error }
     }
 
     fn work(
@@ -170,6 +192,7 @@ impl Bench<'_> {
         operation: S3Operation,
         worker: usize,
         start_ns: i64,
+        puts: usize,
         objects: &[String],
         next: &AtomicUsize,
     ) -> ThreadWork {
@@ -183,25 +206,30 @@ impl Bench<'_> {
                 break;
             }
             let at = next.fetch_add(1, Ordering::Relaxed);
+            let mut first_ns = None;
             let done = match operation {
-                S3Operation::Put if work.made.len() >= OBJECTS_MAX => break,
+                S3Operation::Put if work.names.len() >= puts => break,
                 S3Operation::Put => {
-                    let name = format!("{}/{worker}/{}", self.run, work.made.len());
-                    work.made.push(name.clone());
+                    let name = format!("{}/{worker}/{}", self.run, work.names.len());
+                    work.names.push(name.clone());
                     store.put(&name, &self.body).map(|()| self.body.len())
                 }
                 S3Operation::Delete => match objects.get(at) {
-                    Some(name) => store.delete(name).map(|()| 0),
+                    // Another endpoint may delete those that this one does not.
+                    Some(name) => store.delete(name).map(|()| 0).inspect_err(|_| work.names.push(name.clone())),
                     None => break,
                 },
                 S3Operation::List => store.list().map(|_| 0),
                 S3Operation::Stat => store.exists(&objects[at % objects.len()]).map(|_| 0),
-                S3Operation::Get => read_whole(store, &objects[at % objects.len()]),
+                S3Operation::Get => read_whole(store, &objects[at % objects.len()], || {
+                    first_ns = Some(self.clock.elapsed_ns() - begin_ns);
+                }),
             };
             match done {
                 Ok(bytes) => {
                     let took_ns = self.clock.elapsed_ns() - begin_ns;
-                    work.samples.push(Sample { at_ns: begin_ns + took_ns - start_ns, took_ns, bytes: bytes as u64 });
+                    let at_ns = begin_ns + took_ns - start_ns;
+                    work.samples.push(Sample { at_ns, took_ns, first_ns, bytes: bytes as u64 });
                 }
                 Err(error) => {
                     work.errors += 1;
@@ -212,22 +240,63 @@ impl Bench<'_> {
         work
     }
 
-    /// Deletes the remaining objects of the run.
-    fn clean_up(&self, made: &[String]) {
+    /// Deletes the remaining objects of the run. Returns a message if some stay, because no endpoint deletes them.
+    fn clean_up(&self, made: &[String]) -> Option<String> {
         let next = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for worker in 0..self.arguments.concurrency.max(1) {
-                let (store, next) = (&self.targets[worker % self.targets.len()].store, &next);
-                scope.spawn(move || {
-                    while let Some(name) = made.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = store.delete(name) {
-                            log::warning(format!("not deleted: {error}"));
-                            break;
-                        }
-                    }
-                });
-            }
+        let done: Vec<(usize, Option<BlobError>)> = thread::scope(|scope| {
+            let start = |worker: usize| {
+                let next = &next;
+                scope.spawn(move || self.delete_some(worker, made, next))
+            };
+            let threads: Vec<_> = (0..self.arguments.concurrency.max(1)).map(start).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
+        let deleted: usize = done.iter().map(|(deleted, _)| deleted).sum();
+        let error = done.into_iter().find_map(|(_, error)| error)?;
+        let (left, prefix) = (made.len() - deleted, self.arguments.prefix.trim_matches('/'));
+        Some(format!("{left} objects below {prefix}/{} stay in {}: {error}", self.run, self.arguments.container))
+    }
+
+    /// Deletes objects until none is left, or until no endpoint deletes one. Returns the number of deleted objects and
+    /// the error.
+    fn delete_some(&self, worker: usize, made: &[String], next: &AtomicUsize) -> (usize, Option<BlobError>) {
+        let (mut target, mut deleted) = (worker % self.targets.len(), 0);
+        while let Some(name) = made.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut failed = None;
+            for _ in 0..self.targets.len() {
+                match self.targets[target].store.delete(name) {
+                    Ok(()) => {
+                        failed = None;
+                        break;
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        target = (target + 1) % self.targets.len();
+                    }
+                }
+            }
+            if failed.is_some() {
+                return (deleted, failed);
+            }
+            deleted += 1;
+        }
+        (deleted, None)
+    }
+}
+
+/// The work of one operation.
+struct Phase {
+    /// The work per endpoint.
+    sides: Vec<EndpointWork>,
+    /// One of the errors.
+    last_error: Option<BlobError>,
+}
+
+/// Fails if an operation had only errors.
+fn check_answers(phase: &Phase) -> Result<(), Failure> {
+    match &phase.last_error {
+        Some(error) if phase.sides.iter().all(|side| side.answers() == 0) => Err(error.clone().into()),
+        _ => Ok(()),
     }
 }
 
@@ -238,15 +307,17 @@ struct ThreadWork {
     samples: Vec<Sample>,
     errors: usize,
     last_error: Option<BlobError>,
-    made: Vec<String>,
+    /// Objects that were put, or could not be deleted.
+    names: Vec<String>,
 }
 
-fn read_whole(store: &S3Store, name: &str) -> Result<usize, BlobError> {
+/// Reads an object; calls `begun` when its first bytes are there: those of its end, which say how long it is.
+fn read_whole(store: &S3Store, name: &str, begun: impl FnOnce()) -> Result<usize, BlobError> {
     let object = store.open(name)?;
+    begun();
     let len = usize::try_from(object.len()).unwrap_or(usize::MAX);
-    let read = object.read_at(0, len);
-    read.map(|bytes| bytes.len())
-        .map_err(|error| BlobError::Damaged { name: name.to_owned(), reason: error.to_string() })
+    let failed = |error| BlobError::Read { name: name.to_owned(), part: "the content", error };
+    object.read_at(0, len).map(|bytes| bytes.len()).map_err(failed)
 }
 
 /// Returns incompressible bytes.

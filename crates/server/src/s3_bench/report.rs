@@ -11,6 +11,8 @@ pub(super) struct Sample {
     pub(super) at_ns: i64,
     /// Time from the request to its answer.
     pub(super) took_ns: i64,
+    /// Time from the request to the first bytes of the object; `None` if the operation reads none.
+    pub(super) first_ns: Option<i64>,
     /// Bytes of the object sent or received.
     pub(super) bytes: u64,
 }
@@ -58,6 +60,9 @@ pub(super) fn rows(operation: &str, sides: Vec<EndpointWork>) -> Vec<Value> {
 
 fn row(operation: &str, mut side: EndpointWork) -> Value {
     side.samples.sort_by_key(|sample| sample.took_ns);
+    let latencies: Vec<i64> = side.samples.iter().map(|sample| sample.took_ns).collect();
+    let mut first: Vec<i64> = side.samples.iter().filter_map(|sample| sample.first_ns).collect();
+    first.sort_unstable();
     let end_ns = side.samples.iter().map(|sample| sample.at_ns).max().unwrap_or(0).max(1);
     let seconds = end_ns as f64 / NS_PER_SECOND as f64;
     let bytes: u64 = side.samples.iter().map(|sample| sample.bytes).sum();
@@ -73,10 +78,13 @@ fn row(operation: &str, mut side: EndpointWork) -> Value {
         "seconds": rounded(seconds),
         "per_second": rounded(side.samples.len() as f64 / seconds),
         "mb_per_second": rounded(bytes as f64 / 1e6 / seconds),
-        "p50_ms": percentile(&side.samples, 50),
-        "p90_ms": percentile(&side.samples, 90),
-        "p99_ms": percentile(&side.samples, 99),
-        "max_ms": percentile(&side.samples, 100),
+        "p50_ms": percentile(&latencies, 50),
+        "p90_ms": percentile(&latencies, 90),
+        "p99_ms": percentile(&latencies, 99),
+        "max_ms": percentile(&latencies, 100),
+        "ttfb_p50_ms": percentile(&first, 50),
+        "ttfb_p90_ms": percentile(&first, 90),
+        "ttfb_p99_ms": percentile(&first, 99),
         "slowest_second": second(0),
         "median_second": second(by_speed.len() / 2),
         "fastest_second": second(by_speed.len().saturating_sub(1)),
@@ -110,10 +118,10 @@ fn speed((requests, bytes): &(u64, u64), moves_bytes: bool) -> f64 {
     if moves_bytes { *bytes as f64 / 1e6 } else { *requests as f64 }
 }
 
-/// Nearest-rank percentile in milliseconds, of samples sorted by duration.
-fn percentile(samples: &[Sample], percent: usize) -> Option<f64> {
-    let rank = (samples.len() * percent).div_ceil(100).max(1);
-    samples.get(rank - 1).map(|sample| rounded(sample.took_ns as f64 / 1e6))
+/// Nearest-rank percentile in milliseconds, of sorted durations in nanoseconds.
+fn percentile(durations: &[i64], percent: usize) -> Option<f64> {
+    let rank = (durations.len() * percent).div_ceil(100).max(1);
+    durations.get(rank - 1).map(|duration| rounded(*duration as f64 / 1e6))
 }
 
 fn rounded(number: f64) -> f64 {
@@ -126,7 +134,12 @@ mod tests {
 
     fn side(endpoint: &str, samples: impl Iterator<Item = (i64, i64, u64)>) -> EndpointWork {
         let mut side = EndpointWork::new(endpoint);
-        let sample = |(at_ms, took_ms, bytes)| Sample { at_ns: at_ms * 1_000_000, took_ns: took_ms * 1_000_000, bytes };
+        let sample = |(at_ms, took_ms, bytes)| Sample {
+            at_ns: at_ms * 1_000_000,
+            took_ns: took_ms * 1_000_000,
+            first_ns: (endpoint == "read").then_some(took_ms * 500_000),
+            bytes,
+        };
         side.add(samples.map(sample).collect(), 1);
         side
     }
@@ -146,6 +159,14 @@ mod tests {
         assert_eq!(requests, [39, 40, 21]);
         assert_eq!((&row["slowest_second"], &row["fastest_second"]), (&json!(39.0), &json!(40.0)));
         assert_eq!(row["errors"], 1);
+    }
+
+    #[test]
+    fn first_bytes_have_percentiles_of_their_own() {
+        let rows = rows("get", vec![side("read", (1..=100).map(|at| (at * 25, at, 1_000)))]);
+        assert_eq!((&rows[0]["ttfb_p50_ms"], &rows[0]["ttfb_p99_ms"]), (&json!(25.0), &json!(49.5)));
+        let rows = super::rows("put", vec![side("a", std::iter::once((25, 1, 1_000)))]);
+        assert_eq!((&rows[0]["p50_ms"], &rows[0]["ttfb_p50_ms"]), (&json!(1.0), &Value::Null));
     }
 
     #[test]

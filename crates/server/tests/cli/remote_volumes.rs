@@ -168,6 +168,9 @@ fn reads_of_a_search_from_volumes_are_reported() {
     assert!(main["name"].as_str().unwrap().starts_with("bid|main~") && of("here").is_none(), "{buckets}");
     let (stable, status) = (&main["content"]["cm:bucket.stable"], &main["content"]["cm:bucket.status"]);
     assert!(stable == "1" && status == "remote", "{main}");
+    let name = main["name"].as_str().unwrap();
+    let guid = admin.json("/services/server/info")["entry"][0]["content"]["guid"].as_str().unwrap().to_owned();
+    assert!(name.ends_with(&format!("~{guid}|")), "{name} {guid}");
     let totals = &admin.json("/services/admin/cacheman/_metrics")["entry"][0]["content"];
     let total = |name: &str| totals[name].as_str().unwrap().parse::<u64>().unwrap();
     // These objects are so small that opening them fetches all of them.
@@ -211,6 +214,10 @@ fn encrypted_buckets_are_stored_on_s3_and_keys_are_rotated() {
     std::fs::remove_dir_all(place.data().join("cache")).unwrap();
     let search = place.run(&["search", "index=main", "-o", "raw"]);
     assert!(search.code == 5 && search.err.contains("key 2025, which its key file lacks"), "{}", search.err);
+    assert!(search.err.contains("bucket main~1 cannot be read: ") && !search.err.contains("damaged"), "{}", search.err);
+    let RunOutput { code, out, err } = place.run(&["bucket", "verify", "-o", "csv"]);
+    assert!(code == 5 && out.contains("main~1,false,") && !out.contains("damaged"), "{code} {out}");
+    assert!(err.contains("not verified, because they cannot be read now") && !err.contains("damaged"), "{err}");
     configure(&place, &keys, "/nowhere/keys");
     let refused = place.run(&["search", "index=main", "-o", "raw"]);
     assert!(refused.code != 0 && refused.err.contains("/nowhere/keys"), "{}", refused.err);
@@ -323,6 +330,27 @@ fn a_missing_store_is_reported_with_what_is_missing() {
     let RunOutput { code, out, err } = place.run(&["search", "index=*", "-o", "raw"]);
     assert_eq!((code, out.lines().count()), (5, 100), "{err}");
     assert!(err.contains("main~1") && err.contains("does not exist"), "{err}");
+}
+
+#[test]
+fn an_unreachable_store_is_reported_once_per_bucket_and_not_as_damage() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = on_s3(&gateway);
+    add(&place, 0..100, "main");
+    add(&place, 100..200, "here");
+    let server = Server::start(&place);
+    assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+    server.stop("-TERM");
+    std::fs::remove_dir_all(place.data().join("cache")).unwrap();
+    drop(gateway);
+    let RunOutput { code, out, err } = place.run(&["search", "index=*", "-o", "raw"]);
+    assert!(code == 5 && out.lines().count() == 100 && err.contains("bucket main~1 cannot be read: "), "{code} {err}");
+    let log = place.write("late.log", lines(200..210));
+    let added = place.run(&["add", "oneshot", &log, "--index", "main"]);
+    assert!(added.code == 0 && added.err.contains("waiting for requests to a volume to end"), "{added:?}");
+    let remedy = "check that its storage can be reached, then try again";
+    assert_eq!((err.matches("main~1").count(), err.matches(remedy).count()), (1, 1), "{err}");
+    assert!(!err.contains("damaged"), "{err}");
 }
 
 #[test]

@@ -32,11 +32,51 @@ fn operations_are_measured_per_endpoint_and_cleaned_up() {
         assert!(row["p50_ms"].as_f64() <= row["p99_ms"].as_f64() && row["p99_ms"].as_f64() <= row["max_ms"].as_f64());
         let moves = matches!(row["operation"].as_str(), Some("put" | "get"));
         assert_eq!(row["mb_per_second"].as_f64() > Some(0.0), moves, "{row}");
+        let first = row["ttfb_p50_ms"].as_f64();
+        assert_eq!(first.is_some(), row["operation"] == "get", "{row}");
+        assert!(first <= row["p50_ms"].as_f64() && row["ttfb_p90_ms"].as_f64() <= row["ttfb_p99_ms"].as_f64(), "{row}");
         let in_seconds: u64 = row["series"].as_array().unwrap().iter().filter_map(|at| at["requests"].as_u64()).sum();
         assert_eq!(Some(in_seconds), row["requests"].as_u64());
     }
     let left = walk(&gateway.file("quarry-bench"));
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn single_operations_are_chosen_by_options() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = Place::new();
+    let measured = |arguments: &[&str]| {
+        let out = run(&place, &gateway.url(), &[arguments, &["-o", "json"]].concat()).expect_success();
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&out).unwrap();
+        rows.iter().map(|row| row["operation"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(measured(&["--put"]), ["put"]);
+    assert_eq!(measured(&["--get"]), ["get"], "the objects are stored before");
+    assert_eq!(measured(&["--delete", "--stat", "--list", "--put"]), ["put", "stat", "list", "delete"]);
+    let both = run(&place, &gateway.url(), &["--get", "--operations", "put"]);
+    assert_eq!(both.code, 2, "{both:?}");
+    assert_eq!(walk(&gateway.file("quarry-bench")), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn objects_are_deleted_although_an_endpoint_is_dead() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = Place::new();
+    let urls = format!("http://127.0.0.1:1,{}", gateway.url());
+    let ran = run(&place, &urls, &["--operations", "put,delete", "-o", "json"]);
+    assert_eq!(ran.code, 5, "{ran:?}");
+    assert!(!ran.err.contains("stay in"), "{ran:?}");
+    assert_eq!(walk(&gateway.file("quarry-bench")), Vec::<std::path::PathBuf>::new());
+    // A store that refuses everything is reported once.
+    let nowhere = place
+        .command(&["bench", "s3", "--container", "nowhere", "--endpoint", &gateway.url(), "--put"])
+        .env("AWS_ACCESS_KEY_ID", KEY_ID)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET)
+        .output()
+        .unwrap();
+    let nowhere = RunOutput::of(nowhere);
+    assert_eq!(nowhere.err.matches("container nowhere").count(), 1, "{nowhere:?}");
 }
 
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {

@@ -58,6 +58,36 @@ fn result(place: &Place, authorization: &str, text: &str) -> String {
 }
 
 #[test]
+fn reads_of_documents_say_that_other_nodes_may_have_more() {
+    let database = PostgreSql::start();
+    let (one, other) = (member(&database, 60), member(&database, 60));
+    for place in [&one, &other] {
+        let app = place.path("data/etc/apps/shop");
+        std::fs::create_dir_all(app.join("default")).unwrap();
+        std::fs::create_dir_all(app.join("metadata")).unwrap();
+        place.write("data/etc/apps/shop/default/collections.conf", "[towns]\n");
+        let lookup = "[towns]\nexternal_type = kvstore\ncollection = towns\nfields_list = _key, m\n";
+        place.write("data/etc/apps/shop/default/transforms.conf", lookup);
+        place.write("data/etc/apps/shop/metadata/default.meta", "[]\nexport = system\n");
+    }
+    let _servers = [&one, &other].map(Server::start);
+    let write = search(&one, &owner(&one), "| makeresults | eval m=1 | outputlookup towns");
+    assert_eq!(status(&write), "200", "{write}");
+    for (place, documents) in [(&one, 1), (&other, 0)] {
+        let path = "/servicesNS/nobody/shop/storage/collections/data/towns";
+        let answer = good(place, "GET", path, &owner(place), "");
+        assert!(answer.contains("warning: 299 - \"documents of this node only: the nodes of cluster east"), "{answer}");
+        for text in
+            ["| inputlookup towns", "| makeresults | eval m=1 | lookup towns m OUTPUT _key AS k | where isnotnull(k)"]
+        {
+            let answer = search(place, &owner(place), text);
+            assert_eq!(body(&answer)["results"].as_array().unwrap().len(), documents, "{text}: {answer}");
+            assert!(answer.contains("collection towns: only the documents on this node are read"), "{text}: {answer}");
+        }
+    }
+}
+
+#[test]
 fn users_and_saved_searches_survive_the_loss_of_a_node() {
     let database = PostgreSql::start();
     let lost = member(&database, 60);

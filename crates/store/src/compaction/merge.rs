@@ -17,6 +17,7 @@ use quarry_bucket::{
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
 use quarry_event::template::Extraction;
 use quarry_event::{PageColumns, TimeNs};
+use quarry_stdx::{ErrorKind, HasKind};
 
 use crate::compaction::field_storage::FieldStorage;
 use crate::compaction::pace::{Pace, Stopped};
@@ -25,7 +26,7 @@ use crate::compaction::report::Merge;
 use crate::deletion::{MergedRows, Ranks};
 use crate::object_names::object_stem;
 use crate::seal::choose_names;
-use crate::sealed_buckets::{RemainingRows, SealedBucket};
+use crate::sealed_buckets::{RemainingRows, SealedBucket, bucket_error};
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
@@ -224,10 +225,9 @@ fn for_each_slab(
 ) -> Result<(), Failure> {
     let mut regroup = Regroup::new(SlabLimits::SEAL_LIMITS);
     for bucket in inputs {
-        let damaged =
-            |reason: String| Failure::Damaged(bucket.row.number, Damage { bucket: bucket.id().to_owned(), reason });
+        let failed = |error| unreadable(bucket, &error);
         // Bypasses the caches, so that the merge does not evict what searches need.
-        let open = shared.readers.open_uncached(bucket).map_err(|error| damaged(error.to_string()))?;
+        let open = shared.readers.open_uncached(bucket).map_err(failed)?;
         let (mut events, mut raw_bytes) = (0, 0);
         let pages = open.infos.iter().map(Vec::len).sum::<usize>().max(1) as u64;
         for (slab, infos) in open.infos.iter().enumerate() {
@@ -236,8 +236,7 @@ fn for_each_slab(
             let slab_events = left.iter().map(|page| u64::from(page.events)).sum();
             regroup.start_slab(slab_events, left.iter().map(|page| page.raw_bytes).sum());
             for at in 0..infos.len() {
-                let page = open.reader.read_page(slab, at, PageColumns::ALL);
-                let page = page.map_err(|error| damaged(error.to_string()))?;
+                let page = open.reader.read_page(slab, at, PageColumns::ALL).map_err(failed)?;
                 events += page.len() as u64;
                 raw_bytes += page.raw.len() as u64;
                 regroup.add(&match &live {
@@ -250,10 +249,21 @@ fn for_each_slab(
             regroup.end_slab();
         }
         if (events, raw_bytes) != (bucket.row.events, bucket.row.raw_bytes) {
-            return Err(damaged(format!("it has {events} events, but the catalog says {}", bucket.row.events)));
+            let reason = format!("it has {events} events, but the catalog says {}", bucket.row.events);
+            return Err(Failure::Damaged(bucket.row.number, Damage::corrupt(bucket.id(), reason)));
         }
     }
     regroup.into_slabs().iter().try_for_each(|slab| visit(&slab.source()))
+}
+
+/// The failure to read an input: transient if its storage fails.
+fn unreadable(bucket: &SealedBucket, error: &BucketError) -> Failure {
+    let is_transient = matches!(error, BucketError::Read(read) if read.kind() == ErrorKind::Unavailable);
+    let failure = bucket_error(bucket.id(), error);
+    match is_transient {
+        true => Failure::Transient(failure),
+        false => Failure::Damaged(bucket.row.number, Damage::of_error(bucket.id(), failure)),
+    }
 }
 
 /// A slab with what is extracted from its events.

@@ -20,6 +20,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use quarry_bucket::BucketEncoder;
+use quarry_stdx::ErrorKind;
 
 use crate::sealed_buckets::SealedBucket;
 use crate::slab_extraction::CurrentExtraction;
@@ -167,8 +168,8 @@ pub(crate) fn merge_and_report(
         }
         Err(Failure::Damaged(number, damage)) => {
             shared.state().not_compacted.insert(*number);
-            shared
-                .report_message(format!("bucket {} is damaged and is not compacted: {}", damage.bucket, damage.reason));
+            let state = if damage.kind == ErrorKind::Corrupt { "is damaged and" } else { "cannot be read and" };
+            shared.report_message(format!("bucket {} {state} is not compacted: {}", damage.bucket, damage.reason));
         }
         Err(Failure::Permanent(reason)) => {
             shared.state().not_compacted.extend(numbers);
@@ -238,7 +239,7 @@ impl Store {
                 Err(Failure::Changed | Failure::NotBetter) => {}
                 Err(Failure::Transient(error)) => return Err(error),
                 Err(Failure::Damaged(_, damage)) => report.skipped.push(damage),
-                Err(Failure::Permanent(reason)) => report.skipped.push(Damage { bucket: String::new(), reason }),
+                Err(Failure::Permanent(reason)) => report.skipped.push(Damage::corrupt("", reason)),
             }
         }
     }

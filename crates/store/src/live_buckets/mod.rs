@@ -133,6 +133,8 @@ pub(crate) struct Totals {
     /// Number and bytes of the thawed buckets.
     pub(crate) thawed: u64,
     pub(crate) thawed_bytes: u64,
+    /// Bytes of the events of thawed buckets.
+    pub(crate) thawed_raw_bytes: u64,
 }
 
 impl Totals {
@@ -147,6 +149,7 @@ impl Totals {
             stored_bytes,
             thawed,
             thawed_bytes: thawed * stored_bytes,
+            thawed_raw_bytes: thawed * bucket.row.raw_bytes,
         }
     }
 
@@ -159,6 +162,7 @@ impl Totals {
             (&mut self.stored_bytes, other.stored_bytes),
             (&mut self.thawed, other.thawed),
             (&mut self.thawed_bytes, other.thawed_bytes),
+            (&mut self.thawed_raw_bytes, other.thawed_raw_bytes),
         ] {
             *sum = change(*sum, part);
         }

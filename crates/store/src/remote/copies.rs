@@ -49,6 +49,8 @@ pub struct RemoteOptions {
     /// Age in seconds of a bucket's newest event up to which its local copy counts as recent. Recent copies are evicted
     /// last.
     pub hotlist_recency_secs: u64,
+    /// The same of indexes with their own setting.
+    pub hotlist_of_index: BTreeMap<String, u64>,
     /// Maximum number of concurrent uploads.
     pub uploads_max: usize,
     /// Age in seconds, by the clock of the volume, at which an object that belongs to no bucket is deleted.
@@ -198,6 +200,11 @@ impl Copies {
     /// Whether the local objects are complete.
     pub(crate) fn is_local(&self) -> bool {
         self.state().is_none_or(RemoteState::is_local_complete)
+    }
+
+    /// Whether the local objects may be deleted, because the remote ones are complete and no move reads them.
+    pub(super) fn is_evictable(&self) -> bool {
+        lock(&self.known).counted.evictable
     }
 
     pub(super) fn move_to(&self, state: RemoteState) {
@@ -368,6 +375,14 @@ impl Remotes {
         })
     }
 
+    /// Drops the cached blocks of a bucket.
+    pub(super) fn drop_blocks(&self, row: &LiveRow, copy: &RemoteCopy) {
+        for part in ObjectKind::ALL {
+            let name = format!("{}/{}", copy.volume, part.key(row, &copy.folder));
+            self.cache.iter().for_each(|cache| cache.remove_object(&name));
+        }
+    }
+
     /// Names of the volumes.
     pub(super) fn volumes(&self) -> impl Iterator<Item = (&str, &Arc<dyn BlobStore>)> {
         self.volumes.iter().map(|(name, volume)| (name.as_str(), volume))
@@ -388,6 +403,7 @@ mod tests {
             cache_bytes_max: 0,
             eviction_padding: 0,
             hotlist_recency_secs: 0,
+            hotlist_of_index: BTreeMap::new(),
             uploads_max: 1,
             orphan_grace_secs: 0,
             new_store_id: String::new(),

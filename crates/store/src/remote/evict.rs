@@ -2,7 +2,8 @@
 //!
 //! Local copies and cached blocks share the configured space. Each may use at least half of it, and more if the other
 //! uses less. The least recently used copies are evicted first, and copies with recent events last. Searches that hold
-//! a bucket are not affected: open files stay readable, and later reads use the volume.
+//! a bucket are not affected: open files stay readable, and later reads use the volume. Copies can also be evicted on
+//! request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,11 +12,75 @@ use std::sync::atomic::Ordering;
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
 
-use super::copies::ObjectKind;
-use crate::StoreError;
+use super::copies::{ObjectKind, RemoteOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
+use crate::{Store, StoreError};
+
+impl Store {
+    /// Deletes the local copy and the cached blocks of an uploaded bucket, and forgets what was read of it.
+    pub fn evict_bucket(&self, id: &str) -> Result<(), StoreError> {
+        let bucket = self.bucket_with_id(id)?;
+        let _turn = self.shared.uploads.lock_transfers();
+        let refused = || StoreError::NotEvictable { bucket: id.to_owned() };
+        let copy = bucket.copies.remote().filter(|copy| copy.state.is_remote_complete()).ok_or_else(refused)?;
+        if copy.state.is_local_complete() {
+            if !bucket.copies.is_evictable() {
+                return Err(refused());
+            }
+            self.shared.evict_one(&bucket)?;
+        }
+        self.shared.readers.remotes().drop_blocks(&bucket.row, &copy);
+        self.shared.readers.forget(bucket.row.number);
+        Ok(())
+    }
+
+    /// Deletes local copies of uploaded buckets, the least recently used first, and then cached blocks, until `bytes`
+    /// are freed. With `None`, deletes all of them, and forgets what was read of any bucket.
+    pub fn evict_cache(&self, bytes: Option<u64>) -> Result<(), StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        let shared = &self.shared;
+        let (Some(remote), Some(cache)) = (&shared.options.remote, &shared.readers.remotes().cache) else {
+            return Ok(());
+        };
+        let _turn = shared.uploads.lock_transfers();
+        let mut left = bytes.unwrap_or(u64::MAX);
+        let mut copies = shared.evictable_by_use(remote)?;
+        while left > 0
+            && let Some(bucket) = copies.pop()
+        {
+            left = left.saturating_sub(bucket.row.stored_bytes());
+            shared.evict_one(&bucket)?;
+        }
+        cache.evict(left);
+        if bytes.is_none() {
+            shared.readers.clear();
+        }
+        Ok(())
+    }
+
+    /// Closes the files of a bucket. A search that needs them opens them again.
+    pub fn close_bucket(&self, id: &str) -> Result<(), StoreError> {
+        let number = self.bucket_with_id(id)?.row.number;
+        self.shared.readers.close(number);
+        Ok(())
+    }
+
+    /// A live bucket.
+    fn bucket_with_id(&self, id: &str) -> Result<Arc<SealedBucket>, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        let missing = || StoreError::NoBucket { bucket: id.to_owned() };
+        let (index, number) = id.rsplit_once('~').ok_or_else(missing)?;
+        let number = number.parse().map_err(|_| missing())?;
+        let found = self.shared.state_with_bucket(index, number)?.sealed.get(number).cloned();
+        found.filter(|bucket| bucket.id() == id).ok_or_else(missing)
+    }
+}
 
 impl Shared {
     /// Deletes local copies until the remaining ones fit.
@@ -23,8 +88,6 @@ impl Shared {
         let Some(remote) = &self.options.remote else { return Ok(()) };
         let _turn = self.uploads.lock_transfers();
         let Some(cache) = &self.readers.remotes().cache else { return Ok(()) };
-        let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
-        let recent_from = self.clock.now_ns().saturating_sub(recent);
         let mut bytes = self.state().sealed.evictable_bytes();
         let half = remote.cache_bytes_max / 2;
         let mut room = remote.cache_bytes_max - cache.stats().bytes.min(half);
@@ -34,14 +97,7 @@ impl Shared {
             let missing = needed.saturating_sub(disk.f_bavail.saturating_mul(disk.f_frsize));
             room = room.min(bytes.saturating_sub(missing));
         }
-        let mut copies: Vec<Arc<SealedBucket>> = match bytes > room {
-            true => self.state_with(|_, unloaded| unloaded.local_bytes > 0)?.sealed.evictable().cloned().collect(),
-            false => Vec::new(),
-        };
-        copies.sort_by_cached_key(|bucket| {
-            let is_recent = bucket.row.time_max >= recent_from;
-            Reverse((is_recent, bucket.copies.used.load(Ordering::Relaxed), bucket.row.time_max, bucket.row.number))
-        });
+        let mut copies = if bytes > room { self.evictable_by_use(remote)? } else { Vec::new() };
         while bytes > room
             && let Some(bucket) = copies.pop()
         {
@@ -50,6 +106,28 @@ impl Shared {
         }
         cache.set_bytes_max(remote.cache_bytes_max - bytes.min(half));
         Ok(())
+    }
+
+    /// Buckets whose local copies may be deleted; those to be evicted first come last.
+    fn evictable_by_use(&self, remote: &RemoteOptions) -> Result<Vec<Arc<SealedBucket>>, StoreError> {
+        let now = self.clock.now_ns();
+        let is_recent = |bucket: &SealedBucket| {
+            let secs = remote.hotlist_of_index.get(&*bucket.row.index).unwrap_or(&remote.hotlist_recency_secs);
+            let age = i64::try_from(*secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+            bucket.row.time_max >= now.saturating_sub(age)
+        };
+        let state = self.state_with(|_, unloaded| unloaded.local_bytes > 0)?;
+        let mut copies: Vec<Arc<SealedBucket>> = state.sealed.evictable().cloned().collect();
+        drop(state);
+        copies.sort_by_cached_key(|bucket| {
+            Reverse((
+                is_recent(bucket),
+                bucket.copies.used.load(Ordering::Relaxed),
+                bucket.row.time_max,
+                bucket.row.number,
+            ))
+        });
+        Ok(copies)
     }
 
     fn evict_one(&self, bucket: &SealedBucket) -> Result<(), StoreError> {

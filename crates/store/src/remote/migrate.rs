@@ -48,6 +48,10 @@ impl Store {
 
 impl Shared {
     fn migrate(&self, index: &str, to: Option<&str>) -> Result<MigrationResult, StoreError> {
+        let is_known = self.options.configured_indexes.contains(index) || self.state().indexes().contains(index);
+        if !is_known {
+            return Err(StoreError::NoIndex { index: index.to_owned() });
+        }
         let place = match &self.options.remote {
             Some(remote) => remote.place_of(index, &self.store_id()?),
             None => None,
@@ -91,7 +95,7 @@ impl Shared {
                     report.moved += 1;
                     report.bytes += bucket.row.stored_bytes();
                 }
-                Step::NotMoved(reason) => report.not_moved.push(Damage { bucket: bucket.id().to_owned(), reason }),
+                Step::NotMoved(reason) => report.not_moved.push(Damage::corrupt(bucket.id(), reason)),
             }
             drop(bucket);
             self.evict()?;

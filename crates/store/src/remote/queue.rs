@@ -3,16 +3,21 @@
 //! Not here: uploading and evicting themselves.
 
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::sync::{lock, wait_for};
+
+/// Time that closing a store waits for an upload before it reports that it waits.
+const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 /// The upload queue.
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
     waiting: Mutex<UploadQueueState>,
     work: Condvar,
+    reporter: OnceLock<WaitReporter>,
     /// Held while uploading or evicting.
     turn: Mutex<()>,
 }
@@ -26,6 +31,17 @@ pub(super) struct UploadQueueState {
     /// Whether a failure was reported since the last successful upload.
     pub(super) is_damage_reported: bool,
     stopping: bool,
+    /// Whether the upload thread runs.
+    running: bool,
+}
+
+/// Function that reports that closing the store waits for an upload.
+struct WaitReporter(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for WaitReporter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("WaitReporter").finish_non_exhaustive()
+    }
 }
 
 impl Uploads {
@@ -54,6 +70,30 @@ impl Uploads {
     pub(crate) fn stop(&self) {
         lock(&self.waiting).stopping = true;
         self.work.notify_all();
+    }
+
+    /// Sets the function that reports long waits; only the first call has an effect.
+    pub(crate) fn report_waits(&self, report: Box<dyn Fn() + Send + Sync>) {
+        // The function that was set first stays.
+        drop(self.reporter.set(WaitReporter(report)));
+    }
+
+    /// Notes that the upload thread runs, or has ended.
+    pub(super) fn set_running(&self, running: bool) {
+        lock(&self.waiting).running = running;
+        self.work.notify_all();
+    }
+
+    /// Waits a moment for the upload thread, which was told to end; reports if it needs longer.
+    pub(crate) fn report_if_busy(&self) {
+        let Some(reporter) = self.reporter.get() else { return };
+        let waited = self.work.wait_timeout_while(lock(&self.waiting), SILENT_WAIT, |queue| queue.running);
+        let (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_busy = queue.running;
+        drop(queue);
+        if is_busy {
+            reporter.0();
+        }
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_blob::{BlobError, BlobStore};
 use quarry_catalog::{BucketState, Catalog, FoundBucket, OtherCopy};
-use quarry_stdx::Fault;
 use quarry_stdx::number::usize_of;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 use super::copies::{RemotePath, STORE_ID_SETTING, stem};
 use super::listing::{self, FoundObjects, StoreOnVolumes};
@@ -218,7 +218,7 @@ impl Rebuild<'_> {
     ) -> Result<Result<FoundBucket, Fault>, BlobError> {
         let object = match volume.open(&wanted.key) {
             Ok(object) => object,
-            Err(error @ (BlobError::NotFound { .. } | BlobError::Damaged { .. })) => {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => {
                 return Ok(Err(Fault::corrupt(error.to_string())));
             }
             Err(error) => return Err(error),
@@ -226,8 +226,11 @@ impl Rebuild<'_> {
         if object.len() > receipt::BYTES_MAX {
             return Ok(Err(Fault::corrupt(format!("its receipt has {} bytes", object.len()))));
         }
-        let failed = |reason: String| BlobError::Io { action: "read", path: (&wanted.key).into(), reason };
-        let bytes = object.read_at(0, usize_of(object.len())).map_err(|error| failed(error.to_string()))?;
+        let bytes = match object.read_at(0, usize_of(object.len())) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(Err(error.into())),
+            Err(error) => return Err(BlobError::Read { name: wanted.key.clone(), part: "the content", error }),
+        };
         Ok(receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted))
     }
 

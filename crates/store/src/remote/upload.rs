@@ -31,6 +31,7 @@ const CONCURRENT_BYTES_MAX: u64 = 256 << 20;
 pub(crate) fn run(shared: &Shared) {
     let mut retry = RETRY_MIN;
     let mut sweep_at = shared.clock.elapsed_ns();
+    shared.uploads.set_running(true);
     while !shared.uploads.is_stopping() {
         let done = shared.upload_next_group();
         let evicted = shared.evict().and_then(|()| shared.delete_old_copies());
@@ -58,9 +59,15 @@ pub(crate) fn run(shared: &Shared) {
             }
         }
     }
+    shared.uploads.set_running(false);
 }
 
 impl Store {
+    /// Sets a function that is called if [`Store::close`] has to wait for an upload. Only the first call has an effect.
+    pub fn report_upload_waits(&self, report: impl Fn() + Send + Sync + 'static) {
+        self.shared.uploads.report_waits(Box::new(report));
+    }
+
     /// Uploads every sealed bucket of indexes with a volume, and evicts local copies that do not fit.
     pub fn upload_all(&self) -> Result<(), StoreError> {
         if !self.is_writable() {
@@ -271,7 +278,7 @@ impl Shared {
             if object.len() != part.bytes(&bucket.row) {
                 return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
             }
-            object.read_at(0, usize_of(object.len())).map_err(|error| damaged(error.to_string()))
+            object.read_at(0, usize_of(object.len())).map_err(|error| StoreError::of_bucket(bucket.id(), &error))
         };
         let objects = [read(ObjectKind::Object)?, read(ObjectKind::Filter)?];
         let reader = BucketReader::open(Arc::new(MemoryObject(objects[0].clone())));
@@ -301,11 +308,8 @@ impl Shared {
     fn fetch(&self, bucket: &SealedBucket, copy: &RemoteCopy) -> Result<(), StoreError> {
         for part in ObjectKind::ALL {
             let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;
-            let failed = |error: quarry_bucket::ReadError| StoreError::Corrupt {
-                bucket: bucket.id().to_owned(),
-                reason: error.to_string(),
-            };
-            let content = object.read_at(0, usize_of(object.len())).map_err(failed)?;
+            let content = object.read_at(0, usize_of(object.len()));
+            let content = content.map_err(|error| StoreError::of_bucket(bucket.id(), &error))?;
             self.readers.blobs().put(&part.name(&bucket.row), &content)?;
         }
         Ok(())

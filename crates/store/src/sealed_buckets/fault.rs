@@ -1,9 +1,11 @@
-//! Buckets with an unreadable term filter. They are searched without the filter, and reported.
+//! Buckets with an unreadable term filter. They are searched without the filter, and reported. A filter that is only out
+//! of reach is tried again by the next search.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use quarry_bucket::BucketError;
+use quarry_stdx::{ErrorKind, HasKind};
 
 use crate::Damage;
 use crate::sealed_buckets::SealedBucket;
@@ -23,7 +25,7 @@ struct Fault {
 impl Faults {
     /// Records that the term filter of a bucket cannot be read.
     pub(crate) fn note(&self, bucket: &SealedBucket, error: &BucketError) {
-        let damage = Damage { bucket: bucket.id().to_owned(), reason: describe(error) };
+        let damage = Damage { bucket: bucket.id().to_owned(), kind: error.kind(), reason: describe(error) };
         lock(&self.0).entry(bucket.row.number).or_insert(Fault { damage, is_reported: false });
     }
 
@@ -35,6 +37,19 @@ impl Faults {
     /// Forgets the error of a bucket that is gone or intact again.
     pub(crate) fn forget(&self, number: u64) {
         lock(&self.0).remove(&number);
+    }
+
+    /// Forgets the errors of these buckets that are not damage.
+    pub(crate) fn forget_unavailable<'a>(&self, buckets: impl Iterator<Item = &'a Arc<SealedBucket>>) {
+        let mut faults = lock(&self.0);
+        if faults.values().all(|fault| fault.damage.kind == ErrorKind::Corrupt) {
+            return;
+        }
+        for bucket in buckets {
+            if faults.get(&bucket.row.number).is_some_and(|fault| fault.damage.kind != ErrorKind::Corrupt) {
+                faults.remove(&bucket.row.number);
+            }
+        }
     }
 
     /// Errors not yet reported to the operator.

@@ -13,10 +13,11 @@ mod slab_part;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, SearchReads};
@@ -25,7 +26,7 @@ use quarry_catalog::BucketRow;
 use quarry_event::template::PageColumn;
 use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
-use quarry_stdx::{Fault, HasKind};
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 use crate::cache::{Cache, ScanCache};
 use crate::deletion::{Hold, RowSet};
@@ -191,7 +192,7 @@ impl Objects {
             return Ok(object);
         }
         let opened = self.open(row, copies, ObjectKind::Object);
-        let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        let opened = opened.map_err(|error| error.into_read_error(0, 0))?;
         self.open.put(row.number, opened.object.clone(), 1);
         Ok(opened.object)
     }
@@ -321,21 +322,23 @@ impl Readers {
         self.reopen(number);
     }
 
-    /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Failures are ignored
-    /// here; the reader tries again and reports them.
-    pub(crate) fn open_concurrently(&self, buckets: &[Arc<SealedBucket>]) {
+    /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Returns the buckets
+    /// that are out of reach, with the error; the caller need not wait for them again. Other failures are ignored here.
+    pub(crate) fn open_concurrently(&self, buckets: &[Arc<SealedBucket>]) -> BTreeMap<u64, StoreError> {
         let is_far =
             |bucket: &&Arc<SealedBucket>| !bucket.copies.is_local() && self.open.get(&bucket.row.number).is_none();
         let far: Vec<&Arc<SealedBucket>> = buckets.iter().filter(is_far).collect();
         if far.len() < 2 {
-            return;
+            return BTreeMap::new();
         }
-        let next = AtomicUsize::new(0);
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         let reads = SearchReads::of_current_thread();
         let some = || {
             let _counting = reads.as_ref().map(SearchReads::count_thread_reads);
             while let Some(bucket) = far.get(next.fetch_add(1, Ordering::Relaxed)) {
-                drop(self.open(bucket));
+                if let Err(error @ StoreError::Unreadable { .. }) = self.open(bucket) {
+                    lock(&failed).insert(bucket.row.number, error);
+                }
             }
         };
         std::thread::scope(|scope| {
@@ -345,6 +348,7 @@ impl Readers {
             }
             some();
         });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a bucket, or returns it from the cache.
@@ -368,7 +372,7 @@ impl Readers {
             }),
             false => self.open_uncached(bucket),
         };
-        let open = Arc::new(opened.map_err(|error| damage_error(bucket.id(), &error))?);
+        let open = Arc::new(opened.map_err(|error| bucket_error(bucket.id(), &error))?);
         // Only the existence of the filter is checked now; its content is read when a search looks up terms.
         if let Err(error) = self.filter_object(bucket) {
             self.faults.note(bucket, &error);
@@ -380,7 +384,7 @@ impl Readers {
     /// Opens a bucket, bypassing the caches.
     pub(crate) fn open_uncached(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
         let opened = self.objects.open(&bucket.row, &bucket.copies, ObjectKind::Object);
-        let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        let opened = opened.map_err(|error| error.into_read_error(0, 0))?;
         let len = opened.lasting.len();
         let object = Arc::new(LazyObject {
             objects: self.objects.clone(),
@@ -500,11 +504,11 @@ impl Readers {
     /// The term filter's object, if it exists and has the expected size.
     fn filter_object(&self, bucket: &SealedBucket) -> Result<Arc<dyn ReadAt>, BucketError> {
         let opened = self.objects.open(&bucket.row, &bucket.copies, ObjectKind::Filter);
-        let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
-        let object = opened.map_err(|error| failed(error.to_string()))?.lasting;
+        let object = opened.map_err(|error| error.into_read_error(0, 0))?.lasting;
         if object.len() != bucket.row.filter_bytes {
             let (found, written) = (object.len(), bucket.row.filter_bytes);
-            return Err(failed(format!("{} has {found} bytes, {written} were written", bucket.row.filter())).into());
+            let reason = format!("{} has {found} bytes, {written} were written", bucket.row.filter());
+            return Err(ReadError::Failed { offset: 0, len: 0, kind: ErrorKind::Corrupt, reason }.into());
         }
         Ok(object)
     }
@@ -536,6 +540,16 @@ impl Readers {
         }
     }
 
+    /// Drops what was read of any bucket.
+    pub(crate) fn clear(&self) {
+        self.objects.open.remove_if(|_| true);
+        self.open.remove_if(|_| true);
+        self.filters.remove_if(|_| true);
+        self.ranged_filters.remove_if(|_| true);
+        self.pages.remove_if(|_| true);
+        self.columns.remove_if(|_| true);
+    }
+
     /// Drops cached state of a bucket.
     pub(crate) fn forget(&self, number: u64) {
         self.objects.open.remove_if(|key| *key == number);
@@ -548,9 +562,9 @@ impl Readers {
     }
 }
 
-/// The error that a bucket is damaged.
-pub(crate) fn damage_error(bucket: &str, error: &BucketError) -> StoreError {
-    StoreError::Corrupt { bucket: bucket.to_owned(), reason: error.to_string() }
+/// The error that a bucket is damaged or out of reach.
+pub(crate) fn bucket_error(bucket: &str, error: &BucketError) -> StoreError {
+    StoreError::of_bucket(bucket, error)
 }
 
 /// Whether the query contains terms, by which a filter could exclude slabs.

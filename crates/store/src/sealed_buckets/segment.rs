@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
 use crate::metadata_terms;
 use crate::sealed_buckets::{
-    ColumnKey, OpenBucket, PageKey, Readers, RemainingRows, SealedBucket, SlabPart, damage_error,
+    ColumnKey, OpenBucket, PageKey, Readers, RemainingRows, SealedBucket, SlabPart, bucket_error,
 };
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, POINT_READ_ROWS_MAX};
@@ -73,7 +73,7 @@ impl SealedSegment {
     }
 
     fn read(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        self.reader().read_page(self.slab, page, columns).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.reader().read_page(self.slab, page, columns).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn read_whole(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
@@ -175,7 +175,7 @@ impl Segment for SealedSegment {
         let may_hold =
             |token: &[u8]| self.readers.may_hold_prefetched(&self.bucket, &self.open.reader, self.slab, token);
         let found = self.open.reader.candidate_pages_with_filter(self.slab, query, fields, &may_hold);
-        let found = found.map_err(|error| damage_error(self.bucket.id(), &error))?;
+        let found = found.map_err(|error| bucket_error(self.bucket.id(), &error))?;
         let found = match &self.cut {
             Some(cut) => PageSet(found.0 >> cut.first_page & PageSet::first(cut.infos.len()).0),
             None => found,
@@ -195,7 +195,7 @@ impl Segment for SealedSegment {
             return Ok(None);
         }
         let found = self.reader().candidate_rows(self.slab, page, query, fields, most);
-        found.map_err(|error| damage_error(self.bucket.id(), &error))
+        found.map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn damage(&self) -> Option<Damage> {
@@ -228,7 +228,7 @@ impl Segment for SealedSegment {
             let columns = PageColumns::NONE;
             return Ok(self.read_page(page, columns)?.meta);
         }
-        self.reader().page_metas(self.slab, page).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.reader().page_metas(self.slab, page).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn may_hold_fields(&self, page: usize) -> bool {
@@ -244,7 +244,7 @@ impl Segment for SealedSegment {
             return Ok(self.read_page(page, PageColumns { fields: names, ..PageColumns::NONE })?.fields);
         }
         let read = self.reader().page_fields_by_row(self.slab, page, names);
-        read.map_err(|error| damage_error(self.bucket.id(), &error))
+        read.map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
@@ -252,11 +252,11 @@ impl Segment for SealedSegment {
         if self.cut.is_some() {
             return Ok(None);
         }
-        self.reader().template_set(self.slab).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.reader().template_set(self.slab).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
-        self.reader().dictionary(self.slab, column).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.reader().dictionary(self.slab, column).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn has_templates(&self, page: usize) -> bool {
@@ -287,7 +287,7 @@ impl Segment for SealedSegment {
     fn plan_columns(&self, columns: &[u32]) -> Result<(), StoreError> {
         match self.ahead.get() {
             Some(reader) => {
-                reader.plan_columns(self.slab, columns).map_err(|error| damage_error(self.bucket.id(), &error))
+                reader.plan_columns(self.slab, columns).map_err(|error| bucket_error(self.bucket.id(), &error))
             }
             None => Ok(()),
         }
@@ -304,7 +304,7 @@ impl Segment for SealedSegment {
             return Ok(None);
         }
         let opened = self.reader().template_page(self.slab, page);
-        let opened = opened.map_err(|error| damage_error(self.bucket.id(), &error))?;
+        let opened = opened.map_err(|error| bucket_error(self.bucket.id(), &error))?;
         let place = (self.bucket.row.number, u32_of(self.slab), u32_of(page));
         let open = |page| SealedPage { bucket: self.bucket.clone(), readers: self.readers.clone(), place, page };
         Ok(opened.map(|page| Box::new(open(page)) as Box<dyn TemplatePage>))
@@ -344,11 +344,11 @@ impl TemplatePage for SealedPage {
             if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
                 self.column(parent)?;
             }
-            let read = self.page.column(column).map_err(|error| damage_error(self.bucket.id(), &error))?;
+            let read = self.page.column(column).map_err(|error| bucket_error(self.bucket.id(), &error))?;
             self.readers.columns.put(self.key(column), Arc::clone(&read), memory_of(&read));
             return Ok(read);
         }
-        self.page.column(column).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.page.column(column).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
@@ -360,11 +360,11 @@ impl TemplatePage for SealedPage {
         {
             return Ok(known);
         }
-        self.page.column_of_rows(column, rows).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.page.column_of_rows(column, rows).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn contains_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, StoreError> {
-        self.page.contains_number(column, [number, number]).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.page.contains_number(column, [number, number]).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn text_ends(&mut self, column: u32) -> Result<Option<TextEnds>, StoreError> {
@@ -375,7 +375,7 @@ impl TemplatePage for SealedPage {
         if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
             self.column(parent)?;
         }
-        self.page.text_ends(column).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.page.text_ends(column).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn prefetch_columns(&mut self, columns: &[u32], rows: usize) -> Result<(), StoreError> {
@@ -385,7 +385,7 @@ impl TemplatePage for SealedPage {
         }
         let is_needed = |column: &u32| !self.page.has_column(*column) && self.take_cached(*column).is_none();
         let needed: Vec<u32> = columns.iter().copied().filter(is_needed).collect();
-        self.page.prefetch_columns(&needed).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.page.prefetch_columns(&needed).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
@@ -396,7 +396,7 @@ impl TemplatePage for SealedPage {
                 }
             }
         }
-        self.page.texts(column, rows).map_err(|error| damage_error(self.bucket.id(), &error))
+        self.page.texts(column, rows).map_err(|error| bucket_error(self.bucket.id(), &error))
     }
 }
 

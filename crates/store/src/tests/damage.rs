@@ -17,7 +17,7 @@ fn search(store: &Store) -> (Vec<String>, Vec<String>) {
     for segment in &snapshot.segments {
         match search_segment(&**segment) {
             Ok(found) => texts.extend(found),
-            Err(StoreError::Corrupt { bucket, .. }) => damaged.push(bucket),
+            Err(StoreError::Corrupt { bucket, .. } | StoreError::Unreadable { bucket, .. }) => damaged.push(bucket),
             Err(error) => panic!("{error}"),
         }
         damaged.extend(segment.damage().map(|damage| damage.bucket));

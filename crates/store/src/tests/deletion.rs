@@ -234,6 +234,7 @@ fn archives_exclude_deleted_events() {
         index: "main".into(),
         max_age_secs: 0,
         max_stored_bytes: Some(0),
+        max_raw_bytes: None,
         archives: true,
         empties_after_secs: 0,
     };

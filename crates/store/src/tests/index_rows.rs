@@ -43,7 +43,14 @@ fn of(store: &Store, index: &str, range: &TimeRange) -> Vec<String> {
 }
 
 fn rule(index: &str, max_age_secs: u64, max_stored_bytes: Option<u64>) -> RetentionRule {
-    RetentionRule { index: index.to_owned(), max_age_secs, max_stored_bytes, archives: false, empties_after_secs: 0 }
+    RetentionRule {
+        index: index.to_owned(),
+        max_age_secs,
+        max_stored_bytes,
+        max_raw_bytes: None,
+        archives: false,
+        empties_after_secs: 0,
+    }
 }
 
 #[test]

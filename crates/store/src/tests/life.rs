@@ -330,6 +330,7 @@ fn size_limit_removes_oldest_buckets_unless_archiving_fails() {
             index: "main".to_owned(),
             max_age_secs: 1 << 40,
             max_stored_bytes,
+            max_raw_bytes: None,
             archives,
             empties_after_secs: 0,
         }]
@@ -353,6 +354,33 @@ fn size_limit_removes_oldest_buckets_unless_archiving_fails() {
 }
 
 #[test]
+fn limit_of_event_bytes_removes_oldest_buckets() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    for first in [200, 0, 100] {
+        append(&store, "main", first, 5);
+        store.seal_all().unwrap();
+    }
+    let raw: u64 = store.buckets().iter().map(|bucket| bucket.raw_bytes).sum();
+    let round = |most: u64| {
+        let rule = RetentionRule {
+            index: "main".to_owned(),
+            max_age_secs: 1 << 40,
+            max_stored_bytes: None,
+            max_raw_bytes: Some(most),
+            archives: false,
+            empties_after_secs: 0,
+        };
+        store.run_retention(&[rule], &|_| Ok(())).unwrap().too_many
+    };
+    assert_eq!(round(raw), [""; 0]);
+    assert_eq!(round(raw - 1), ["main~2"]);
+    assert_eq!(round(1), ["main~3"]);
+    assert_eq!(round(1), [""; 0]);
+    assert_eq!(texts(&all(&store)), expected("main", 200..205));
+}
+
+#[test]
 fn last_events_are_removed_after_a_day_and_newest_bucket_is_kept() {
     const HOUR: i64 = 3_600 * 1_000_000_000;
     let dir = tempdir().unwrap();
@@ -370,6 +398,7 @@ fn last_events_are_removed_after_a_day_and_newest_bucket_is_kept() {
             index: index.to_owned(),
             max_age_secs: hours * 3_600,
             max_stored_bytes: most,
+            max_raw_bytes: None,
             archives: false,
             empties_after_secs: 24 * 3_600,
         };
@@ -418,6 +447,7 @@ fn events_expired_on_arrival_are_kept_for_a_day() {
         index: "main".to_owned(),
         max_age_secs: 10 * 3_600,
         max_stored_bytes: None,
+        max_raw_bytes: None,
         archives: false,
         empties_after_secs: 24 * 3_600,
     };

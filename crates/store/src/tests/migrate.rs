@@ -55,6 +55,9 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
         let whole = remaining_texts("main", 0..15, |number| number == 7);
         let counts = || (cold.list().unwrap().len(), warm.list().unwrap().len());
         assert!(matches!(store.migrate("main", Some("warm")), Err(StoreError::PlacementMismatch { .. })));
+        for to in [None, Some("warm"), Some("cold")] {
+            assert!(matches!(store.migrate("nosuch", to), Err(StoreError::NoIndex { .. })), "{to:?}");
+        }
         drop(store);
         let way = [Place::Cold, Place::Warm, Place::Here, Place::Warm, Place::Cold, Place::Here];
         for (from, place) in std::iter::once(Place::Here).chain(way).zip(way) {

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
-use quarry_event::PageSet;
 use quarry_event::template::TEXT_COLUMN;
-use quarry_stdx::ManualClock;
+use quarry_event::{AnyColumn, PageSet, TermQuery};
+use quarry_stdx::{ErrorKind, ManualClock};
 use tempfile::tempdir;
 
 use super::compaction::{objects, seal};
@@ -102,6 +102,7 @@ pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u
         cache_bytes_max,
         eviction_padding: 0,
         hotlist_recency_secs: 0,
+        hotlist_of_index: [].into(),
         uploads_max: 3,
         orphan_grace_secs: 86_400,
         new_store_id: "00000000000005ee".to_owned(),
@@ -210,7 +211,13 @@ fn unreachable_volumes_block_and_lose_nothing() {
     // Local data is found; the search reports the missing buckets.
     let found = all(&store);
     assert_eq!((found.segments.len(), found.damaged.len()), (1, 2));
-    assert!(found.damaged[0].reason.contains("out of reach"), "{:?}", found.damaged);
+    let told = found.damaged[0].to_string();
+    assert!(told.starts_with("bucket main~1 cannot be read: ") && told.matches("main~1").count() == 1, "{told}");
+    assert!(told.contains("out of reach; check that its storage can be reached"), "{told}");
+    assert!(found.damaged.iter().all(|damage| damage.kind == ErrorKind::Unavailable), "{:?}", found.damaged);
+    let verified = store.verify();
+    let unread = verified.iter().filter_map(|verdict| verdict.result.as_ref().err().map(|fault| fault.kind()));
+    assert_eq!(unread.collect::<Vec<_>>(), [ErrorKind::Unavailable; 2]);
     assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
     assert!(
         store
@@ -227,6 +234,205 @@ fn unreachable_volumes_block_and_lose_nothing() {
     assert_tidy(&store, &*volume);
 }
 
+/// Volume on which objects with an extension cannot be opened while a switch is on.
+#[derive(Debug)]
+struct Partly {
+    store: MemoryBlobStore,
+    extension: &'static str,
+    is_down: AtomicBool,
+    /// Number of refused requests.
+    refused: AtomicU64,
+}
+
+impl BlobStore for Partly {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        self.store.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        if self.is_down.load(Ordering::SeqCst) && name.ends_with(self.extension) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(BlobError::Io { action: "reach", path: name.into(), reason: "it is out of reach".into() });
+        }
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+#[test]
+fn each_bucket_out_of_reach_is_asked_for_once_per_search() {
+    let dir = tempdir().unwrap();
+    let (is_down, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".bucket", is_down, refused });
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    seal(&store, &["main"], 5, 5);
+    store.upload_all().unwrap();
+    assert!(states(&store).iter().all(|state| *state == Some(RemoteState::Evicted)));
+    drop(store);
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    volume.is_down.store(true, Ordering::SeqCst);
+    let found = all(&store);
+    assert!(found.segments.is_empty() && found.damaged.len() == 5, "{found:?}");
+    let buckets: BTreeSet<&str> = found.damaged.iter().map(|damage| damage.bucket.as_str()).collect();
+    assert_eq!((buckets.len(), volume.refused.load(Ordering::SeqCst)), (5, 5));
+    volume.is_down.store(false, Ordering::SeqCst);
+    assert_eq!(texts(&all(&store)), expected("main", 0..25));
+}
+
+#[test]
+fn term_filters_out_of_reach_are_read_again_by_later_searches() {
+    let dir = tempdir().unwrap();
+    let (is_down, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".filter", is_down, refused });
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted)]);
+    let faults = |store: &Store| {
+        let snapshot = all(store);
+        let query = TermQuery::for_keyword("number");
+        for segment in &snapshot.segments {
+            assert!(!segment.candidate_pages(&query, &AnyColumn).unwrap().is_empty());
+        }
+        let later = snapshot.segments.iter().filter_map(|segment| segment.damage());
+        snapshot.damaged.iter().cloned().chain(later).map(|damage| damage.kind).collect::<Vec<_>>()
+    };
+    volume.is_down.store(true, Ordering::SeqCst);
+    assert_eq!(faults(&store), [ErrorKind::Unavailable]);
+    assert_eq!(faults(&store), [ErrorKind::Unavailable]);
+    volume.is_down.store(false, Ordering::SeqCst);
+    assert_eq!(faults(&store), []);
+    // An object that is gone does not come back by itself.
+    let filter = volume.list().unwrap().into_iter().find(|name| name.ends_with(".filter")).unwrap();
+    volume.delete(&filter).unwrap();
+    drop(store);
+    std::fs::remove_dir_all(dir.path().join("cache")).unwrap_or_default();
+    assert_eq!(faults(&open(&options(dir.path(), volume, 0))), [ErrorKind::Corrupt]);
+}
+
+#[test]
+fn recent_events_of_an_index_are_evicted_last() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(MemoryBlobStore::default());
+    let mut options = options(dir.path(), volume, u64::MAX);
+    if let Some(remote) = options.remote.as_mut() {
+        let hotlist_of_index = [("first".to_owned(), u64::MAX)].into();
+        *remote = Arc::new(RemoteOptions { hotlist_of_index, ..RemoteOptions::clone(remote) });
+    }
+    let store = open(&options);
+    seal(&store, &["first"], 1, 5);
+    seal(&store, &["second"], 1, 5);
+    store.upload_all().unwrap();
+    // The bucket of the other index is used later, but only that of this index counts as recent.
+    drop(store.snapshot(&crate::IndexSelector::new(["second"]), &quarry_event::TimeRange::ALL));
+    store.evict_cache(Some(1)).unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)]);
+}
+
+/// Volume whose puts wait until its gate is open.
+#[derive(Debug, Default)]
+struct Gated {
+    store: MemoryBlobStore,
+    /// Whether a put waits, and whether the gate is open.
+    gate: Mutex<(bool, bool)>,
+    changed: std::sync::Condvar,
+}
+
+impl BlobStore for Gated {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let mut gate = self.gate.lock().unwrap();
+        gate.0 = true;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(gate, |gate| !gate.1).unwrap());
+        self.store.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+#[test]
+fn closing_a_store_reports_that_it_waits_for_an_upload() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(Gated::default());
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    let waits = Arc::new(AtomicU64::new(0));
+    let (counted, gated) = (Arc::clone(&waits), Arc::clone(&volume));
+    store.report_upload_waits(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        gated.gate.lock().unwrap().1 = true;
+        gated.changed.notify_all();
+    });
+    seal(&store, &["main"], 1, 5);
+    drop(volume.changed.wait_while(volume.gate.lock().unwrap(), |gate| !gate.0).unwrap());
+    store.close();
+    drop(store);
+    assert_eq!((waits.load(Ordering::SeqCst), volume.list().unwrap().len()), (1, 3));
+    // Nothing is uploaded any more, so nothing is waited for.
+    let store = open(&options(dir.path(), volume, u64::MAX));
+    let counted = Arc::clone(&waits);
+    store.report_upload_waits(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    store.close();
+    assert_eq!(waits.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn copies_and_blocks_are_evicted_on_request() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(MemoryBlobStore::default());
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    seal(&store, &["main"], 3, 5);
+    seal(&store, &["here"], 1, 5);
+    let refused = |id: &str| matches!(store.evict_bucket(id), Err(StoreError::NotEvictable { .. }));
+    store.upload_all().unwrap();
+    let evicted = || states(&store).iter().filter(|state| **state == Some(RemoteState::Evicted)).count();
+    let blocks = || store.shared.readers.remotes().cache.as_ref().unwrap().stats().bytes;
+    assert!(refused("here~4") && evicted() == 0);
+    let before = texts(&all(&store));
+    store.evict_bucket("main~2").unwrap();
+    assert_eq!((states(&store)[1], evicted(), blocks()), (Some(RemoteState::Evicted), 1, 0));
+    assert!(texts(&all(&store)) == before && blocks() > 0);
+    store.evict_bucket("main~2").unwrap();
+    assert_eq!(blocks(), 0);
+    store.close_bucket("main~2").unwrap();
+    assert_eq!(texts(&all(&store)), before);
+    store.evict_cache(Some(1)).unwrap();
+    assert_eq!(evicted(), 2);
+    store.evict_cache(None).unwrap();
+    assert_eq!((evicted(), blocks()), (3, 0));
+    assert_eq!(texts(&all(&store)), before);
+    for id in ["main~9", "main", "here~1", "~", "main~x"] {
+        assert!(matches!(store.evict_bucket(id), Err(StoreError::NoBucket { .. })), "{id}");
+        assert!(matches!(store.close_bucket(id), Err(StoreError::NoBucket { .. })), "{id}");
+    }
+}
+
 #[test]
 fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
     let dir = tempdir().unwrap();
@@ -240,6 +446,7 @@ fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
     let damaged = all(&store).damaged;
     assert_eq!(damaged.len(), 2);
     assert!(damaged[0].reason.contains("[volume:cold], which indexes.conf does not define"), "{damaged:?}");
+    assert!(damaged[0].to_string().starts_with("bucket main~1 cannot be read: a"), "{}", damaged[0]);
     drop(store);
     assert_eq!(texts(&all(&open(&with))), expected("main", 0..10));
 }
@@ -291,6 +498,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
         index: "main".to_owned(),
         max_age_secs: 0,
         max_stored_bytes: None,
+        max_raw_bytes: None,
         archives: true,
         empties_after_secs: 0,
     };

@@ -37,6 +37,7 @@ fn remove_everything_rule() -> RetentionRule {
         index: "main".to_owned(),
         max_age_secs: 0,
         max_stored_bytes: Some(1),
+        max_raw_bytes: None,
         archives: false,
         empties_after_secs: 0,
     }

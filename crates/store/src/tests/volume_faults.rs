@@ -339,6 +339,7 @@ fn expire_old_index_rule() -> RetentionRule {
         index: "old".to_owned(),
         max_age_secs: 0,
         max_stored_bytes: None,
+        max_raw_bytes: None,
         archives: false,
         empties_after_secs: 0,
     }

@@ -196,7 +196,7 @@ impl World<'_> {
         let main = self.main.map(|volume| format!("volume:{volume}/$_index_name")).unwrap_or_default();
         let indexes = format!(
             "[default]\nremotePath = volume:far/$_index_name\n[main]\nremotePath = {main}\n\
-             [old]\nmaxTotalDataSizeMB = 1\n{}{}",
+             [old]\nmaxGlobalDataSizeMB = 1\n{}{}",
             volume("far"),
             volume("near")
         );
