@@ -32,6 +32,10 @@ use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams};
 use crate::table::ResultTable;
 
+/// Message of a search that was told to finish and whose commands then ended early.
+const CUT: &str = "the search was finalised while its commands were still working: they ended with a part of the events \
+                   that were read";
+
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
@@ -253,6 +257,10 @@ impl StartedJob {
         if self.running.has_reached_row_limit() {
             self.job.lock().is_truncated = true;
         }
+        let was_cut = self.running.stopper().was_cut();
+        if self.job.exceeds_run_time() && (was_cut || self.running.is_partial()) {
+            self.job.finalize_on_timeout();
+        }
         if ended.is_ok() {
             let mut hints = self.hints();
             hints.extend(self.slow_search_message());
@@ -270,6 +278,9 @@ impl StartedJob {
                 format!("the rows of a job are limited to {} MB", RESULT_BYTES_MAX >> 20)
             };
             messages.push(format!("the rows are truncated: {why}"));
+        }
+        if was_cut {
+            messages.push(CUT.to_owned());
         }
         self.job.end(ended, messages, self.running.is_partial(), self.running.elapsed_ms());
         self.job.take_slot();
@@ -654,8 +665,13 @@ impl SearchJob {
 
     fn mark_started(&self) {
         let mut changing = self.lock();
-        changing.started_ns = Some(self.clock.elapsed_ns());
+        let now_ns = self.clock.elapsed_ns();
+        changing.started_ns = Some(now_ns);
         changing.waiting = None;
+        let time_max_ns = self.record.time_max_s.saturating_mul(NS_PER_SEC);
+        if let Some(stopper) = self.stopper.as_ref().filter(|_| time_max_ns > 0 && !self.is_real_time()) {
+            stopper.finish_at(now_ns.saturating_add(time_max_ns));
+        }
         if let Some(previews) = &self.previews {
             previews.enable(&self.clock);
         }
