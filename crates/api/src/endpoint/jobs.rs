@@ -509,7 +509,7 @@ fn time(time: TimeNs) -> Value {
 /// Members as in Splunk's `search/jobs/{search_id}`.
 fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let record = &status.record;
-    let parts = SearchParts::of(record.search());
+    let parts = SearchParts::of(record.expanded());
     let events = if status.is_events { status.rows_shown as u64 } else { status.matched };
     let available = match status.is_events {
         true => status.rows_shown,
@@ -530,8 +530,8 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let of_search = json!({
         "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
         "isBatchModeSearch": false, "isRealTimeSearch": record.is_real_time(), "isSavedSearch": record.saved().is_some(),
-        "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
-        "optimizedSearch": record.search(), "provenance": "", "workload_pool": "",
+        "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.expanded(),
+        "optimizedSearch": record.expanded(), "provenance": "", "workload_pool": "",
         "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),
         "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [node], "sid": record.sid(),

@@ -73,6 +73,9 @@ pub struct JobRecord {
     pub(crate) user: String,
     pub(crate) app: String,
     pub(crate) search: String,
+    /// The search with its macros expanded, if it has any.
+    #[serde(default)]
+    pub(crate) expanded: Option<String>,
     pub(crate) saved: Option<String>,
     pub(crate) label: Option<String>,
     pub(crate) earliest: Option<String>,
@@ -105,6 +108,7 @@ impl JobOptions {
             user: params.permissions.user.clone(),
             app: self.app.clone(),
             search: params.text.clone(),
+            expanded: None,
             saved: self.saved.clone().or_else(|| saved_name(&params.text)),
             label: self.label.clone(),
             earliest: params.earliest.clone(),
@@ -153,6 +157,11 @@ impl JobRecord {
     /// Text of the search, as it was requested.
     pub fn search(&self) -> &str {
         &self.search
+    }
+
+    /// Text of the search with its macros expanded.
+    pub fn expanded(&self) -> &str {
+        self.expanded.as_deref().unwrap_or(&self.search)
     }
 
     /// Name of the saved search that the job runs, if it does nothing else.
