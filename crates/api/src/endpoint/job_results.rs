@@ -1,8 +1,9 @@
 //! Contents of a job: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
 //!
 //! `results` is available when the job is done (204 before); `results_preview` and `events` return the rows found so
-//! far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns. Rows are
-//! written as they are read, with the limits of export.
+//! far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns; other
+//! parameters limit rows to a time range, sort them, and format events ([`super::row_requests`]). Rows are written as
+//! they are read, with the limits of export.
 //!
 //! The events of a report are not stored; a request for them repeats the search over the data that the report read.
 //!
@@ -21,7 +22,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone};
 use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadStats, RowsView, SearchJob, Timeline};
-use quarry_search::{SearchError, SearchParams};
+use quarry_search::{EventFormat, ResultTable, SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
@@ -29,10 +30,11 @@ use super::job_costs::cost_lines;
 use super::jobs::{COLLECTIONS, find_job, unreadable_rows};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
+use super::row_requests::{event_format, further_commands, is_sorted, requested_range};
 use super::run_blocking;
 use super::search_jobs::{
     AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
-    select_fields, service_of, wanted_fields, warning_messages, with_pipe,
+    select_fields, service_of, wanted_fields, warning_messages,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -49,7 +51,21 @@ const COUNT_DEFAULT: usize = 100;
 pub(crate) const COUNT_MAX: usize = 50_000;
 
 /// Parameters that select rows and columns.
-const ROW_PARAMETERS: &[&str] = &["count", "offset", "f", "field_list", "search"];
+const ROW_PARAMETERS: &[&str] = &[
+    "count",
+    "offset",
+    "f",
+    "field_list",
+    "search",
+    "earliest_time",
+    "latest_time",
+    "sort_key",
+    "sort_dir",
+    "output_time_format",
+    "max_lines",
+    "truncation_mode",
+    "zone",
+];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
@@ -175,9 +191,15 @@ async fn events(
         if parameters.get("search").is_some_and(|text| !text.trim().is_empty()) {
             return Err(ApiError::bad_request("search= is not supported for the events of a report: run a new search"));
         }
+        if is_sorted(&parameters) {
+            return Err(ApiError::bad_request("sort_key= is not supported for the events of a report: run a new search"));
+        }
         let (offset, count, fields) = requested_page(&parameters)?;
         let most = offset.saturating_add(count).min(COUNT_MAX);
-        let params = job.source_events_search(Arc::clone(&caller.permissions), most);
+        let mut params = job.source_events_search(Arc::clone(&caller.permissions), most);
+        if let Some(range) = requested_range(&parameters, state.auth.now(), &zone_of(&parameters, &job)?)? {
+            params.range = Some(params.range.map_or(range, |whole| whole.intersect(&range)));
+        }
         let service = service_of(&state, &caller, &parts).await?;
         let shown = RowPresentation::page(mode, offset, count, fields);
         return respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await;
@@ -208,20 +230,26 @@ async fn rows_of(
     rows: View,
 ) -> Result<Response, ApiError> {
     let mode = mode_of(parameters)?;
-    if let Some(text) = parameters.get("search").filter(|text| !text.trim().is_empty()) {
-        return post_process(state, caller, (job, place), parameters, text).await;
-    }
     let zone = zone_of(parameters, job)?;
+    let range = requested_range(parameters, state.auth.now(), &zone)?;
+    if let Some(search) = further_commands(parameters, range)? {
+        return post_process(state, caller, (job, place), parameters, search).await;
+    }
+    let format = event_format(parameters)?;
     let (offset, count, wanted) = requested_page(parameters)?;
     let status = job.status();
     let read = Arc::clone(job);
-    let view = run_blocking(move || rows(&read, offset, count)).await?;
-    let view = view.map_err(|error| unreadable_rows(job, &error))?;
+    let view = run_blocking(move || match range {
+        Some(range) => Ok(rows(&read, 0, usize::MAX)?.within(range, offset, count)),
+        None => rows(&read, offset, count),
+    });
+    let view = view.await?.map_err(|error| unreadable_rows(job, &error))?;
     let view = match select_fields(view.fields(), &wanted) {
         Some(fields) => view.with_fields(&fields),
         None => view,
     };
-    let page = Page { view, messages: messages_of(&status), is_preview: !status.state.is_over(), mode, zone };
+    let (messages, is_preview) = (messages_of(&status), !status.state.is_over());
+    let page = Page { view, messages, is_preview, mode, zone, format };
     let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, None, state.acquire_answer_permit()?);
     tokio::task::spawn_blocking(move || page.send(&mut outlet));
     let mut answer = AnswerBody { chunks, attendance: None };
@@ -250,15 +278,15 @@ async fn post_process(
     caller: &Caller,
     (job, place): (&Arc<SearchJob>, &PathParts),
     parameters: &Parameters,
-    text: &str,
+    TypedSearch { text, prefix }: TypedSearch,
 ) -> Result<Response, ApiError> {
     if !job.state().is_over() {
-        return Err(ApiError::bad_request(
-            "search= is for rows of a job that is done: wait for it, or leave search= out",
-        ));
+        let name = if is_sorted(parameters) { "sort_key=" } else { "search=" };
+        return Err(ApiError::bad_request(format!(
+            "{name} is for rows of a job that is done: wait for it, or leave {name} out"
+        )));
     }
     let (offset, count, fields) = requested_page(parameters)?;
-    let TypedSearch { text, prefix } = with_pipe(text);
     let params = SearchParams {
         text,
         prefix,
@@ -292,6 +320,7 @@ struct Page {
     is_preview: bool,
     mode: OutputMode,
     zone: TimeZone,
+    format: EventFormat,
 }
 
 /// Reason why a page was not sent completely.
@@ -313,6 +342,10 @@ impl From<ClientGone> for SendError {
 }
 
 impl Page {
+    fn tables(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
+        self.view.tables(&self.zone).map(|table| Ok(table?.with_format(&self.format)))
+    }
+
     fn send(&self, outlet: &mut Outlet) {
         let sent = self.write(outlet);
         // A client that disconnected cannot receive an error.
@@ -329,7 +362,7 @@ impl Page {
         let head =
             ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages, post_processed: None };
         // Reads the first rows before the head is sent, so that a missing file is answered with an error status.
-        let mut tables = self.view.tables(&self.zone).peekable();
+        let mut tables = self.tables().peekable();
         if let Some(Err(_)) = tables.peek() {
             return tables.next().transpose().map(drop).map_err(SendError::Unread);
         }
@@ -352,7 +385,7 @@ impl Page {
     fn write_column(&self, column: usize, outlet: &mut Outlet) -> Result<(), SendError> {
         outlet.write(|out| out.push_str(if column == 0 { "[" } else { ",[" }), &mut || {})?;
         let mut is_first = true;
-        for table in self.view.tables(&self.zone) {
+        for table in self.tables() {
             for row in table?.rows() {
                 outlet.write(|out| column_cell(row, column, is_first, out), &mut || {})?;
                 is_first = false;
