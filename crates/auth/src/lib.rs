@@ -386,6 +386,11 @@ impl Auth {
         stored.map_or_else(|| name.to_lowercase(), |user| user.name.clone())
     }
 
+    /// Whether there is a user of this name, in any case.
+    pub fn has_user(&self, name: &str) -> bool {
+        user_position(&self.lock().users, name).is_some()
+    }
+
     /// Roles by the names of authorize.conf, whatever their case; unknown ones stay as they are.
     pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
         known_names(names, &self.roles())

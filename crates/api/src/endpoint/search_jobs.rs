@@ -44,7 +44,7 @@ use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 const COUNT_DEFAULT: usize = 100;
 
 /// Names in paths that mean all users and no user.
-const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
+pub(super) const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
 
 /// Parameters of a search besides its text.
 pub(super) const SEARCH_PARAMETERS: &[&str] = &[
