@@ -1,6 +1,6 @@
 //! One job: its request, state and rows.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ pub(super) struct MutableState {
     /// Time in seconds of the last request that changed the job's lifetime.
     touched_s: Option<i64>,
     pub(super) is_removed: bool,
-    priority: u8,
+    priority: Arc<AtomicU8>,
     pub(super) counts: Counts,
     costs: CostReport,
     elapsed_ms: u64,
@@ -385,7 +385,7 @@ impl MutableState {
             is_finalized_late: false,
             touched_s: None,
             is_removed: false,
-            priority: record.priority,
+            priority: Arc::new(AtomicU8::new(record.priority)),
             counts: Counts::default(),
             costs: CostReport::default(),
             elapsed_ms: 0,
@@ -573,7 +573,7 @@ impl SearchJob {
             _ => changing.elapsed_ms,
         };
         JobStatus {
-            record: JobRecord { priority: changing.priority, ..self.record.clone() },
+            record: JobRecord { priority: changing.priority.load(Ordering::Relaxed), ..self.record.clone() },
             state: changing.state,
             failure: changing.failure.clone(),
             messages: match changing.state.is_over() {
@@ -891,9 +891,14 @@ impl SearchJob {
         }
     }
 
-    /// Sets the displayed priority.
+    /// Sets the priority, which decides when a waiting search gets a slot.
     pub fn set_priority(&self, priority: u8) {
-        self.lock().priority = priority;
+        self.lock().priority.store(priority, Ordering::Relaxed);
+    }
+
+    /// The priority, which may change while the search waits.
+    pub fn shared_priority(&self) -> Arc<AtomicU8> {
+        Arc::clone(&self.lock().priority)
     }
 
     /// Sets whether rows are shown before the search ends.

@@ -26,7 +26,7 @@ pub struct JobOptions {
     pub auto_cancel_s: i64,
     /// Maximum run time in seconds, after which the search ends with the rows found so far; 0 for no limit.
     pub time_max_s: i64,
-    /// Priority from 0 to 10, for display.
+    /// Priority from 0 to 10, for waiting searches.
     pub priority: u8,
     /// Search mode: fields of events, and whether events of a report are available.
     pub level: SearchLevel,
@@ -214,7 +214,7 @@ impl JobRecord {
         self.level == SearchLevel::Verbose || self.status_buckets > 0
     }
 
-    /// Priority from 0 to 10, for display.
+    /// Priority from 0 to 10, for waiting searches.
     pub fn priority(&self) -> u8 {
         self.priority
     }
