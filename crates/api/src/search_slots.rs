@@ -403,7 +403,9 @@ mod tests {
         let waiting = Arc::clone(&slots);
         let (say, told) = std::sync::mpsc::channel();
         let tell = move |why| say.send(why).unwrap();
-        let fourth = tokio::spawn(async move { waiting.acquire_reporting("eva", SlotPurpose::Search, Priority::default(), tell).await });
+        let fourth = tokio::spawn(async move {
+            waiting.acquire_reporting("eva", SlotPurpose::Search, Priority::default(), tell).await
+        });
         while slots.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }

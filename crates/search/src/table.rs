@@ -199,7 +199,10 @@ mod tests {
         let rows = RecordBatch::try_from_iter([("_time", times), ("_raw", texts)]).unwrap();
         let table = ResultTable::new(vec![rows], TimeZone::UTC);
         let shown = |table: ResultTable| -> Vec<String> {
-            table.rows().flat_map(|row| row.cells().map(|(_, cell)| cell.join_values(",").into_owned()).collect::<Vec<_>>()).collect()
+            table
+                .rows()
+                .flat_map(|row| row.cells().map(|(_, cell)| cell.join_values(",").into_owned()).collect::<Vec<_>>())
+                .collect()
         };
         assert_eq!(shown(table.clone()), ["1970-01-01T00:00:00.000+00:00", "a\nb\nc", "", "d"]);
         let format = EventFormat { time: Some("%Y/%s".to_owned()), lines_max: 2 };

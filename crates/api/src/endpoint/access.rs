@@ -137,9 +137,8 @@ async fn admit(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Result
 async fn check_namespace(state: &ApiState, caller: &Caller, parts: &mut Parts) -> Result<(), ApiError> {
     let Ok(segments) = PathParts::from_request_parts(parts, state).await else { return Ok(()) };
     let (Some(user), Some(app)) = (segments.get("user"), segments.get("app").cloned()) else { return Ok(()) };
-    let missing = |what: &str, name: &str| {
-        ApiError::with_status(StatusCode::NOT_FOUND, format!("{what} does not exist: {name}"))
-    };
+    let missing =
+        |what: &str, name: &str| ApiError::with_status(StatusCode::NOT_FOUND, format!("{what} does not exist: {name}"));
     let is_own = RESERVED_USERS.contains(&user.as_str()) || *user == caller.identity.user;
     if !is_own && caller.permissions.may_see(Some(user)) && !state.auth.has_user(user) {
         return Err(missing("User", user));

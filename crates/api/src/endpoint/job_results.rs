@@ -43,6 +43,7 @@ use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch, escape_xml};
 use crate::outlet::{ClientGone, Outlet};
 use crate::parameters::Parameters;
+use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
 /// Default rows of a page.
@@ -192,7 +193,9 @@ async fn events(
             return Err(ApiError::bad_request("search= is not supported for the events of a report: run a new search"));
         }
         if is_sorted(&parameters) {
-            return Err(ApiError::bad_request("sort_key= is not supported for the events of a report: run a new search"));
+            return Err(ApiError::bad_request(
+                "sort_key= is not supported for the events of a report: run a new search",
+            ));
         }
         let (offset, count, fields) = requested_page(&parameters)?;
         let most = offset.saturating_add(count).min(COUNT_MAX);
@@ -403,12 +406,33 @@ async fn timeline(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
-    let (timeline, is_final) = (job.timeline(), job.state().is_over());
+    let timeline = match job.lacks_timeline() {
+        true => report_timeline(&state, &caller, (&job, &parts)).await?,
+        false => job.timeline(),
+    };
+    let is_final = job.state().is_over();
     let form = Form::of(parameters.get("output_mode"));
     Ok(form.answer(match form {
         Form::Json => timeline_json(&timeline, is_final, job.zone()).to_string(),
         Form::Atom => timeline_xml(&timeline, is_final, job.zone()),
     }))
+}
+
+/// The timeline of a finished report, which is read when it is first requested.
+async fn report_timeline(
+    state: &ApiState,
+    caller: &Caller,
+    (job, place): (&Arc<SearchJob>, &PathParts),
+) -> Result<Timeline, ApiError> {
+    let service = service_of(state, caller, place).await?;
+    let permit = state.acquire_slot(caller, SlotPurpose::Search).await?;
+    let (read, permissions) = (Arc::clone(job), Arc::clone(&caller.permissions));
+    let timeline = run_blocking(move || {
+        let timeline = read.read_timeline(&service, &permissions);
+        drop(permit);
+        timeline
+    });
+    timeline.await?.map_err(|error| ApiError::from_search_error(job.status().record.search(), error))
 }
 
 /// A displayed span of a timeline, in seconds.

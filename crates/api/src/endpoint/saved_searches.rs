@@ -174,9 +174,11 @@ async fn dispatch(
 fn with_arguments(text: &str, stored: &BTreeMap<String, String>, form: &Parameters) -> String {
     let stored = stored.iter().filter(|(name, _)| form.get(name).is_none());
     let stored = stored.map(|(name, value)| (name.clone(), value.clone()));
-    form.clone().into_pairs().into_iter().chain(stored).fold(text.to_owned(), |text, (name, value)| match name.strip_prefix(ARGUMENT_PREFIX) {
-        Some(name) => text.replace(&format!("${name}$"), &value),
-        None => text,
+    form.clone().into_pairs().into_iter().chain(stored).fold(text.to_owned(), |text, (name, value)| {
+        match name.strip_prefix(ARGUMENT_PREFIX) {
+            Some(name) => text.replace(&format!("${name}$"), &value),
+            None => text,
+        }
     })
 }
 

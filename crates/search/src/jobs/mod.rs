@@ -14,6 +14,7 @@ mod costs;
 mod counts;
 mod job;
 mod record;
+mod report_timeline;
 mod rounds;
 mod rows;
 mod search_slot;
@@ -200,7 +201,10 @@ impl Jobs {
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
         let expanded = expanded_text(service, &params);
         let record = |sid: &str| {
-            serde_json::json!(JobRecord { expanded: expanded.clone(), ..asked.record(sid, &params, self.clock.now_ns()) })
+            serde_json::json!(JobRecord {
+                expanded: expanded.clone(),
+                ..asked.record(sid, &params, self.clock.now_ns())
+            })
         };
         let (sid, _beginning) = self.begin(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };

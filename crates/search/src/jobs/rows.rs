@@ -430,7 +430,9 @@ mod tests {
         rows.push(&batch("a", 0, 2)).unwrap();
         rows.push(&times(&[6, 5, 4, 3])).unwrap();
         let range = TimeRange { earliest: Some(4), latest: Some(9) };
-        for (offset, count, expected) in [(0, 9, vec![8, 7, 6, 5, 4]), (1, 3, vec![7, 6, 5]), (4, 5, vec![4]), (5, 1, vec![])] {
+        for (offset, count, expected) in
+            [(0, 9, vec![8, 7, 6, 5, 4]), (1, 3, vec![7, 6, 5]), (4, 5, vec![4]), (5, 1, vec![])]
+        {
             let view = rows.view(0, usize::MAX).unwrap().within(range, offset, count);
             let found: Vec<i64> = view
                 .batches()
