@@ -15,7 +15,7 @@ use quarry_event::time::strftime;
 
 use crate::cell::Cell;
 
-/// How the times and texts of events are shown.
+/// Format in which the times and texts of events are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFormat {
     /// Format of `_time` as for `strftime`; by default ISO 8601.

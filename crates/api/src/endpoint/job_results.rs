@@ -34,7 +34,7 @@ use super::row_requests::{event_format, further_commands, is_sorted, requested_r
 use super::run_blocking;
 use super::search_jobs::{
     AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
-    select_fields, service_of, wanted_fields, warning_messages,
+    select_fields, service_of, wanted_fields, warning_messages, with_pipe,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -235,7 +235,8 @@ async fn rows_of(
     let mode = mode_of(parameters)?;
     let zone = zone_of(parameters, job)?;
     let range = requested_range(parameters, state.auth.now(), &zone)?;
-    if let Some(search) = further_commands(parameters, range)? {
+    let search = parameters.get("search").filter(|text| !text.trim().is_empty()).map(with_pipe);
+    if let Some(search) = further_commands(parameters, search, range)? {
         return post_process(state, caller, (job, place), parameters, search).await;
     }
     let format = event_format(parameters)?;

@@ -11,7 +11,6 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_search::EventFormat;
 
-use super::search_jobs::with_pipe;
 use crate::message::{ApiError, TypedSearch};
 use crate::parameters::Parameters;
 
@@ -30,7 +29,7 @@ pub(super) fn requested_range(
     Ok((range != TimeRange::ALL).then_some(range))
 }
 
-/// How events are shown.
+/// The requested format of events.
 pub(super) fn event_format(parameters: &Parameters) -> Result<EventFormat, ApiError> {
     let time = parameters.get("output_time_format").filter(|format| !format.is_empty()).map(str::to_owned);
     Ok(EventFormat { time, lines_max: parameters.number("max_lines")?.unwrap_or(0) })
@@ -41,12 +40,13 @@ pub(super) fn is_sorted(parameters: &Parameters) -> bool {
     parameters.get("sort_key").is_some_and(|key| !key.trim().is_empty())
 }
 
-/// Commands to be run on all rows of the job before the page is chosen; none if the rows are shown as they are.
+/// Commands to be run on all rows of the job before the page is chosen, those of `search` among them; none if the rows
+/// are shown as they are.
 pub(super) fn further_commands(
     parameters: &Parameters,
+    search: Option<TypedSearch>,
     range: Option<TimeRange>,
 ) -> Result<Option<TypedSearch>, ApiError> {
-    let search = parameters.get("search").filter(|text| !text.trim().is_empty()).map(with_pipe);
     if search.is_none() && !is_sorted(parameters) {
         return Ok(None);
     }

@@ -32,10 +32,6 @@ use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams};
 use crate::table::ResultTable;
 
-/// Message of a search that was told to finish and whose commands then ended early.
-const CUT: &str = "the search was finalised while its commands were still working: they ended with a part of the events \
-                   that were read";
-
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
@@ -133,11 +129,11 @@ pub struct JobStatus {
 
 /// Mutable state of a job.
 pub(super) struct MutableState {
-    state: JobState,
+    pub(super) state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
     /// Messages of the job, in addition to those of its search.
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
     /// The reason for which the job waits for a search slot.
     waiting: Option<String>,
     hints: Vec<String>,
@@ -154,7 +150,7 @@ pub(super) struct MutableState {
     /// Whether the job was paused or finalised after its end, which changes only what is shown: clients wait until the
     /// flag is set, and a short search may have ended before their request.
     is_paused_late: bool,
-    is_finalized_late: bool,
+    pub(super) is_finalized_late: bool,
     /// Time in seconds of the last request that changed the job's lifetime.
     touched_s: Option<i64>,
     pub(super) is_removed: bool,
@@ -163,7 +159,7 @@ pub(super) struct MutableState {
     costs: CostReport,
     elapsed_ms: u64,
     /// Time at which the search started to run.
-    started_ns: Option<i64>,
+    pub(super) started_ns: Option<i64>,
     /// Lifetime in seconds, if a request has changed it.
     ttl_s: Option<i64>,
     /// Time in seconds at which the job expires; `None` before its search has ended.
@@ -257,10 +253,7 @@ impl StartedJob {
         if self.running.has_reached_row_limit() {
             self.job.lock().is_truncated = true;
         }
-        let was_cut = self.running.stopper().was_cut();
-        if self.job.exceeds_run_time() && (was_cut || self.running.is_partial()) {
-            self.job.finalize_on_timeout();
-        }
+        let cut_message = self.job.note_early_end(&self.running);
         if ended.is_ok() {
             let mut hints = self.hints();
             hints.extend(self.slow_search_message());
@@ -279,9 +272,7 @@ impl StartedJob {
             };
             messages.push(format!("the rows are truncated: {why}"));
         }
-        if was_cut {
-            messages.push(CUT.to_owned());
-        }
+        messages.extend(cut_message);
         self.job.end(ended, messages, self.running.is_partial(), self.running.elapsed_ms());
         self.job.take_slot();
     }
@@ -554,11 +545,6 @@ impl SearchJob {
         self.lock().rows.bytes()
     }
 
-    pub(super) fn exceeds_run_time(&self) -> bool {
-        let ran_ns = self.lock().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
-        self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
-    }
-
     /// Current status.
     pub fn status(&self) -> JobStatus {
         let changing = self.lock();
@@ -668,10 +654,7 @@ impl SearchJob {
         let now_ns = self.clock.elapsed_ns();
         changing.started_ns = Some(now_ns);
         changing.waiting = None;
-        let time_max_ns = self.record.time_max_s.saturating_mul(NS_PER_SEC);
-        if let Some(stopper) = self.stopper.as_ref().filter(|_| time_max_ns > 0 && !self.is_real_time()) {
-            stopper.finish_at(now_ns.saturating_add(time_max_ns));
-        }
+        self.limit_run_time(now_ns);
         if let Some(previews) = &self.previews {
             previews.enable(&self.clock);
         }
@@ -818,27 +801,6 @@ impl SearchJob {
         changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };
         changing.slot = turn;
         stopper.resume();
-    }
-
-    /// Finalises the search because it has reached its maximum run time.
-    pub(super) fn finalize_on_timeout(&self) {
-        self.finalize();
-        let note = format!("the search was stopped after {} s, its time limit", self.record.time_max_s);
-        let mut changing = self.lock();
-        if changing.is_finalized && !changing.notes.contains(&note) {
-            changing.notes.push(note);
-        }
-    }
-
-    /// Ends the search with the rows found so far.
-    pub fn finalize(&self) {
-        let mut changing = self.lock();
-        changing.is_finalized_late = changing.state.is_over();
-        let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
-        stopper.finish_early();
-        changing.is_finalized = true;
-        changing.state = JobState::Finalizing;
-        self.stop_round();
     }
 
     /// Ends the search without a result, and writes nothing more. Returns false if the job was cancelled before.

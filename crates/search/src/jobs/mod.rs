@@ -12,6 +12,7 @@
 
 mod costs;
 mod counts;
+mod ending;
 mod job;
 mod record;
 mod report_timeline;

@@ -14,15 +14,21 @@ use quarry_conf::Permissions;
 use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::parse_time;
-use quarry_spl::ast::Command;
+use quarry_spl::ast::{BinaryOp, Command, NodeBuilder, Span, StatsFunction};
 
 use super::job::{JobState, SearchJob};
 use super::timeline::{SPANS_MAX, Timeline};
 use crate::service::{SearchError, SearchParams, SearchService};
 use crate::table::Row;
 
-/// Counts the events and finds their bounds.
-const BOUNDS: &str = "stats count min(_time) AS first max(_time) AS last";
+/// Column with the start of a span, or the time of the first event.
+const FIRST: &str = "first";
+/// Column with the time of the last event.
+const LAST: &str = "last";
+/// Column with the number of events.
+const COUNT: &str = "count";
+/// Field with the time of an event.
+const TIME: &str = "_time";
 
 impl SearchJob {
     /// Whether the job has a timeline that is still to be read.
@@ -38,17 +44,17 @@ impl SearchJob {
         service: &SearchService,
         permissions: &Arc<Permissions>,
     ) -> Result<Timeline, SearchError> {
-        let run = |commands: &str| {
+        let run = |trailing_commands: Vec<Command>| {
             let params = self.source_events_search(Arc::clone(permissions), 2 * SPANS_MAX);
-            let shape = SearchShape { trailing_commands: commands_of(commands), ..params.shape.clone() };
+            let shape = SearchShape { trailing_commands, ..params.shape.clone() };
             service.run(SearchParams { shape, is_internal: true, ..params })
         };
-        let found = run(BOUNDS)?;
-        let bounds = found.table.rows().find_map(|row| Some((time(&row, "first")?, time(&row, "last")?)));
+        let found = run(bounds_commands())?;
+        let bounds = found.table.rows().find_map(|row| Some((time(&row, FIRST)?, time(&row, LAST)?)));
         let Some(bounds) = bounds else { return Ok(self.timeline()) };
         let timeline = Timeline::from_counts(self.record.status_buckets.min(SPANS_MAX), bounds, |seconds| {
-            let counted = run(&format!("eval first=floor(_time/{seconds})*{seconds} | stats count BY first"))?;
-            let pair = |row: Row<'_>| Some((number(&row, "first")?, u64::try_from(number(&row, "count")?).ok()?));
+            let counted = run(count_commands(seconds))?;
+            let pair = |row: Row<'_>| Some((number(&row, FIRST)?, u64::try_from(number(&row, COUNT)?).ok()?));
             Ok::<BTreeMap<i64, u64>, SearchError>(counted.table.rows().filter_map(pair).collect())
         })?;
         if permissions.user == self.user() {
@@ -58,10 +64,21 @@ impl SearchJob {
     }
 }
 
-/// The commands of a text that this file has written.
-fn commands_of(text: &str) -> Vec<Command> {
-    let stages = quarry_spl::parse(&format!("* | {text}")).pipeline.commands;
-    stages.into_iter().skip(1).map(|stage| stage.command).collect()
+/// Commands that find the times of the first and last event.
+fn bounds_commands() -> Vec<Command> {
+    let make = NodeBuilder::at(Span::default());
+    let bounds = [(StatsFunction::Min, FIRST), (StatsFunction::Max, LAST)];
+    let bounds = bounds.map(|(function, name)| make.aggregate(function, TIME, name));
+    vec![make.stats(bounds.into(), &[]).into()]
+}
+
+/// Commands that count the events in spans of this width.
+fn count_commands(seconds: i64) -> Vec<Command> {
+    let make = NodeBuilder::at(Span::default());
+    let width = || make.integer(usize::try_from(seconds).unwrap_or(1));
+    let span = make.binary(BinaryOp::Div, make.field(TIME), width());
+    let start = make.binary(BinaryOp::Mul, make.call("floor", [span]), width());
+    vec![make.eval(FIRST, start), make.stats(vec![make.count(COUNT)], &[FIRST]).into()]
 }
 
 fn time(row: &Row<'_>, name: &str) -> Option<TimeNs> {
