@@ -204,7 +204,7 @@ async fn events(
             params.range = Some(params.range.map_or(range, |whole| whole.intersect(&range)));
         }
         let service = service_of(&state, &caller, &parts).await?;
-        let shown = RowPresentation::page(mode, offset, count, fields);
+        let shown = RowPresentation::page(mode, offset, count, fields).formatted(event_format(&parameters)?);
         return respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await;
     }
     let mut body = String::new();
@@ -302,6 +302,7 @@ async fn post_process(
     };
     let service = service_of(state, caller, place).await?;
     let shown = RowPresentation::page(mode_of(parameters)?, offset, count, fields).post_processed();
+    let shown = shown.formatted(event_format(parameters)?);
     respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await
 }
 
