@@ -10,7 +10,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request};
 use quarry_auth::{Identity, Origin};
 use quarry_conf::Permissions;
-use quarry_engine::NodeEntry;
+use quarry_engine::{EntriesRequest, NodeEntry};
 use quarry_stdx::{ErrorKind, Fault};
 use serde_json::{Map, Value};
 use tower_service::Service;
@@ -23,10 +23,14 @@ use crate::endpoint::table::ENDPOINTS;
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Root of the endpoints.
 const ROOT: &str = "/services/";
+/// The only list of entries below a path prefix of endpoints that otherwise list none.
+const V2_JOBS: &str = "search/v2/jobs";
+/// The parameter that searches cannot choose, because the answer is read here.
+const OUTPUT_MODE: &str = "output_mode";
 /// Path prefixes, after the root, of endpoints that do not list entries.
 const UNLISTED_PREFIXES: [&str; 9] = [
     "auth/",
-    "catalog/",
+    "catalog/metricstore/",
     "quarry/",
     "search/jobs/",
     "search/parser",
@@ -44,7 +48,7 @@ pub fn listed_paths() -> Vec<String> {
 }
 
 fn is_listed(path: &str) -> bool {
-    !UNLISTED_PREFIXES.iter().any(|begin| path.starts_with(begin)) && !path.ends_with("_reload")
+    path == V2_JOBS || !UNLISTED_PREFIXES.iter().any(|begin| path.starts_with(begin)) && !path.ends_with("_reload")
 }
 
 /// Whether the table has a row for `GET` and a path.
@@ -56,13 +60,37 @@ fn is_served(path: &str) -> bool {
     })
 }
 
-/// The entries at a path that a user may read; `None` if nothing is listed there.
+/// The query of a request's URL: its own arguments, its condition and its limit.
+fn query_of(request: &EntriesRequest<'_>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair(OUTPUT_MODE, "json");
+    let given = form_urlencoded::parse(request.arguments.as_bytes());
+    let given: Vec<_> = given.filter(|(name, _)| name != OUTPUT_MODE).collect();
+    let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
+    // Without a limit of the search, all entries are read, not the first page.
+    if request.count > 0 || !is_given("count") {
+        query.append_pair("count", &request.count.to_string());
+    }
+    query.extend_pairs(request.search.map(|search| ("search", search)));
+    let is_replaced = |name: &str| name == "count" && request.count > 0 || name == "search" && request.search.is_some();
+    query.extend_pairs(given.iter().filter(|(name, _)| !is_replaced(name)));
+    query.finish()
+}
+
+/// A path in which bytes that a URL cannot contain are percent-encoded.
+fn url_path(path: &str) -> String {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/%".contains(&byte);
+    let part = |byte: u8| if is_allowed(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    path.bytes().map(part).collect()
+}
+
+/// The entries that a request of a user returns; `None` if nothing is listed at its path.
 pub async fn listed_entries(
     state: &ApiState,
-    path: &str,
+    request: &EntriesRequest<'_>,
     viewer: &Permissions,
 ) -> Result<Option<Vec<NodeEntry>>, Fault> {
-    let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
+    let path = request.path.trim_end_matches('/');
     let below = match path.strip_prefix("/servicesNS/") {
         Some(rest) => rest.splitn(3, '/').nth(2),
         None => path.strip_prefix(ROOT),
@@ -71,7 +99,7 @@ pub async fn listed_entries(
         return Ok(None);
     }
     let mut request = Request::builder()
-        .uri(format!("{path}?output_mode=json&count=0"))
+        .uri(format!("{}?{}", url_path(path), query_of(request)))
         .body(Body::empty())
         .map_err(|error| Fault::invalid(format!("{path} is not a request path: {error}")))?;
     let identity =
@@ -162,6 +190,16 @@ mod tests {
             assert!(shown.contains(&wanted.to_owned()), "{wanted}: {shown:?}");
         }
         assert!(!shown.iter().any(|value| value.starts_with("none")), "{shown:?}");
+    }
+
+    #[test]
+    fn arguments_of_paths_reach_the_endpoint() {
+        let query =
+            |arguments, search, count| query_of(&EntriesRequest { path: "/services/x", arguments, search, count });
+        assert_eq!(query("", None, 0), "output_mode=json&count=0");
+        assert_eq!(query("count=1&output_mode=xml&f=a", None, 0), "output_mode=json&count=1&f=a");
+        assert_eq!(query("count=1&search=a", Some("name=b c"), 5), "output_mode=json&count=5&search=name%3Db+c");
+        assert_eq!(url_path("/services/saved/searches/My search%2F1"), "/services/saved/searches/My%20search%2F1");
     }
 
     #[test]

@@ -101,6 +101,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("text_only", Flag),
     ("timeout", Count),
     ("top_count", Count),
+    ("truncation_mode", Word(&["abstract", "truncate"])),
     ("ttl", Count),
     ("useACK", Flag),
     ("zone", Zone),

@@ -3,9 +3,12 @@
 //! A user at the limit does not block others: the next to run is the first in the queue whose user is below the limit.
 //! Streams last as long as their clients read, so some of a user's slots are reserved for short searches. Searches that
 //! turn out to have many rows count as streams.
+//!
+//! Among searches that could run, one of higher priority comes first ([`Priority`]).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -24,6 +27,44 @@ pub const SEARCHES_WAITING_MAX: usize = 1_024;
 /// Maximum searches with many rows that wait for others; each holds a thread and little memory. Further ones continue
 /// without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
+
+/// Priority of a search that has no other.
+pub(crate) const PRIORITY_DEFAULT: u8 = 5;
+
+/// The priority of a waiting search from 0 to 10, which may change while it waits.
+///
+/// It decides among the searches of its user. Among those of different users, priorities above the default count only
+/// for users who may set the priority of scheduled searches, because otherwise anyone could lock out all others.
+#[derive(Clone, Debug)]
+pub(crate) struct Priority {
+    pub(crate) value: Arc<AtomicU8>,
+    /// Whether a priority above the default puts the search before those of other users.
+    pub(crate) outranks_others: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Priority {
+        Priority { value: Arc::new(AtomicU8::new(PRIORITY_DEFAULT)), outranks_others: false }
+    }
+}
+
+impl Priority {
+    fn among_own(&self) -> u8 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    fn among_all(&self) -> u8 {
+        if self.outranks_others { self.among_own() } else { self.among_own().min(PRIORITY_DEFAULT) }
+    }
+}
+
+/// A search that waits for a slot.
+struct Waiter {
+    user: String,
+    purpose: SlotPurpose,
+    priority: Priority,
+    permit: oneshot::Sender<SlotPermit>,
+}
 
 /// Limits of the slots of a server.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +108,8 @@ struct Queue {
     of_user: BTreeMap<String, UserSlots>,
     /// Quotas of users whose roles set one. The number of users is bounded.
     quotas: BTreeMap<String, usize>,
-    waiting: VecDeque<(String, SlotPurpose, oneshot::Sender<SlotPermit>)>,
+    /// In order of arrival.
+    waiting: VecDeque<Waiter>,
     /// Waiting searches that already have many rows.
     large_waiting: usize,
 }
@@ -141,14 +183,15 @@ impl SlotPool {
         user: &str,
         purpose: SlotPurpose,
     ) -> Result<SlotPermit, ApiError> {
-        self.acquire_reporting(user, purpose, |_| {}).await
+        self.acquire_reporting(user, purpose, Priority::default(), |_| {}).await
     }
 
-    /// Like [`SlotPool::acquire`]; passes the reason to `tell` if the search must wait.
+    /// Like [`SlotPool::acquire`], with a priority; passes the reason to `tell` if the search must wait.
     pub(crate) async fn acquire_reporting(
         self: &Arc<SlotPool>,
         user: &str,
         purpose: SlotPurpose,
+        priority: Priority,
         tell: impl FnOnce(String),
     ) -> Result<SlotPermit, ApiError> {
         let (waiting, why) = {
@@ -158,21 +201,21 @@ impl SlotPool {
                 return Ok(SlotPermit { pool: Arc::clone(self), user: user.to_owned(), purpose });
             }
             if queue.waiting.len() >= self.bounds.waiting {
-                queue.waiting.retain(|(_, _, waiter)| !waiter.is_closed());
+                queue.waiting.retain(|waiter| !waiter.permit.is_closed());
             }
             if queue.waiting.len() >= self.bounds.waiting {
                 let text = format!("{} searches wait for a slot, the maximum: try again", self.bounds.waiting);
                 return Err(ApiError::too_many(text));
             }
             // A user's waiting searches are limited, because a queue filled by one user would lock out all others.
-            let of_user =
-                queue.waiting.iter().filter(|(other, _, waiter)| other == user && !waiter.is_closed()).count();
+            let is_own = |waiter: &&Waiter| waiter.user == user && !waiter.permit.is_closed();
+            let of_user = queue.waiting.iter().filter(is_own).count();
             if of_user >= self.bounds.waiting.div_ceil(2) {
                 let text = format!("{of_user} searches of user {user} wait for a slot, the maximum: try again");
                 return Err(ApiError::too_many(text));
             }
             let (permit, waiting) = oneshot::channel();
-            queue.waiting.push_back((user.to_owned(), purpose, permit));
+            queue.waiting.push_back(Waiter { user: user.to_owned(), purpose, priority, permit });
             (waiting, queue.reason_to_wait(user, &self.bounds))
         };
         tell(why);
@@ -196,7 +239,8 @@ impl SlotPermit {
             }
             queue.large_waiting += 1;
             let (permit, waiting) = oneshot::channel();
-            queue.waiting.push_back((self.user.clone(), SlotPurpose::Stream, permit));
+            let (user, purpose, priority) = (self.user.clone(), SlotPurpose::Stream, Priority::default());
+            queue.waiting.push_back(Waiter { user, purpose, priority, permit });
             waiting
         };
         release_memory();
@@ -276,11 +320,15 @@ impl Queue {
         }
     }
 
-    /// The next waiter that may run.
-    fn next_waiter(&mut self, bounds: &Bounds) -> Option<(String, SlotPurpose, oneshot::Sender<SlotPermit>)> {
-        let at = self.waiting.iter().position(|(user, purpose, _)| self.may_run(user, *purpose, bounds))?;
+    /// The next waiter that may run: of the highest priority, and among equals the first in the queue.
+    fn next_waiter(&mut self, bounds: &Bounds) -> Option<Waiter> {
+        let ready = |(_, waiter): &(usize, &Waiter)| self.may_run(&waiter.user, waiter.purpose, bounds);
+        let ready = || self.waiting.iter().enumerate().filter(ready);
+        let (_, first) = ready().max_by_key(|(at, waiter)| (waiter.priority.among_all(), Reverse(*at)))?;
+        let of_user = ready().filter(|(_, waiter)| waiter.user == first.user);
+        let (at, _) = of_user.max_by_key(|(at, waiter)| (waiter.priority.among_own(), Reverse(*at)))?;
         let next = self.waiting.remove(at)?;
-        self.add_running(&next.0, next.1);
+        self.add_running(&next.user, next.purpose);
         Some(next)
     }
 }
@@ -292,9 +340,9 @@ impl Drop for SlotPermit {
             queue.remove_running(&self.user, self.purpose);
             queue.next_waiter(&self.pool.bounds)
         };
-        if let Some((user, purpose, waiter)) = next {
+        if let Some(Waiter { user, purpose, permit, .. }) = next {
             // If the waiter is gone, the returned slot is dropped and goes to the next one.
-            drop(waiter.send(SlotPermit { pool: Arc::clone(&self.pool), user, purpose }));
+            drop(permit.send(SlotPermit { pool: Arc::clone(&self.pool), user, purpose }));
         }
     }
 }
@@ -309,6 +357,40 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn searches_of_higher_priority_come_first() {
+        let slots = SlotPool::for_server(1);
+        let running = slots.acquire("admin", SlotPurpose::Search).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        let waiters = [
+            ("eva 5", 5, false),
+            ("eva 9", 9, false),
+            ("tom 10", 10, false),
+            ("tom 5", 5, false),
+            ("ann 1", 1, false),
+            ("root 6", 6, true),
+        ];
+        for (at, (name, value, outranks_others)) in waiters.into_iter().enumerate() {
+            let priority = Priority { value: Arc::new(AtomicU8::new(value)), outranks_others };
+            let (pool, order) = (Arc::clone(&slots), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let user = name.split(' ').next().unwrap();
+                let permit = pool.acquire_reporting(user, SlotPurpose::Search, priority, |_| {}).await.unwrap();
+                order.lock().unwrap().push(name);
+                drop(permit);
+            }));
+            while slots.lock().waiting.len() <= at {
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(running);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), ["root 6", "eva 9", "eva 5", "tom 10", "tom 5", "ann 1"]);
+    }
+
+    #[tokio::test]
     async fn roles_limit_the_concurrent_searches_of_a_user() {
         let slots = SlotPool::for_server(64);
         assert_eq!((slots.bounds.of_user, slots.bounds.streams_of_user, slots.searches_max()), (48, 32, 64));
@@ -321,7 +403,9 @@ mod tests {
         let waiting = Arc::clone(&slots);
         let (say, told) = std::sync::mpsc::channel();
         let tell = move |why| say.send(why).unwrap();
-        let fourth = tokio::spawn(async move { waiting.acquire_reporting("eva", SlotPurpose::Search, tell).await });
+        let fourth = tokio::spawn(async move {
+            waiting.acquire_reporting("eva", SlotPurpose::Search, Priority::default(), tell).await
+        });
         while slots.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }

@@ -65,8 +65,7 @@ pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> 
     let app = namespace.app();
     if !apps.join(app).is_dir() && !IMPLICIT_APPS.contains(&app) {
         return Err(Fault::not_found(format!(
-            "there is no app {app}: the folder {} does not exist",
-            apps.join(app).display()
+            "there is no app {app}: apps are the folders of etc/apps in the data directory"
         )));
     }
     if is_disabled(&apps.join(app)) {

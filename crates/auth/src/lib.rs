@@ -387,6 +387,11 @@ impl Auth {
         stored.map_or_else(|| name.to_lowercase(), |user| user.name.clone())
     }
 
+    /// Whether there is a user of this name, in any case.
+    pub fn has_user(&self, name: &str) -> bool {
+        user_position(&self.lock().users, name).is_some()
+    }
+
     /// Names of roles as authorize.conf writes them, found in any case; unknown ones are returned unchanged.
     pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
         known_names(names, &self.roles())

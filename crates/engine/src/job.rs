@@ -680,6 +680,21 @@ impl Stopper {
         self.0.cancel();
     }
 
+    /// Sets the clock that limits the time of commands after [`Stopper::finish_early`].
+    pub fn set_clock(&self, clock: SharedClock) {
+        self.0.set_clock(clock);
+    }
+
+    /// Has the search finish early when its clock shows this time.
+    pub fn finish_at(&self, elapsed_ns: i64) {
+        self.0.finish_at(elapsed_ns);
+    }
+
+    /// Whether a command has ended before it had processed all events that were read.
+    pub fn was_cut(&self) -> bool {
+        self.0.was_cut()
+    }
+
     /// Stops reading events; the result is based on those read so far.
     pub fn finish_early(&self) {
         self.0.finish_early();

@@ -47,7 +47,7 @@ pub use knowledge::{
     EventType, KnowledgeSource, NoKnowledge, Tag, bundled_models, described_model, has_bundled_model, model_headline,
     stored_model,
 };
-pub use node::{DeletionRecord, JobResult, NoNode, NodeEntry, NodeSession, NodeSource};
+pub use node::{DeletionRecord, EntriesRequest, JobResult, NoNode, NodeEntry, NodeSession, NodeSource};
 pub use permissions::allowed_indexes;
 pub use plan::Plan;
 pub use plan::exchange::{ColumnContent, Exchange, ExchangeColumn, ExchangedRows};

@@ -6,6 +6,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_conf::Permissions;
 use quarry_eval::EngineError;
+use quarry_eval::pattern::Wildcard;
 use quarry_eval::rows::{ColumnBuilder, batch_of};
 use quarry_stdx::Fault;
 
@@ -14,6 +15,32 @@ pub(crate) const THIS_NODE: &str = "local";
 
 /// One entry of an endpoint: fields with their values, in order.
 pub type NodeEntry = Vec<(String, Vec<String>)>;
+
+/// A request for the entries of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct EntriesRequest<'r> {
+    /// Path of the endpoint, without arguments.
+    pub path: &'r str,
+    /// Arguments for the endpoint as in a URL, `NAME=VALUE` joined with `&`.
+    pub arguments: &'r str,
+    /// Condition on the entries.
+    pub search: Option<&'r str>,
+    /// Maximum number of entries; 0 for all.
+    pub count: usize,
+}
+
+impl EntriesRequest<'_> {
+    /// The requested ones of all entries of an endpoint.
+    pub fn select(&self, mut entries: Vec<NodeEntry>) -> Vec<NodeEntry> {
+        if let Some(wanted) = self.search {
+            entries.retain(|entry| matches_search(entry, wanted));
+        }
+        if self.count > 0 {
+            entries.truncate(self.count);
+        }
+        entries
+    }
+}
 
 /// The stored result of a search.
 #[derive(Clone, Debug, Default)]
@@ -78,10 +105,15 @@ pub trait NodeSource: Send + Sync {
     fn name(&self) -> String {
         THIS_NODE.to_owned()
     }
-    /// The entries of an endpoint such as `/services/server/info` that the user may see; `None` if there is no such
-    /// endpoint, an error if the user may not access it.
+    /// The entries of an endpoint such as `/services/server/info` that this source reads itself and the user may see;
+    /// `None` if there is no such endpoint, an error if the user may not access it.
     fn entries(&self, _path: &str, _viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(None)
+    }
+    /// The answer of the node's REST interface to a request, or without such an interface the source's own entries that
+    /// match the request.
+    fn listed(&self, request: &EntriesRequest<'_>, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
+        Ok(self.entries(request.path, viewer)?.map(|entries| request.select(entries)))
     }
     /// Existing endpoints, for suggestions.
     fn endpoints(&self) -> Vec<String> {
@@ -114,6 +146,22 @@ pub trait NodeSource: Send + Sync {
 pub struct NoNode;
 
 impl NodeSource for NoNode {}
+
+/// Whether an entry matches `search=`: it must match every word, either `name=value` with wildcards or a text that
+/// occurs in any value.
+fn matches_search(entry: &NodeEntry, wanted: &str) -> bool {
+    wanted.split_whitespace().all(|word| match word.split_once('=') {
+        Some((name, value)) => {
+            let name = if name == "name" { "title" } else { name };
+            let pattern = Wildcard::new(value.trim_matches('"'), false);
+            entry.iter().any(|(field, values)| field == name && values.iter().any(|text| pattern.is_match(text)))
+        }
+        None => {
+            let word = word.trim_matches(['"', '*']).to_lowercase();
+            entry.iter().any(|(_, values)| values.iter().any(|text| text.to_lowercase().contains(&word)))
+        }
+    })
+}
 
 /// Entries as rows, with fields in order of appearance.
 pub(crate) fn table_of(entries: &[NodeEntry]) -> Result<RecordBatch, EngineError> {

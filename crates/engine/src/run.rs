@@ -33,7 +33,7 @@ use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Snapshot};
 
 use self::bounds::bounds_of_rows;
-pub(crate) use self::chain::{apply, fold};
+pub(crate) use self::chain::{apply, apply_to_events, fold};
 pub(crate) use self::cost_meters::metered;
 use self::preview::{PreviewMaker, Previews};
 use crate::commands::empty_columns::DropEmptyBatchColumns;
@@ -132,7 +132,7 @@ impl Runner {
                 Some(previews) => previews.of_rows(rows, &steps),
                 None => rows,
             };
-            return apply(rows, steps, context);
+            return apply_to_events(rows, steps, context);
         }
         // Before anything is read, written or deleted, so that a fault in a later command leaves everything unchanged.
         let steps = self.steps(&plan.reduce, context)?;

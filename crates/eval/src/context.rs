@@ -1,10 +1,11 @@
 //! The search context of commands: time, range, user, memory, messages, cancellation.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
 use quarry_conf::Permissions;
 use quarry_spl::ast::PercentileMethod;
+use quarry_stdx::SharedClock;
 
 use crate::EngineError;
 use crate::costs::Costs;
@@ -16,6 +17,11 @@ use crate::messages::Messages;
 const OPEN_TRANSACTIONS_MAX: usize = 5_000;
 /// Default limit of events in open transactions (limits.conf `[transactions] maxopenevents`).
 const OPEN_TRANSACTION_EVENTS_MAX: usize = 100_000;
+
+/// Time for which commands still receive rows after a search was told to finish.
+const INPUT_AFTER_FINISH_NS: i64 = 100_000_000;
+/// Time after which commands leave their loops when a search was told to finish.
+const WORK_AFTER_FINISH_NS: i64 = 150_000_000;
 
 /// Access of a command to the search in which it runs.
 #[derive(Clone)]
@@ -88,17 +94,52 @@ impl ReleasableMemory {
 }
 
 /// The user's control over a running search: end it or pause it.
-#[derive(Debug, Default)]
+///
+/// A search that is told to finish reads no more events. If it has a clock, the commands that work on events receive
+/// rows for [`INPUT_AFTER_FINISH_NS`] more, and iterative commands end with what they have computed after
+/// [`WORK_AFTER_FINISH_NS`]. Groups and sorted rows are completed, because without them there would be no result.
+#[derive(Debug)]
 pub struct Stop {
     cancelled: AtomicBool,
     finishing: AtomicBool,
+    clock: OnceLock<SharedClock>,
+    /// Time by the clock at which the search is to finish.
+    finish_ns: AtomicI64,
+    /// Whether a command has received fewer rows, or worked less, than it would have.
+    cut: AtomicBool,
     partial: AtomicBool,
     paused: AtomicBool,
     /// Threads of a paused search wait here.
     gate: (Mutex<()>, Condvar),
 }
 
+impl Default for Stop {
+    fn default() -> Stop {
+        Stop {
+            cancelled: AtomicBool::default(),
+            finishing: AtomicBool::default(),
+            clock: OnceLock::new(),
+            finish_ns: AtomicI64::new(i64::MAX),
+            cut: AtomicBool::default(),
+            partial: AtomicBool::default(),
+            paused: AtomicBool::default(),
+            gate: <(Mutex<()>, Condvar)>::default(),
+        }
+    }
+}
+
 impl Stop {
+    /// Sets the clock that limits the time of commands after the search was told to finish.
+    pub fn set_clock(&self, clock: SharedClock) {
+        // Only the first clock counts.
+        drop(self.clock.set(clock));
+    }
+
+    /// Has the search finish early when its clock shows this time.
+    pub fn finish_at(&self, elapsed_ns: i64) {
+        self.finish_ns.fetch_min(elapsed_ns, Ordering::Relaxed);
+    }
+
     /// Ends the search without a result.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -108,6 +149,9 @@ impl Stop {
 
     /// Stops reading events; the result is based on the events read so far.
     pub fn finish_early(&self) {
+        if let Some(clock) = self.clock.get() {
+            self.finish_at(clock.elapsed_ns());
+        }
         self.finishing.store(true, Ordering::Relaxed);
         self.wake_waiters();
     }
@@ -135,6 +179,40 @@ impl Stop {
         self.paused.load(Ordering::Relaxed) && !self.finishing.load(Ordering::Relaxed) && !self.is_cancelled()
     }
 
+    /// Whether the search was to finish at least `after_ns` ago.
+    fn is_overdue(&self, after_ns: i64) -> bool {
+        let finish_ns = self.finish_ns.load(Ordering::Relaxed);
+        // Without an end, the clock is not read.
+        finish_ns != i64::MAX
+            && self.clock.get().is_some_and(|clock| clock.elapsed_ns().saturating_sub(finish_ns) >= after_ns)
+    }
+
+    /// Like [`Stop::is_overdue`]; records that the result lacks something.
+    fn cuts_after(&self, after_ns: i64) -> bool {
+        let is_overdue = self.is_overdue(after_ns);
+        if is_overdue {
+            self.cut.store(true, Ordering::Relaxed);
+            self.mark_partial();
+        }
+        is_overdue
+    }
+
+    /// Whether commands that work on events receive no more rows.
+    pub fn should_end_input(&self) -> bool {
+        self.is_cancelled() || self.cuts_after(INPUT_AFTER_FINISH_NS)
+    }
+
+    /// Whether an iterative command should end with what it has computed. It is called wherever one step of the command
+    /// may take milliseconds.
+    pub fn should_end_work(&self) -> bool {
+        self.is_cancelled() || self.cuts_after(WORK_AFTER_FINISH_NS)
+    }
+
+    /// Whether a command has ended before it had processed all events that were read.
+    pub fn was_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
+    }
+
     /// Waits while the search is paused.
     pub fn wait_while_paused(&self) {
         if !self.paused.load(Ordering::Relaxed) {
@@ -160,7 +238,7 @@ impl Stop {
     /// Whether to stop reading events; called before each page. While the search is paused, the call waits.
     pub fn should_stop_reading(&self) -> bool {
         self.wait_while_paused();
-        self.finishing.load(Ordering::Relaxed) || self.is_cancelled()
+        self.finishing.load(Ordering::Relaxed) || self.is_cancelled() || self.is_overdue(0)
     }
 
     /// Marks the result as incomplete.

@@ -3,11 +3,12 @@
 //!
 //! Frequencies are shares of the events of a range, so that ranges of different length can be compared. Only the most
 //! frequent values of each field in either range are compared. Fields whose value differs in nearly every event, such
-//! as ids, are left out.
+//! as ids, are left out. `fieldsummary` lists only the most frequent values of a range. The counts of those that it
+//! lists for the other range alone are read with a second search ([`RangeFields::uncounted`]).
 //!
 //! Not here: the choice of the ranges, and the display of the differences.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -76,6 +77,27 @@ impl RangeFields {
         found
     }
 
+    /// Values to compare with those of `other` whose counts in this range are not known, with their fields.
+    pub fn uncounted(&self, other: &RangeFields) -> BTreeMap<String, BTreeSet<String>> {
+        let of = |name: &&String| {
+            let (own, others) = (self.fields.get(*name)?, other.fields.get(*name)?);
+            // A complete list lacks only values that do not occur.
+            let is_complete = own.values.len() as f64 >= own.distinct;
+            let unknown = others.values.keys().filter(|value| !is_complete && !own.values.contains_key(*value));
+            Some(((*name).clone(), unknown.cloned().collect::<BTreeSet<String>>()))
+        };
+        let found = compared_fields(self, other).into_iter().filter_map(|name| of(&name));
+        found.filter(|(_, values)| !values.is_empty()).collect()
+    }
+
+    /// Adds the counts of `values` from a summary that lists them.
+    pub fn add_counts(&mut self, values: &BTreeMap<String, BTreeSet<String>>, counted: &RangeFields) {
+        for (name, values) in values {
+            let (Some(own), Some(counted)) = (self.fields.get_mut(name), counted.fields.get(name)) else { continue };
+            own.values.extend(values.iter().filter_map(|value| Some((value.clone(), *counted.values.get(value)?))));
+        }
+    }
+
     /// Number of events with a value, and their share of all events of the range.
     fn share(&self, field: &str, value: &str) -> (u64, f64) {
         let count = self.fields.get(field).and_then(|counts| counts.values.get(value)).copied().unwrap_or(0);
@@ -97,15 +119,19 @@ impl FieldCounts {
     }
 }
 
-/// The differences between two ranges, the largest first.
-pub fn find_differences(selected: &RangeFields, baseline: &RangeFields) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let names: std::collections::BTreeSet<&String> = selected.fields.keys().chain(baseline.fields.keys()).collect();
+/// Names of the fields that are compared.
+fn compared_fields<'r>(selected: &'r RangeFields, baseline: &'r RangeFields) -> Vec<&'r String> {
+    let names: BTreeSet<&String> = selected.fields.keys().chain(baseline.fields.keys()).collect();
     let is_id = |range: &RangeFields, name: &str| range.fields.get(name).is_some_and(FieldCounts::is_id);
     // The parts of `_time` always differ between two ranges.
     let is_of_time = |name: &str| name.starts_with("date_");
-    let compared = |name: &&String| !is_of_time(name) && !is_id(selected, name) && !is_id(baseline, name);
-    for name in names.into_iter().filter(compared) {
+    names.into_iter().filter(|name| !is_of_time(name) && !is_id(selected, name) && !is_id(baseline, name)).collect()
+}
+
+/// The differences between two ranges, the largest first. All their counts must be known.
+pub fn find_differences(selected: &RangeFields, baseline: &RangeFields) -> Vec<Difference> {
+    let mut found = Vec::new();
+    for name in compared_fields(selected, baseline) {
         let of = |range: &'_ RangeFields| -> Vec<String> {
             range.fields.get(name).map(|counts| counts.values.keys().cloned().collect()).unwrap_or_default()
         };
@@ -153,6 +179,20 @@ mod tests {
         let shown: Vec<(&str, f64)> = found.iter().map(|found| (found.value.as_str(), found.difference)).collect();
         assert_eq!(shown, [("200", -0.5), ("500", 0.5)]);
         assert!(find_differences(&selected, &selected).is_empty());
+    }
+
+    #[test]
+    fn values_beyond_the_listed_ones_are_counted_again() {
+        let mut selected = range(10, &[("user", &[("u1", 3), ("u2", 2)]), ("level", &[("info", 10)])]);
+        let baseline = range(20, &[("user", &[("u3", 4)]), ("level", &[("warn", 20)]), ("new", &[("x", 1)])]);
+        assert!(selected.uncounted(&baseline).is_empty(), "both lists are complete");
+        selected.fields.get_mut("user").unwrap().distinct = 5.0;
+        let unknown = selected.uncounted(&baseline);
+        assert_eq!(unknown, BTreeMap::from([("user".to_owned(), BTreeSet::from(["u3".to_owned()]))]));
+        selected.add_counts(&unknown, &range(10, &[("user", &[("u1", 3), ("u3", 2)])]));
+        let found = find_differences(&selected, &baseline);
+        assert!(found.iter().all(|found| found.value != "u3"), "2 of 10 and 4 of 20 are the same share: {found:?}");
+        assert_eq!(found.iter().filter(|found| found.field == "user").count(), 2);
     }
 
     #[test]

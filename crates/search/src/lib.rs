@@ -44,4 +44,4 @@ pub use service::{
     ModelSummaryRequest, Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts,
 };
 pub use setup::{DEFAULT_INDEX, RecordDeletion, SearchSettings, remove_orphaned_spills};
-pub use table::{ResultTable, Row};
+pub use table::{EventFormat, ResultTable, Row};

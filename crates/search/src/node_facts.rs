@@ -1,5 +1,5 @@
-//! Answers the command `rest` without HTTP: the endpoints listed here are read from this node's configuration and
-//! store, all others are passed to the REST interface.
+//! Answers the command `rest`: by the REST interface of the server or, in a search without a server, by the few endpoints
+//! listed here, which are read from configuration and store. Some of these are also what the REST interface shows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,9 @@ use jiff::tz::TimeZone;
 use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions, RemoteStorage};
-use quarry_engine::{DeletionRecord, JobResult, NodeEntry, NodeSession, NodeSource, SnapshotSource, allowed_indexes};
+use quarry_engine::{
+    DeletionRecord, EntriesRequest, JobResult, NodeEntry, NodeSession, NodeSource, SnapshotSource, allowed_indexes,
+};
 use quarry_event::TimeRange;
 use quarry_event::time::strftime;
 use quarry_stdx::{Fault, SharedClock};
@@ -25,7 +27,7 @@ use crate::summaries::ModelSummaries;
 /// Splunk's format of the times of an index.
 const INDEX_TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S%z";
 
-/// Endpoints below `/services`, and the capability each requires in addition to searching.
+/// Endpoints below `/services` that need no server, and the capability each requires in addition to searching.
 const ENDPOINTS: [(&str, Option<&str>); 14] = [
     (CACHE_MANAGER, Some("list_introspection")),
     (CACHE_METRICS, Some("list_introspection")),
@@ -109,10 +111,10 @@ impl NodeSource for NodeFacts {
     }
 
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
-        let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
+        let path = path.trim_end_matches('/');
         let Some(endpoint) = strip_services(path) else { return Ok(None) };
         let Some((_, capability)) = ENDPOINTS.iter().find(|(known, _)| *known == endpoint) else {
-            return self.rest.get().map_or(Ok(None), |rest| rest.entries(path, viewer));
+            return Ok(None);
         };
         if let Some(capability) = capability.filter(|capability| !viewer.has_capability(capability)) {
             let user = &viewer.user;
@@ -149,6 +151,13 @@ impl NodeSource for NodeFacts {
         }))
     }
 
+    fn listed(&self, request: &EntriesRequest<'_>, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
+        match self.rest.get() {
+            Some(rest) => rest.entries(request, viewer),
+            None => Ok(self.entries(request.path, viewer)?.map(|entries| request.select(entries))),
+        }
+    }
+
     fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         self.jobs.as_ref().map_or(Ok(None), |jobs| jobs.load(sid, viewer))
     }
@@ -162,10 +171,10 @@ impl NodeSource for NodeFacts {
     }
 
     fn endpoints(&self) -> Vec<String> {
-        let own = ENDPOINTS.iter().map(|(path, _)| format!("/services/{path}"));
-        let others = self.rest.get().map(|rest| rest.endpoints()).unwrap_or_default();
-        let all: std::collections::BTreeSet<String> = own.chain(others).collect();
-        all.into_iter().collect()
+        match self.rest.get() {
+            Some(rest) => rest.endpoints(),
+            None => ENDPOINTS.iter().map(|(path, _)| format!("/services/{path}")).collect(),
+        }
     }
 }
 

@@ -1,18 +1,18 @@
 //! The connection from `| rest` to the REST interface of the server.
 //!
-//! A few endpoints are answered without a server ([`crate::node_facts`]). Once a server has connected its REST
-//! interface, `| rest` can read everything that its user could read over HTTP.
+//! Once a server has connected its REST interface, `| rest` reads everything there, as its user could over HTTP.
+//! Without a server, it has the few endpoints of [`crate::node_facts`].
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use quarry_conf::Permissions;
-use quarry_engine::{NodeEntry, NodeSession};
+use quarry_engine::{EntriesRequest, NodeEntry, NodeSession};
 use quarry_stdx::Fault;
 
 /// A REST interface that searches can read.
 pub trait RestEntries: Send + Sync {
-    /// The entries at a path that `viewer` may read; `None` if the path is no list of entries.
-    fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault>;
+    /// The entries that a request of `viewer` returns; `None` if the path is no list of entries.
+    fn entries(&self, request: &EntriesRequest<'_>, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault>;
     /// Paths that list entries.
     fn endpoints(&self) -> Vec<String>;
     /// Opens a session of `viewer` for a program.

@@ -330,6 +330,7 @@ impl SearchService {
             collector.facts.events = job.kind() == ResultKind::Events;
         }
         let clock = Arc::clone(&self.0.clock);
+        job.stopper().set_clock(Arc::clone(&clock));
         let pending = PendingRows::default();
         Ok(RunningSearch { job, pending, zone, range, rows_left, clock, started_ns, collector })
     }

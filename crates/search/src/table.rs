@@ -6,13 +6,44 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListBuilder, StringViewBuilder};
-use arrow::datatypes::{Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringViewBuilder};
+use arrow::datatypes::{Field, Schema, TimestampNanosecondType};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use jiff::tz::TimeZone;
+use quarry_event::time::strftime;
 
 use crate::cell::Cell;
+
+/// Format in which the times and texts of events are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFormat {
+    /// Format of `_time` as for `strftime`; by default ISO 8601.
+    pub time: Option<String>,
+    /// Maximum number of lines of `_raw`; 0 for all.
+    pub lines_max: usize,
+}
+
+impl EventFormat {
+    /// The value of a field in a row of a column, if it is shown differently from [`Cell::read`].
+    fn cell<'a>(&self, field: &str, column: &'a dyn Array, row: usize, zone: &TimeZone) -> Option<Cell<'a>> {
+        match (field, &self.time) {
+            ("_time", Some(format)) => {
+                let times = column.as_primitive_opt::<TimestampNanosecondType>()?;
+                let time = times.is_valid(row).then(|| times.value(row))?;
+                Some(Cell::Single(strftime(time, format, zone).into()))
+            }
+            ("_raw", _) if self.lines_max > 0 => match Cell::read(field, column, row, zone) {
+                Cell::Single(text) => {
+                    let (end, _) = text.match_indices('\n').nth(self.lines_max - 1)?;
+                    Some(Cell::Single(text[..end].to_owned().into()))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
 
 /// A result held in memory.
 #[derive(Clone, Debug)]
@@ -20,6 +51,7 @@ pub struct ResultTable {
     fields: Arc<[String]>,
     batches: Vec<MappedBatch>,
     zone: TimeZone,
+    format: EventFormat,
 }
 
 #[derive(Clone, Debug)]
@@ -48,14 +80,19 @@ impl ResultTable {
     pub(crate) fn with_fields(fields: Arc<[String]>, batches: Vec<RecordBatch>, zone: TimeZone) -> ResultTable {
         let batches =
             batches.into_iter().map(|rows| MappedBatch { columns: map_columns(&fields, &rows), rows }).collect();
-        ResultTable { fields, batches, zone }
+        ResultTable { fields, batches, zone, format: EventFormat::default() }
+    }
+
+    /// The same rows, shown in this format.
+    pub fn with_format(self, format: &EventFormat) -> ResultTable {
+        ResultTable { format: format.clone(), ..self }
     }
 
     /// The same rows with only these columns, in this order; missing columns are dropped.
     pub fn select(self, wanted: &[String]) -> ResultTable {
         let fields: Arc<[String]> = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
         let batches = self.batches.into_iter().map(|batch| batch.rows).collect();
-        ResultTable::with_fields(fields, batches, self.zone)
+        ResultTable::with_fields(fields, batches, self.zone).with_format(&self.format)
     }
 
     /// A table of texts received from a server. `values_of` returns the values of a cell by row and column, and no
@@ -132,15 +169,10 @@ pub struct Row<'a> {
 impl<'a> Row<'a> {
     /// Value of the field at index `field` of [`ResultTable::fields`].
     pub fn cell(&self, field: usize) -> Cell<'a> {
-        match self.batch.columns[field] {
-            Some(column) => Cell::read(
-                &self.table.fields[field],
-                self.batch.rows.column(column).as_ref(),
-                self.at,
-                &self.table.zone,
-            ),
-            None => Cell::Null,
-        }
+        let ResultTable { fields, zone, format, .. } = self.table;
+        let Some(column) = self.batch.columns[field] else { return Cell::Null };
+        let (name, column) = (fields[field].as_str(), self.batch.rows.column(column).as_ref());
+        format.cell(name, column, self.at, zone).unwrap_or_else(|| Cell::read(name, column, self.at, zone))
     }
 
     /// Value of the named field.
@@ -151,5 +183,29 @@ impl<'a> Row<'a> {
     /// Every field with its value.
     pub fn cells(self) -> impl Iterator<Item = (&'a str, Cell<'a>)> {
         self.table.fields.iter().enumerate().map(move |(at, name)| (name.as_str(), self.cell(at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{StringViewArray, TimestampNanosecondArray};
+
+    use super::*;
+
+    #[test]
+    fn times_and_long_events_are_shown_in_the_format() {
+        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(0), None]));
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["a\nb\nc", "d"]));
+        let rows = RecordBatch::try_from_iter([("_time", times), ("_raw", texts)]).unwrap();
+        let table = ResultTable::new(vec![rows], TimeZone::UTC);
+        let shown = |table: ResultTable| -> Vec<String> {
+            table
+                .rows()
+                .flat_map(|row| row.cells().map(|(_, cell)| cell.join_values(",").into_owned()).collect::<Vec<_>>())
+                .collect()
+        };
+        assert_eq!(shown(table.clone()), ["1970-01-01T00:00:00.000+00:00", "a\nb\nc", "", "d"]);
+        let format = EventFormat { time: Some("%Y/%s".to_owned()), lines_max: 2 };
+        assert_eq!(shown(table.with_format(&format)), ["1970/0", "a\nb", "", "d"]);
     }
 }

@@ -11,7 +11,7 @@ use quarry_apps::objects::Objects;
 use quarry_apps::run_file::management_address;
 use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
 use quarry_conf::{LimitSettings, Permissions, Reader, Roles, ServerSettings};
-use quarry_engine::{NodeEntry, NodeSession};
+use quarry_engine::{EntriesRequest, NodeEntry, NodeSession};
 use quarry_ingest::{Ingest, open_shared_files};
 use quarry_search::{Namespaces, RestEntries, SearchSettings, Visibility};
 use quarry_sharing::SharedFolder;
@@ -84,8 +84,8 @@ pub(crate) struct ServerEntries {
 }
 
 impl RestEntries for ServerEntries {
-    fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
-        self.runtime.block_on(listed_entries(&self.state, path, viewer))
+    fn entries(&self, request: &EntriesRequest<'_>, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
+        self.runtime.block_on(listed_entries(&self.state, request, viewer))
     }
 
     fn endpoints(&self) -> Vec<String> {

@@ -15,14 +15,21 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use quarry_apps::rest_handlers::declared_endpoint;
 
+use super::path_parts::PathParts;
 use super::row::{Access, EndpointRow, NAMESPACE, SERVICES};
 use super::run_blocking;
+use super::search_jobs::RESERVED_USERS;
 use super::table::ENDPOINTS;
 use crate::ApiState;
 use crate::atom::EntryPath;
 use crate::caller::{Caller, renewed_cookie};
 use crate::message::ApiError;
 use crate::parameters::{check_query, note_unread_form};
+
+/// Begins paths with a namespace.
+const NAMESPACES: &str = "/servicesNS/";
+/// Apps of namespaces that need no folder; `-` stands for all apps.
+const BUILT_IN_APPS: [&str; 5] = ["-", "launcher", "search", "splunk_httpinput", "system"];
 
 /// Passes a request to its endpoint, or refuses it.
 pub(crate) async fn authorise(
@@ -104,7 +111,7 @@ pub(crate) async fn not_found(State(state): State<ApiState>, request: Request) -
 
 /// A path without its root or namespace.
 fn below_root(path: &str) -> Option<&str> {
-    match path.strip_prefix("/servicesNS/") {
+    match path.strip_prefix(NAMESPACES) {
         Some(rest) => rest.splitn(3, '/').nth(2),
         None => path.strip_prefix(SERVICES),
     }
@@ -119,7 +126,31 @@ async fn admit(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Result
         return Err(ApiError::missing_capability(&caller.identity.user, capability));
     }
     check_query(parts.uri.query().unwrap_or_default())?;
+    if parts.uri.path().starts_with(NAMESPACES) {
+        check_namespace(state, &caller, parts).await?;
+    }
     Ok(caller)
+}
+
+/// Refuses a namespace whose user or app does not exist. Callers who may not see other users do not learn which exist;
+/// the endpoints decide what they may do there.
+async fn check_namespace(state: &ApiState, caller: &Caller, parts: &mut Parts) -> Result<(), ApiError> {
+    let Ok(segments) = PathParts::from_request_parts(parts, state).await else { return Ok(()) };
+    let (Some(user), Some(app)) = (segments.get("user"), segments.get("app").cloned()) else { return Ok(()) };
+    let missing =
+        |what: &str, name: &str| ApiError::with_status(StatusCode::NOT_FOUND, format!("{what} does not exist: {name}"));
+    let is_own = RESERVED_USERS.contains(&user.as_str()) || *user == caller.identity.user;
+    if !is_own && caller.permissions.may_see(Some(user)) && !state.auth.has_user(user) {
+        return Err(missing("User", user));
+    }
+    if BUILT_IN_APPS.contains(&app.as_str()) {
+        return Ok(());
+    }
+    let folder = state.objects.data_dir().join("etc/apps").join(&app);
+    match run_blocking(move || folder.is_dir()).await? {
+        true => Ok(()),
+        false => Err(missing("Application", &app)),
+    }
 }
 
 /// Whether a caller has a capability, or the `_all` form of an `_own` capability.

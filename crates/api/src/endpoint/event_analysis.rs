@@ -4,6 +4,7 @@
 //! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: the
 //! analyses themselves (`quarry_search`).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::http::Method;
@@ -193,9 +194,27 @@ fn add_rows(table: &ResultTable, zone: &TimeZone, finder: &mut PatternFinder) {
     }
 }
 
+/// Counts the events of a range with each of these values, which are listed with their fields.
+fn count_values(
+    service: &SearchService,
+    range: &SearchParams,
+    values: BTreeMap<String, BTreeSet<String>>,
+) -> Result<RangeFields, SearchError> {
+    if values.is_empty() {
+        return Ok(RangeFields::default());
+    }
+    let names: Vec<&str> = values.keys().map(String::as_str).collect();
+    let fields = NodeBuilder::at(Span::default()).patterns(&names);
+    // The most frequent value is listed as well, because 0 would list all.
+    let summary = FieldSummaryCommand { values_max: 1, fields, also_listed: values };
+    Ok(RangeFields::from_summary(&run(service, range, vec![summary.into()])?))
+}
+
 async fn compare(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
+    // Both searches of a range must mean the same instants.
     let selected = request.params()?;
+    let selected = SearchParams { now: selected.now.or_else(|| Some(request.now())), ..selected };
     check_events(&selected.text)?;
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let baseline = SearchParams {
@@ -205,14 +224,25 @@ async fn compare(request: SearchCall) -> Result<Response, ApiError> {
     };
     let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(DIFFERENCES_DEFAULT);
     let shown = selected.text.clone();
-    let summaries = [selected, baseline].map(|range| {
+    let ranges = [selected, baseline];
+    let summaries = ranges.clone().map(|range| {
         move |service: &SearchService| {
-            let summary = FieldSummaryCommand { values_max: VALUES_MAX, fields: Vec::new() };
+            let also_listed = BTreeMap::new();
+            let summary = FieldSummaryCommand { values_max: VALUES_MAX, fields: Vec::new(), also_listed };
             let summary = run(service, &range, vec![summary.into()])?;
             Ok(RangeFields::from_summary(&summary))
         }
     });
-    let (selected, baseline) = request.search_both(&shown, summaries).await?;
+    let (mut selected, mut baseline) = request.search_both(&shown, summaries).await?;
+    let unknown = [selected.uncounted(&baseline), baseline.uncounted(&selected)];
+    if unknown.iter().any(|values| !values.is_empty()) {
+        let [of_selected, of_baseline] = ranges;
+        let counts = [(of_selected, unknown[0].clone()), (of_baseline, unknown[1].clone())];
+        let counts = counts.map(|(range, values)| move |service: &SearchService| count_values(service, &range, values));
+        let counted = request.search_both(&shown, counts).await?;
+        selected.add_counts(&unknown[0], &counted.0);
+        baseline.add_counts(&unknown[1], &counted.1);
+    }
     let found = find_differences(&selected, &baseline);
     let one = |found: &comparison::Difference| {
         json!({

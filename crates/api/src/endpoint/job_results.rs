@@ -1,8 +1,9 @@
 //! Contents of a job: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
 //!
 //! `results` is available when the job is done (204 before); `results_preview` and `events` return the rows found so
-//! far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns. Rows are
-//! written as they are read, with the limits of export.
+//! far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns; other
+//! parameters limit rows to a time range, sort them, and format events ([`super::row_requests`]). Rows are written as
+//! they are read, with the limits of export.
 //!
 //! The events of a report are not stored; a request for them repeats the search over the data that the report read.
 //!
@@ -21,7 +22,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone};
 use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadStats, RowsView, SearchJob, Timeline};
-use quarry_search::{SearchError, SearchParams};
+use quarry_search::{EventFormat, ResultTable, SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
@@ -29,6 +30,7 @@ use super::job_costs::cost_lines;
 use super::jobs::{COLLECTIONS, find_job, unreadable_rows};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
+use super::row_requests::{event_format, further_commands, is_sorted, requested_range};
 use super::run_blocking;
 use super::search_jobs::{
     AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
@@ -41,6 +43,7 @@ use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch, escape_xml};
 use crate::outlet::{ClientGone, Outlet};
 use crate::parameters::Parameters;
+use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
 /// Default rows of a page.
@@ -49,7 +52,21 @@ const COUNT_DEFAULT: usize = 100;
 pub(crate) const COUNT_MAX: usize = 50_000;
 
 /// Parameters that select rows and columns.
-const ROW_PARAMETERS: &[&str] = &["count", "offset", "f", "field_list", "search"];
+const ROW_PARAMETERS: &[&str] = &[
+    "count",
+    "offset",
+    "f",
+    "field_list",
+    "search",
+    "earliest_time",
+    "latest_time",
+    "sort_key",
+    "sort_dir",
+    "output_time_format",
+    "max_lines",
+    "truncation_mode",
+    "zone",
+];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
@@ -175,11 +192,19 @@ async fn events(
         if parameters.get("search").is_some_and(|text| !text.trim().is_empty()) {
             return Err(ApiError::bad_request("search= is not supported for the events of a report: run a new search"));
         }
+        if is_sorted(&parameters) {
+            return Err(ApiError::bad_request(
+                "sort_key= is not supported for the events of a report: run a new search",
+            ));
+        }
         let (offset, count, fields) = requested_page(&parameters)?;
         let most = offset.saturating_add(count).min(COUNT_MAX);
-        let params = job.source_events_search(Arc::clone(&caller.permissions), most);
+        let mut params = job.source_events_search(Arc::clone(&caller.permissions), most);
+        if let Some(range) = requested_range(&parameters, state.auth.now(), &zone_of(&parameters, &job)?)? {
+            params.range = Some(params.range.map_or(range, |whole| whole.intersect(&range)));
+        }
         let service = service_of(&state, &caller, &parts).await?;
-        let shown = RowPresentation::page(mode, offset, count, fields);
+        let shown = RowPresentation::page(mode, offset, count, fields).formatted(event_format(&parameters)?);
         return respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await;
     }
     let mut body = String::new();
@@ -208,20 +233,27 @@ async fn rows_of(
     rows: View,
 ) -> Result<Response, ApiError> {
     let mode = mode_of(parameters)?;
-    if let Some(text) = parameters.get("search").filter(|text| !text.trim().is_empty()) {
-        return post_process(state, caller, (job, place), parameters, text).await;
-    }
     let zone = zone_of(parameters, job)?;
+    let range = requested_range(parameters, state.auth.now(), &zone)?;
+    let search = parameters.get("search").filter(|text| !text.trim().is_empty()).map(with_pipe);
+    if let Some(search) = further_commands(parameters, search, range)? {
+        return post_process(state, caller, (job, place), parameters, search).await;
+    }
+    let format = event_format(parameters)?;
     let (offset, count, wanted) = requested_page(parameters)?;
     let status = job.status();
     let read = Arc::clone(job);
-    let view = run_blocking(move || rows(&read, offset, count)).await?;
-    let view = view.map_err(|error| unreadable_rows(job, &error))?;
+    let view = run_blocking(move || match range {
+        Some(range) => Ok(rows(&read, 0, usize::MAX)?.within(range, offset, count)),
+        None => rows(&read, offset, count),
+    });
+    let view = view.await?.map_err(|error| unreadable_rows(job, &error))?;
     let view = match select_fields(view.fields(), &wanted) {
         Some(fields) => view.with_fields(&fields),
         None => view,
     };
-    let page = Page { view, messages: messages_of(&status), is_preview: !status.state.is_over(), mode, zone };
+    let (messages, is_preview) = (messages_of(&status), !status.state.is_over());
+    let page = Page { view, messages, is_preview, mode, zone, format };
     let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, None, state.acquire_answer_permit()?);
     tokio::task::spawn_blocking(move || page.send(&mut outlet));
     let mut answer = AnswerBody { chunks, attendance: None };
@@ -250,15 +282,15 @@ async fn post_process(
     caller: &Caller,
     (job, place): (&Arc<SearchJob>, &PathParts),
     parameters: &Parameters,
-    text: &str,
+    TypedSearch { text, prefix }: TypedSearch,
 ) -> Result<Response, ApiError> {
     if !job.state().is_over() {
-        return Err(ApiError::bad_request(
-            "search= needs the rows of a finished job: wait until the job is done, or omit search=",
-        ));
+        let name = if is_sorted(parameters) { "sort_key=" } else { "search=" };
+        return Err(ApiError::bad_request(format!(
+            "{name} needs the rows of a finished job: wait until the job is done, or omit {name}"
+        )));
     }
     let (offset, count, fields) = requested_page(parameters)?;
-    let TypedSearch { text, prefix } = with_pipe(text);
     let params = SearchParams {
         text,
         prefix,
@@ -270,6 +302,7 @@ async fn post_process(
     };
     let service = service_of(state, caller, place).await?;
     let shown = RowPresentation::page(mode_of(parameters)?, offset, count, fields).post_processed();
+    let shown = shown.formatted(event_format(parameters)?);
     respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await
 }
 
@@ -292,6 +325,7 @@ struct Page {
     is_preview: bool,
     mode: OutputMode,
     zone: TimeZone,
+    format: EventFormat,
 }
 
 /// Reason why a page was not sent completely.
@@ -313,6 +347,10 @@ impl From<ClientGone> for SendError {
 }
 
 impl Page {
+    fn tables(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
+        self.view.tables(&self.zone).map(|table| Ok(table?.with_format(&self.format)))
+    }
+
     fn send(&self, outlet: &mut Outlet) {
         let sent = self.write(outlet);
         // A client that disconnected cannot receive an error.
@@ -329,7 +367,7 @@ impl Page {
         let head =
             ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages, post_processed: None };
         // Reads the first rows before the head is sent, so that a missing file is answered with an error status.
-        let mut tables = self.view.tables(&self.zone).peekable();
+        let mut tables = self.tables().peekable();
         if let Some(Err(_)) = tables.peek() {
             return tables.next().transpose().map(drop).map_err(SendError::Unread);
         }
@@ -352,7 +390,7 @@ impl Page {
     fn write_column(&self, column: usize, outlet: &mut Outlet) -> Result<(), SendError> {
         outlet.write(|out| out.push_str(if column == 0 { "[" } else { ",[" }), &mut || {})?;
         let mut is_first = true;
-        for table in self.view.tables(&self.zone) {
+        for table in self.tables() {
             for row in table?.rows() {
                 outlet.write(|out| column_cell(row, column, is_first, out), &mut || {})?;
                 is_first = false;
@@ -370,12 +408,33 @@ async fn timeline(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
-    let (timeline, is_final) = (job.timeline(), job.state().is_over());
+    let timeline = match job.lacks_timeline() {
+        true => report_timeline(&state, &caller, (&job, &parts)).await?,
+        false => job.timeline(),
+    };
+    let is_final = job.state().is_over();
     let form = Form::of(parameters.get("output_mode"));
     Ok(form.answer(match form {
         Form::Json => timeline_json(&timeline, is_final, job.zone()).to_string(),
         Form::Atom => timeline_xml(&timeline, is_final, job.zone()),
     }))
+}
+
+/// The timeline of a finished report, which is read when it is first requested.
+async fn report_timeline(
+    state: &ApiState,
+    caller: &Caller,
+    (job, place): (&Arc<SearchJob>, &PathParts),
+) -> Result<Timeline, ApiError> {
+    let service = service_of(state, caller, place).await?;
+    let permit = state.acquire_slot(caller, SlotPurpose::Search).await?;
+    let (read, permissions) = (Arc::clone(job), Arc::clone(&caller.permissions));
+    let timeline = run_blocking(move || {
+        let timeline = read.read_timeline(&service, &permissions);
+        drop(permit);
+        timeline
+    });
+    timeline.await?.map_err(|error| ApiError::from_search_error(job.status().record.search(), error))
 }
 
 /// A displayed span of a timeline, in seconds.

@@ -41,14 +41,16 @@ use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch};
 use crate::parameters::Parameters;
-use crate::search_slots::{SlotPool, SlotPurpose};
+use crate::search_slots::{PRIORITY_DEFAULT, Priority, SlotPool, SlotPurpose};
 
 /// Paths of the collection after the root.
 pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
 /// App of searches without a namespace.
 pub(super) const APP: &str = "search";
 /// Default priority.
-pub(super) const PRIORITY: u8 = 5;
+pub(super) const PRIORITY: u8 = PRIORITY_DEFAULT;
+/// The capability with which a search of high priority starts before those of other users.
+const HIGH_PRIORITY: &str = "edit_search_schedule_priority";
 /// The highest priority.
 const PRIORITY_MAX: u8 = 10;
 
@@ -248,7 +250,8 @@ pub(super) async fn start_job(
         false => (&state.slots, limits.jobs),
     };
     slots.set_quota(&caller.identity.user, quota);
-    let running = tokio::spawn(run(Arc::clone(slots), caller.identity.user.clone(), started));
+    let priority = priority_of(caller, started.job());
+    let running = tokio::spawn(run(Arc::clone(slots), caller.identity.user.clone(), priority, started));
     if is_waited_for {
         running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;
     }
@@ -302,16 +305,22 @@ fn parse_options(parameters: &Parameters, parts: &PathParts) -> Result<JobOption
 }
 
 fn parse_priority(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
-    let priority = parameters.number("priority")?;
-    let wrong = |_| ApiError::bad_request(format!("priority: give a whole number from 0 to {PRIORITY_MAX}"));
-    let priority = priority.map(u8::try_from).transpose().map_err(wrong)?;
-    Ok(priority.map(|priority| priority.min(PRIORITY_MAX)))
+    let Some(priority) = parameters.number("priority")? else { return Ok(None) };
+    let allowed = u8::try_from(priority).ok().filter(|priority| *priority <= PRIORITY_MAX);
+    let wrong = || ApiError::bad_request(format!("priority={priority}: give a whole number from 0 to {PRIORITY_MAX}"));
+    allowed.ok_or_else(wrong).map(Some)
+}
+
+/// The priority of a job that waits for a slot.
+fn priority_of(caller: &Caller, job: &SearchJob) -> Priority {
+    let outranks_others = caller.permissions.has_capability(HIGH_PRIORITY);
+    Priority { value: job.shared_priority(), outranks_others }
 }
 
 /// Runs a job when it gets a slot.
-async fn run(slots: Arc<SlotPool>, user: String, started: StartedJob) {
+async fn run(slots: Arc<SlotPool>, user: String, priority: Priority, started: StartedJob) {
     let job = Arc::clone(started.job());
-    let permit = slots.acquire_reporting(&user, SlotPurpose::Search, |why| job.set_waiting(why)).await;
+    let permit = slots.acquire_reporting(&user, SlotPurpose::Search, priority, |why| job.set_waiting(why)).await;
     let work = tokio::task::spawn_blocking(move || match permit {
         Ok(permit) => started.run(Some(Box::new(permit))),
         Err(error) => started.refuse(error.text()),
@@ -321,12 +330,12 @@ async fn run(slots: Arc<SlotPool>, user: String, started: StartedJob) {
 }
 
 /// Resumes a paused job as soon as there is a slot.
-fn resume(slots: Arc<SlotPool>, job: Arc<SearchJob>) {
+fn resume(slots: Arc<SlotPool>, priority: Priority, job: Arc<SearchJob>) {
     if !job.resume_unless_begun() {
         return;
     }
     tokio::spawn(async move {
-        match slots.acquire(job.user(), SlotPurpose::Search).await {
+        match slots.acquire_reporting(job.user(), SlotPurpose::Search, priority, |_| {}).await {
             Ok(permit) => job.resume(Some(Box::new(permit))),
             Err(error) => log::warning(format!("job {} stays paused: {}", job.sid(), error.text())),
         }
@@ -410,6 +419,7 @@ async fn control(
     let job = find_job(&state, &caller, &parts).await?;
     let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
     let priority = parse_priority(&parameters)?;
+    let place = priority_of(&caller, &job);
     let slots = if job.is_real_time() { &state.real_time_slots } else { &state.slots };
     let (jobs, slots) = (Arc::clone(&state.jobs), Arc::clone(slots));
     let text = run_blocking(move || -> Result<&str, ApiError> {
@@ -420,7 +430,7 @@ async fn control(
                 "Search job paused."
             }
             "unpause" => {
-                resume(slots, job);
+                resume(slots, place, job);
                 "Search job continued."
             }
             "finalize" => {
@@ -509,7 +519,7 @@ fn time(time: TimeNs) -> Value {
 /// Members as in Splunk's `search/jobs/{search_id}`.
 fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let record = &status.record;
-    let parts = SearchParts::of(record.search());
+    let parts = SearchParts::of(record.expanded());
     let events = if status.is_events { status.rows_shown as u64 } else { status.matched };
     let available = match status.is_events {
         true => status.rows_shown,
@@ -530,8 +540,8 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let of_search = json!({
         "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
         "isBatchModeSearch": false, "isRealTimeSearch": record.is_real_time(), "isSavedSearch": record.saved().is_some(),
-        "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
-        "optimizedSearch": record.search(), "provenance": "", "workload_pool": "",
+        "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.expanded(),
+        "optimizedSearch": record.expanded(), "provenance": "", "workload_pool": "",
         "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),
         "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [node], "sid": record.sid(),

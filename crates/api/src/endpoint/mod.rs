@@ -54,6 +54,7 @@ pub(crate) mod receivers;
 pub(crate) mod roles;
 pub(crate) mod root;
 pub(crate) mod row;
+mod row_requests;
 mod saved_search_defaults;
 pub(crate) mod saved_searches;
 mod search_call;

@@ -1,11 +1,12 @@
 //! Actions of saved searches: `saved/searches/NAME/dispatch` starts a job, `history` lists the search's jobs,
 //! `suppress` suppresses its alerts for some time, and `scheduled_times` lists its scheduled times.
 //!
-//! `dispatch.*` settings control the job, first those of the request, then those of the saved search; `args.NAME`
-//! replaces `$NAME$` in the search. Not here: schedules and alerts, which do not run yet; the answers say
+//! `dispatch.*` settings control the job, first those of the request, then those of the saved search; likewise,
+//! `args.NAME` replaces `$NAME$` in the search. Not here: schedules and alerts, which do not run yet; the answers say
 //! so.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -139,7 +140,7 @@ async fn dispatch(
     let now = now.map(|(name, text)| parse_now(name, text, &service, None)).transpose()?;
     let params = SearchParams {
         now,
-        text: with_arguments(object.get("search").unwrap_or_default(), &form),
+        text: with_arguments(object.get("search").unwrap_or_default(), &object.settings, &form),
         earliest: option("dispatch.earliest_time").map(str::to_owned),
         latest: option("dispatch.latest_time").map(str::to_owned),
         rows_max: Some(most),
@@ -168,12 +169,16 @@ async fn dispatch(
     start_job(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
 }
 
-/// The text of a saved search with the request's arguments inserted.
-fn with_arguments(text: &str, form: &Parameters) -> String {
-    let arguments = form.clone().into_pairs().into_iter();
-    arguments.fold(text.to_owned(), |text, (name, value)| match name.strip_prefix(ARGUMENT_PREFIX) {
-        Some(name) => text.replace(&format!("${name}$"), &value),
-        None => text,
+/// The text of a saved search with the arguments of the request inserted, and those stored with it that the request
+/// leaves out.
+fn with_arguments(text: &str, stored: &BTreeMap<String, String>, form: &Parameters) -> String {
+    let stored = stored.iter().filter(|(name, _)| form.get(name).is_none());
+    let stored = stored.map(|(name, value)| (name.clone(), value.clone()));
+    form.clone().into_pairs().into_iter().chain(stored).fold(text.to_owned(), |text, (name, value)| {
+        match name.strip_prefix(ARGUMENT_PREFIX) {
+            Some(name) => text.replace(&format!("${name}$"), &value),
+            None => text,
+        }
     })
 }
 
@@ -316,9 +321,11 @@ mod tests {
             Parameters::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
         };
         let given = form(&[("args.host", "web 1"), ("args.n", "5"), ("now", "0")]);
+        let stored = BTreeMap::from([("args.n", "9"), ("args.by", "user"), ("now", "1")]);
+        let stored = stored.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         assert_eq!(
-            with_arguments("host=\"$host$\" | head $n$ | eval x=\"$now$\"", &given),
-            "host=\"web 1\" | head 5 | eval x=\"$now$\""
+            with_arguments("host=\"$host$\" | head $n$ | stats count by $by$ | eval x=\"$now$\"", &stored, &given),
+            "host=\"web 1\" | head 5 | stats count by user | eval x=\"$now$\""
         );
     }
 }

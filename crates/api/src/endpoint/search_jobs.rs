@@ -20,7 +20,8 @@ use quarry_engine::Stopper;
 use quarry_event::TimeNs;
 use quarry_event::time::parse_zone;
 use quarry_search::{
-    AnswerWatch, AnsweredSearch, CollectedRows, Row, RunningSearch, SearchError, SearchParams, SearchService,
+    AnswerWatch, AnsweredSearch, CollectedRows, EventFormat, Row, RunningSearch, SearchError, SearchParams,
+    SearchService,
 };
 use quarry_stdx::log;
 use tokio::task::JoinHandle;
@@ -44,7 +45,7 @@ use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 const COUNT_DEFAULT: usize = 100;
 
 /// Names in paths that mean all users and no user.
-const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
+pub(super) const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
 
 /// Parameters of a search besides its text.
 pub(super) const SEARCH_PARAMETERS: &[&str] = &[
@@ -245,6 +246,8 @@ pub(super) struct RowPresentation {
     told: Vec<String>,
     /// Whether hints are added if nothing is found.
     has_hints: bool,
+    /// Format of events.
+    format: EventFormat,
 }
 
 impl RowPresentation {
@@ -258,6 +261,7 @@ impl RowPresentation {
             is_post_processed: false,
             told: Vec::new(),
             has_hints: false,
+            format: EventFormat::default(),
         }
     }
 
@@ -269,6 +273,11 @@ impl RowPresentation {
     /// Shows the post-processed rows of a job.
     pub(super) fn post_processed(self) -> RowPresentation {
         RowPresentation { is_post_processed: true, ..self }
+    }
+
+    /// The same with a format of events.
+    pub(super) fn formatted(self, format: EventFormat) -> RowPresentation {
+        RowPresentation { format, ..self }
     }
 
     /// The rows with the selected columns.
@@ -288,7 +297,7 @@ impl RowPresentation {
         let end = self.offset.saturating_add(self.count);
         let mut at = 0;
         for part in rows.parts_to_send() {
-            for row in part?.rows() {
+            for row in part?.with_format(&self.format).rows() {
                 if (self.offset..end).contains(&at) {
                     take(row, at)?;
                 }

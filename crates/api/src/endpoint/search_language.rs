@@ -12,7 +12,7 @@ use quarry_event::time::{parse_time, strftime};
 use quarry_search::SearchError;
 use quarry_spl::analyse::{begins_with_events, is_transforming};
 use quarry_spl::ast::{NodeBuilder, Span, TypeAheadCommand, TypeAheadScope};
-use quarry_spl::{Diagnostic, Severity};
+use quarry_spl::{Diagnostic, ParsedSearch, Severity};
 use serde_json::{Value, json};
 
 use super::answer_shape::AnswerShape;
@@ -21,8 +21,7 @@ use super::row::{Access, Endpoint, TYPEAHEAD};
 use super::search_call::SearchCall;
 use super::shape::Shape;
 use crate::atom::Form;
-use crate::message::{ApiError, escape_xml};
-use crate::parameters::Parameters;
+use crate::message::{ApiError, TypedSearch, escape_xml};
 
 /// Default number of completions.
 const COMPLETIONS_DEFAULT: usize = 50;
@@ -80,19 +79,31 @@ const COMPLETIONS: AnswerShape = AnswerShape::Json(Shape::Object(&[(
     Shape::List(&Shape::Object(&[("content", Shape::Text), ("count", Shape::Count), ("operator", Shape::Flag)])),
 )]));
 
+/// A search with its macros expanded, as a job runs it, and its tree.
+async fn parse_expanded(request: &SearchCall, search: &TypedSearch) -> Result<(String, ParsedSearch), ApiError> {
+    let refused = |error: SearchError| ApiError::from_typed_search(search, error);
+    let params = request.params_for(&search.text);
+    let expansion = request.with(move |service| service.expand_macros(params)).await?.map_err(refused)?;
+    if !expansion.diagnostics.is_empty() {
+        return Err(refused(SearchError::Syntax(expansion.diagnostics)));
+    }
+    let parsed = quarry_spl::parse(&expansion.text);
+    let errors = parsed.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
+    let located = |error: &Diagnostic| Diagnostic { span: expansion.spans.original(error.span), ..error.clone() };
+    let errors: Vec<Diagnostic> = errors.map(located).collect();
+    if !errors.is_empty() {
+        return Err(refused(SearchError::Syntax(errors)));
+    }
+    Ok((expansion.text, parsed))
+}
+
 /// Members as in Splunk's `search/parser`.
-async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
+async fn parse(request: SearchCall) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
     let text = parameters.get("q").filter(|text| !text.trim().is_empty());
     let text =
         text.ok_or_else(|| ApiError::bad_request("The required argument q is missing: give the search to parse"))?;
-    let search = super::search_jobs::with_pipe(text);
-    let typed = &search.text;
-    let parsed = quarry_spl::parse(typed);
-    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
-    let errors: Vec<Diagnostic> = parsed.diagnostics.iter().filter(is_error).cloned().collect();
-    if !errors.is_empty() {
-        return Err(ApiError::from_typed_search(&search, SearchError::Syntax(errors)));
-    }
+    let (typed, parsed) = parse_expanded(&request, &super::search_jobs::with_pipe(text)).await?;
     let stages = &parsed.pipeline.commands;
     let mut is_report = false;
     let commands: Vec<Value> = stages

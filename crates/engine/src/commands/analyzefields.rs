@@ -116,7 +116,7 @@ impl BlockingTable for AnalyzeFields {
             names_of(&all).into_iter().filter(|name| !is_hidden(name) && !name.starts_with('_') && *name != self.0);
         let mut found: Vec<(String, FieldStatistics)> = Vec::new();
         for name in names {
-            if context.stop.is_cancelled() {
+            if context.stop.should_end_work() {
                 break;
             }
             let reader: ColumnReader = rows::reader(&all, &name);

@@ -39,10 +39,10 @@ impl BlockingTable for Associate {
         };
         let fields = texts_of(&all, &chosen, "associate")?;
         let mut found: Vec<(f64, Vec<Value<'static>>)> = Vec::new();
-        for reference in &fields {
+        'fields: for reference in &fields {
             for target in fields.iter().filter(|target| target.name != reference.name) {
-                if context.stop.is_cancelled() {
-                    return Ok(Vec::new());
+                if context.stop.should_end_work() {
+                    break 'fields;
                 }
                 self.associate_pair(reference, target, all.num_rows(), &mut found);
             }

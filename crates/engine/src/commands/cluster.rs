@@ -71,8 +71,8 @@ impl BlockingTable for Cluster {
         let (mut firsts, mut terms, mut counts): (Vec<u32>, Vec<Terms>, Vec<i64>) = Default::default();
         let mut labels: Vec<Option<usize>> = Vec::with_capacity(all.num_rows());
         for row in 0..all.num_rows() {
-            if context.stop.is_cancelled() {
-                return Ok(Vec::new());
+            if context.stop.should_end_work() {
+                break;
             }
             let Some(text) = texts.text(row, &mut scratch) else {
                 labels.push(None);
@@ -96,9 +96,9 @@ impl BlockingTable for Cluster {
             counts[at] += 1;
             labels.push(Some(at));
         }
-        // Without `labelonly`, one row of each group is kept.
+        // A search that finishes early has groups of its first rows only. Without `labelonly`, one row of each group is kept.
         let (shown, groups): (RecordBatch, Vec<Option<usize>>) = match self.0.label_only {
-            true => (RecordBatch::clone(&all), labels),
+            true => (all.slice(0, labels.len()), labels),
             false => (rows::take(&all, &UInt32Array::from(firsts.clone()))?, (0..firsts.len()).map(Some).collect()),
         };
         let column = |value: &dyn Fn(usize) -> i64| {

@@ -52,8 +52,8 @@ impl BlockingTable for Cofilter {
                 let what = "cofilter: too many pairs of items: leave rare items out".to_owned();
                 return Err(EngineError::Limit { what, limit: "pairs", value: PAIRS_MAX as u64 });
             }
-            if context.stop.is_cancelled() {
-                return Ok(Vec::new());
+            if context.stop.should_end_work() {
+                break;
             }
         }
         let mut columns = [(); 5].map(|()| ColumnBuilder::new(pairs.len()));

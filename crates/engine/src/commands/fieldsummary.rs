@@ -1,5 +1,7 @@
 //! `fieldsummary`: statistics of fields.
 
+use std::collections::BTreeSet;
+
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
@@ -63,13 +65,16 @@ impl FieldSummary {
         self.moments.add_number_parts(NumberParts::without_scale(number));
     }
 
-    /// The values with their counts, the most frequent first, as JSON.
-    fn values_json(&self, values_max: usize) -> String {
+    /// The values with their counts, the most frequent first, as JSON: the `values_max` most frequent ones, or all if
+    /// it is 0, and those of `also_listed`.
+    fn values_json(&self, values_max: usize, also_listed: Option<&BTreeSet<String>>) -> String {
         let text = |at: usize| String::from_utf8_lossy(self.values.key(at));
         let mut order: Vec<usize> = (0..self.counts.len()).collect();
         order.sort_by(|a, b| self.counts[*b].cmp(&self.counts[*a]).then_with(|| text(*a).cmp(&text(*b))));
-        if values_max > 0 {
-            order.truncate(values_max);
+        if values_max > 0 && values_max < order.len() {
+            let rare = order.split_off(values_max);
+            let wanted = |at: &usize| also_listed.is_some_and(|wanted| wanted.contains(text(*at).as_ref()));
+            order.extend(rare.into_iter().filter(wanted));
         }
         let items = order.into_iter().map(|at| {
             let value = serde_json::Value::String(text(at).into_owned());
@@ -139,6 +144,28 @@ fn table(command: &FieldSummaryCommand, fields: &[(String, FieldSummary)]) -> Re
     };
     let mut columns = vec![("field", column(&|name, _| Value::owned_text(name.to_owned())))];
     columns.extend(cells.map(|(name, cell)| (name, column(&|_, facts| cell(facts)))));
-    columns.push(("values", column(&|_, facts| Value::owned_text(facts.values_json(command.values_max)))));
+    let listed = |name: &str, facts: &FieldSummary| {
+        Value::owned_text(facts.values_json(command.values_max, command.also_listed.get(name)))
+    };
+    columns.push(("values", column(&listed)));
     batch_of(columns, fields.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rare_values_are_listed_if_they_are_named() {
+        let mut summary = FieldSummary::default();
+        for (value, count) in [("a", 3), ("b", 2), ("c", 1)] {
+            summary.values.intern(value.as_bytes());
+            summary.counts.push(count);
+        }
+        let named = BTreeSet::from(["c".to_owned(), "d".to_owned()]);
+        let listed = |values_max, named| summary.values_json(values_max, named).replace('"', "");
+        assert_eq!(listed(1, None), "[{value:a,count:3}]");
+        assert_eq!(listed(1, Some(&named)), "[{value:a,count:3},{value:c,count:1}]");
+        assert_eq!(listed(0, Some(&named)).matches("value:").count(), 3);
+    }
 }

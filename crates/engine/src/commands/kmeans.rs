@@ -112,7 +112,7 @@ impl KMeans {
         let count = count.min(points.len());
         let mut best = self.seeded_clustering(points, count, 0, context);
         for start in 1..self.0.starts.min(points.len()) {
-            if context.stop.is_cancelled() {
+            if context.stop.should_end_work() {
                 break;
             }
             let other = self.seeded_clustering(points, count, start, context);
@@ -138,7 +138,7 @@ impl KMeans {
         let mut grouping = Clustering { centres, members: vec![0; points.len()], distortion: 0.0 };
         for _ in 0..self.0.rounds {
             let moved = self.iterate(points, &mut grouping);
-            if moved <= self.0.tolerance || context.stop.is_cancelled() {
+            if moved <= self.0.tolerance || context.stop.should_end_work() {
                 break;
             }
         }

@@ -13,7 +13,7 @@ use quarry_stdx::Fault;
 use super::Execute;
 use crate::knowledge::list_names;
 use crate::lowering::SearchEnvironment;
-use crate::node::{NodeEntry, THIS_NODE, table_of};
+use crate::node::{EntriesRequest, NodeEntry, THIS_NODE, table_of};
 
 /// Maximum number of entries if `count=` sets no other.
 const ENTRIES_MAX: usize = 100_000;
@@ -37,8 +37,11 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         search.context().messages.push(message);
         return batch_of(Vec::<(String, _)>::new(), 0);
     }
-    let endpoint = command.path.split('?').next().unwrap_or_default().trim_end_matches('/');
-    let entries = entries_at(endpoint, search).map_err(|fault| failed(fault.with_context("rest")))?;
+    let (endpoint, arguments) = command.path.split_once('?').unwrap_or((&command.path, ""));
+    let endpoint = endpoint.trim_end_matches('/');
+    let wanted = command.search.as_deref();
+    let request = EntriesRequest { path: endpoint, arguments, search: wanted, count: command.count };
+    let entries = entries_at(&request, search).map_err(|fault| failed(fault.with_context("rest")))?;
     let Some(mut entries) = entries else {
         let known = search.node().endpoints();
         let hint = match known.is_empty() {
@@ -52,9 +55,6 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         search.context().messages.push(message);
         return batch_of(Vec::<(String, _)>::new(), 0);
     };
-    if let Some(wanted) = &command.search {
-        entries.retain(|entry| matches_search(entry, wanted));
-    }
     let limit = if command.count == 0 { ENTRIES_MAX } else { command.count };
     entries.truncate(limit);
     if !command.fields.is_empty() {
@@ -72,29 +72,15 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
 }
 
 /// The entries of an endpoint, or the one named by the last part of the path, which may be percent-encoded.
-fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, Fault> {
+fn entries_at(request: &EntriesRequest<'_>, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, Fault> {
     let viewer = search.context().permissions.as_ref();
-    if let Some(entries) = search.node().entries(endpoint, viewer)? {
+    if let Some(entries) = search.node().listed(request, viewer)? {
         return Ok(Some(entries));
     }
-    let Some((parent, name)) = endpoint.rsplit_once('/') else { return Ok(None) };
-    let Some(mut entries) = search.node().entries(parent, viewer)? else { return Ok(None) };
+    let Some((parent, name)) = request.path.rsplit_once('/') else { return Ok(None) };
+    let of_parent = EntriesRequest { path: parent, count: 0, ..*request };
+    let Some(mut entries) = search.node().listed(&of_parent, viewer)? else { return Ok(None) };
     let name = percent_decode(name);
     entries.retain(|entry| entry.iter().any(|(field, values)| field == "title" && values.contains(&name)));
     Ok((!entries.is_empty()).then_some(entries))
-}
-
-/// Whether an entry matches `search=`: it must match every word, either `name=value` with wildcards or a text that
-/// occurs in any value.
-fn matches_search(entry: &NodeEntry, wanted: &str) -> bool {
-    wanted.split_whitespace().all(|word| match word.split_once('=') {
-        Some((name, value)) => {
-            let pattern = Wildcard::new(value.trim_matches('"'), false);
-            entry.iter().any(|(field, values)| field == name && values.iter().any(|text| pattern.is_match(text)))
-        }
-        None => {
-            let word = word.trim_matches(['"', '*']).to_lowercase();
-            entry.iter().any(|(_, values)| values.iter().any(|text| text.to_lowercase().contains(&word)))
-        }
-    })
 }

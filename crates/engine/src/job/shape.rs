@@ -70,12 +70,15 @@ impl SearchShape {
                 std::iter::once(std::mem::replace(&mut search.expr, SearchExpr::All)).chain(same).collect(),
             );
         }
-        self.extend(pipeline);
-        if let Some(from) = self.arrived_from {
-            limit_to_arrivals(pipeline, from)?;
-        }
         if let Some(until) = self.events_until {
             truncate_to_events(pipeline, until);
+        }
+        // Without events, there is nothing that further commands could process.
+        if self.events_until.is_none() || !pipeline.commands.is_empty() {
+            self.extend(pipeline);
+        }
+        if let Some(from) = self.arrived_from {
+            limit_to_arrivals(pipeline, from)?;
         }
         if let Some(sid) = &self.job {
             return begin_with_job(pipeline, sid);

@@ -17,30 +17,57 @@ use crate::lowering::Step;
 const SLICE_ROWS: u64 = 65_536;
 
 /// Passes rows through steps, one after the other.
-pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
+pub(crate) fn apply(rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
+    pass(rows, steps, context, false)
+}
+
+/// Like [`apply`], for rows that are events: when the search finishes early, the steps up to the first one that needs
+/// all rows process only a part of them.
+pub(crate) fn apply_to_events(
+    rows: RowIter,
+    steps: Vec<Step>,
+    context: &CommandContext,
+) -> Result<RowIter, EngineError> {
+    pass(rows, steps, context, true)
+}
+
+fn pass(
+    mut rows: RowIter,
+    steps: Vec<Step>,
+    context: &CommandContext,
+    mut of_events: bool,
+) -> Result<RowIter, EngineError> {
     for step in steps {
         rows = match step {
             Step::Row { make, .. } => {
                 let (step_rows, stop) = (context.dataflow.step_rows(), Arc::clone(&context.stop));
-                Box::new(RowSteps::new(rows, make(), step_rows, stop))
+                Box::new(RowSteps::new(rows, make(), step_rows, stop).over_events(of_events))
             }
-            Step::Reduce(reduce) => fold(until_cancelled(rows, context), reduce.as_ref(), context)?,
-            Step::Blocking(blocking) => blocking.run(until_cancelled(rows, context), context)?,
+            Step::Reduce(reduce) => {
+                let rows = until_ended(rows, context, std::mem::take(&mut of_events));
+                fold(rows, reduce.as_ref(), context)?
+            }
+            Step::Blocking(blocking) => {
+                let rows = until_ended(rows, context, std::mem::take(&mut of_events));
+                blocking.run(rows, context)?
+            }
         };
     }
     Ok(rows)
 }
 
 /// Fails when the search is cancelled, so that a blocking step stops early. If the rows merely ended, the step would go
-/// on to its result, and a command such as `outputlookup` would write a part of the rows.
-fn until_cancelled(mut rows: RowIter, context: &CommandContext) -> RowIter {
+/// on to its result, and a command such as `outputlookup` would write a part of the rows. Rows that are events also end
+/// some time after the search was told to finish.
+fn until_ended(mut rows: RowIter, context: &CommandContext, of_events: bool) -> RowIter {
     let stop = Arc::clone(&context.stop);
     let mut has_failed = false;
     Box::new(std::iter::from_fn(move || {
         if has_failed {
             return None;
         }
-        let next = if stop.is_cancelled() { None } else { rows.next() };
+        let has_ended = if of_events { stop.should_end_input() } else { stop.is_cancelled() };
+        let next = if has_ended { None } else { rows.next() };
         // Steps before this one end their rows when the search is cancelled.
         match stop.check_cancelled() {
             Ok(()) => next,

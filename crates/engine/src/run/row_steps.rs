@@ -20,12 +20,23 @@ pub(super) struct RowSteps {
     /// Number of rows passed to the command at once.
     step_rows: usize,
     stop: Arc<Stop>,
+    /// Whether the rows are events, of which a search that finishes early processes only a part.
+    of_events: bool,
 }
 
 impl RowSteps {
     /// Applies `command` to portions of `step_rows` rows; ends when the search is cancelled.
     pub(super) fn new(rows: RowIter, command: Box<dyn RowCommand>, step_rows: usize, stop: Arc<Stop>) -> RowSteps {
-        RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows, stop }
+        RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows, stop, of_events: false }
+    }
+
+    /// Like this, for rows that are events if `of_events`.
+    pub(super) fn over_events(self, of_events: bool) -> RowSteps {
+        RowSteps { of_events, ..self }
+    }
+
+    fn should_end(&self) -> bool {
+        if self.of_events { self.stop.should_end_input() } else { self.stop.is_cancelled() }
     }
 
     /// The next rows, in small portions, so that the command's output stays small.
@@ -46,7 +57,7 @@ impl Iterator for RowSteps {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.ended && !self.command.is_done() && !self.stop.is_cancelled() {
+        while !self.ended && !self.command.is_done() && !self.should_end() {
             match self.next_part()?.and_then(|rows| self.command.apply(rows)) {
                 Ok(rows) if rows.num_rows() == 0 => {}
                 Ok(rows) => return Some(Ok(rows)),

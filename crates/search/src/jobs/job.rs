@@ -1,6 +1,6 @@
 //! One job: its request, state and rows.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -129,11 +129,11 @@ pub struct JobStatus {
 
 /// Mutable state of a job.
 pub(super) struct MutableState {
-    state: JobState,
+    pub(super) state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
     /// Messages of the job, in addition to those of its search.
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
     /// The reason for which the job waits for a search slot.
     waiting: Option<String>,
     hints: Vec<String>,
@@ -150,16 +150,16 @@ pub(super) struct MutableState {
     /// Whether the job was paused or finalised after its end, which changes only what is shown: clients wait until the
     /// flag is set, and a short search may have ended before their request.
     is_paused_late: bool,
-    is_finalized_late: bool,
+    pub(super) is_finalized_late: bool,
     /// Time in seconds of the last request that changed the job's lifetime.
     touched_s: Option<i64>,
     pub(super) is_removed: bool,
-    priority: u8,
+    priority: Arc<AtomicU8>,
     pub(super) counts: Counts,
     costs: CostReport,
     elapsed_ms: u64,
     /// Time at which the search started to run.
-    started_ns: Option<i64>,
+    pub(super) started_ns: Option<i64>,
     /// Lifetime in seconds, if a request has changed it.
     ttl_s: Option<i64>,
     /// Time in seconds at which the job expires; `None` before its search has ended.
@@ -253,6 +253,7 @@ impl StartedJob {
         if self.running.has_reached_row_limit() {
             self.job.lock().is_truncated = true;
         }
+        let cut_message = self.job.note_early_end(&self.running);
         if ended.is_ok() {
             let mut hints = self.hints();
             hints.extend(self.slow_search_message());
@@ -271,6 +272,7 @@ impl StartedJob {
             };
             messages.push(format!("the rows are truncated: {why}"));
         }
+        messages.extend(cut_message);
         self.job.end(ended, messages, self.running.is_partial(), self.running.elapsed_ms());
         self.job.take_slot();
     }
@@ -374,7 +376,7 @@ impl MutableState {
             is_finalized_late: false,
             touched_s: None,
             is_removed: false,
-            priority: record.priority,
+            priority: Arc::new(AtomicU8::new(record.priority)),
             counts: Counts::default(),
             costs: CostReport::default(),
             elapsed_ms: 0,
@@ -543,11 +545,6 @@ impl SearchJob {
         self.lock().rows.bytes()
     }
 
-    pub(super) fn exceeds_run_time(&self) -> bool {
-        let ran_ns = self.lock().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
-        self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
-    }
-
     /// Current status.
     pub fn status(&self) -> JobStatus {
         let changing = self.lock();
@@ -562,7 +559,7 @@ impl SearchJob {
             _ => changing.elapsed_ms,
         };
         JobStatus {
-            record: JobRecord { priority: changing.priority, ..self.record.clone() },
+            record: JobRecord { priority: changing.priority.load(Ordering::Relaxed), ..self.record.clone() },
             state: changing.state,
             failure: changing.failure.clone(),
             messages: match changing.state.is_over() {
@@ -654,8 +651,10 @@ impl SearchJob {
 
     fn mark_started(&self) {
         let mut changing = self.lock();
-        changing.started_ns = Some(self.clock.elapsed_ns());
+        let now_ns = self.clock.elapsed_ns();
+        changing.started_ns = Some(now_ns);
         changing.waiting = None;
+        self.limit_run_time(now_ns);
         if let Some(previews) = &self.previews {
             previews.enable(&self.clock);
         }
@@ -804,27 +803,6 @@ impl SearchJob {
         stopper.resume();
     }
 
-    /// Finalises the search because it has reached its maximum run time.
-    pub(super) fn finalize_on_timeout(&self) {
-        self.finalize();
-        let note = format!("the search was stopped after {} s, its time limit", self.record.time_max_s);
-        let mut changing = self.lock();
-        if changing.is_finalized && !changing.notes.contains(&note) {
-            changing.notes.push(note);
-        }
-    }
-
-    /// Ends the search with the rows found so far.
-    pub fn finalize(&self) {
-        let mut changing = self.lock();
-        changing.is_finalized_late = changing.state.is_over();
-        let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
-        stopper.finish_early();
-        changing.is_finalized = true;
-        changing.state = JobState::Finalizing;
-        self.stop_round();
-    }
-
     /// Ends the search without a result, and writes nothing more. Returns false if the job was cancelled before.
     pub(super) fn cancel(&self) -> bool {
         let was_removed = std::mem::replace(&mut self.lock().is_removed, true);
@@ -875,9 +853,14 @@ impl SearchJob {
         }
     }
 
-    /// Sets the displayed priority.
+    /// Sets the priority, which decides when a waiting search gets a slot.
     pub fn set_priority(&self, priority: u8) {
-        self.lock().priority = priority;
+        self.lock().priority.store(priority, Ordering::Relaxed);
+    }
+
+    /// The priority, which may change while the search waits.
+    pub fn shared_priority(&self) -> Arc<AtomicU8> {
+        Arc::clone(&self.lock().priority)
     }
 
     /// Sets whether rows are shown before the search ends.

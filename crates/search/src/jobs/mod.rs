@@ -12,8 +12,10 @@
 
 mod costs;
 mod counts;
+mod ending;
 mod job;
 mod record;
+mod report_timeline;
 mod rounds;
 mod rows;
 mod search_slot;
@@ -198,10 +200,16 @@ impl Jobs {
         self.check_capacity()?;
         let bytes_max = self.remaining_quota(&params.permissions)?;
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
-        let record = |sid: &str| serde_json::json!(asked.record(sid, &params, self.clock.now_ns()));
+        let expanded = expanded_text(service, &params);
+        let record = |sid: &str| {
+            serde_json::json!(JobRecord {
+                expanded: expanded.clone(),
+                ..asked.record(sid, &params, self.clock.now_ns())
+            })
+        };
         let (sid, _beginning) = self.begin(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };
-        let record = asked.record(&sid, &params, self.clock.now_ns());
+        let record = JobRecord { expanded, ..asked.record(&sid, &params, self.clock.now_ns()) };
         let hinted = asked.has_hints.then(|| (params.text.clone(), params.prefix, Arc::clone(&params.permissions)));
         let started = match &asked.real_time {
             None => service.start_on_reader_thread(params).map(|running| (running, None)),
@@ -342,6 +350,12 @@ impl Jobs {
             job.cancel();
         }
     }
+}
+
+/// The text of a search with macros, expanded; `None` without macros and if the search will be refused because of them.
+fn expanded_text(service: &SearchService, params: &SearchParams) -> Option<String> {
+    let expansion = params.text.contains('`').then(|| service.expand_macros(params.clone()))?.ok()?;
+    expansion.diagnostics.is_empty().then_some(expansion.text)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub struct JobOptions {
     pub auto_cancel_s: i64,
     /// Maximum run time in seconds, after which the search ends with the rows found so far; 0 for no limit.
     pub time_max_s: i64,
-    /// Priority from 0 to 10, for display.
+    /// Priority from 0 to 10, for waiting searches.
     pub priority: u8,
     /// Search mode: fields of events, and whether events of a report are available.
     pub level: SearchLevel,
@@ -73,6 +73,9 @@ pub struct JobRecord {
     pub(crate) user: String,
     pub(crate) app: String,
     pub(crate) search: String,
+    /// The search with its macros expanded, if it has any.
+    #[serde(default)]
+    pub(crate) expanded: Option<String>,
     pub(crate) saved: Option<String>,
     pub(crate) label: Option<String>,
     pub(crate) earliest: Option<String>,
@@ -105,6 +108,7 @@ impl JobOptions {
             user: params.permissions.user.clone(),
             app: self.app.clone(),
             search: params.text.clone(),
+            expanded: None,
             saved: self.saved.clone().or_else(|| saved_name(&params.text)),
             label: self.label.clone(),
             earliest: params.earliest.clone(),
@@ -153,6 +157,11 @@ impl JobRecord {
     /// Text of the search, as it was requested.
     pub fn search(&self) -> &str {
         &self.search
+    }
+
+    /// Text of the search with its macros expanded.
+    pub fn expanded(&self) -> &str {
+        self.expanded.as_deref().unwrap_or(&self.search)
     }
 
     /// Name of the saved search that the job runs, if it does nothing else.
@@ -205,7 +214,7 @@ impl JobRecord {
         self.level == SearchLevel::Verbose || self.status_buckets > 0
     }
 
-    /// Priority from 0 to 10, for display.
+    /// Priority from 0 to 10, for waiting searches.
     pub fn priority(&self) -> u8 {
         self.priority
     }

@@ -12,12 +12,16 @@ use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow::array::{AsArray, BooleanArray};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::TimestampNanosecondType;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_engine::split_by_bytes;
+use quarry_event::TimeRange;
 
 use crate::ResultTable;
 use crate::job_recorder::copy_texts;
@@ -211,7 +215,34 @@ impl JobRows {
             fields: self.fields.clone().into(),
             offset,
             end,
+            of_range: None,
         }
+    }
+}
+
+/// A page of the rows in a time range.
+#[derive(Clone, Copy, Debug)]
+struct RangePage {
+    range: TimeRange,
+    /// Number of the first row of the page among the rows in the range, and the number after its last row.
+    offset: usize,
+    end: usize,
+}
+
+impl RangePage {
+    /// The rows of a batch that are on the page; `seen` counts the rows in the range so far.
+    fn select(&self, batch: &RecordBatch, seen: &mut usize) -> Result<RecordBatch, ArrowError> {
+        let times = batch.column_by_name("_time");
+        let times = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>());
+        // A row without a time is in no range.
+        let Some(times) = times else { return Ok(batch.slice(0, 0)) };
+        let is_on_page = |time: Option<i64>| {
+            let is_in_range = time.is_some_and(|time| self.range.contains(time));
+            let at = std::mem::replace(seen, *seen + usize::from(is_in_range));
+            is_in_range && (self.offset..self.end).contains(&at)
+        };
+        let kept: BooleanArray = times.iter().map(is_on_page).map(Some).collect();
+        filter_record_batch(batch, &kept)
     }
 }
 
@@ -225,6 +256,8 @@ pub struct RowsView {
     fields: Arc<[String]>,
     offset: usize,
     end: usize,
+    /// The page of the rows in a time range, if the view is limited to one.
+    of_range: Option<RangePage>,
 }
 
 impl RowsView {
@@ -243,7 +276,12 @@ impl RowsView {
 
     /// Number of the first row.
     pub fn offset(&self) -> usize {
-        self.offset
+        self.of_range.map_or(self.offset, |page| page.offset)
+    }
+
+    /// Of the rows of this view, up to `count` that are in a time range, from number `offset` of these on.
+    pub fn within(self, range: TimeRange, offset: usize, count: usize) -> RowsView {
+        RowsView { of_range: Some(RangePage { range, offset, end: offset.saturating_add(count) }), ..self }
     }
 
     /// Number of rows.
@@ -273,9 +311,15 @@ impl RowsView {
     pub(crate) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> + '_ {
         let stored = self.parts.iter().flat_map(|part| PartBatches::new(&self.path, part));
         let first = self.parts.first().map_or(self.tail_first, |part| part.first);
+        let mut seen = 0;
         stored
             .chain(self.tail.iter().cloned().map(Ok))
             .scan(first, |at, batch| Some(self.slice_batch(at, batch)))
+            .map_while(move |batch| match &self.of_range {
+                Some(page) if seen >= page.end => None,
+                Some(page) => Some(batch.and_then(|batch| page.select(&batch, &mut seen))),
+                None => Some(batch),
+            })
             .filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
     }
 
@@ -372,6 +416,29 @@ mod tests {
                 .flat_map(|batch| batch.column(0).as_string_view().iter().map(|text| text.unwrap().parse().unwrap()))
                 .collect();
             assert_eq!(found, (5..25).collect::<Vec<usize>>());
+        }
+    }
+
+    #[test]
+    fn pages_of_a_time_range_count_its_rows_only() {
+        let mut rows = JobRows::new(PathBuf::new());
+        let times = |times: &[i64]| {
+            let times: ArrayRef = Arc::new(arrow::array::TimestampNanosecondArray::from(times.to_vec()));
+            RecordBatch::try_from_iter([("_time", times)]).unwrap()
+        };
+        rows.push(&times(&[9, 8, 7])).unwrap();
+        rows.push(&batch("a", 0, 2)).unwrap();
+        rows.push(&times(&[6, 5, 4, 3])).unwrap();
+        let range = TimeRange { earliest: Some(4), latest: Some(9) };
+        for (offset, count, expected) in
+            [(0, 9, vec![8, 7, 6, 5, 4]), (1, 3, vec![7, 6, 5]), (4, 5, vec![4]), (5, 1, vec![])]
+        {
+            let view = rows.view(0, usize::MAX).unwrap().within(range, offset, count);
+            let found: Vec<i64> = view
+                .batches()
+                .flat_map(|batch| batch.unwrap().column(0).as_primitive::<TimestampNanosecondType>().values().to_vec())
+                .collect();
+            assert_eq!((found, view.offset()), (expected, offset));
         }
     }
 

@@ -50,6 +50,26 @@ impl Timeline {
         (timeline.width < WIDTHS.len()).then_some(timeline)
     }
 
+    /// A timeline over these bounds with counts of events by the start of their span in seconds. `count` gets the width
+    /// of the spans.
+    pub(crate) fn from_counts<E>(
+        spans_max: usize,
+        bounds: (TimeNs, TimeNs),
+        count: impl FnOnce(i64) -> Result<BTreeMap<i64, u64>, E>,
+    ) -> Result<Timeline, E> {
+        let mut timeline = Timeline { bounds: Some(bounds), ..Timeline::new(spans_max) };
+        let starts = |timeline: &Timeline| {
+            [bounds.0, bounds.1].map(|time| (timeline.span_start(time.div_euclid(NS_PER_SEC)), 0))
+        };
+        timeline.counts = starts(&timeline).into();
+        while timeline.covering_spans() > timeline.spans_max && timeline.width + 1 < WIDTHS.len() {
+            timeline.width += 1;
+            timeline.counts = starts(&timeline).into();
+        }
+        timeline.counts = count(WIDTHS[timeline.width])?;
+        Ok(timeline)
+    }
+
     /// Counts an event.
     pub(crate) fn add(&mut self, time: TimeNs) {
         self.bounds = Some(self.bounds.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
@@ -108,6 +128,15 @@ mod tests {
             assert_eq!(timeline.bounds(), Some((first, last)));
             let restored = Timeline::from_json(&serde_json::json!(timeline)).unwrap();
             assert!(restored.spans().eq(spans) && restored.bounds() == timeline.bounds());
+        }
+        let bounds = (5 * NS_PER_SEC, 3_605 * NS_PER_SEC);
+        for (most, width) in [(4_000, 10), (400, 10), (100, 60), (2, 3_600)] {
+            let counted = Timeline::from_counts(most, bounds, |seconds| {
+                assert_eq!(seconds, width, "{most}");
+                Ok::<_, ()>(BTreeMap::from([(0, 7)]))
+            });
+            let spans: Vec<TimeSpan> = counted.unwrap().spans().collect();
+            assert_eq!(spans, [TimeSpan { start: 0, seconds: width, count: 7 }]);
         }
         let mut none = Timeline::new(0);
         none.add(-5);

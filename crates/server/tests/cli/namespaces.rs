@@ -185,7 +185,9 @@ fn paths_of_the_rest_interface_name_app_and_user() {
     let (code, answer) = status(&tom, "/servicesNS/eva/shop");
     assert!(code == "403" && answer.contains("user tom may not search as eva"), "{answer}");
     let (code, answer) = status(&eva, "/servicesNS/eva/nosuch");
-    assert!(code == "404" && answer.contains("there is no app nosuch"), "{answer}");
+    assert!(code == "404" && answer.contains("Application does not exist: nosuch"), "{answer}");
+    let (code, answer) = status(&admin, "/servicesNS/nosuch/shop");
+    assert!(code == "404" && answer.contains("User does not exist: nosuch"), "{answer}");
     assert_eq!(status(&admin, "/servicesNS/nobody/%2e%2e").0, "404");
     assert_eq!(status(&admin, "/servicesNS/nobody/..%2fapps%2fshop").0, "404");
     assert_eq!(status("Splunk 00", "/servicesNS/nobody/shop").0, "401");

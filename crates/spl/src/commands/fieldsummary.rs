@@ -1,5 +1,7 @@
 //! `fieldsummary`: statistics of fields.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
@@ -19,6 +21,8 @@ pub struct FieldSummaryCommand {
     pub values_max: usize,
     /// Fields to summarize; empty for all that are not internal.
     pub fields: Vec<FieldPattern>,
+    /// Values that are listed even if `values_max` more frequent ones exist, with their fields. No option sets them.
+    pub also_listed: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Syntax for FieldSummaryCommand {
@@ -39,7 +43,7 @@ impl Syntax for FieldSummaryCommand {
             }
             parser.skip_separators();
             if parser.at_end() {
-                return Ok(FieldSummaryCommand { values_max, fields });
+                return Ok(FieldSummaryCommand { values_max, fields, also_listed: BTreeMap::new() });
             }
             fields.push(parser.expect_field("a field")?.field());
         }

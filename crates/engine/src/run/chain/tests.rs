@@ -7,7 +7,9 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::rows::{ColumnBuilder, batch_of, of_batches};
+use quarry_stdx::ManualClock;
 
+use super::apply_to_events;
 use crate::plan::tests::runner;
 
 /// Commands that go through their rows again after the last one has arrived.
@@ -109,5 +111,37 @@ fn cancelled_searches_take_no_further_batch_from_a_buffer() {
             assert_eq!(seen, cancelled_at, "{search} with {memory} bytes works on after it was cancelled");
             assert!(!is_complete, "{search} with {memory} bytes returns rows after it was cancelled");
         }
+    }
+}
+
+/// Commands and their numbers of rows if the search is told to finish and half of the batches come in time.
+const FINISHED: &[(&str, usize)] = &[
+    ("eval a=1", 2_000),
+    ("eval a=1 | stats count by name", 1_009),
+    ("stats count | eval a=1 | where count=2000", 1),
+    ("sort 0 name | eval a=1", 2_000),
+    ("reverse | eval a=1 | sort 0 name", 2_000),
+    ("kmeans k=3 number", 2_000),
+    ("eventstats count | where count=2000", 2_000),
+    ("cluster t=0.9 labelonly=t field=name", 0),
+];
+
+#[test]
+fn searches_told_to_finish_process_the_events_that_came_in_time() {
+    for (search, expected) in FINISHED {
+        let parsed = quarry_spl::parse(&format!("* | {search}"));
+        let runner = runner("*");
+        let (clock, context) = (ManualClock::shared(0), &runner.context);
+        context.stop.set_clock(clock.clone());
+        context.stop.finish_early();
+        let rows = batches().into_iter().enumerate().map(move |(at, batch)| {
+            clock.advance_ns(if at + 1 == BATCHES / 2 { 1_000_000_000 } else { 0 });
+            Ok(batch)
+        });
+        let steps = runner.steps(&parsed.pipeline.commands[1..], context).unwrap();
+        let made = apply_to_events(Box::new(rows), steps, context).unwrap();
+        let made: usize = made.map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(made, *expected, "{search}");
+        assert!(context.stop.was_cut() && context.stop.is_partial(), "{search}");
     }
 }

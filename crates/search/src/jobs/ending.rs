@@ -1,0 +1,58 @@
+//! The early end of a job's search: finalised by its user, or at its maximum run time.
+//!
+//! Not here: how commands end ([`quarry_engine::Stopper`]), cancellation ([`super::job`]).
+
+use quarry_event::time::NS_PER_SEC;
+
+use super::job::{JobState, SearchJob};
+use crate::service::RunningSearch;
+
+/// Message of a search that was told to finish and whose commands then ended early.
+const CUT: &str = "the search was finalised while its commands were still working: they ended with a part of the events \
+                   that were read";
+
+impl SearchJob {
+    pub(super) fn exceeds_run_time(&self) -> bool {
+        let ran_ns = self.lock().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
+        self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
+    }
+
+    /// Has the search finish when it reaches its maximum run time; it starts now.
+    pub(super) fn limit_run_time(&self, now_ns: i64) {
+        let time_max_ns = self.record.time_max_s.saturating_mul(NS_PER_SEC);
+        if let Some(stopper) = self.stopper.as_ref().filter(|_| time_max_ns > 0 && !self.is_real_time()) {
+            stopper.finish_at(now_ns.saturating_add(time_max_ns));
+        }
+    }
+
+    /// Records that a search which has just ended did so at its maximum run time. Returns the message for a search whose
+    /// commands ended early.
+    pub(super) fn note_early_end(&self, running: &RunningSearch) -> Option<String> {
+        let was_cut = running.stopper().was_cut();
+        if self.exceeds_run_time() && (was_cut || running.is_partial()) {
+            self.finalize_on_timeout();
+        }
+        was_cut.then(|| CUT.to_owned())
+    }
+
+    /// Finalises the search because it has reached its maximum run time.
+    pub(super) fn finalize_on_timeout(&self) {
+        self.finalize();
+        let note = format!("the search was stopped after {} s, its time limit", self.record.time_max_s);
+        let mut changing = self.lock();
+        if changing.is_finalized && !changing.notes.contains(&note) {
+            changing.notes.push(note);
+        }
+    }
+
+    /// Ends the search with the rows found so far.
+    pub fn finalize(&self) {
+        let mut changing = self.lock();
+        changing.is_finalized_late = changing.state.is_over();
+        let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
+        stopper.finish_early();
+        changing.is_finalized = true;
+        changing.state = JobState::Finalizing;
+        self.stop_round();
+    }
+}
