@@ -80,7 +80,7 @@ impl Parameters {
 
     /// A required value.
     pub(crate) fn required(&self, name: &str) -> Result<&str, ApiError> {
-        self.get(name).ok_or_else(|| ApiError::bad_request(format!("the parameter {name} is missing")))
+        self.get(name).ok_or_else(|| ApiError::missing_argument(name))
     }
 
     /// An integer; an unlimited count is 0.

@@ -87,16 +87,21 @@ fn unserved(method: &Method, path: &str) -> Response {
     answer
 }
 
+/// Folder in which Splunk answers unknown paths in words of their own.
+const SEARCH_FOLDER: &str = "search/";
+
 /// The answer for an unknown path. Callers who are logged in learn that an app declares it.
 pub(crate) async fn not_found(State(state): State<ApiState>, request: Request) -> ApiError {
     let (mut parts, body) = request.into_parts();
     let is_known = Caller::from_request_parts(&mut parts, &state).await.is_ok();
     let path = below_root(parts.uri.path()).map(str::to_owned);
     note_unread_form(Request::from_parts(parts, body)).await;
+    let is_of_search = path.as_deref().is_some_and(|path| path.trim_start_matches('/').starts_with(SEARCH_FOLDER));
     let data_dir = state.objects.data_dir().to_owned();
     let find = move || path.and_then(|path| declared_endpoint(&data_dir, &path));
     match if is_known { run_blocking(find).await } else { Ok(None) } {
         Ok(Some(endpoint)) => ApiError::unserved(StatusCode::NOT_IMPLEMENTED, endpoint.message()),
+        Ok(None) if is_of_search => ApiError::unknown_endpoint(),
         Ok(None) => ApiError::unserved(StatusCode::NOT_FOUND, "Not Found"),
         Err(error) => error,
     }

@@ -447,7 +447,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     (kind.validate)(&state, &kind, Some(&name), &settings)?;
     let name = kind.stanza(&name);
     if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
-        return Err(ApiError::bad_request(format!("The following required arguments are missing: {missing}.")));
+        return Err(ApiError::missing_argument(missing));
     }
     check_by_program(&state, &kind, &name, settings.iter().cloned().collect()).await?;
     let conf = kind.conf.clone();

@@ -152,9 +152,8 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let given = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
-    let missing = |name: &str| ApiError::bad_request(format!("The following required arguments are missing: {name}."));
-    let user = given("name").ok_or_else(|| missing("name"))?;
-    let password = given("password").ok_or_else(|| missing("password"))?;
+    let user = given("name").ok_or_else(|| ApiError::missing_argument("name"))?;
+    let password = given("password").ok_or_else(|| ApiError::missing_argument("password"))?;
     let name = format!("{}:{}:", escape(parameters.get("realm").unwrap_or_default()), escape(&user));
     let (scope, stanza) = (request.scope.clone(), format!("{STANZA}{name}"));
     let create = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {

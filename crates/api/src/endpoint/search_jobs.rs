@@ -157,10 +157,13 @@ pub(super) fn with_pipe(text: &str) -> TypedSearch {
     TypedSearch { text: format!("{prefix}{text}"), prefix: prefix.len() }
 }
 
+/// Error of a request without a search, in Splunk's words.
+const MISSING_SEARCH: &str = "The required 'search' parameter for the Splunk platform REST API search/jobs endpoint is not specified. Give the search to run.";
+
 /// The required search as typed, which may begin with search terms; Splunk's error if it is missing.
 pub(super) fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
     let text = parameters.get("search").filter(|text| !text.trim().is_empty());
-    let missing = || ApiError::bad_request("The required 'search' parameter is not specified: give the search to run");
+    let missing = || ApiError::bad_request(MISSING_SEARCH);
     text.map(str::to_owned).ok_or_else(missing)
 }
 

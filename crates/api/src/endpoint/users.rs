@@ -164,7 +164,7 @@ async fn show(
 ) -> Result<Response, ApiError> {
     let name = name_of(&state, &parts);
     if !is_admin(&caller) && caller.identity.user != name {
-        return Err(ApiError::forbidden(format!("user {} may not see other users", caller.identity.user)));
+        return Err(ApiError::missing_capability(&caller.identity.user, EDIT_USER));
     }
     let user = find_user(&state, &name)?;
     answer(&state, &caller, user, &parameters).await
@@ -214,7 +214,7 @@ async fn edit(
         ));
     }
     if !is_admin(&caller) && caller.identity.user != name {
-        return Err(ApiError::forbidden(format!("user {} may not change other users", caller.identity.user)));
+        return Err(ApiError::missing_capability(&caller.identity.user, EDIT_USER));
     }
     let details = details_of(&parameters)?;
     let user = match password.is_some() || roles.is_some() {
