@@ -267,6 +267,26 @@ impl Request {
         Ok(settings)
     }
 
+    /// Fails if the settings require a capability that the caller does not have.
+    fn check_capability(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
+        match (self.kind.capability)(settings).filter(|name| !self.caller.permissions.has_capability(name)) {
+            Some(missing) => Err(ApiError::missing_capability(&self.caller.identity.user, missing)),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if a change gives the entity another name. The names of inputs contain settings, and are not compared.
+    fn check_not_renamed(&self) -> Result<(), ApiError> {
+        let is_other = |name: &&str| self.kind.prefix.is_empty() && self.kind.only.is_none() && **name != self.name;
+        match self.parameters.get("name").filter(is_other) {
+            Some(name) => Err(ApiError::bad_request(format!(
+                "name={name}: {} cannot be renamed; create an entity of this name and delete the old one",
+                self.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn entry(&self, object: &ConfObject) -> Entry {
         entry(&self.kind, object)
     }
@@ -443,6 +463,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     let name = request.parameters.required("name")?.to_owned();
     let (scope, kind, mut settings) = (request.scope.clone(), request.kind.clone(), request.settings()?);
     kind.check(&settings)?;
+    request.check_capability(&settings)?;
     let name = (kind.make_name)(&kind, &name, &mut settings)?;
     (kind.validate)(&state, &kind, Some(&name), &settings)?;
     let name = kind.stanza(&name);
@@ -479,6 +500,8 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let settings = request.settings()?;
     request.kind.check(&settings)?;
+    request.check_capability(&settings)?;
+    request.check_not_renamed()?;
     (request.kind.validate)(&state, &request.kind, None, &settings)?;
     (request.kind.validate_edit)(&request.name, &settings)?;
     if request.kind.check_by_program.is_some() {

@@ -138,6 +138,9 @@ const PATHS: [(&str, &str); 4] =
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
     ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
+/// Setting with the kind of events, and its values.
+const DATATYPE: &str = "datatype";
+const DATATYPES: [&str; 2] = ["event", "metric"];
 const NS_PER_MICROSECOND: i64 = 1_000;
 /// Maximum number of stanzas that the removal of an index removes.
 const STANZAS_MAX: usize = 100;
@@ -368,6 +371,10 @@ fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
         if value.trim().parse::<u64>().is_err() {
             return Err(ApiError::bad_request(format!("{key}={value}: give a whole number, 0 or more")));
         }
+    }
+    let odd_kind = |(key, value): &&(String, String)| key == DATATYPE && !DATATYPES.contains(&value.trim());
+    if let Some((_, value)) = settings.iter().find(odd_kind) {
+        return Err(ApiError::bad_request(format!("{DATATYPE}={value}: give {}", DATATYPES.join(" or "))));
     }
     let is_known = |key: &str| FIELDS.optional.contains(&key) || key.starts_with("remote.");
     match settings.iter().find(|(key, _)| !is_known(key)) {

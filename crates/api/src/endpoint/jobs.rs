@@ -25,7 +25,7 @@ use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
-use super::job_arguments::{argument_messages, parse_shape};
+use super::job_arguments::{argument_messages, count_message, parse_shape};
 use super::job_costs::performance;
 use super::job_results::COUNT_MAX;
 use super::listing::{LIST_PARAMETERS, page_in_order};
@@ -295,7 +295,7 @@ fn parse_options(parameters: &Parameters, parts: &PathParts) -> Result<JobOption
         time_max_s: seconds("max_time")?.unwrap_or(0),
         priority: parse_priority(parameters)?.unwrap_or(PRIORITY),
         level: parse_shape(parameters)?.1,
-        notes: argument_messages(parameters),
+        notes: argument_messages(parameters).into_iter().chain(count_message(parameters, ROWS_MAX)?).collect(),
         has_hints: wants_hints(parameters),
         previews: parameters.get("preview").map(|_| parameters.is_set("preview")),
     })

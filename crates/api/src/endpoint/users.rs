@@ -9,9 +9,11 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Scope};
+use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Objects, Scope};
 use quarry_auth::{Identity, UserChange, UserError};
+use quarry_conf::Permissions;
 use quarry_conf::permissions::EDIT_USER;
+use quarry_event::time::parse_zone;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content};
@@ -112,8 +114,8 @@ const fn flag(parameter: &'static str, otherwise: &'static str) -> Detail {
 const DETAILS: [Detail; 12] = [
     detail("realname", "realname", ""),
     detail("email", "email", ""),
-    detail("defaultApp", "default_namespace", super::jobs::APP),
-    detail("tz", "tz", ""),
+    detail("defaultApp", DEFAULT_APP, super::jobs::APP),
+    detail("tz", ZONE, ""),
     detail("lang", "lang", ""),
     detail("theme", "theme", "enterprise"),
     detail("search_assistant", "search_assistant", "compact"),
@@ -123,6 +125,12 @@ const DETAILS: [Detail; 12] = [
     flag("search_line_numbers", "0"),
     flag("search_use_advanced_editor", "1"),
 ];
+/// Setting with the time zone.
+const ZONE: &str = "tz";
+/// Setting with the default app.
+const DEFAULT_APP: &str = "default_namespace";
+/// Splunk's default app, which clients may name although it has no files here.
+const LAUNCHER: &str = "launcher";
 /// The conf and stanza that store these details.
 const PREFERENCES: (&str, &str) = ("user-prefs", "general");
 /// Parameters of a user.
@@ -192,6 +200,7 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
         roles: parameters.list("roles"),
     };
     let details = details_of(&parameters)?;
+    check_details(&state, &caller, &details).await?;
     let made = change_users(&state, &caller, change).await?;
     put_details(&state, &caller, &made.0, details).await?;
     Ok((StatusCode::CREATED, answer(&state, &caller, made, &parameters).await?).into_response())
@@ -217,6 +226,7 @@ async fn edit(
         return Err(ApiError::missing_capability(&caller.identity.user, EDIT_USER));
     }
     let details = details_of(&parameters)?;
+    check_details(&state, &caller, &details).await?;
     let user = match password.is_some() || roles.is_some() {
         true => change_users(&state, &caller, UserChange::Edit { name, password, old_password, roles }).await?,
         false => find_user(&state, &name)?,
@@ -280,6 +290,27 @@ fn details_of(parameters: &Parameters) -> Result<Vec<(String, String)>, ApiError
         false => Ok((detail.setting.to_owned(), text)),
     });
     checked.collect()
+}
+
+/// Refuses a time zone or a default app that does not exist. An empty value removes a detail.
+async fn check_details(state: &ApiState, caller: &Caller, details: &[(String, String)]) -> Result<(), ApiError> {
+    let detail = |wanted: &str| {
+        let found = details.iter().find(|(setting, text)| setting == wanted && !text.trim().is_empty());
+        found.map(|(_, text)| text.trim().to_owned())
+    };
+    if let Some(zone) = detail(ZONE).filter(|zone| parse_zone(zone).is_none()) {
+        return Err(ApiError::bad_request(format!(
+            "{ZONE}={zone} is not a known time zone: use a name such as Europe/Berlin"
+        )));
+    }
+    let Some(app) = detail(DEFAULT_APP).filter(|app| app != LAUNCHER) else { return Ok(()) };
+    let is_there = move |objects: &Objects, _: &Permissions| match objects.app(&app) {
+        Err(ObjectError::Unknown(app)) => {
+            Err(ObjectError::Invalid(format!("defaultApp={app}: there is no such app; `search` always exists")))
+        }
+        found => found.map(drop),
+    };
+    with_objects(state, caller, is_there).await
 }
 
 /// Stores the user's details.
