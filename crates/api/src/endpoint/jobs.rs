@@ -27,6 +27,7 @@ use serde_json::{Map, Value, json};
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
 use super::job_arguments::{argument_messages, count_message, parse_shape};
 use super::job_costs::performance;
+use super::job_keywords::keywords_of;
 use super::job_results::COUNT_MAX;
 use super::listing::{LIST_PARAMETERS, page_in_order};
 use super::path_parts::PathParts;
@@ -530,7 +531,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let of_search = json!({
         "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
         "isBatchModeSearch": false, "isRealTimeSearch": record.is_real_time(), "isSavedSearch": record.saved().is_some(),
-        "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
+        "keywords": keywords_of(record.search()), "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
         "optimizedSearch": record.search(), "provenance": "", "workload_pool": "",
         "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),

@@ -26,6 +26,7 @@ pub(crate) mod input_connections;
 pub(crate) mod inputs;
 mod job_arguments;
 mod job_costs;
+mod job_keywords;
 pub(crate) mod job_results;
 pub(crate) mod job_stream;
 pub(crate) mod jobs;

@@ -28,7 +28,7 @@ use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
-use crate::parameters::Parameters;
+use crate::parameters::{ONE_ENTITY, Parameters};
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "authentication/users";
@@ -60,6 +60,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let context = Content::new("current-context", Shape::Open(USER, &Shape::Text));
     rows.push(
         Endpoint::new(Method::GET, "authentication/current-context", own, summary, get(current))
+            .takes(ONE_ENTITY)
             .answers(AnswerShape::Entities(context)),
     );
     rows
@@ -190,7 +191,7 @@ async fn current(State(state): State<ApiState>, caller: Caller, parameters: Para
     let (name, path) = ("context".to_owned(), "/services/authentication/current-context".to_owned());
     entry.content.insert("username".to_owned(), caller.identity.user.clone().into());
     let entry = Entry { name, path: path.clone(), ..entry };
-    Ok(Feed::of("current-context", path, vec![entry]).answer(Form::of(parameters.get("output_mode"))))
+    page("current-context", path, vec![entry], &parameters.of_one_entity())
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
