@@ -19,7 +19,7 @@ use super::row::{Access, EndpointRow, NAMESPACE, SERVICES};
 use super::run_blocking;
 use super::table::ENDPOINTS;
 use crate::ApiState;
-use crate::atom::EntryPath;
+use crate::atom::ShownEntry;
 use crate::caller::{Caller, renewed_cookie};
 use crate::message::ApiError;
 use crate::parameters::{check_query, note_unread_form};
@@ -55,7 +55,8 @@ pub(crate) async fn authorise(
     }
     // Links encode slashes in names twice; the trail has them encoded once, however the client wrote the path.
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
-        let path = answer.extensions().get::<EntryPath>().map_or(path, |entry| entry.0.replace("%252F", "%2F"));
+        let path =
+            answer.extensions().get::<ShownEntry>().map_or(path, |shown| shown.entry.path.replace("%252F", "%2F"));
         state.auth.record_change(&identity, &origin, operation, path);
     }
     answer

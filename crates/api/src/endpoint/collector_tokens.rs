@@ -128,7 +128,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(method, path, Access::Capability(EDIT_TOKENS), summary, serve)
     };
     let rows = vec![
-        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)).takes(LIST_PARAMETERS),
+        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list))
+            .takes(LIST_PARAMETERS)
+            .of_conf(CONF),
         row(Method::POST, tokens, "Creates a token of the HTTP Event Collector.", post(create))
             .needs(&["name"])
             .takes(SETTINGS),

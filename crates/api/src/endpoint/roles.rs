@@ -102,7 +102,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{ROLES}/{{name}}");
     let capability = "Lists all capabilities.";
     let roles = vec![
-        Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list))
+            .takes(LIST_PARAMETERS)
+            .of_conf(AUTHORIZE_CONF),
         Endpoint::new(Method::POST, ROLES, edit, "Creates a role.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
