@@ -142,7 +142,9 @@ const ALL_SUFFIX: &str = "_all";
 /// The audited operation of a request. `None` if the request changes nothing, or changes something that is audited
 /// elsewhere or not at all: events, logins, users, documents of collections.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
-    let path = row.path.strip_prefix(SERVICES)?.trim_start_matches('/');
+    // A request to an alias does what it does at the collection's own path.
+    let path = row.alias_of.as_deref().unwrap_or(&row.path);
+    let path = path.strip_prefix(SERVICES)?.trim_start_matches('/');
     if row.method == Method::GET || UNAUDITED_PREFIXES.iter().any(|begin| path.starts_with(begin)) {
         return None;
     }
@@ -201,7 +203,7 @@ mod tests {
     fn operations_are_audited_as_what_they_do() {
         // Requests to a path that is no collection; a new one of these needs a decision.
         let single = ENDPOINTS.iter().filter_map(|row| {
-            let operation = operation_of(row)?;
+            let operation = operation_of(row).filter(|_| row.alias_of.is_none())?;
             let is_action = ["/_new", "/_reload"].iter().any(|action| row.path.ends_with(action));
             let is_single = !row.path.contains('{') && !is_action && !has_members(&row.path);
             is_single.then_some((row.path.strip_prefix("/services/")?, operation))

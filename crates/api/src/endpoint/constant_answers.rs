@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::extract::{MatchedPath, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -37,6 +37,7 @@ const FIRED_ALERTS: &str = "alerts/fired_alerts";
 /// Collections and their entities.
 const FACTS: &[(&str, &[Fact])] = &[
     ("admin/Duo-MFA", &[]),
+    ("admin/LDAP-auth", &[]),
     ("admin/LDAP-groups", &[]),
     ("admin/ProxySSO-auth", &[]),
     ("admin/ProxySSO-groups", &[]),
@@ -45,6 +46,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("admin/SAML-auth", &[]),
     ("admin/SAML-groups", &[]),
     ("admin/SAML-user-role-map", &[]),
+    ("admin/token-auth", &[("tokens_auth", &[("disabled", "0")])]),
     (FIRED_ALERTS, &[("-", &[("triggered_alert_count", "0")])]),
     ("alerts/metric_alerts", &[]),
     ("apps/apptemplates", &[]),
@@ -119,24 +121,16 @@ const MANAGER_ENDPOINTS: &[&str] =
     &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let of = |(path, facts): &(&'static str, &[Fact])| {
-        let own = Access::LoggedIn;
+    let of = |(path, facts): &(&'static str, &'static [Fact])| {
+        let (path, facts) = (*path, *facts);
+        let show =
+            get(move |state: State<ApiState>, parts: PathParts, caller: Caller, parameters: Parameters| async move {
+                show(state.0, (path, facts), parts, caller, parameters).await
+            });
+        let (own, answered) = (Access::LoggedIn, "Answers for compatibility: the node has few or no entries.");
         let rows = vec![
-            Endpoint::new(
-                Method::GET,
-                *path,
-                own,
-                "Answers for compatibility: the node has few or no entries.",
-                get(show),
-            )
-            .takes(LIST_PARAMETERS),
-            Endpoint::new(
-                Method::GET,
-                format!("{path}/{{name}}"),
-                own,
-                "Answers for compatibility: the node has few or no entries.",
-                get(show),
-            ),
+            Endpoint::new(Method::GET, path, own, answered, show.clone()).takes(LIST_PARAMETERS),
+            Endpoint::new(Method::GET, format!("{path}/{{name}}"), own, answered, show),
         ];
         let members: BTreeSet<&str> = facts.iter().flat_map(|(_, members)| *members).map(|(name, _)| *name).collect();
         entities(rows, &Content::for_path(path, Shape::Texts(members.into_iter().collect())))
@@ -188,22 +182,18 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
 ];
 
 async fn show(
-    State(state): State<ApiState>,
-    matched: MatchedPath,
+    state: ApiState,
+    (collection, facts): (&'static str, &'static [Fact]),
     parts: PathParts,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let path = matched.as_str().trim_end_matches("/{name}");
-    let Some((collection, facts)) = FACTS.iter().find(|(end, _)| path.ends_with(&format!("/{end}"))) else {
-        return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found"));
-    };
     let wanted = parts.get("name");
     let facts = facts.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     let entries: Vec<Entry> = facts.map(|fact| entry(collection, fact)).collect();
     if let Some(name) = wanted.filter(|_| entries.is_empty()) {
         // The alerts of a saved search are a list, which is empty until one fires.
-        if *collection == FIRED_ALERTS {
+        if collection == FIRED_ALERTS {
             let (name, scope) = (name.clone(), scope_of(&parts, &caller)?);
             let exists = move |objects: &Objects, viewer: &Permissions| {
                 objects.get("savedsearches", &name, &scope, viewer).map(|_| ())

@@ -1,6 +1,7 @@
 //! Endpoint families, one file each.
 
 pub(crate) mod access;
+pub(crate) mod admin_aliases;
 pub(crate) mod answer_shape;
 pub(crate) mod apps;
 pub(crate) mod auth;
