@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
@@ -59,6 +59,8 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("data/federated/provider", &[]),
     ("data/ingest/rfsdestinations", &[]),
     ("data/ingest/rulesets", &[]),
+    // A file that is added once is no input after its request.
+    ("data/inputs/oneshot", &[]),
     ("deployment/client", &[("config", &[("disabled", "1")])]),
     ("deployment/server", &[]),
     ("deployment/server/applications", &[]),
@@ -89,6 +91,8 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("search/distributed/peers", &[]),
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
+    // The stages between an input and the store have no queues with names.
+    ("server/introspection/queues", &[]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("workloads/categories", &[]),
     ("workloads/pools", &[]),
@@ -152,7 +156,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
         Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });
-    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).collect()
+    let forget = delete(|parts: PathParts, _: Parameters| async move {
+        let name = parts.get("name").cloned().unwrap_or_default();
+        ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
+    });
+    let nothing_fired = "Answers that no alert has fired.";
+    let fired =
+        Endpoint::new(Method::DELETE, format!("{FIRED_ALERTS}/{{name}}"), Access::LoggedIn, nothing_fired, forget);
+    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain([fired.refuses()]).collect()
 }
 
 /// Error of a request to restart the web interface.

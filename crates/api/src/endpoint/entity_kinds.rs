@@ -249,7 +249,15 @@ pub(super) static SHOWN_KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         verbs: &[],
         ..kind(path, title, conf, Fields { required: &[], optional: &[], wildcard: &[] })
     };
-    vec![of("alerts/alert_actions", "alert_actions", "alert_actions"), of("data/commands", "commands", "commands")]
+    let is_tagged_value = |object: &ConfObject| object.name.contains('=');
+    vec![
+        of("alerts/alert_actions", "alert_actions", "alert_actions"),
+        of("data/commands", "commands", "commands"),
+        of("data/ui/prefs", "ui-prefs", "ui-prefs"),
+        of("data/ui/viewstates", "viewstates", "viewstates"),
+        of("data/user-prefs", "user-prefs", "user-prefs"),
+        Kind { is_entity: is_tagged_value, ..of("saved/fvtags", "fvtags", "tags") },
+    ]
 });
 
 /// Parameters of saved searches.

@@ -67,7 +67,7 @@ const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 /// Health of a feature.
 pub(super) const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
 
-const FACTS: [Fact; 14] = [
+const FACTS: [Fact; 15] = [
     Fact {
         path: "server/health/splunkd",
         name: "splunkd",
@@ -116,6 +116,14 @@ const FACTS: [Fact; 14] = [
                 ("disabled", Shape::Flag),
             ]),
         )]),
+    },
+    Fact {
+        path: "server/roles",
+        name: "result",
+        access: Access::LoggedIn,
+        summary: "Shows what the node does.",
+        content: |_| json!({ "role_list": ["indexer"] }),
+        shape: Shape::Object(&[("role_list", Shape::List(&Shape::Text))]),
     },
     Fact {
         path: "server/sysinfo",
