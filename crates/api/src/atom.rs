@@ -5,6 +5,7 @@
 //! Manual, "Response elements"). Not here: search results (wire) and errors (message).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -262,9 +263,12 @@ enum ContentForm {
     Text,
 }
 
-/// Response extension with the path of the entity, if the answer has exactly one.
+/// Response extension with the entity and the title of its collection, if the answer has exactly one.
 #[derive(Clone, Debug)]
-pub(crate) struct EntryPath(pub(crate) String);
+pub(crate) struct ShownEntry {
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) entry: Arc<Entry>,
+}
 
 impl Feed {
     /// All entities of a collection.
@@ -275,13 +279,15 @@ impl Feed {
     }
 
     /// An answer of these entities.
-    pub(crate) fn answer(self, form: Form) -> Response {
+    pub(crate) fn answer(mut self, form: Form) -> Response {
         let mut answer = form.answer(match form {
             Form::Atom => self.xml(),
             Form::Json => self.json().to_string(),
         });
-        if let [only] = self.entries.as_slice() {
-            answer.extensions_mut().insert(EntryPath(only.path.clone()));
+        if self.entries.len() == 1
+            && let Some(only) = self.entries.pop()
+        {
+            answer.extensions_mut().insert(ShownEntry { title: self.title, entry: Arc::new(only) });
         }
         answer
     }

@@ -10,6 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use quarry_apps::objects::ObjectError;
 use quarry_auth::{AuthError, UserError};
 use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
@@ -42,6 +43,8 @@ pub(crate) struct ApiError {
     retry_after_s: Option<u64>,
     /// Type of the error's messages.
     kind: &'static str,
+    /// Whether this type does not depend on the path.
+    keeps_kind: bool,
     /// Whether the answer invites the client to send a password (`WWW-Authenticate`).
     asks_password: bool,
 }
@@ -79,12 +82,22 @@ impl ApiError {
             StatusCode::FORBIDDEN => ERROR,
             _ => FATAL,
         };
-        ApiError { status, messages, retry_after_s: None, kind, asks_password: false }
+        ApiError { status, messages, retry_after_s: None, kind, keeps_kind: false, asks_password: false }
     }
 
     /// The path or the method is not served; has the message type that Splunk uses for such errors.
     pub(crate) fn unserved(status: StatusCode, text: impl Into<String>) -> ApiError {
         ApiError { kind: ERROR, ..ApiError::with_status(status, text) }
+    }
+
+    /// The path is below the endpoints of searches, and not served.
+    pub(crate) fn unknown_endpoint() -> ApiError {
+        ApiError { keeps_kind: true, ..ApiError::with_status(StatusCode::NOT_FOUND, "Unknown endpoint.") }
+    }
+
+    /// A required parameter is missing.
+    pub(crate) fn missing_argument(name: &str) -> ApiError {
+        ApiError::bad_request(format!("The following required arguments are missing: {name}."))
     }
 
     /// The request has no credentials, or its credentials `shown` were not accepted.
@@ -186,9 +199,13 @@ impl ApiError {
     }
 
     fn xml(&self) -> String {
+        let line =
+            |code: &str, text: &str| format!("    <msg type=\"{}\"{code}>{}</msg>\n", self.kind, escape_xml(text));
         let message = |message: &Message| {
             let code = message.code.map(|code| format!(" code=\"{code}\"")).unwrap_or_default();
-            format!("    <msg type=\"{}\"{code}>{}</msg>\n", self.kind, escape_xml(&message.text))
+            // XML has no member for a hint.
+            let hint = message.hint.as_deref().filter(|hint| !message.text.contains(hint));
+            line(&code, &message.text) + &hint.map(|hint| line("", hint)).unwrap_or_default()
         };
         let messages: String = self.messages.iter().map(message).collect();
         format!(
@@ -211,11 +228,15 @@ fn unknown_command(diagnostic: &Diagnostic) -> Option<(&str, &str)> {
 }
 
 /// A diagnostic as plain text: the problem, its location, and a correction. Clients recognise an unknown command by
-/// Splunk's words.
+/// Splunk's words, which say nothing else; the message has its location and the correction as members.
 fn message_of(search: &TypedSearch, diagnostic: &Diagnostic) -> Message {
     let typed = |at: usize| at.saturating_sub(search.prefix);
     let place = Span { start: typed(diagnostic.span.start), end: typed(diagnostic.span.end) };
     let (Span { start, end }, search) = (place, search.text.get(search.prefix..).unwrap_or_default());
+    if let Some((name, "")) = unknown_command(diagnostic) {
+        let text = format!("Unknown search command '{name}'.");
+        return Message { text, code: None, place: Some(place), hint: diagnostic.hint.clone() };
+    }
     let mut text = match unknown_command(diagnostic) {
         Some((name, rest)) => format!("Unknown search command '{name}'.{rest}"),
         None => diagnostic.message.clone(),
@@ -281,6 +302,7 @@ impl From<UserError> for ApiError {
     fn from(error: UserError) -> ApiError {
         match error {
             UserError::Auth(error) => error.into(),
+            UserError::Exists(name) => ObjectError::Exists(name).into(),
             error => ApiError::with_status(status_of(error.kind()), error.to_string()),
         }
     }
@@ -371,7 +393,7 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
             ApiError::with_status(status, text)
         }
     };
-    if error.kind == FATAL && !is_fatal {
+    if error.kind == FATAL && !is_fatal && !error.keeps_kind {
         error.kind = ERROR;
     }
     let mut rendered = error.render(form.is_xml());
@@ -431,8 +453,13 @@ mod tests {
         let error = ApiError::from_search_error(search, SearchError::Syntax(vec![wrong]));
         assert_eq!(
             error.json(),
-            "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"Unknown search command 'stast'. (character 5: `stast`); did you \
-             mean `stats`?\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
+            "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"Unknown search command 'stast'.\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
+        );
+        assert_eq!(
+            error.xml().matches("<msg type=\"FATAL\">").count(),
+            2,
+            "the hint is a message of its own in XML: {}",
+            error.xml()
         );
         let parsed = quarry_spl::parse("* | stast count").diagnostics;
         assert_eq!(parsed.first().and_then(unknown_command), Some(("stast", "")), "the parser's words");

@@ -143,7 +143,7 @@ pub enum TokenError {
         name: String,
     },
     /// A token with this name or secret exists.
-    #[error("a token {what} exists already: choose another, or change that one")]
+    #[error("a token {what} already exists: choose another, or change that one")]
     Exists {
         /// The duplicate: name or secret.
         what: String,

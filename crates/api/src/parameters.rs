@@ -7,10 +7,15 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::response::Response;
+use serde_json::Value;
 
 use crate::message::{ApiError, RefusalForm};
 use crate::parameter_types::{ParameterType, UNLIMITED, parse_flag, type_of, value_error};
 
+/// Content type of JSON, which Quarry's own interface also accepts for parameters.
+const JSON: &str = "application/json";
+/// Beginning of the paths of Quarry's own interface.
+const OWN_PATHS: &str = "/api/v1/";
 /// Content type of form bodies.
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -26,6 +31,9 @@ const COMMON_PARAMETERS: [&str; 2] = ["namespace", "output_mode"];
 /// change they have no effect, unless the endpoint declares them; in a body they are settings of these names.
 pub(crate) const LIST_ONLY: [&str; 8] =
     ["count", "f", "listDefaultActionArgs", "offset", "sort_dir", "sort_key", "sort_mode", "summarize"];
+
+/// Parameters of an endpoint with a single entity.
+pub(crate) const ONE_ENTITY: &[&str] = &["f", "search"];
 
 /// Settings that are lists: values of parameters with the same name are joined by commas.
 const LISTS: &[&str] = &[
@@ -80,7 +88,7 @@ impl Parameters {
 
     /// A required value.
     pub(crate) fn required(&self, name: &str) -> Result<&str, ApiError> {
-        self.get(name).ok_or_else(|| ApiError::bad_request(format!("the parameter {name} is missing")))
+        self.get(name).ok_or_else(|| ApiError::missing_argument(name))
     }
 
     /// An integer; an unlimited count is 0.
@@ -132,6 +140,12 @@ impl Parameters {
     /// Wraps decoded parameters.
     pub(crate) fn of(parameters: Vec<(String, String)>) -> Parameters {
         Parameters(parameters)
+    }
+
+    /// Keeps only the parameters that select from a single entity: its format, members of its content, a condition.
+    pub(crate) fn of_one_entity(mut self) -> Parameters {
+        self.0.retain(|(name, _)| name == "output_mode" || ONE_ENTITY.contains(&name.as_str()));
+        self
     }
 
     /// Keeps only the parameters of one name.
@@ -248,17 +262,41 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters,
     }
     let form = request.extensions().get::<RefusalForm>().cloned().unwrap_or_default();
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+    let is_of_quarry = request.uri().path().starts_with(OWN_PATHS);
     let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
     let is_form = kind.as_deref().is_none_or(is_form);
+    let is_json = is_of_quarry && kind.as_deref().is_some_and(|kind| kind.trim().starts_with(JSON));
     if !body.is_empty() {
-        if !is_form {
+        if is_json {
+            parameters.extend(members(&body).map_err(IntoResponse::into_response)?);
+        } else if !is_form {
             let text = format!("parameters are sent as {FORM}, not as {}", kind.unwrap_or_default());
             return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
+        } else {
+            parameters.extend(parsed(&body));
         }
-        parameters.extend(parsed(&body));
     }
     parameters.iter().for_each(|(name, value)| form.note_parameter(name, value));
     Ok(Parameters(parameters))
+}
+
+/// The members of a JSON object as parameters; the elements of a list are values of one name.
+fn members(body: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
+    let wrong = || ApiError::bad_request("the body is JSON, but not an object whose members are parameters");
+    let Ok(Value::Object(object)) = serde_json::from_slice(body) else { return Err(wrong()) };
+    let mut parameters = Vec::with_capacity(object.len());
+    for (name, value) in object {
+        let values = if let Value::Array(values) = value { values } else { vec![value] };
+        for value in values {
+            match value {
+                Value::Null => {}
+                Value::String(text) => parameters.push((name.clone(), text)),
+                Value::Bool(_) | Value::Number(_) => parameters.push((name.clone(), value.to_string())),
+                Value::Array(_) | Value::Object(_) => return Err(wrong()),
+            }
+        }
+    }
+    Ok(parameters)
 }
 
 #[cfg(test)]
@@ -286,6 +324,13 @@ mod tests {
         assert!(parameters.required("c").is_err() && parameters.is_set("again") && !parameters.is_set("preview"));
         assert_eq!(read("/x", "application/json", "{}").await.err(), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         assert!(read("/x", "application/json", "").await.is_ok(), "there is nothing to read");
+        let own =
+            read("/api/v1/x?a=1", "application/json", r#"{"a":["2",3],"b":true,"count":4,"c":null}"#).await.unwrap();
+        assert_eq!((own.list("a").join(" "), own.get("b"), own.get("c")), ("1 2 3".to_owned(), Some("true"), None));
+        for wrong in ["[]", "{", r#"{"a":{}}"#, r#"{"count":"x"}"#] {
+            let refused = read("/api/v1/x", "application/json", wrong).await.err();
+            assert_eq!(refused, Some(StatusCode::BAD_REQUEST), "{wrong}");
+        }
         for (name, _) in TYPES {
             let (wrong, form) = (format!("{name}=%21"), "application/x-www-form-urlencoded");
             assert_eq!(read("/x", form, &wrong).await.err(), Some(StatusCode::BAD_REQUEST), "{name}");

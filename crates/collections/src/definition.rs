@@ -34,7 +34,7 @@ pub enum FieldType {
 
 impl FieldType {
     /// Parses the type of a field; `None` for any other word, which then has no effect.
-    fn parse(word: &str) -> Option<FieldType> {
+    pub fn parse(word: &str) -> Option<FieldType> {
         match word.trim().to_ascii_lowercase().as_str() {
             "number" => Some(FieldType::Number),
             "bool" | "boolean" => Some(FieldType::Flag),

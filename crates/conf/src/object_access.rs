@@ -29,6 +29,8 @@ const WRITE: &str = "write";
 const OWNER: &str = "owner";
 /// Word that stands for all roles.
 const EVERYBODY: &str = "*";
+/// Parts of the path of an object: its kind and its name.
+const OBJECT_PARTS: usize = 2;
 /// Roles that may write by default.
 const WRITERS: [&str; 2] = ["admin", "power"];
 
@@ -67,27 +69,43 @@ impl ObjectAccess {
 
     /// Roles that may read the object of this kind and name; `*` is all.
     pub fn readers(&self, kind: &str, name: &str) -> Vec<String> {
-        listed_roles(&self.readers, kind, name).unwrap_or_else(|| vec![EVERYBODY.to_owned()])
+        self.readers_at(&[kind, name])
+    }
+
+    /// Roles that may read the object at `path`: its kind, its name, optionally a setting of it; `*` is all.
+    pub fn readers_at(&self, path: &[&str]) -> Vec<String> {
+        listed_roles(&self.readers, path).unwrap_or_else(|| vec![EVERYBODY.to_owned()])
     }
 
     /// Roles that may change the object of this kind and name; `*` is all.
     pub fn writers(&self, kind: &str, name: &str) -> Vec<String> {
-        listed_roles(&self.writers, kind, name).unwrap_or_else(|| WRITERS.map(str::to_owned).to_vec())
+        self.writers_at(&[kind, name])
+    }
+
+    /// Roles that may change the object at `path`; `*` is all.
+    pub fn writers_at(&self, path: &[&str]) -> Vec<String> {
+        listed_roles(&self.writers, path).unwrap_or_else(|| WRITERS.map(str::to_owned).to_vec())
     }
 
     /// Whether a stanza names the roles that may change the object of this kind and name.
     pub fn names_writers(&self, kind: &str, name: &str) -> bool {
-        listed_roles(&self.writers, kind, name).is_some()
+        listed_roles(&self.writers, &[kind, name]).is_some()
     }
 
     /// Owner of the object of this kind and name, if any.
     pub fn owner(&self, kind: &str, name: &str) -> Option<&str> {
-        self.owners.get(&[kind.to_owned(), name.to_owned()][..]).map(String::as_str)
+        self.owner_at(&[kind, name])
+    }
+
+    /// Owner of the object at `path`, if any; a setting without an owner has that of its stanza.
+    pub fn owner_at(&self, path: &[&str]) -> Option<&str> {
+        let owned: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+        (OBJECT_PARTS..=owned.len()).rev().find_map(|length| self.owners.get(&owned[..length])).map(String::as_str)
     }
 
     /// Whether a user may read the object of this kind and name.
     pub fn may_read(&self, kind: &str, name: &str, user: &Permissions) -> bool {
-        self.is_listed(self.readers(kind, name), kind, name, user)
+        self.is_listed(self.readers(kind, name), &[kind, name], user)
     }
 
     /// Whether a user may read a setting of the object of this kind and name.
@@ -101,7 +119,12 @@ impl ObjectAccess {
 
     /// Whether a user may change the object of this kind and name.
     pub fn may_write(&self, kind: &str, name: &str, user: &Permissions) -> bool {
-        self.is_listed(self.writers(kind, name), kind, name, user)
+        self.may_write_at(&[kind, name], user)
+    }
+
+    /// Whether a user may change the object at `path`.
+    pub fn may_write_at(&self, path: &[&str], user: &Permissions) -> bool {
+        self.is_listed(self.writers_at(path), path, user)
     }
 
     /// The roles to which the metadata grant reading, and the owners of objects.
@@ -126,10 +149,10 @@ impl ObjectAccess {
         said.is_none_or(|roles| roles.iter().any(|role| role == EVERYBODY || who.roles.contains(role)))
     }
 
-    fn is_listed(&self, roles: Vec<String>, kind: &str, name: &str, user: &Permissions) -> bool {
+    fn is_listed(&self, roles: Vec<String>, path: &[&str], user: &Permissions) -> bool {
         let may = |role: &String| role == EVERYBODY || user.roles.contains(role);
         user.has_capability(ADMIN_ALL_OBJECTS)
-            || self.owner(kind, name) == Some(user.user.as_str())
+            || self.owner_at(path) == Some(user.user.as_str())
             || roles.iter().any(may)
     }
 }
@@ -225,8 +248,8 @@ impl Readable {
 }
 
 /// The roles in the most specific stanza for an object; `None` if no stanza names any.
-fn listed_roles(roles: &BTreeMap<Vec<String>, Vec<String>>, kind: &str, name: &str) -> Option<Vec<String>> {
-    let path = [kind.to_owned(), name.to_owned()];
+fn listed_roles(roles: &BTreeMap<Vec<String>, Vec<String>>, path: &[&str]) -> Option<Vec<String>> {
+    let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
     (0..=path.len()).rev().find_map(|length| roles.get(&path[..length])).cloned()
 }
 
@@ -237,7 +260,12 @@ pub fn access_text(readers: &[String], writers: &[String]) -> String {
 
 /// The name of an object's stanza in metadata.
 pub fn stanza_name(kind: &str, name: &str) -> String {
-    format!("{}/{}", encode_part(kind), encode_part(name))
+    path_name(&[kind, name])
+}
+
+/// The name of the stanza in metadata for the object at `path`: its kind, its name, optionally a setting of it.
+pub fn path_name(path: &[&str]) -> String {
+    path.iter().map(|part| encode_part(part)).collect::<Vec<_>>().join("/")
 }
 
 /// The roles listed after `word`; `None` if it is missing.

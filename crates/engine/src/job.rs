@@ -53,6 +53,7 @@ use crate::plan::Plan;
 use crate::result_rows::ResultRows;
 use crate::run::Runner;
 use crate::run::preview::Previews;
+use crate::run::subsearch_results::SubsearchResults;
 use crate::source::SnapshotSource;
 use crate::threads::{SearchThreads, with_stack};
 
@@ -511,6 +512,7 @@ impl Engine {
             summaries: Arc::clone(&self.summaries),
             checker: Arc::new(ExplainChecker),
             depth: 0,
+            subsearch_results: SubsearchResults::default(),
         }
     }
 }

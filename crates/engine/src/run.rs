@@ -11,6 +11,7 @@ pub(crate) mod deletion;
 mod map_reduce;
 pub(crate) mod preview;
 mod row_steps;
+pub(crate) mod subsearch_results;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ use self::bounds::bounds_of_rows;
 pub(crate) use self::chain::{apply, apply_to_events, fold};
 pub(crate) use self::cost_meters::metered;
 use self::preview::{PreviewMaker, Previews};
+use self::subsearch_results::SubsearchResults;
 use crate::commands::empty_columns::DropEmptyBatchColumns;
 use crate::commands::execution;
 use crate::commands::makeresults::make_results;
@@ -83,6 +85,8 @@ pub(crate) struct Runner {
     pub checker: Arc<dyn SearchChecker>,
     /// Nesting depth of saved searches around this one.
     pub depth: usize,
+    /// Results of subsearches, kept for previews.
+    pub subsearch_results: SubsearchResults,
 }
 
 impl Runner {
@@ -108,8 +112,14 @@ impl Runner {
         shown: Option<(&Arc<DisplayFormats>, &Arc<Previews>)>,
     ) -> Result<RowIter, EngineError> {
         let context = self.context_of(&plan);
-        let previews = shown.and_then(|shown| PreviewMaker::of(self, &plan, &context, shown));
-        self.rows_of(&plan, None, &context, previews)
+        let Some(shown) = shown.filter(|(_, previews)| previews.is_enabled()) else {
+            return self.rows_of(&plan, None, &context, None);
+        };
+        let keeping = Runner { subsearch_results: SubsearchResults::kept(), ..self.clone() };
+        match PreviewMaker::of(&keeping, &plan, &context, shown) {
+            None => self.rows_of(&plan, None, &context, None),
+            previews => keeping.rows_of(&plan, None, &context, previews),
+        }
     }
 
     /// The context of a plan's commands.

@@ -103,7 +103,7 @@ fn events_of(preview: &Preview, slab_events: u64) -> Vec<u64> {
     found
 }
 
-const SEARCHES: [&str; 13] = [
+const SEARCHES: [&str; 17] = [
     "stats count sum(size) avg(size) dc(kind) first(n) last(n) latest(n) values(kind) by host",
     "stats count perc90(size) list(host) by kind | sort - count | head 3 | eval share=count*2",
     "eval big=if(size>500,1,0) | stats count by big, kind | where count > 3",
@@ -117,6 +117,10 @@ const SEARCHES: [&str; 13] = [
     "eventstats avg(size) as mean by kind | table n mean",
     "transaction kind maxevents=5 | table kind eventcount duration",
     "sort 5 size | table n size",
+    "stats count by kind | append [search * | head 1 | fields n]",
+    "join kind [search * | stats max(n) as most by kind] | table n kind most",
+    "sort - size | appendcols [search * | head 3 | rename n as m | fields m] | table n m",
+    "sort - size | appendpipe [stats count as all] | table n all",
 ];
 
 #[test]
@@ -161,7 +165,6 @@ fn workers_share_states_without_waiting_for_each_other() {
 fn commands_that_cannot_run_twice_have_no_preview() {
     let world = World::new(1, 1 << 20);
     for commands in [
-        "stats count by kind | append [search * | stats count]",
         "stats count by kind | collect index=main testmode=true",
         "stats count by kind | map search=\"| makeresults\"",
         "head 5",

@@ -31,6 +31,7 @@ mod setup;
 pub mod summaries;
 pub mod surroundings;
 mod table;
+mod written_times;
 
 pub use answer_hints::{AnswerWatch, AnsweredSearch};
 pub use cell::Cell;

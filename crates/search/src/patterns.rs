@@ -1,6 +1,7 @@
 //! Patterns of events: texts that differ only in some words, with the words that differ replaced by `*`.
 //!
-//! A word ends at a blank or after a mark such as `=`, so `user=eva` has the two words `user=` and `eva`. A text is
+//! A word ends at a blank or after a mark such as `=`, so `user=eva` has the two words `user=` and `eva`. A date or a
+//! time of day is a word of its own, and always a variable ([`super::written_times`]). A text is
 //! only compared with patterns that have the same number of words and the same first word without a digit, which are
 //! few. It joins the pattern with which it shares the most words, provided they reach a threshold, and the words that
 //! differ become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An
@@ -12,6 +13,8 @@
 use std::collections::BTreeMap;
 
 use quarry_event::TimeNs;
+
+use crate::written_times::{TimedPart, split_times};
 
 /// Maximum number of events read.
 pub const SAMPLE_MAX: usize = 50_000;
@@ -28,6 +31,8 @@ const DELIMITERS: &str = "=:,;|\"'()[]{}<>/&?";
 const TEXT_BYTES_MAX: usize = 4_096;
 /// Text of a variable in a pattern.
 const VARIABLE: &str = "*";
+/// Stands for a date or a time as a word. All of them are equal.
+const TIME: &str = "\0";
 /// Sensitivity if none is given.
 pub const SENSITIVITY: f64 = 0.5;
 
@@ -137,7 +142,8 @@ impl Group {
         for (at, word) in self.words.iter().enumerate() {
             let blank = if self.blanks[at] && at > 0 { " " } else { "" };
             text.push_str(blank);
-            text.push_str(word.as_deref().unwrap_or(VARIABLE));
+            let word = word.as_deref().filter(|word| *word != TIME);
+            text.push_str(word.unwrap_or(VARIABLE));
             match word {
                 Some(word) => {
                     run.push_str(if run.is_empty() { "" } else { blank });
@@ -164,21 +170,32 @@ fn split_words(text: &str) -> (Vec<&str>, Vec<bool>) {
     let (mut words, mut blanks) = (Vec::new(), Vec::new());
     for run in text.split_whitespace() {
         let mut is_first = true;
-        for word in run.split_inclusive(|c| DELIMITERS.contains(c)) {
-            if words.len() == WORDS_MAX {
-                return (words, blanks);
+        for part in split_times(run) {
+            let parts = match part {
+                TimedPart::Time => TIME.split_inclusive(is_delimiter),
+                TimedPart::Text(text) => text.split_inclusive(is_delimiter),
+            };
+            for word in parts {
+                if words.len() == WORDS_MAX {
+                    return (words, blanks);
+                }
+                words.push(word);
+                blanks.push(is_first);
+                is_first = false;
             }
-            words.push(word);
-            blanks.push(is_first);
-            is_first = false;
         }
     }
     (words, blanks)
 }
 
+/// Whether a word ends after a mark.
+fn is_delimiter(mark: char) -> bool {
+    DELIMITERS.contains(mark)
+}
+
 /// The first word without a digit. Words with digits, such as times, addresses and numbers, usually vary.
 fn first_stable_word(words: &[&str]) -> String {
-    let is_fixed = |word: &&&str| !word.chars().any(|c| c.is_ascii_digit());
+    let is_fixed = |word: &&&str| **word != TIME && !word.chars().any(|c| c.is_ascii_digit());
     words.iter().find(is_fixed).copied().unwrap_or_default().to_owned()
 }
 
@@ -195,11 +212,19 @@ mod tests {
     #[test]
     fn differing_words_become_wildcards() {
         let texts = ["10:01 login of eva failed after 3 s", "10:02 login of tom failed after 5 s", "10:03 disk full"];
-        assert_eq!(
-            found(&texts),
-            [("10:* login of * failed after * s".to_owned(), 2), ("10:03 disk full".to_owned(), 1)]
-        );
+        assert_eq!(found(&texts), [("* login of * failed after * s".to_owned(), 2), ("* disk full".to_owned(), 1)]);
         assert_eq!(found(&[]), []);
+    }
+
+    #[test]
+    fn times_do_not_distinguish_patterns() {
+        let texts: Vec<String> = (0..600)
+            .map(|at| format!("2026-11-29T03:{:02}:{:02}.{at:03}Z level=INFO user=u{at} dur={at}", at / 60, at % 60))
+            .collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        assert_eq!(found(&texts), [("* level=INFO user=* dur=*".to_owned(), 600)]);
+        let of_access = ["1.2.3.4 [29/Nov/2026:03:27:01 +0000] GET", "1.2.3.4 [30/Nov/2026:04:00:59 +0000] GET"];
+        assert_eq!(found(&of_access), [("1.2.3.4 [* +0000] GET".to_owned(), 2)]);
     }
 
     #[test]

@@ -337,7 +337,12 @@ pub(crate) fn read_json(body: &str) -> Result<Value, Failure> {
 /// The text of an error in Splunk's format: JSON if the request asked for it, else XML.
 pub(crate) fn parse_message(body: &str) -> Option<String> {
     match serde_json::from_str::<Value>(body) {
-        Ok(value) => Some(value["messages"][0]["text"].as_str()?.to_owned()),
+        Ok(value) => {
+            let message = &value["messages"][0];
+            let text = message["text"].as_str()?;
+            let hint = message["hint"].as_str().filter(|hint| !text.contains(hint));
+            Some(hint.map_or_else(|| text.to_owned(), |hint| format!("{text} {hint}")))
+        }
         Err(_) => message_of_xml(body),
     }
 }

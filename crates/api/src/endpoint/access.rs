@@ -21,7 +21,7 @@ use super::run_blocking;
 use super::search_jobs::RESERVED_USERS;
 use super::table::ENDPOINTS;
 use crate::ApiState;
-use crate::atom::EntryPath;
+use crate::atom::ShownEntry;
 use crate::caller::{Caller, renewed_cookie};
 use crate::message::ApiError;
 use crate::parameters::{check_query, note_unread_form};
@@ -62,7 +62,8 @@ pub(crate) async fn authorise(
     }
     // Links encode slashes in names twice; the trail has them encoded once, however the client wrote the path.
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
-        let path = answer.extensions().get::<EntryPath>().map_or(path, |entry| entry.0.replace("%252F", "%2F"));
+        let path =
+            answer.extensions().get::<ShownEntry>().map_or(path, |shown| shown.entry.path.replace("%252F", "%2F"));
         state.auth.record_change(&identity, &origin, operation, path);
     }
     answer
@@ -94,16 +95,21 @@ fn unserved(method: &Method, path: &str) -> Response {
     answer
 }
 
+/// Folder in which Splunk answers unknown paths in words of their own.
+const SEARCH_FOLDER: &str = "search/";
+
 /// The answer for an unknown path. Callers who are logged in learn that an app declares it.
 pub(crate) async fn not_found(State(state): State<ApiState>, request: Request) -> ApiError {
     let (mut parts, body) = request.into_parts();
     let is_known = Caller::from_request_parts(&mut parts, &state).await.is_ok();
     let path = below_root(parts.uri.path()).map(str::to_owned);
     note_unread_form(Request::from_parts(parts, body)).await;
+    let is_of_search = path.as_deref().is_some_and(|path| path.trim_start_matches('/').starts_with(SEARCH_FOLDER));
     let data_dir = state.objects.data_dir().to_owned();
     let find = move || path.and_then(|path| declared_endpoint(&data_dir, &path));
     match if is_known { run_blocking(find).await } else { Ok(None) } {
         Ok(Some(endpoint)) => ApiError::unserved(StatusCode::NOT_IMPLEMENTED, endpoint.message()),
+        Ok(None) if is_of_search => ApiError::unknown_endpoint(),
         Ok(None) => ApiError::unserved(StatusCode::NOT_FOUND, "Not Found"),
         Err(error) => error,
     }
@@ -167,7 +173,9 @@ const ALL_SUFFIX: &str = "_all";
 /// The audited operation of a request. `None` if the request changes nothing, or changes something that is audited
 /// elsewhere or not at all: events, logins, users, documents of collections.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
-    let path = row.path.strip_prefix(SERVICES)?.trim_start_matches('/');
+    // A request to an alias does what it does at the collection's own path.
+    let path = row.alias_of.as_deref().unwrap_or(&row.path);
+    let path = path.strip_prefix(SERVICES)?.trim_start_matches('/');
     if row.method == Method::GET || UNAUDITED_PREFIXES.iter().any(|begin| path.starts_with(begin)) {
         return None;
     }
@@ -226,7 +234,7 @@ mod tests {
     fn operations_are_audited_as_what_they_do() {
         // Requests to a path that is no collection; a new one of these needs a decision.
         let single = ENDPOINTS.iter().filter_map(|row| {
-            let operation = operation_of(row)?;
+            let operation = operation_of(row).filter(|_| row.alias_of.is_none())?;
             let is_action = ["/_new", "/_reload"].iter().any(|action| row.path.ends_with(action));
             let is_single = !row.path.contains('{') && !is_action && !has_members(&row.path);
             is_single.then_some((row.path.strip_prefix("/services/")?, operation))

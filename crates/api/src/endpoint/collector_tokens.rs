@@ -128,7 +128,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(method, path, Access::Capability(EDIT_TOKENS), summary, serve)
     };
     let rows = vec![
-        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)).takes(LIST_PARAMETERS),
+        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list))
+            .takes(LIST_PARAMETERS)
+            .of_conf(CONF),
         row(Method::POST, tokens, "Creates a token of the HTTP Event Collector.", post(create))
             .needs(&["name"])
             .takes(SETTINGS),
@@ -233,7 +235,7 @@ async fn list(State(state): State<ApiState>, caller: Caller, parameters: Paramet
 async fn create(State(state): State<ApiState>, caller: Caller, form: Parameters) -> Result<Response, ApiError> {
     let mut settings = settings_of(form.clone())?;
     let at = settings.iter().position(|(name, _)| name == "name");
-    let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
+    let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::missing_argument("name"))?;
     let name = strip_scheme(&name).to_owned();
     let made = write(&state, &caller, TokenChange { name, is_new: true, settings }).await?;
     Ok((StatusCode::CREATED, change_response(&state, &made, &form)).into_response())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use quarry_apps::objects::{ConfObject, NOBODY, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::Map;
@@ -59,6 +59,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .takes(LIST_PARAMETERS)
             .answers(AnswerShape::Entities(value_of)),
         Endpoint::new(Method::POST, stanza, write, "Changes settings of a stanza.", post(set_settings))
+            .answers(AnswerShape::JsonOrXml(MESSAGES)),
+        Endpoint::new(Method::DELETE, stanza, write, "Deletes a stanza.", delete(remove_stanza))
             .answers(AnswerShape::JsonOrXml(MESSAGES)),
         Endpoint::new(Method::GET, key, read, "Returns the value of a setting as text.", get(value))
             .answers(AnswerShape::Texts(&["text/plain"])),
@@ -246,6 +248,19 @@ async fn set_value(
     let setting = (asked.key.clone(), form.required("value")?.to_owned());
     write(&state, &caller, asked, vec![setting]).await?;
     Ok(message_response(Form::of(form.get("output_mode")), &modified_message(1)))
+}
+
+async fn remove_stanza(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let SettingPath { conf, stanza, scope, .. } = SettingPath::of(&parts, &caller)?;
+    let (file, told) = (conf.clone(), format!("Successfully deleted [{stanza}]"));
+    let remove = move |objects: &Objects, viewer: &Permissions| objects.remove(&file, &stanza, &scope, viewer);
+    change(&state, &caller, &conf, remove).await?;
+    Ok(message_response(Form::of(parameters.get("output_mode")), &told))
 }
 
 async fn write(

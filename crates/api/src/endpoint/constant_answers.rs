@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use axum::extract::{MatchedPath, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
@@ -37,6 +37,7 @@ const FIRED_ALERTS: &str = "alerts/fired_alerts";
 /// Collections and their entities.
 const FACTS: &[(&str, &[Fact])] = &[
     ("admin/Duo-MFA", &[]),
+    ("admin/LDAP-auth", &[]),
     ("admin/LDAP-groups", &[]),
     ("admin/ProxySSO-auth", &[]),
     ("admin/ProxySSO-groups", &[]),
@@ -45,6 +46,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("admin/SAML-auth", &[]),
     ("admin/SAML-groups", &[]),
     ("admin/SAML-user-role-map", &[]),
+    ("admin/token-auth", &[("tokens_auth", &[("disabled", "0")])]),
     (FIRED_ALERTS, &[("-", &[("triggered_alert_count", "0")])]),
     ("alerts/metric_alerts", &[]),
     ("apps/apptemplates", &[]),
@@ -57,6 +59,8 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("data/federated/provider", &[]),
     ("data/ingest/rfsdestinations", &[]),
     ("data/ingest/rulesets", &[]),
+    // A file that is added once is no input after its request.
+    ("data/inputs/oneshot", &[]),
     ("deployment/client", &[("config", &[("disabled", "1")])]),
     ("deployment/server", &[]),
     ("deployment/server/applications", &[]),
@@ -87,6 +91,8 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("search/distributed/peers", &[]),
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
+    // The stages between an input and the store have no queues with names.
+    ("server/introspection/queues", &[]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("workloads/categories", &[]),
     ("workloads/pools", &[]),
@@ -119,24 +125,16 @@ const MANAGER_ENDPOINTS: &[&str] =
     &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let of = |(path, facts): &(&'static str, &[Fact])| {
-        let own = Access::LoggedIn;
+    let of = |(path, facts): &(&'static str, &'static [Fact])| {
+        let (path, facts) = (*path, *facts);
+        let show =
+            get(move |state: State<ApiState>, parts: PathParts, caller: Caller, parameters: Parameters| async move {
+                show(state.0, (path, facts), parts, caller, parameters).await
+            });
+        let (own, answered) = (Access::LoggedIn, "Answers for compatibility: the node has few or no entries.");
         let rows = vec![
-            Endpoint::new(
-                Method::GET,
-                *path,
-                own,
-                "Answers for compatibility: the node has few or no entries.",
-                get(show),
-            )
-            .takes(LIST_PARAMETERS),
-            Endpoint::new(
-                Method::GET,
-                format!("{path}/{{name}}"),
-                own,
-                "Answers for compatibility: the node has few or no entries.",
-                get(show),
-            ),
+            Endpoint::new(Method::GET, path, own, answered, show.clone()).takes(LIST_PARAMETERS),
+            Endpoint::new(Method::GET, format!("{path}/{{name}}"), own, answered, show),
         ];
         let members: BTreeSet<&str> = facts.iter().flat_map(|(_, members)| *members).map(|(name, _)| *name).collect();
         entities(rows, &Content::for_path(path, Shape::Texts(members.into_iter().collect())))
@@ -158,7 +156,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
         Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });
-    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).collect()
+    let forget = delete(|parts: PathParts, _: Parameters| async move {
+        let name = parts.get("name").cloned().unwrap_or_default();
+        ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
+    });
+    let nothing_fired = "Answers that no alert has fired.";
+    let fired =
+        Endpoint::new(Method::DELETE, format!("{FIRED_ALERTS}/{{name}}"), Access::LoggedIn, nothing_fired, forget);
+    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain([fired.refuses()]).collect()
 }
 
 /// Error of a request to restart the web interface.
@@ -188,22 +193,18 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
 ];
 
 async fn show(
-    State(state): State<ApiState>,
-    matched: MatchedPath,
+    state: ApiState,
+    (collection, facts): (&'static str, &'static [Fact]),
     parts: PathParts,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let path = matched.as_str().trim_end_matches("/{name}");
-    let Some((collection, facts)) = FACTS.iter().find(|(end, _)| path.ends_with(&format!("/{end}"))) else {
-        return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found"));
-    };
     let wanted = parts.get("name");
     let facts = facts.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     let entries: Vec<Entry> = facts.map(|fact| entry(collection, fact)).collect();
     if let Some(name) = wanted.filter(|_| entries.is_empty()) {
         // The alerts of a saved search are a list, which is empty until one fires.
-        if *collection == FIRED_ALERTS {
+        if collection == FIRED_ALERTS {
             let (name, scope) = (name.clone(), scope_of(&parts, &caller)?);
             let exists = move |objects: &Objects, viewer: &Permissions| {
                 objects.get("savedsearches", &name, &scope, viewer).map(|_| ())

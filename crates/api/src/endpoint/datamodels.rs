@@ -46,7 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{PATH}/{{name}}");
     let acl = format!("{one}/acl");
     let rows = vec![
-        Endpoint::new(Method::GET, PATH, read, "Lists data models.", get(list)).takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, PATH, read, "Lists data models.", get(list)).takes(LIST_PARAMETERS).of_conf(CONF),
         Endpoint::new(Method::POST, PATH, write, "Creates a data model.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),

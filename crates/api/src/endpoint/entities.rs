@@ -2,7 +2,7 @@
 //! each collection.
 //!
 //! `GET` lists and shows, `POST` creates and changes, `DELETE` removes. `ID/acl` shows and changes owner and sharing;
-//! `ID/enable` and `ID/disable` switch an entity, `ID/move` changes its owner; `GET _new` shows a template, and `POST
+//! `ID/enable` and `ID/disable` switch an entity, `ID/move` gives it to another user or app; `GET _new` shows a template, and `POST
 //! _new` with a name creates an entity; `_reload` rereads files changed by hand. [`quarry_apps::objects`] implements
 //! visibility and permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by
 //! name ([`super::configurations`]).
@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{APP_SYSTEM, AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Scope};
+use quarry_apps::objects::{APP_SYSTEM, AclChange, ConfObject, NOBODY, ObjectError, Objects, Scope};
 use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, SEARCH};
 use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
@@ -26,7 +26,7 @@ use super::entity_kinds::{GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS
 pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
-use super::permissions::{ACL_PARAMETERS, acl_entry, acl_of, required_acl_change};
+use super::permissions::{ACL_PARAMETERS, MOVE_PARAMETERS, acl_entry, acl_of, required_acl_change, required_move};
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::run_blocking;
 use super::setting_types::json_value;
@@ -200,15 +200,14 @@ fn entity_rows(
 ) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
     let (acl, change_acl) = ("Shows the permissions of an entity.", "Changes the permissions of an entity.");
-    let give = "Changes the owner of an entity.";
+    let give = "Gives an entity to another user or app.";
     let mut rows = vec![
         Endpoint::new(Method::GET, path, read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
         Endpoint::new(Method::POST, path, write, "Changes an entity.", serve!(kind, post, edit)).takes(fields.optional),
         Endpoint::new(Method::DELETE, path, write, "Deletes an entity.", serve!(kind, delete, remove)),
         Endpoint::new(Method::POST, below("enable"), write, "Enables an entity.", serve!(kind, post, enable)),
         Endpoint::new(Method::POST, below("disable"), write, "Disables an entity.", serve!(kind, post, disable)),
-        Endpoint::new(Method::POST, below("move"), write, give, serve!(kind, post, change_owner))
-            .takes(&["app", "user"]),
+        Endpoint::new(Method::POST, below("move"), write, give, serve!(kind, post, move_entity)).takes(MOVE_PARAMETERS),
     ];
     rows = entities(rows, content);
     rows.extend(entities(
@@ -265,6 +264,26 @@ impl Request {
         let mut settings: Vec<(String, String)> = given.map(stored).collect();
         (self.kind.expand)(&self.name, &mut settings);
         Ok(settings)
+    }
+
+    /// Fails if the settings require a capability that the caller does not have.
+    fn check_capability(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
+        match (self.kind.capability)(settings).filter(|name| !self.caller.permissions.has_capability(name)) {
+            Some(missing) => Err(ApiError::missing_capability(&self.caller.identity.user, missing)),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if a change gives the entity another name. The names of inputs contain settings, and are not compared.
+    fn check_not_renamed(&self) -> Result<(), ApiError> {
+        let is_other = |name: &&str| self.kind.prefix.is_empty() && self.kind.only.is_none() && **name != self.name;
+        match self.parameters.get("name").filter(is_other) {
+            Some(name) => Err(ApiError::bad_request(format!(
+                "name={name}: {} cannot be renamed; create an entity of this name and delete the old one",
+                self.name
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn entry(&self, object: &ConfObject) -> Entry {
@@ -330,7 +349,7 @@ pub(super) async fn change<T: Send + 'static>(
 }
 
 /// Notifies the node that a conf has changed. Changed roles and lifetimes apply at once to all sessions.
-async fn notify_changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
+pub(super) async fn notify_changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
     run_blocking(move || {
         node.notify_configuration_changed(&conf);
@@ -443,11 +462,12 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     let name = request.parameters.required("name")?.to_owned();
     let (scope, kind, mut settings) = (request.scope.clone(), request.kind.clone(), request.settings()?);
     kind.check(&settings)?;
+    request.check_capability(&settings)?;
     let name = (kind.make_name)(&kind, &name, &mut settings)?;
     (kind.validate)(&state, &kind, Some(&name), &settings)?;
     let name = kind.stanza(&name);
     if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
-        return Err(ApiError::bad_request(format!("The following required arguments are missing: {missing}.")));
+        return Err(ApiError::missing_argument(missing));
     }
     check_by_program(&state, &kind, &name, settings.iter().cloned().collect()).await?;
     let conf = kind.conf.clone();
@@ -479,6 +499,8 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let settings = request.settings()?;
     request.kind.check(&settings)?;
+    request.check_capability(&settings)?;
+    request.check_not_renamed()?;
     (request.kind.validate)(&state, &request.kind, None, &settings)?;
     (request.kind.validate_edit)(&request.name, &settings)?;
     if request.kind.check_by_program.is_some() {
@@ -567,25 +589,10 @@ async fn apply_acl_change(state: &ApiState, request: &Request, asked: AclChange)
     run_blocking(move || move_data(&of_data, &before, Some(&moved)).map(|()| moved)).await?
 }
 
-/// Changes the owner of an entity; the owner `nobody` makes it the app's. Moving an entity to another app is not
-/// supported.
-async fn change_owner(state: ApiState, request: Request) -> Result<Response, ApiError> {
+/// Gives an entity to another user or app.
+async fn move_entity(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let object = find_object(&state, &request).await?;
-    let app = request.parameters.get("app").unwrap_or(object.location.app());
-    if app != object.location.app() {
-        return Err(ApiError::bad_request(format!(
-            "app={app}: objects cannot be moved to another app; create it there"
-        )));
-    }
-    let asked = match request.parameters.get("user") {
-        None => return Err(ApiError::bad_request("nothing to change: give user=NAME, the new owner")),
-        Some(NOBODY) => AclChange { sharing: Some(ObjectSharing::App), ..AclChange::default() },
-        Some(user) => AclChange {
-            sharing: Some(ObjectSharing::User),
-            owner: Some(state.auth.stored_name(user)),
-            ..AclChange::default()
-        },
-    };
+    let asked = required_move(&state.auth, &request.parameters, &object)?;
     let moved = apply_acl_change(&state, &request, asked).await?;
     Ok(request.answer(&state, &moved))
 }

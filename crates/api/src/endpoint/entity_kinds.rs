@@ -60,6 +60,8 @@ pub(super) struct Kind {
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
+    /// A capability that these settings require, in addition to that of the endpoint.
+    pub(super) capability: fn(&[(String, String)]) -> Option<&'static str>,
     /// Checks that run a program, after all others; the settings are those that the entity would have.
     pub(super) check_by_program: Option<ProgramCheck>,
     /// Validates new settings of an entity against its name.
@@ -225,6 +227,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         fill: as_set,
         expand: as_sent,
         validate: accept_all,
+        capability: |_| None,
         check_by_program: None,
         validate_edit: |_, _| Ok(()),
         move_data,
@@ -246,7 +249,15 @@ pub(super) static SHOWN_KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         verbs: &[],
         ..kind(path, title, conf, Fields { required: &[], optional: &[], wildcard: &[] })
     };
-    vec![of("alerts/alert_actions", "alert_actions", "alert_actions"), of("data/commands", "commands", "commands")]
+    let is_tagged_value = |object: &ConfObject| object.name.contains('=');
+    vec![
+        of("alerts/alert_actions", "alert_actions", "alert_actions"),
+        of("data/commands", "commands", "commands"),
+        of("data/ui/prefs", "ui-prefs", "ui-prefs"),
+        of("data/ui/viewstates", "viewstates", "viewstates"),
+        of("data/user-prefs", "user-prefs", "user-prefs"),
+        Kind { is_entity: is_tagged_value, ..of("saved/fvtags", "fvtags", "tags") },
+    ]
 });
 
 /// Parameters of saved searches.
@@ -409,6 +420,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             fill: saved_search_defaults::fill,
             expand: saved_search_defaults::expand,
             validate: saved_search_defaults::validate,
+            capability: saved_search_defaults::required_capability,
             ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH)
         },
         event_types("saved/eventtypes"),

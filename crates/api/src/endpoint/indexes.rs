@@ -17,10 +17,13 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::Fault;
 use serde_json::{Map, Value};
 
-use super::answer_shape::Content;
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{change, scope_of, with_objects};
+use super::index_defaults::{DEFAULTS, FLAGS};
+use super::index_permissions::{CONF, change_acl, check_may_write, with_permissions};
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
+use super::permissions::{ACL_PARAMETERS, acl_entry, required_acl_change};
 use super::row::{Access, Endpoint, entities};
 use super::run_blocking;
 use super::setting_types::json_value;
@@ -36,100 +39,6 @@ use crate::parameters::{Parameters, Settings};
 const COLLECTION: &str = "data/indexes";
 /// Title of the collection in Atom feeds.
 const TITLE: &str = "indexes";
-/// The conf of indexes.
-const CONF: &str = "indexes";
-/// Boolean members with their defaults.
-const FLAGS: [(&str, bool); 18] = [
-    ("archiver.enableDataArchive", false),
-    ("assureUTF8", false),
-    ("bucketMerging", false),
-    ("compressRawdata", true),
-    ("disabled", false),
-    ("enableDataIntegrityControl", false),
-    ("enableOnlineBucketRepair", true),
-    ("enableRealtimeSearch", true),
-    ("enableTsidxReduction", false),
-    ("isInternal", false),
-    ("isReadOnly", false),
-    ("isReady", true),
-    ("isVirtual", false),
-    ("metric.enableFloatingPointCompression", true),
-    ("metric.stubOutRawdataJournal", true),
-    ("serviceOnlyAsNeeded", true),
-    ("suspendHotRollByDeleteQuery", false),
-    ("syncMeta", false),
-];
-/// Other members with Splunk's defaults, for clients that expect all of them. Of these, only the maximum sizes of the
-/// index and the destinations of frozen buckets have an effect here.
-const DEFAULTS: [(&str, &str); 67] = [
-    ("archiver.coldStorageProvider", ""),
-    ("archiver.coldStorageRetentionPeriod", "0"),
-    ("archiver.maxDataArchiveRetentionPeriod", "0"),
-    ("blockSignSize", "0"),
-    ("blockSignatureDatabase", "_blocksignature"),
-    ("bloomfilterTotalSizeKB", "0"),
-    ("bucketRebuildMemoryHint", "auto"),
-    ("coldPath.maxDataSizeMB", "0"),
-    ("coldToFrozenDir", ""),
-    ("coldToFrozenScript", ""),
-    ("datatype", "event"),
-    ("defaultDatabase", "main"),
-    ("fileSystemExecutorWorkers", "5"),
-    ("homePath.maxDataSizeMB", "0"),
-    ("hotBucketTimeRefreshInterval", "10"),
-    ("indexThreads", "auto"),
-    ("journalCompression", "zstd"),
-    ("maxBloomBackfillBucketAge", "30d"),
-    ("maxBucketSizeCacheEntries", "0"),
-    ("maxConcurrentOptimizes", "6"),
-    ("maxDataSize", "auto"),
-    ("maxGlobalDataSizeMB", "0"),
-    ("maxGlobalRawDataSizeMB", "0"),
-    ("maxHotBuckets", "auto"),
-    ("maxHotIdleSecs", "0"),
-    ("maxHotSpanSecs", "7776000"),
-    ("maxMemMB", "5"),
-    ("maxMetaEntries", "1000000"),
-    ("maxRunningProcessGroups", "8"),
-    ("maxRunningProcessGroupsLowPriority", "1"),
-    ("maxTimeUnreplicatedNoAcks", "300"),
-    ("maxTimeUnreplicatedWithAcks", "60"),
-    ("maxTotalDataSizeMB", "500000"),
-    ("maxWarmDBCount", "300"),
-    ("memPoolMB", "auto"),
-    ("metric.compressionBlockSize", "1024"),
-    ("metric.maxHotBuckets", "auto"),
-    ("metric.splitByIndexKeys", ""),
-    ("metric.timestampResolution", "s"),
-    ("metric.tsidxTargetSizeMB", "1500"),
-    ("minHotIdleSecsBeforeForceRoll", "600"),
-    ("minRawFileSyncSecs", "disable"),
-    ("minStreamGroupQueueSize", "2000"),
-    ("partialServiceMetaPeriod", "0"),
-    ("processTrackerServiceInterval", "1"),
-    ("quarantineFutureSecs", "2592000"),
-    ("quarantinePastSecs", "77760000"),
-    ("rawChunkSizeBytes", "131072"),
-    ("repFactor", "0"),
-    ("rotatePeriodInSecs", "60"),
-    ("rtRouterQueueSize", "10000"),
-    ("rtRouterThreads", "0"),
-    ("selfStorageThreads", "2"),
-    ("serviceInactiveIndexesPeriod", "60"),
-    ("serviceMetaPeriod", "25"),
-    ("serviceSubtaskTimingPeriod", "30"),
-    ("splitByIndexKeys", ""),
-    ("streamingTargetTsidxSyncPeriodMsec", "5000"),
-    ("suppressBannerList", ""),
-    ("sync", "0"),
-    ("throttleCheckPeriod", "15"),
-    ("timePeriodInSecBeforeTsidxReduction", "604800"),
-    ("tsidxDedupPostingsListMaxTermsLimit", "8388608"),
-    ("tsidxReductionCheckPeriodInSec", "600"),
-    ("tsidxTargetSizeMB", "1500"),
-    ("waitPeriodInSecsForManifestWrite", "60"),
-    ("warmToColdScript", ""),
-];
 /// Folder of all indexes in the data directory.
 const FOLDER: &str = "db";
 /// Paths of an index, relative to its folder. They are fixed, but clients read them; `NAME_expanded` is the real path.
@@ -138,6 +47,9 @@ const PATHS: [(&str, &str); 4] =
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
     ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
+/// Setting with the kind of events, and its values.
+const DATATYPE: &str = "datatype";
+const DATATYPES: [&str; 2] = ["event", "metric"];
 const NS_PER_MICROSECOND: i64 = 1_000;
 /// Maximum number of stanzas that the removal of an index removes.
 const STANZAS_MAX: usize = 100;
@@ -202,7 +114,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let below = |name: &str| format!("{one}/{name}");
     let rows = vec![
         Endpoint::new(Method::GET, COLLECTION, own, "Lists the indexes that the user may search.", get(list))
-            .takes(LIST_PARAMETERS),
+            .takes(LIST_PARAMETERS)
+            .of_conf(CONF),
         Endpoint::new(Method::POST, COLLECTION, edit_indexes, "Creates an index.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
@@ -220,7 +133,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, below("enable"), edit_indexes, "Enables an index.", post(enable)),
         Endpoint::new(Method::POST, below("disable"), edit_indexes, "Disables an index.", post(disable)),
     ];
-    entities(rows, &Content::for_path(COLLECTION, Shape::Settings(StanzaShape { fields: FIELDS, more: INDEX })))
+    let permissions =
+        Endpoint::new(Method::POST, below("acl"), edit_indexes, "Changes the permissions of an index.", post(set_acl))
+            .takes(ACL_PARAMETERS)
+            .answers(AnswerShape::Entities(NO_CONTENT));
+    let content = Content::for_path(COLLECTION, Shape::Settings(StanzaShape { fields: FIELDS, more: INDEX }));
+    let mut rows = entities(rows, &content);
+    rows.push(permissions);
+    rows
 }
 
 /// Members of an index besides its settings.
@@ -315,11 +235,11 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
             let switch = if is_off { "enable" } else { "disable" };
             links.extend([("edit", path.clone()), (switch, format!("{path}/{switch}"))]);
         }
-        let acl = Acl { can_write: may, ..Acl::for_node() };
+        let acl = Acl { can_write: may, can_share: may, ..Acl::for_node() };
         let (author, app) = (NOBODY.to_owned(), "search".to_owned());
         Entry { name, path, author, app, acl, fields: Some(FIELDS), updated: 0, links, content }
     };
-    Ok(facts.into_iter().map(entry).collect())
+    with_permissions(state, caller, facts.into_iter().map(entry).collect()).await
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -327,10 +247,14 @@ async fn list(State(state): State<ApiState>, caller: Caller, parameters: Paramet
 }
 
 async fn one(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
-    let found = searchable_entries(state, caller).await?.into_iter().find(|entry| entry.name == *name);
-    let entry = found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?;
+    let entry = find(state, caller, name).await?;
     let form = Form::of(parameters.get("output_mode"));
     Ok(Feed::of(TITLE, format!("/services/{COLLECTION}"), vec![entry]).answer(form))
+}
+
+async fn find(state: &ApiState, caller: &Caller, name: &str) -> Result<Entry, ApiError> {
+    let found = searchable_entries(state, caller).await?.into_iter().find(|entry| entry.name == *name);
+    Ok(found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?)
 }
 
 fn name_of(parts: &PathParts) -> String {
@@ -344,6 +268,20 @@ async fn show(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     one(&state, &caller, &name_of(&parts), &parameters).await
+}
+
+async fn set_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (name, asked) = (name_of(&parts), required_acl_change(&state.auth, &parameters)?);
+    find(&state, &caller, &name).await?;
+    change_acl(&state, &caller, &name, asked).await?;
+    let entry = acl_entry(find(&state, &caller, &name).await?);
+    let feed = Feed::of(TITLE, entry.path.clone(), vec![entry]);
+    Ok(feed.answer(Form::of(parameters.get("output_mode"))))
 }
 
 /// Writes all events that were acknowledged before the request to buckets.
@@ -368,6 +306,10 @@ fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
         if value.trim().parse::<u64>().is_err() {
             return Err(ApiError::bad_request(format!("{key}={value}: give a whole number, 0 or more")));
         }
+    }
+    let odd_kind = |(key, value): &&(String, String)| key == DATATYPE && !DATATYPES.contains(&value.trim());
+    if let Some((_, value)) = settings.iter().find(odd_kind) {
+        return Err(ApiError::bad_request(format!("{DATATYPE}={value}: give {}", DATATYPES.join(" or "))));
     }
     let is_known = |key: &str| FIELDS.optional.contains(&key) || key.starts_with("remote.");
     match settings.iter().find(|(key, _)| !is_known(key)) {
@@ -402,6 +344,7 @@ async fn edit(
     let name = name_of(&parts);
     let settings = settings_of(&form)?;
     one(&state, &caller, &name, &form).await?;
+    check_may_write(&state, &caller, &name).await?;
     write(&state, &caller, &parts, &name, settings).await?;
     one(&state, &caller, &name, &form).await
 }
@@ -431,11 +374,12 @@ async fn remove(
     if !is_known {
         return Err(ObjectError::Unknown(name).into());
     }
+    check_may_write(&state, &caller, &name).await?;
     let of_stanza = name.clone();
     let gone = move |objects: &Objects, viewer: &Permissions| {
         let remove = || objects.remove(CONF, &of_stanza, &scope, viewer);
         match remove() {
-            Err(ObjectError::Unknown(_)) => return Ok(()),
+            Err(ObjectError::Unknown(_)) => return objects.forget_node_object(CONF, &of_stanza),
             removed => removed?,
         }
         // The index may have further stanzas, in other apps and in `system`, where it was enabled. A stanza shipped
@@ -445,7 +389,7 @@ async fn remove(
                 break;
             }
         }
-        Ok(())
+        objects.forget_node_object(CONF, &of_stanza)
     };
     change(&state, &caller, CONF, gone).await?;
     let node = state.node.clone();
@@ -485,6 +429,7 @@ async fn switch(
 ) -> Result<Response, ApiError> {
     let name = name_of(parts);
     one(state, caller, &name, form).await?;
+    check_may_write(state, caller, &name).await?;
     write(state, caller, parts, &name, vec![("disabled".to_owned(), disabled.to_owned())]).await?;
     one(state, caller, &name, form).await
 }

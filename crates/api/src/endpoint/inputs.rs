@@ -18,6 +18,7 @@ use quarry_apps::objects::{ConfObject, ObjectError};
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_conf::text::DEFAULT_STANZA;
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
+use quarry_event::time::Cron;
 
 use super::answer_shape::Content;
 use super::entities::{Kind, KindLookup, entry, input_host, kind, rows, scope_of, single_rows, with_objects};
@@ -457,6 +458,11 @@ pub(super) fn validate_settings(
         if prefix == TOKEN && key == "token" && value.trim().is_empty() {
             return Err(ApiError::bad_request("token is empty: no forwarder could present it"));
         }
+        if prefix == SCRIPT_PREFIX && key == "interval" && !is_schedule(value) {
+            return Err(ApiError::bad_request(format!(
+                "interval={value}: give seconds, 0, -1 or a cron schedule such as */5 * * * *"
+            )));
+        }
         // The settings of all tokens need not name an index.
         let is_unset = value.is_empty() && kind.only.is_some();
         if key == "index" && value != "default" && !is_unset {
@@ -476,6 +482,15 @@ pub(super) fn validate_settings(
         Some(warning) => Err(ApiError::bad_request(warning.to_string())),
         None => Ok(()),
     }
+}
+
+/// Prefix of stanzas of programs.
+const SCRIPT_PREFIX: &str = "script://";
+
+/// Whether a text says when a program is started.
+fn is_schedule(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty() || text.parse::<f64>().is_ok_and(|seconds| seconds >= -1.0) || Cron::parse(text).is_some()
 }
 
 /// Whether a problem makes a stanza invalid; settings without effect are allowed.

@@ -129,6 +129,12 @@ pub(super) fn argument_messages(parameters: &Parameters) -> Vec<String> {
     names.iter().take(REPORTED_MAX).map(told).collect()
 }
 
+/// A message about a `max_count` above the number of rows that a job keeps.
+pub(super) fn count_message(parameters: &Parameters, most: usize) -> Result<Option<String>, ApiError> {
+    let given = parameters.number("max_count")?.filter(|count| *count > most);
+    Ok(given.map(|count| format!("max_count={count} is more than a job keeps: its first {most} rows are kept.")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +151,13 @@ mod tests {
         for wrong in ["0", "-1", "1:100", "1.5"] {
             assert!(parse_shape(&of(&[("dispatch.sample_ratio", wrong)])).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_lowered_count_is_reported() {
+        let told = |count: &str| count_message(&of(&[("max_count", count)]), 500).unwrap();
+        assert_eq!((told("500"), told("0")), (None, None));
+        assert!(told("501").is_some_and(|text| text.contains("first 500 rows")));
     }
 
     #[test]

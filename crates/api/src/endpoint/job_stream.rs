@@ -1,8 +1,8 @@
 //! `/api/v1/jobs/SID/stream`: progress of a job as server-sent events (WHATWG HTML, section 9.2).
 //!
-//! The events are `state` (progress), `timeline` (spans with changed counts), `preview` (the current rows of a report),
-//! `rows` (the first rows of the result, as they are found), `end`, and `error` instead of `end` if rows cannot be
-//! read. Each carries a JSON object. A new connection receives everything again. A stream counts as a reader of
+//! The events are `state` (progress), `timeline` (spans with changed counts), `fields` (changed statistics of the first
+//! events' fields), `preview` (the current rows of a report), `rows` (the first rows of the result, as they are found),
+//! `end`, and `error` instead of `end` if rows cannot be read. Each carries a JSON object. A new connection receives everything again. A stream counts as a reader of
 //! previews, so the job keeps making them.
 //!
 //! Not here: all rows of a result ([`super::job_results`]).
@@ -21,8 +21,8 @@ use axum::routing::get;
 use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
 use quarry_search::SearchError;
-use quarry_search::jobs::{JobState, JobStatus, RowsView, SearchJob};
-use serde_json::json;
+use quarry_search::jobs::{JobState, JobStatus, RowsView, RunningSummary, SearchJob};
+use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
 use super::job_results::zone_of;
@@ -43,6 +43,13 @@ const IDLE_POLLS_MAX: u32 = 100;
 /// Default and maximum rows of `rows` and `preview`.
 const COUNT_DEFAULT: usize = 100;
 const COUNT_MAX: usize = 1_000;
+
+/// Maximum number of events whose fields are summarised; the job's summary covers all.
+const FIELD_EVENTS_MAX: usize = 10_000;
+/// The fields are summarised again once there are this many times as many events.
+const FIELD_GROWTH: usize = 2;
+/// Maximum number of a field's most frequent values.
+const FIELD_VALUES_MAX: usize = 10;
 
 /// Maximum number of streams of all users and of one user; limited because each stream polls its job.
 const STREAMS_MAX: usize = 512;
@@ -161,6 +168,15 @@ struct StreamState {
     spans: (i64, BTreeMap<i64, u64>),
     previews: u64,
     rows: usize,
+    fields: FieldState,
+}
+
+/// Statistics of fields that a client has received.
+#[derive(Default)]
+struct FieldState {
+    counted: RunningSummary,
+    /// Each field's statistics.
+    sent: BTreeMap<String, Value>,
 }
 
 /// Events to send.
@@ -171,7 +187,8 @@ struct PendingEvents {
 
 impl StreamState {
     fn new(zone: TimeZone, count: usize) -> StreamState {
-        StreamState { zone, count, state: String::new(), spans: (0, BTreeMap::new()), previews: 0, rows: 0 }
+        let fields = FieldState::default();
+        StreamState { zone, count, state: String::new(), spans: (0, BTreeMap::new()), previews: 0, rows: 0, fields }
     }
 
     /// Events that the client has not received yet.
@@ -183,7 +200,8 @@ impl StreamState {
         let mut text = String::new();
         self.write_state(&status, &mut text);
         self.write_timeline(job, &mut text);
-        if let Err(error) = self.write_rows(job, &status, &mut text) {
+        let fields = self.fields.write(job, &status, &self.zone, &mut text);
+        if let Err(error) = fields.and_then(|()| self.write_rows(job, &status, &mut text)) {
             write_event("error", &json!({ "text": error.to_string() }).to_string(), &mut text);
             return PendingEvents { text, is_last: true };
         }
@@ -258,6 +276,37 @@ impl StreamState {
         }
         mode.write_end(&mut out);
         Ok(out)
+    }
+}
+
+impl FieldState {
+    /// Writes the fields whose statistics have changed. The events of a real-time search change as a whole, so their
+    /// fields are not summarised.
+    fn write(
+        &mut self,
+        job: &SearchJob,
+        status: &JobStatus,
+        zone: &TimeZone,
+        out: &mut String,
+    ) -> Result<(), SearchError> {
+        let known = usize::try_from(self.counted.rows()).unwrap_or(usize::MAX);
+        let rows = status.rows.min(FIELD_EVENTS_MAX);
+        let is_due = rows >= known.saturating_mul(FIELD_GROWTH) || status.state.is_over() || rows == FIELD_EVENTS_MAX;
+        if !status.is_events || job.is_real_time() || rows <= known || !is_due {
+            return Ok(());
+        }
+        self.counted.add(&job.rows(known, rows - known)?, zone)?;
+        let shown = self.counted.fields().into_iter().filter(|(_, field)| field.count > 0);
+        let shown = shown.map(|(name, field)| {
+            let values: Vec<Value> =
+                field.values.iter().take(FIELD_VALUES_MAX).map(|value| json!([value.value, value.count])).collect();
+            (name, json!({ "count": field.count, "distinct": field.distinct, "values": values }))
+        });
+        let news: Map<String, Value> = shown
+            .filter(|(name, field)| self.sent.insert(name.clone(), field.clone()).as_ref() != Some(field))
+            .collect();
+        write_event("fields", &json!({ "events": self.counted.rows(), "fields": news }).to_string(), out);
+        Ok(())
     }
 }
 

@@ -25,8 +25,9 @@ use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
-use super::job_arguments::{argument_messages, parse_shape};
+use super::job_arguments::{argument_messages, count_message, parse_shape};
 use super::job_costs::performance;
+use super::job_keywords::keywords_of;
 use super::job_results::COUNT_MAX;
 use super::listing::{LIST_PARAMETERS, page_in_order};
 use super::path_parts::PathParts;
@@ -298,7 +299,7 @@ fn parse_options(parameters: &Parameters, parts: &PathParts) -> Result<JobOption
         time_max_s: seconds("max_time")?.unwrap_or(0),
         priority: parse_priority(parameters)?.unwrap_or(PRIORITY),
         level: parse_shape(parameters)?.1,
-        notes: argument_messages(parameters),
+        notes: argument_messages(parameters).into_iter().chain(count_message(parameters, ROWS_MAX)?).collect(),
         has_hints: wants_hints(parameters),
         previews: parameters.get("preview").map(|_| parameters.is_set("preview")),
     })
@@ -540,7 +541,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let of_search = json!({
         "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
         "isBatchModeSearch": false, "isRealTimeSearch": record.is_real_time(), "isSavedSearch": record.saved().is_some(),
-        "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.expanded(),
+        "keywords": keywords_of(record.search()), "label": record.label().unwrap_or_default(), "normalizedSearch": record.expanded(),
         "optimizedSearch": record.expanded(), "provenance": "", "workload_pool": "",
         "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),

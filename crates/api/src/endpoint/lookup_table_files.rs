@@ -22,6 +22,8 @@ use crate::message::ApiError;
 
 /// Path of the collection after the root.
 const PATH: &str = "data/lookup-table-files";
+/// Name of the files in messages about changes, as if they were a conf.
+const CONF: &str = "lookups";
 /// Title of the collection in Atom feeds.
 const TITLE: &str = "lookup-table-files";
 /// Parameters of a lookup file.
@@ -32,7 +34,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{PATH}/{{name}}");
     let acl = format!("{one}/acl");
     let rows = vec![
-        Endpoint::new(Method::GET, PATH, read, "Lists lookup files.", get(list)).takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, PATH, read, "Lists lookup files.", get(list)).takes(LIST_PARAMETERS).of_conf(CONF),
         Endpoint::new(Method::POST, PATH, write, "Creates a lookup file.", post(create)).needs(&["name", TEXT]),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows the path of a lookup file.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), write, "Replaces the content of a lookup file.", post(edit))
@@ -50,7 +52,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 fn shown() -> Kind {
-    Kind { verbs: &[], ..kind(PATH, TITLE, "lookups", FIELDS) }
+    Kind { verbs: &[], ..kind(PATH, TITLE, CONF, FIELDS) }
 }
 
 fn answer(request: &ObjectRequest, entry: Entry) -> Response {
@@ -101,5 +103,5 @@ async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
     let (name, scope, asked) = (request.name.clone(), request.scope.clone(), request.acl_change()?);
     let set = move |objects: &Objects, viewer: &Permissions| objects.set_table_acl(&name, &asked, &scope, viewer);
-    Ok(answer(&request, acl_entry(entry(&shown(), &request.change("lookups", set).await?))))
+    Ok(answer(&request, acl_entry(entry(&shown(), &request.change(CONF, set).await?))))
 }

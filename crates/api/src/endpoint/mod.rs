@@ -1,6 +1,7 @@
 //! Endpoint families, one file each.
 
 pub(crate) mod access;
+pub(crate) mod admin_aliases;
 pub(crate) mod answer_shape;
 pub(crate) mod apps;
 pub(crate) mod auth;
@@ -16,16 +17,20 @@ pub(crate) mod datamodels;
 pub(crate) mod directory;
 pub(crate) mod documents;
 pub(crate) mod entities;
+pub(crate) mod entity_actions;
 mod entity_kinds;
 pub(crate) mod event_analysis;
 mod export;
 pub(crate) mod extraction;
 pub(crate) mod folders;
+mod index_defaults;
+mod index_permissions;
 pub(crate) mod indexes;
 pub(crate) mod input_connections;
 pub(crate) mod inputs;
 mod job_arguments;
 mod job_costs;
+mod job_keywords;
 pub(crate) mod job_results;
 pub(crate) mod job_stream;
 pub(crate) mod jobs;

@@ -1,10 +1,11 @@
 //! `PATH/_new` of collections whose entities are not stanzas described by a table: the parameters of a new entity.
 //!
 //! Clients read them before they offer to create one. Not here: `_new` of knowledge objects, which also shows defaults
-//! ([`super::entities`]).
+//! ([`super::entities`]), nor that of collections without a row here ([`super::entity_actions`]).
 
-use axum::extract::MatchedPath;
-use axum::http::{Method, StatusCode};
+use std::borrow::Cow;
+
+use axum::http::Method;
 use axum::response::Response;
 use axum::routing::get;
 use quarry_apps::objects::APP_SYSTEM;
@@ -16,7 +17,6 @@ use super::row::{Access, Endpoint, LIST_PASSWORDS, REST_APPS};
 use super::{apps, indexes, passwords, roles, users};
 use crate::atom::{Acl, Entry, Feed, Fields, Form};
 use crate::caller::Caller;
-use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Parameters of a message to all users.
@@ -33,7 +33,11 @@ const COLLECTIONS: [(&str, &str, Access, Fields); 6] = [
 ];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let of = |(path, _, access, _): &(&'static str, &'static str, Access, Fields)| {
+    let of = |(path, title, access, fields): &(&'static str, &'static str, Access, Fields)| {
+        let (path, title, fields) = (*path, *title, *fields);
+        let template = move |caller: Caller, parameters: Parameters| async move {
+            template_of(title, path, fields, &caller, &parameters)
+        };
         Endpoint::new(
             Method::GET,
             format!("{path}/_new"),
@@ -46,12 +50,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     COLLECTIONS.iter().map(of).collect()
 }
 
-async fn template(matched: MatchedPath, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    let path = matched.as_str().trim_end_matches("/_new");
-    let known = COLLECTIONS.iter().find(|(end, ..)| path.ends_with(&format!("/{end}")));
-    let Some((collection, title, _, fields)) = known else {
-        return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found"));
-    };
+/// The template of a new entity with these parameters.
+pub(super) fn template_of(
+    title: impl Into<Cow<'static, str>>,
+    collection: &str,
+    fields: Fields,
+    caller: &Caller,
+    parameters: &Parameters,
+) -> Response {
     let path = format!("/services/{collection}/_new");
     let entry = Entry {
         name: "_new".to_owned(),
@@ -59,10 +65,10 @@ async fn template(matched: MatchedPath, caller: Caller, parameters: Parameters) 
         author: caller.identity.user.clone(),
         app: APP_SYSTEM.to_owned(),
         acl: Acl { can_write: true, ..Acl::for_node() },
-        fields: Some(*fields),
+        fields: Some(fields),
         updated: 0,
         links: Vec::new(),
         content: Map::new(),
     };
-    Ok(Feed::of(*title, path, vec![entry]).answer(Form::of(parameters.get("output_mode"))))
+    Feed::of(title, path, vec![entry]).answer(Form::of(parameters.get("output_mode")))
 }

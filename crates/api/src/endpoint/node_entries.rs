@@ -3,18 +3,17 @@
 //! The entries are the same as in `| rest`; `PATH/NAME` returns one of them. Not here: changing them, and objects of
 //! conf files ([`super::entities`]).
 
-use std::collections::BTreeMap;
-
-use axum::extract::{MatchedPath, Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_engine::NodeEntry;
 use serde_json::{Map, Value};
 
 use super::answer_shape::{AnswerShape, Content};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
 use super::run_blocking;
 use super::server_state::{COLOR, has_disk_space, health, read_facts};
@@ -39,16 +38,18 @@ const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access:
 const KV_STORE_STATUS: &str = "kvStoreStatus";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let of = |(path, _, access): &(&'static str, &'static str, Access)| {
+    let of = |(path, title, access): &(&'static str, &'static str, Access)| {
+        let list = list_of((*path, *title));
         let rows = vec![
-            Endpoint::new(Method::GET, *path, *access, "Lists the entries of the node.", get(list))
+            Endpoint::new(Method::GET, *path, *access, "Lists the entries of the node.", list.clone())
                 .takes(LIST_PARAMETERS),
-            Endpoint::new(Method::GET, format!("{path}/{{name}}"), *access, "Shows an entry of the node.", get(list)),
+            Endpoint::new(Method::GET, format!("{path}/{{name}}"), *access, "Shows an entry of the node.", list),
         ];
         entities(rows, &Content::for_path(path, Shape::Map(&Shape::Text)))
     };
     let info = |path: String| {
-        Endpoint::new(Method::GET, path, SERVER_INFO.2, "Shows the version and identity of the node.", get(list))
+        let list = list_of((SERVER_INFO.0, SERVER_INFO.1));
+        Endpoint::new(Method::GET, path, SERVER_INFO.2, "Shows the version and identity of the node.", list)
             .answers(AnswerShape::Entities(INFO))
     };
     let infos = [SERVER_INFO.0.to_owned(), format!("{}/{{name}}", SERVER_INFO.0)].map(info);
@@ -97,19 +98,22 @@ const INFO_MEMBERS: &[Member] = &[
     ("version", Shape::Text),
 ];
 
+fn list_of(named: (&'static str, &'static str)) -> MethodRouter<ApiState> {
+    get(
+        move |State(state): State<ApiState>, parts: PathParts, uri: Uri, caller: Caller, parameters: Parameters| async move {
+            list(state, named, parts, uri, caller, parameters).await
+        },
+    )
+}
+
 async fn list(
-    State(state): State<ApiState>,
-    matched: MatchedPath,
-    Path(parts): Path<BTreeMap<String, String>>,
+    state: ApiState,
+    (collection, title): (&'static str, &'static str),
+    parts: PathParts,
     uri: Uri,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let known = COLLECTIONS.iter().chain([&SERVER_INFO]);
-    let path = matched.as_str().trim_end_matches("/{name}");
-    let Some((collection, title, _)) = known.copied().find(|(end, ..)| path.ends_with(&format!("/{end}"))) else {
-        return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found"));
-    };
     let entries = read(&state, &caller, collection).await?;
     let Some(name) = parts.get("name") else { return page(title, uri.path().to_owned(), entries, &parameters) };
     let found = entries.into_iter().find(|entry| entry.name == *name);

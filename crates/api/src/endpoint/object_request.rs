@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
-use quarry_apps::objects::{AclChange, ObjectError, Objects, Scope};
+use quarry_apps::objects::{AclChange, ConfObject, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_search::SearchService;
 
 use super::entities::{change, scope_of, with_objects};
 use super::path_parts::PathParts;
-use super::permissions::acl_change;
+use super::permissions::{acl_change, required_acl_change, required_move};
 use super::run_blocking;
 use super::search_jobs::service_of;
 use crate::ApiState;
@@ -72,6 +72,16 @@ impl ObjectRequest {
     /// The requested change of the object's ACL.
     pub(super) fn acl_change(&self) -> Result<AclChange, ApiError> {
         acl_change(&self.state.auth, &self.parameters)
+    }
+
+    /// The requested change of the object's ACL, which must not be empty.
+    pub(super) fn required_acl_change(&self) -> Result<AclChange, ApiError> {
+        required_acl_change(&self.state.auth, &self.parameters)
+    }
+
+    /// The requested move of the object.
+    pub(super) fn required_move(&self, object: &ConfObject) -> Result<AclChange, ApiError> {
+        required_move(&self.state.auth, &self.parameters, object)
     }
 
     /// The caller's permissions.

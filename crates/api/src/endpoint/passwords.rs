@@ -11,10 +11,11 @@ use quarry_apps::objects::{ConfObject, ObjectError, Objects};
 use quarry_conf::Permissions;
 use serde_json::Value;
 
-use super::answer_shape::Content;
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{Kind, entry};
 use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
+use super::permissions::{ACL_PARAMETERS, acl_entry};
 use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS, entities};
 use super::shape::Shape;
 use crate::atom::{Entry, Fields};
@@ -36,16 +37,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |path: &'static str| {
         let one = format!("{path}/{{name}}");
         let rows = vec![
-            Endpoint::new(Method::GET, path, read, "Lists stored passwords of apps.", get(list)).takes(LIST_PARAMETERS),
+            Endpoint::new(Method::GET, path, read, "Lists stored passwords of apps.", get(list))
+                .takes(LIST_PARAMETERS)
+                .of_conf(CONF),
             Endpoint::new(Method::POST, path, write, "Stores a password.", post(create))
                 .needs(&["name", "password"])
                 .takes(&["realm"]),
             Endpoint::new(Method::GET, one.as_str(), read, "Shows a stored password of an app.", get(show)),
             Endpoint::new(Method::POST, one.as_str(), write, "Changes a stored password of an app.", post(edit))
                 .needs(&["password"]),
-            Endpoint::new(Method::DELETE, one, write, "Deletes a stored password.", delete(remove)),
+            Endpoint::new(Method::DELETE, one.as_str(), write, "Deletes a stored password.", delete(remove)),
         ];
-        entities(rows, &PASSWORD)
+        let change_acl = "Changes the permissions of a stored password.";
+        let permissions = Endpoint::new(Method::POST, format!("{one}/acl"), write, change_acl, post(set_acl))
+            .takes(ACL_PARAMETERS)
+            .answers(AnswerShape::Entities(NO_CONTENT));
+        let mut rows = entities(rows, &PASSWORD);
+        rows.push(permissions);
+        rows
     };
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
@@ -152,9 +161,8 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let given = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
-    let missing = |name: &str| ApiError::bad_request(format!("The following required arguments are missing: {name}."));
-    let user = given("name").ok_or_else(|| missing("name"))?;
-    let password = given("password").ok_or_else(|| missing("password"))?;
+    let user = given("name").ok_or_else(|| ApiError::missing_argument("name"))?;
+    let password = given("password").ok_or_else(|| ApiError::missing_argument("password"))?;
     let name = format!("{}:{}:", escape(parameters.get("realm").unwrap_or_default()), escape(&user));
     let (scope, stanza) = (request.scope.clone(), format!("{STANZA}{name}"));
     let create = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {
@@ -185,6 +193,16 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
     let (stanza, scope) = (format!("{STANZA}{}", requested_name(&request)), request.scope.clone());
     request.change(CONF, move |objects, viewer| objects.remove(CONF, &stanza, &scope, viewer)).await?;
     list(request.without_parameters()).await
+}
+
+async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, asked, scope) = (requested_name(&request), request.required_acl_change()?, request.scope.clone());
+    find_entry(&request, name.clone()).await?;
+    let changed = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {
+        let object = objects.set_acl(CONF, &format!("{STANZA}{name}"), &asked, &scope, viewer)?;
+        password_entry(&object, &objects.secret()?).ok_or(ObjectError::Unknown(name))
+    });
+    Ok(answer(&request, acl_entry(changed.await?)))
 }
 
 #[cfg(test)]

@@ -15,6 +15,13 @@ use quarry_auth::Auth;
 /// The segment with the user of a namespace.
 const USER: &str = "user";
 
+/// A path parameter that a path does not contain, because its alias stands for one value; an extension of the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FixedPart {
+    pub(super) name: &'static str,
+    pub(super) value: &'static str,
+}
+
 /// Path parameters by name.
 #[derive(Clone, Debug)]
 pub(super) struct PathParts(pub(super) BTreeMap<String, String>);
@@ -35,6 +42,9 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParts, PathRejection> {
         let Path(mut segments) = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await?;
+        if let Some(FixedPart { name, value }) = parts.extensions.get().copied() {
+            segments.insert(name.to_owned(), value.to_owned());
+        }
         if let Some(user) = segments.get_mut(USER) {
             *user = Arc::<Auth>::from_ref(state).stored_name(user);
         }

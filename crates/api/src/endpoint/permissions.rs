@@ -1,8 +1,8 @@
-//! `ID/acl`: answers with the permissions of an entity, and requests to change them.
+//! `ID/acl` and `ID/move`: answers with the permissions of an entity, and requests to change them.
 //!
 //! Not here: who may change them ([`quarry_apps::objects`]).
 
-use quarry_apps::objects::{AclChange, ConfObject, ObjectLocation, ObjectSharing};
+use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectLocation, ObjectSharing};
 use quarry_auth::Auth;
 use serde_json::Map;
 
@@ -41,7 +41,27 @@ pub(super) fn acl_change(auth: &Auth, form: &Parameters) -> Result<AclChange, Ap
         sharing: sharing.transpose()?,
         readers: roles("perms.read"),
         writers: roles("perms.write"),
+        app: None,
     })
+}
+
+/// Parameters of `ID/move`.
+pub(super) const MOVE_PARAMETERS: &[&str] = &["app", "user"];
+
+/// The requested move of an object to another app or user. The user `nobody` makes it the app's.
+pub(super) fn required_move(auth: &Auth, form: &Parameters, object: &ConfObject) -> Result<AclChange, ApiError> {
+    let app = form.text("app").filter(|app| app != object.location.app());
+    let (sharing, owner) = match form.get("user") {
+        None if app.is_none() => {
+            return Err(ApiError::bad_request(
+                "nothing to change: give user=NAME, the new owner, or app=NAME, another app",
+            ));
+        }
+        None => (None, None),
+        Some(NOBODY) => (Some(ObjectSharing::App), None),
+        Some(user) => (Some(ObjectSharing::User), Some(auth.stored_name(user))),
+    };
+    Ok(AclChange { sharing, owner, app, ..AclChange::default() })
 }
 
 /// The permissions of an object.

@@ -1,24 +1,25 @@
 //! `data/props`: field extractions, aliases, calculated fields, automatic lookups and renamed sourcetypes.
 //!
 //! An entity is one setting of a stanza of props.conf. Its name is `STANZA : SETTING`, or the sourcetype for a renamed
-//! sourcetype. A table row for each kind defines its settings and the conversion of parameters to a value. Visibility
-//! and permissions are those of the stanza. Changes take effect at once.
+//! sourcetype. A table row for each kind defines its settings and the conversion of parameters to a value. A setting has
+//! the permissions of its stanza until it is given its own. Changes take effect at once.
 //!
 //! Not here: stanzas of transforms.conf ([`super::entities`]), applying the settings (scan).
 
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
-use quarry_conf::Permissions;
+use quarry_apps::objects::{AclChange, ConfObject, ObjectError};
 use quarry_conf::props::split_extract;
 use quarry_engine::check_regex;
 use serde_json::{Map, Value};
 
-use super::answer_shape::Content;
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{Kind, entry, kind};
+use super::entity_kinds::RELOAD;
 use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
+use super::permissions::{ACL_PARAMETERS, MOVE_PARAMETERS, acl_entry};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::{Member, Settings, Shape};
 use crate::atom::{Entry, Fields, escape_segment};
@@ -104,12 +105,13 @@ impl Attribute {
     }
 
     fn kind(&'static self) -> Kind {
-        Kind { verbs: &[], ..kind(self.path, self.title, CONF, self.fields) }
+        Kind { verbs: &[RELOAD, "move"], ..kind(self.path, self.title, CONF, self.fields) }
     }
 
-    /// A setting as an entity.
-    fn entry(&'static self, stanza: &ConfObject, key: &str) -> Entry {
-        let value = stanza.get(key).unwrap_or_default();
+    /// A setting as an entity: the stanza has no other one.
+    fn entry(&'static self, stanza: &ConfObject) -> Entry {
+        let (key, value) =
+            stanza.settings.first_key_value().map_or(("", ""), |(key, value)| (key.as_str(), value.as_str()));
         let mut shown = entry(&self.kind(), stanza);
         let mut content = Map::new();
         for name in ["eai:appName", "eai:userName"] {
@@ -122,8 +124,12 @@ impl Attribute {
         let name = self.name(&stanza.name, key);
         let of_stanza = escape_segment(&stanza.name);
         let path = format!("{}{}", shown.path.trim_end_matches(&of_stanza), escape_segment(&name));
-        for (_, link) in &mut shown.links {
-            *link = path.clone();
+        for (relation, link) in &mut shown.links {
+            match *relation {
+                RELOAD => {}
+                "move" => *link = format!("{path}/move"),
+                _ => link.clone_from(&path),
+            }
         }
         Entry { name, path, content, ..shown }
     }
@@ -270,10 +276,12 @@ fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
     let settings = Settings { fields: attribute.fields, more: COMMON_MEMBERS };
     let rows = vec![
         Endpoint::new(Method::GET, path, read, "Lists entities.", get(move |request| list(attribute, request)))
-            .takes(LIST_PARAMETERS),
+            .takes(LIST_PARAMETERS)
+            .of_conf(CONF),
         Endpoint::new(Method::POST, path, write, "Creates an entity.", post(move |request| create(attribute, request)))
             .needs(attribute.fields.required)
-            .takes(attribute.fields.optional),
+            .takes(attribute.fields.optional)
+            .takes_patterns(attribute.fields.wildcard),
         Endpoint::new(
             Method::GET,
             one.as_str(),
@@ -291,13 +299,39 @@ fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
         .takes(changed),
         Endpoint::new(
             Method::DELETE,
-            one,
+            one.as_str(),
             write,
             "Deletes an entity.",
             delete(move |request| remove(attribute, request)),
         ),
+        Endpoint::new(
+            Method::POST,
+            format!("{one}/move"),
+            write,
+            "Gives an entity to another user or app.",
+            post(move |request| move_entity(attribute, request)),
+        )
+        .takes(MOVE_PARAMETERS),
     ];
-    entities(rows, &Content::for_path(path, Shape::Settings(settings)))
+    let set = post(move |request| set_acl(attribute, request));
+    let permissions =
+        Endpoint::new(Method::POST, format!("{one}/acl"), write, "Changes the permissions of an entity.", set)
+            .takes(ACL_PARAMETERS)
+            .answers(AnswerShape::Entities(NO_CONTENT));
+    let switches = ["enable", "disable"].map(|switch| {
+        let refused = "Refuses, because single settings of a stanza cannot be disabled.";
+        Endpoint::new(
+            Method::POST,
+            format!("{one}/{switch}"),
+            write,
+            refused,
+            post(move |request| refuse_switch(attribute, request)),
+        )
+        .refuses()
+    });
+    let mut rows = entities(rows, &Content::for_path(path, Shape::Settings(settings)));
+    rows.extend([permissions].into_iter().chain(switches));
+    rows
 }
 
 /// Members of every setting as an entity.
@@ -316,42 +350,34 @@ fn path_of(attribute: &Attribute) -> String {
 
 async fn list(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
     let scope = request.scope.clone();
-    let stanzas = request.with(move |objects, viewer| objects.list(CONF, &scope, viewer)).await?;
-    let entries = stanzas.iter().flat_map(|stanza| {
-        let keys = stanza.settings.keys().filter(|key| attribute.matches_key(key));
-        keys.map(|key| attribute.entry(stanza, key)).collect::<Vec<_>>()
-    });
-    page(attribute.title, path_of(attribute), entries.collect(), &request.parameters)
+    let settings = request
+        .with(move |objects, viewer| objects.list_settings(CONF, |key| attribute.matches_key(key), &scope, viewer));
+    let entries = settings.await?.iter().map(|setting| attribute.entry(setting)).collect();
+    page(attribute.title, path_of(attribute), entries, &request.parameters)
 }
 
-/// Finds the stanza that has a setting.
-fn find_stanza(
-    objects: &Objects,
-    (stanza, key): (&str, &str),
-    scope: &Scope,
-    viewer: &Permissions,
-) -> Result<ConfObject, ObjectError> {
-    let found = objects.get(CONF, stanza, scope, viewer)?;
-    match found.get(key) {
-        Some(_) => Ok(found),
-        None => Err(ObjectError::Unknown(format!("{stanza}{SEPARATOR}{key}"))),
-    }
+async fn find(attribute: &'static Attribute, request: &ObjectRequest) -> Result<ConfObject, ApiError> {
+    let (stanza, key) = attribute.parse_name(&request.name)?;
+    let scope = request.scope.clone();
+    request.with(move |objects, viewer| objects.setting([CONF, &stanza, &key], &scope, viewer)).await
+}
+
+/// A setting as an answer.
+fn answer(attribute: &'static Attribute, request: &ObjectRequest, setting: &ConfObject) -> Response {
+    request.answer(attribute.title, path_of(attribute), attribute.entry(setting))
 }
 
 async fn show(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
-    let (stanza, key) = attribute.parse_name(&request.name)?;
-    let (scope, of_entry) = (request.scope.clone(), key.clone());
-    let found = request.with(move |objects, viewer| find_stanza(objects, (&stanza, &key), &scope, viewer)).await?;
-    Ok(request.answer(attribute.title, path_of(attribute), attribute.entry(&found, &of_entry)))
+    Ok(answer(attribute, &request, &find(attribute, &request).await?))
 }
 
 async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
     let Fields { required, optional, wildcard } = attribute.fields;
     request.parameters.reject_unknown(&[required, optional, wildcard])?;
     let (stanza, key) = attribute.new_place(&request.parameters)?;
-    let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
+    let (value, scope) = ((attribute.value)(&request.parameters)?, request.scope.clone());
     let made = request.change(CONF, move |objects, viewer| {
-        match find_stanza(objects, (&stanza, &key), &scope, viewer) {
+        match objects.setting([CONF, &stanza, &key], &scope, viewer) {
             Ok(_) => return Err(ObjectError::Exists(format!("{stanza}{SEPARATOR}{key}"))),
             Err(ObjectError::Unknown(_)) => {}
             Err(error) => return Err(error),
@@ -359,12 +385,12 @@ async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result
         let settings = [(key.clone(), value)];
         match objects.create(CONF, &stanza, &settings, &scope, viewer) {
             // The stanza exists already, with another setting.
-            Err(ObjectError::Exists(_)) => objects.edit(CONF, &stanza, &settings, &scope, viewer),
-            made => made,
+            Err(ObjectError::Exists(_)) => objects.edit(CONF, &stanza, &settings, &scope, viewer).map(drop)?,
+            made => drop(made?),
         }
+        objects.setting([CONF, &stanza, &key], &scope, viewer)
     });
-    let answer = request.answer(attribute.title, path_of(attribute), attribute.entry(&made.await?, &of_entry));
-    Ok((StatusCode::CREATED, answer).into_response())
+    Ok((StatusCode::CREATED, answer(attribute, &request, &made.await?)).into_response())
 }
 
 async fn edit(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
@@ -374,23 +400,51 @@ async fn edit(attribute: &'static Attribute, request: ObjectRequest) -> Result<R
         attribute.fields.wildcard,
     ])?;
     let (stanza, key) = attribute.parse_name(&request.name)?;
-    let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
-    let changed = request.change(CONF, move |objects, viewer| {
-        find_stanza(objects, (&stanza, &key), &scope, viewer)?;
-        objects.edit(CONF, &stanza, &[(key, value)], &scope, viewer)
-    });
-    Ok(request.answer(attribute.title, path_of(attribute), attribute.entry(&changed.await?, &of_entry)))
+    let (value, scope) = ((attribute.value)(&request.parameters)?, request.scope.clone());
+    let changed = request
+        .change(CONF, move |objects, viewer| objects.edit_setting([CONF, &stanza, &key], &value, &scope, viewer));
+    Ok(answer(attribute, &request, &changed.await?))
 }
 
 async fn remove(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
     let (stanza, key) = attribute.parse_name(&request.name)?;
     let scope = request.scope.clone();
-    let gone = request.change(CONF, move |objects, viewer| {
-        find_stanza(objects, (&stanza, &key), &scope, viewer)?;
-        objects.remove_setting(CONF, &stanza, &key, &scope, viewer)
-    });
+    let gone =
+        request.change(CONF, move |objects, viewer| objects.remove_setting([CONF, &stanza, &key], &scope, viewer));
     gone.await?;
     list(attribute, request.without_parameters()).await
+}
+
+async fn change_acl(
+    attribute: &'static Attribute,
+    request: &ObjectRequest,
+    asked: AclChange,
+) -> Result<ConfObject, ApiError> {
+    let (stanza, key) = attribute.parse_name(&request.name)?;
+    let scope = request.scope.clone();
+    request
+        .change(CONF, move |objects, viewer| objects.set_setting_acl([CONF, &stanza, &key], &asked, &scope, viewer))
+        .await
+}
+
+async fn set_acl(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let asked = request.required_acl_change()?;
+    let changed = change_acl(attribute, &request, asked).await?;
+    Ok(request.answer(attribute.title, path_of(attribute), acl_entry(attribute.entry(&changed))))
+}
+
+async fn move_entity(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let asked = request.required_move(&find(attribute, &request).await?)?;
+    let moved = change_acl(attribute, &request, asked).await?;
+    Ok(answer(attribute, &request, &moved))
+}
+
+async fn refuse_switch(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let found = find(attribute, &request).await?;
+    Err(ApiError::bad_request(format!(
+        "{}: a setting of [{}] in {CONF}.conf cannot be disabled alone; delete it, or move it to an app that is disabled",
+        request.name, found.name
+    )))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects, Scope};
+use quarry_apps::objects::{APP_SYSTEM, NOBODY, ObjectError, Objects, Scope};
 use quarry_auth::{ADMIN_ROLE, Identity, permissions};
 use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH};
 use quarry_conf::settings::authorize::{AUTHORIZE_CONF, DISABLED, ENABLED, ROLE_PREFIX, span_seconds};
@@ -102,7 +102,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{ROLES}/{{name}}");
     let capability = "Lists all capabilities.";
     let roles = vec![
-        Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list))
+            .takes(LIST_PARAMETERS)
+            .of_conf(AUTHORIZE_CONF),
         Endpoint::new(Method::POST, ROLES, edit, "Creates a role.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
@@ -272,7 +274,7 @@ async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): S
     let known = state.auth.roles();
     check_name(&name)?;
     if known.get(&name).is_some() {
-        return Err(ApiError::with_status(StatusCode::CONFLICT, format!("a role {name} exists already")));
+        return Err(ObjectError::Exists(name).into());
     }
     if known.iter().count() >= ROLES_MAX {
         return Err(ApiError::bad_request(format!("there are {ROLES_MAX} roles already, the maximum")));

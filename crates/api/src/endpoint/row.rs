@@ -105,25 +105,31 @@ pub(crate) const API: &str = "/api/v1";
 /// One method of a path.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    method: Method,
+    pub(super) method: Method,
     /// Root of its path.
-    root: &'static str,
+    pub(super) root: &'static str,
     /// Path after the root; variable segments are written `{name}`.
-    path: String,
-    access: Access,
+    pub(super) path: String,
+    pub(super) access: Access,
     /// Whether the endpoint is also served below a namespace.
-    is_namespaced: bool,
+    pub(super) is_namespaced: bool,
     /// Parameters besides those of every collection.
-    takes: &'static [&'static str],
+    pub(super) takes: &'static [&'static str],
     /// Required parameters.
-    needs: &'static [&'static str],
+    pub(super) needs: &'static [&'static str],
     /// Kind of body that the endpoint accepts.
-    body: RequestBody,
+    pub(super) body: RequestBody,
     /// Answers of successful requests, by status; `None` if the row does not state them.
-    answers: Option<Vec<(StatusCode, AnswerShape)>>,
+    pub(super) answers: Option<Vec<(StatusCode, AnswerShape)>>,
+    /// Patterns of the names of further parameters.
+    pub(super) patterns: &'static [&'static str],
+    /// The conf with the entities of a collection.
+    pub(super) conf: Option<&'static str>,
+    /// Path of the row that an alias repeats.
+    pub(super) alias_of: Option<String>,
     /// Help text.
-    summary: &'static str,
-    serve: MethodRouter<ApiState>,
+    pub(super) summary: &'static str,
+    pub(super) serve: MethodRouter<ApiState>,
 }
 
 /// A row without its handler, for documentation and tests.
@@ -146,6 +152,8 @@ pub struct EndpointRow {
     /// Answers of successful requests, by status; empty if the endpoint refuses all, `None` if the row does not state
     /// them.
     pub(crate) answers: Option<Vec<(StatusCode, AnswerShape)>>,
+    /// Path of the row that this one repeats at another path, if it is an alias.
+    pub alias_of: Option<String>,
     /// Help text.
     pub summary: &'static str,
 }
@@ -162,7 +170,24 @@ impl Endpoint {
         let path = path.into();
         let (root, body) = (SERVICES, RequestBody::Form);
         let (is_namespaced, answers) = (true, None);
-        Endpoint { method, root, path, access, is_namespaced, takes: &[], needs: &[], body, answers, summary, serve }
+        let (takes, needs, patterns): (&[&str], &[&str], &[&str]) = (&[], &[], &[]);
+        let (conf, alias_of) = (None, None);
+        Endpoint {
+            method,
+            root,
+            path,
+            access,
+            is_namespaced,
+            takes,
+            needs,
+            body,
+            answers,
+            patterns,
+            conf,
+            alias_of,
+            summary,
+            serve,
+        }
     }
 
     /// Restricts the endpoint to `/services`, without a namespace.
@@ -193,6 +218,21 @@ impl Endpoint {
     /// Sets the required parameters.
     pub(crate) fn needs(self, needs: &'static [&'static str]) -> Endpoint {
         Endpoint { needs, ..self }
+    }
+
+    /// Sets the patterns of further parameters.
+    pub(crate) fn takes_patterns(self, patterns: &'static [&'static str]) -> Endpoint {
+        Endpoint { patterns, ..self }
+    }
+
+    /// Sets the conf with the entities of a collection.
+    pub(crate) fn of_conf(self, conf: &'static str) -> Endpoint {
+        Endpoint { conf: Some(conf), ..self }
+    }
+
+    /// Whether the endpoint answers with entities.
+    pub(super) fn shows_entities(&self) -> bool {
+        self.answers.iter().flatten().any(|(_, answer)| answer.content().is_some())
     }
 
     /// Sets the shape of a successful answer.
@@ -232,12 +272,19 @@ impl Endpoint {
         router.route(&join_path(self.root, &self.path), serve)
     }
 
+    /// The endpoint at an alias of a collection, if it is that of the collection or below it.
+    pub(super) fn at_alias(&self, alias: &str, collection: &str) -> Option<Endpoint> {
+        let rest = self.path.strip_prefix(collection).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+        let alias_of = Some(join_path(self.root, &self.path));
+        Some(Endpoint { path: format!("{alias}{rest}"), alias_of, ..self.clone() })
+    }
+
     /// The row without its handler.
     pub(super) fn row(&self) -> EndpointRow {
-        let Endpoint { method, root, path, access, is_namespaced, takes, needs, body, answers, summary, serve: _ } =
-            self.clone();
-        let path = join_path(root, &path);
-        EndpointRow { method, path, access, is_namespaced, takes, needs, body, answers, summary }
+        let row = self.clone();
+        let path = join_path(row.root, &row.path);
+        let Endpoint { method, access, is_namespaced, takes, needs, body, answers, alias_of, summary, .. } = row;
+        EndpointRow { method, path, access, is_namespaced, takes, needs, body, answers, alias_of, summary }
     }
 }
 

@@ -14,7 +14,7 @@ use super::entity_kinds::Kind;
 use super::setting_types::expected_instead;
 use crate::ApiState;
 use crate::message::ApiError;
-use crate::parameter_types::value_error;
+use crate::parameter_types::{parse_flag, value_error};
 
 /// Prefix of the settings of actions: `action.NAME` switches an action on, `action.NAME.KEY` is one of its settings.
 const ACTION: &str = "action.";
@@ -130,6 +130,15 @@ pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
 const ALERT_TYPES: [&str; 5] = ["always", "custom", "number of events", "number of hosts", "number of sources"];
 /// Severities of alerts.
 const SEVERITIES: std::ops::RangeInclusive<i64> = 1..=6;
+
+/// Capability to have a search run on a schedule.
+const SCHEDULE_SEARCH: &str = "schedule_search";
+
+/// The capability that these settings require.
+pub(super) fn required_capability(settings: &[(String, String)]) -> Option<&'static str> {
+    let schedules = |(key, value): &(String, String)| key == "is_scheduled" && parse_flag(value) == Some(true);
+    settings.iter().any(schedules).then_some(SCHEDULE_SEARCH)
+}
 
 /// Rejects values that do not have the type of their setting.
 pub(super) fn validate(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {

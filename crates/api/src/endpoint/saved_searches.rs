@@ -95,6 +95,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .takes(&["key"])
             .answers(AnswerShape::Entities(NO_CONTENT)),
         Endpoint::new(
+            Method::POST,
+            path("reschedule"),
+            search,
+            "Refuses, because schedules are not run.",
+            post(reschedule),
+        )
+        .takes(&["schedule_time"])
+        .refuses(),
+        Endpoint::new(Method::POST, path("notify"), search, "Refuses, because no alert can have fired.", post(notify))
+            .takes(&["sid"])
+            .refuses(),
+        Endpoint::new(
             Method::GET,
             path("scheduled_times"),
             search,
@@ -116,6 +128,30 @@ const TIMES: Content =
 async fn saved(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<ConfObject, ApiError> {
     let (scope, name) = (scope_of(parts, caller)?, parts.get("name").cloned().unwrap_or_default());
     with_objects(state, caller, move |objects, viewer| objects.get(CONF, &name, &scope, viewer)).await
+}
+
+async fn reschedule(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    _: Parameters,
+) -> Result<Response, ApiError> {
+    let name = saved(&state, &caller, &parts).await?.name;
+    Err(ApiError::bad_request(format!(
+        "{name}: scheduled searches are not run yet, so no run can be moved; dispatch it"
+    )))
+}
+
+async fn notify(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    _: Parameters,
+) -> Result<Response, ApiError> {
+    let name = saved(&state, &caller, &parts).await?.name;
+    Err(ApiError::bad_request(format!(
+        "{name}: alert actions are not run yet; dispatch the search and use its results"
+    )))
 }
 
 async fn dispatch(

@@ -109,6 +109,7 @@ pub(super) fn params_of(
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
     let now = text("now").map(|text| parse_now("now", &text, service, zone.as_ref())).transpose()?;
     let shape = parse_shape(parameters)?.0;
+    check_bounds(service, [text("earliest_time"), text("latest_time")], zone.as_ref())?;
     let TypedSearch { text: search, prefix } = search_text(parameters)?;
     Ok(SearchParams {
         text: search,
@@ -123,6 +124,19 @@ pub(super) fn params_of(
         now,
         ..SearchParams::default()
     })
+}
+
+/// Refuses a time range that ends before it begins. Bounds of real-time windows are checked elsewhere.
+fn check_bounds(service: &SearchService, bounds: [Option<String>; 2], zone: Option<&TimeZone>) -> Result<(), ApiError> {
+    let [Some(earliest), Some(latest)] = bounds else { return Ok(()) };
+    let times = [&earliest, &latest].map(|text| service.resolve_time(text, zone));
+    let [Ok(from), Ok(to)] = times else { return Ok(()) };
+    if from <= to {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "Invalid time bounds in search: earliest_time={earliest} is later than latest_time={latest}; exchange them"
+    )))
 }
 
 /// Time that a search takes for the current one: an absolute time, or one relative to the clock.
@@ -158,10 +172,13 @@ pub(super) fn with_pipe(text: &str) -> TypedSearch {
     TypedSearch { text: format!("{prefix}{text}"), prefix: prefix.len() }
 }
 
+/// Error of a request without a search, in Splunk's words.
+const MISSING_SEARCH: &str = "The required 'search' parameter for the Splunk platform REST API search/jobs endpoint is not specified. Give the search to run.";
+
 /// The required search as typed, which may begin with search terms; Splunk's error if it is missing.
 pub(super) fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
     let text = parameters.get("search").filter(|text| !text.trim().is_empty());
-    let missing = || ApiError::bad_request("The required 'search' parameter is not specified: give the search to run");
+    let missing = || ApiError::bad_request(MISSING_SEARCH);
     text.map(str::to_owned).ok_or_else(missing)
 }
 

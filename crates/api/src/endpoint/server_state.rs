@@ -30,7 +30,7 @@ use crate::bulletins::{BULLETIN_BYTES_MAX, Bulletin, Severity};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::node::{DiskSpace, NodeCondition, SearchLimits};
-use crate::parameters::{Parameters, Settings};
+use crate::parameters::{ONE_ENTITY, Parameters, Settings};
 
 pub(super) const MEGABYTE: u64 = 1 << 20;
 const KILOBYTE: u64 = 1 << 10;
@@ -67,7 +67,7 @@ const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 /// Health of a feature.
 pub(super) const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
 
-const FACTS: [Fact; 14] = [
+const FACTS: [Fact; 15] = [
     Fact {
         path: "server/health/splunkd",
         name: "splunkd",
@@ -116,6 +116,14 @@ const FACTS: [Fact; 14] = [
                 ("disabled", Shape::Flag),
             ]),
         )]),
+    },
+    Fact {
+        path: "server/roles",
+        name: "result",
+        access: Access::LoggedIn,
+        summary: "Shows what the node does.",
+        content: |_| json!({ "role_list": ["indexer"] }),
+        shape: Shape::Object(&[("role_list", Shape::List(&Shape::Text))]),
     },
     Fact {
         path: "server/sysinfo",
@@ -258,6 +266,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let show = move |State(state): State<ApiState>, parameters: Parameters| show(state, parameters, at);
         let content = Content::for_path(fact.path, fact.shape.clone());
         Endpoint::new(Method::GET, fact.path, fact.access, fact.summary, get(show))
+            .takes(ONE_ENTITY)
             .answers(AnswerShape::Entities(content))
     });
     let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
@@ -324,7 +333,7 @@ async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Resp
     let path = format!("/services/{}", fact.path);
     let links = vec![("list", path.clone())];
     let entry = Entry { path: path.clone(), links, ..entity(fact.path, fact.name, NOBODY, 0, content) };
-    page(fact.name, path, vec![entry], &parameters.keep_only("output_mode"))
+    page(fact.name, path, vec![entry], &parameters.of_one_entity())
 }
 
 /// Green, yellow or red, with the reason for each part.

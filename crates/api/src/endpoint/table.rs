@@ -66,6 +66,8 @@ fn all() -> Vec<Endpoint> {
         super::collector_tokens::endpoints(),
     ];
     let mut served: Vec<Endpoint> = families.into_iter().flatten().collect();
+    served.extend(super::entity_actions::endpoints(&served));
+    served.extend(super::admin_aliases::endpoints(&served));
     served.extend(super::folders::endpoints(&served));
     served
 }

@@ -9,9 +9,11 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Scope};
+use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Objects, Scope};
 use quarry_auth::{Identity, UserChange, UserError};
+use quarry_conf::Permissions;
 use quarry_conf::permissions::EDIT_USER;
+use quarry_event::time::parse_zone;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content};
@@ -26,7 +28,7 @@ use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
-use crate::parameters::Parameters;
+use crate::parameters::{ONE_ENTITY, Parameters};
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "authentication/users";
@@ -58,6 +60,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let context = Content::new("current-context", Shape::Open(USER, &Shape::Text));
     rows.push(
         Endpoint::new(Method::GET, "authentication/current-context", own, summary, get(current))
+            .takes(ONE_ENTITY)
             .answers(AnswerShape::Entities(context)),
     );
     rows
@@ -112,8 +115,8 @@ const fn flag(parameter: &'static str, otherwise: &'static str) -> Detail {
 const DETAILS: [Detail; 12] = [
     detail("realname", "realname", ""),
     detail("email", "email", ""),
-    detail("defaultApp", "default_namespace", super::jobs::APP),
-    detail("tz", "tz", ""),
+    detail("defaultApp", DEFAULT_APP, super::jobs::APP),
+    detail("tz", ZONE, ""),
     detail("lang", "lang", ""),
     detail("theme", "theme", "enterprise"),
     detail("search_assistant", "search_assistant", "compact"),
@@ -123,6 +126,12 @@ const DETAILS: [Detail; 12] = [
     flag("search_line_numbers", "0"),
     flag("search_use_advanced_editor", "1"),
 ];
+/// Setting with the time zone.
+const ZONE: &str = "tz";
+/// Setting with the default app.
+const DEFAULT_APP: &str = "default_namespace";
+/// Splunk's default app, which clients may name although it has no files here.
+const LAUNCHER: &str = "launcher";
 /// The conf and stanza that store these details.
 const PREFERENCES: (&str, &str) = ("user-prefs", "general");
 /// Parameters of a user.
@@ -164,7 +173,7 @@ async fn show(
 ) -> Result<Response, ApiError> {
     let name = name_of(&state, &parts);
     if !is_admin(&caller) && caller.identity.user != name {
-        return Err(ApiError::forbidden(format!("user {} may not see other users", caller.identity.user)));
+        return Err(ApiError::missing_capability(&caller.identity.user, EDIT_USER));
     }
     let user = find_user(&state, &name)?;
     answer(&state, &caller, user, &parameters).await
@@ -182,7 +191,7 @@ async fn current(State(state): State<ApiState>, caller: Caller, parameters: Para
     let (name, path) = ("context".to_owned(), "/services/authentication/current-context".to_owned());
     entry.content.insert("username".to_owned(), caller.identity.user.clone().into());
     let entry = Entry { name, path: path.clone(), ..entry };
-    Ok(Feed::of("current-context", path, vec![entry]).answer(Form::of(parameters.get("output_mode"))))
+    page("current-context", path, vec![entry], &parameters.of_one_entity())
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -192,6 +201,7 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
         roles: parameters.list("roles"),
     };
     let details = details_of(&parameters)?;
+    check_details(&state, &caller, &details).await?;
     let made = change_users(&state, &caller, change).await?;
     put_details(&state, &caller, &made.0, details).await?;
     Ok((StatusCode::CREATED, answer(&state, &caller, made, &parameters).await?).into_response())
@@ -214,9 +224,10 @@ async fn edit(
         ));
     }
     if !is_admin(&caller) && caller.identity.user != name {
-        return Err(ApiError::forbidden(format!("user {} may not change other users", caller.identity.user)));
+        return Err(ApiError::missing_capability(&caller.identity.user, EDIT_USER));
     }
     let details = details_of(&parameters)?;
+    check_details(&state, &caller, &details).await?;
     let user = match password.is_some() || roles.is_some() {
         true => change_users(&state, &caller, UserChange::Edit { name, password, old_password, roles }).await?,
         false => find_user(&state, &name)?,
@@ -280,6 +291,27 @@ fn details_of(parameters: &Parameters) -> Result<Vec<(String, String)>, ApiError
         false => Ok((detail.setting.to_owned(), text)),
     });
     checked.collect()
+}
+
+/// Refuses a time zone or a default app that does not exist. An empty value removes a detail.
+async fn check_details(state: &ApiState, caller: &Caller, details: &[(String, String)]) -> Result<(), ApiError> {
+    let detail = |wanted: &str| {
+        let found = details.iter().find(|(setting, text)| setting == wanted && !text.trim().is_empty());
+        found.map(|(_, text)| text.trim().to_owned())
+    };
+    if let Some(zone) = detail(ZONE).filter(|zone| parse_zone(zone).is_none()) {
+        return Err(ApiError::bad_request(format!(
+            "{ZONE}={zone} is not a known time zone: use a name such as Europe/Berlin"
+        )));
+    }
+    let Some(app) = detail(DEFAULT_APP).filter(|app| app != LAUNCHER) else { return Ok(()) };
+    let is_there = move |objects: &Objects, _: &Permissions| match objects.app(&app) {
+        Err(ObjectError::Unknown(app)) => {
+            Err(ObjectError::Invalid(format!("defaultApp={app}: there is no such app; `search` always exists")))
+        }
+        found => found.map(drop),
+    };
+    with_objects(state, caller, is_there).await
 }
 
 /// Stores the user's details.

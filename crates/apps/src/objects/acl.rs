@@ -41,7 +41,7 @@ impl ObjectSharing {
     }
 }
 
-/// A change of owner, sharing or roles; `None` keeps the value.
+/// A change of owner, sharing, roles or app; `None` keeps the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AclChange {
     /// New owner.
@@ -52,6 +52,8 @@ pub struct AclChange {
     pub readers: Option<Vec<String>>,
     /// Roles that may change the object.
     pub writers: Option<Vec<String>>,
+    /// The app to which the object moves.
+    pub app: Option<String>,
 }
 
 /// Sharing and roles.
@@ -103,6 +105,26 @@ impl LocationAcl {
         }
     }
 
+    /// A setting of a stanza, at the path of conf, stanza and setting. Its permissions are those of the stanza, unless
+    /// the metadata name the setting.
+    pub(super) fn setting(&self, path: [&str; 3], value: &str, is_local: bool, viewer: &Permissions) -> ConfObject {
+        let [kind, name, key] = path;
+        let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        let of_stanza = ConfObject { settings, ..self.object(kind, name, is_local, viewer) };
+        if !matches!(self.location, ObjectLocation::App(_)) {
+            return of_stanza;
+        }
+        let may_change_kind = !super::is_node_conf(kind) || super::is_admin(viewer);
+        ConfObject {
+            owner: self.access.owner_at(&path).unwrap_or(NOBODY).to_owned(),
+            sharing: if self.sharing.exports(&path) { ObjectSharing::Global } else { ObjectSharing::App },
+            readers: self.access.readers_at(&path),
+            writers: self.access.writers_at(&path),
+            can_write: may_change_kind && self.access.may_write_at(&path, viewer),
+            ..of_stanza
+        }
+    }
+
     pub(super) fn owner(&self, kind: &str, name: &str) -> String {
         match &self.location {
             ObjectLocation::User { user, .. } => user.clone(),
@@ -110,6 +132,11 @@ impl LocationAcl {
                 self.access.owner(kind, name).unwrap_or(NOBODY).to_owned()
             }
         }
+    }
+
+    /// Whether the metadata name an owner of the object, as they do once its permissions have been set.
+    pub(super) fn names_owner(&self, kind: &str, name: &str) -> bool {
+        self.access.owner(kind, name).is_some()
     }
 
     pub(super) fn sharing(&self, kind: &str, name: &str) -> ObjectSharing {

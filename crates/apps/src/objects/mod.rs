@@ -14,6 +14,7 @@ mod error;
 mod files;
 mod node_objects;
 mod read;
+mod setting_objects;
 pub mod tables;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use crate::secret::Secret;
 pub(crate) use acl::ObjectAcl;
 pub use acl::{AclChange, ObjectSharing};
 pub use error::ObjectError;
+pub use node_objects::NodeAcl;
 pub use xml_check::RootElement;
 
 /// Default app of private files.

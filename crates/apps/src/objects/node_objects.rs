@@ -1,5 +1,5 @@
 //! Permissions of objects that belong to the node and have their own endpoints and capability: tokens of the HTTP Event
-//! Collector (stanzas of inputs.conf).
+//! Collector (stanzas of inputs.conf), indexes.
 //!
 //! They are in the metadata of the location whose file defines the stanza. Roles that the metadata name restrict the
 //! users who have the capability; without metadata, the capability decides alone.
@@ -20,6 +20,25 @@ impl Objects {
         names: &[String],
         viewer: &Permissions,
     ) -> Result<Vec<Option<ConfObject>>, ObjectError> {
+        let locations = self.node_locations(conf)?;
+        let found = |name: &String| node_object(conf, name, defining_location(&locations, name)?, viewer);
+        Ok(names.iter().map(found).collect())
+    }
+
+    /// The permissions that stanzas of these names have of their own, recognised by an owner in the metadata.
+    pub fn node_acls(&self, conf: &str, names: &[String], viewer: &Permissions) -> Result<Vec<NodeAcl>, ObjectError> {
+        let locations = self.node_locations(conf)?;
+        let found = |name: &String| match defining_location(&locations, name) {
+            Some(location) if location.acl.names_owner(conf, name) => {
+                node_object(conf, name, location, viewer).map_or(NodeAcl::Hidden, NodeAcl::Own)
+            }
+            _ => NodeAcl::Inherited,
+        };
+        Ok(names.iter().map(found).collect())
+    }
+
+    /// The locations of the node's objects, highest precedence first.
+    fn node_locations(&self, conf: &str) -> Result<Vec<LocationConf>, ObjectError> {
         let mut locations: Vec<LocationConf> = self
             .locations(&Scope::for_namespace("-", "-")?)
             .iter()
@@ -28,16 +47,7 @@ impl Objects {
         locations.retain(|location| location.location.user().is_none());
         // The last location is that of the node, whose file wins.
         locations.rotate_right(1);
-        let found = |name: &String| {
-            let defines =
-                |location: &&LocationConf| location.local.stanza(name).or(location.default.stanza(name)).is_some();
-            let location = locations.iter().find(defines).or(locations.first())?;
-            let is_local = location.default.stanza(name).is_none();
-            let object = location.acl.object(conf, name, is_local, viewer);
-            let can_write = location.acl.permits_write(conf, name, viewer);
-            location.acl.may_read(conf, name, viewer).then_some(ConfObject { can_write, ..object })
-        };
-        Ok(names.iter().map(found).collect())
+        Ok(locations)
     }
 
     /// One stanza.
@@ -92,4 +102,29 @@ impl Objects {
         let _alone = self.files.change()?;
         self.rewrite_existing_meta(&ObjectLocation::System, |text| without_stanza(text, &stanza_name(conf, name)))
     }
+}
+
+/// Permissions of a stanza of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeAcl {
+    /// It has none of its own.
+    Inherited,
+    /// Its permissions hide it from the viewer.
+    Hidden,
+    /// The stanza, without settings, with permissions of its own.
+    Own(ConfObject),
+}
+
+/// The location that defines a stanza; a stanza that no file defines is one of `etc/system`.
+fn defining_location<'l>(locations: &'l [LocationConf], name: &str) -> Option<&'l LocationConf> {
+    let defines = |location: &&LocationConf| location.local.stanza(name).or(location.default.stanza(name)).is_some();
+    locations.iter().find(defines).or(locations.first())
+}
+
+/// A stanza of a location, unless the viewer may not read it.
+fn node_object(conf: &str, name: &str, location: &LocationConf, viewer: &Permissions) -> Option<ConfObject> {
+    let is_local = location.default.stanza(name).is_none();
+    let object = location.acl.object(conf, name, is_local, viewer);
+    let can_write = location.acl.permits_write(conf, name, viewer);
+    location.acl.may_read(conf, name, viewer).then_some(ConfObject { can_write, ..object })
 }

@@ -29,7 +29,7 @@ impl Objects {
         found.or_else(default).ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    fn visible_locations(
+    pub(super) fn visible_locations(
         &self,
         conf: &str,
         scope: &Scope,
@@ -45,7 +45,7 @@ impl Objects {
     }
 }
 
-fn stanzas(location: &LocationConf) -> impl Iterator<Item = &Stanza> {
+pub(super) fn stanzas(location: &LocationConf) -> impl Iterator<Item = &Stanza> {
     location.local.stanzas.iter().chain(&location.default.stanzas)
 }
 

@@ -323,3 +323,44 @@ fn permissions_of_node_objects_restrict_users_with_the_capability() {
     world.objects.forget_node_object("inputs", "http://closed").unwrap();
     assert_eq!(may("http://closed", &tom), Some(true));
 }
+
+#[test]
+fn settings_have_permissions_of_their_own() {
+    let world = World::new(&[
+        ("apps/a/local/props.conf", "[s]\nEXTRACT-x = (?<x>a)\nEXTRACT-y = (?<y>b)\n"),
+        ("apps/b/local/app.conf", "[ui]\nlabel = b\n"),
+        ("users/eva/a/local/props.conf", "[s]\nEXTRACT-own = (?<o>c)\nEVAL-z = 1\n"),
+    ]);
+    let (objects, path) = (&world.objects, ["props", "s", "EXTRACT-own"]);
+    let (eva, tom, admin) = (of("eva", &["power"]), of("tom", &["user"]), of("boss", &["admin"]));
+    let listed = |scope: &Scope, viewer: &Permissions| -> Vec<String> {
+        let found = objects.list_settings("props", |key| key.starts_with("EXTRACT-"), scope, viewer).unwrap();
+        let shown = |object: &ConfObject| {
+            let key = object.settings.keys().next().cloned().unwrap_or_default();
+            format!("{key} {} {}", object.location.app(), object.sharing.word())
+        };
+        found.iter().map(shown).collect()
+    };
+    assert_eq!(listed(&ns("eva", "a"), &eva), ["EXTRACT-own a user", "EXTRACT-x a app", "EXTRACT-y a app"]);
+    assert!(listed(&ns("nobody", "b"), &eva).is_empty());
+    let global = AclChange { sharing: Some(ObjectSharing::Global), ..AclChange::default() };
+    let shared = objects.set_setting_acl(path, &global, &ns("eva", "a"), &eva).unwrap();
+    assert_eq!((shared.sharing, shared.owner.as_str()), (ObjectSharing::Global, "eva"));
+    assert_eq!(listed(&ns("nobody", "b"), &tom), ["EXTRACT-own a global"], "the others stay in the app");
+    let own = world.text("users/eva/a/local/props.conf");
+    assert!(own.contains("EVAL-z") && !own.contains("EXTRACT-own"), "{own}");
+    assert!(matches!(objects.set_setting_acl(path, &global, &ns("tom", "a"), &tom), Err(ObjectError::Denied(_))));
+    let to_app = |app: &str| AclChange { app: Some(app.to_owned()), ..AclChange::default() };
+    assert!(matches!(
+        objects.set_setting_acl(path, &to_app("c"), &ns("eva", "a"), &admin),
+        Err(ObjectError::Invalid(_))
+    ));
+    let moved = objects.set_setting_acl(path, &to_app("b"), &ns("eva", "a"), &admin).unwrap();
+    assert_eq!((moved.location, moved.sharing), (ObjectLocation::App("b".to_owned()), ObjectSharing::Global));
+    assert!(!world.text("apps/a/metadata/local.meta").contains("EXTRACT-own"));
+    let changed = objects.edit_setting(path, "(?<o>d)", &ns("nobody", "b"), &admin).unwrap();
+    assert_eq!(changed.get("EXTRACT-own"), Some("(?<o>d)"));
+    objects.remove_setting(path, &ns("nobody", "b"), &admin).unwrap();
+    assert!(!world.text("apps/b/local/props.conf").contains("[s]"), "a stanza without settings is removed");
+    assert!(!world.text("apps/b/metadata/local.meta").contains("EXTRACT-own"));
+}

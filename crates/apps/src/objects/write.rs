@@ -7,8 +7,8 @@ use quarry_conf::{Permissions, permissions};
 use super::acl::may_have_acl;
 use super::files::{LOCAL, LOCAL_META};
 use super::{
-    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectLocation, ObjectSharing,
-    Objects, Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
+    APP_SYSTEM, AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectAcl, ObjectError, ObjectLocation,
+    ObjectSharing, Objects, Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
 };
 
 /// Maximum size of a conf file in bytes; larger ones are not read.
@@ -174,29 +174,6 @@ impl Objects {
         Ok(found)
     }
 
-    /// Removes the value that a setting of a stanza has in `local`; fails if it has none there.
-    pub fn remove_setting(
-        &self,
-        conf: &str,
-        name: &str,
-        key: &str,
-        scope: &Scope,
-        viewer: &Permissions,
-    ) -> Result<(), ObjectError> {
-        let _alone = self.files.change()?;
-        check_name(name)?;
-        let found = self.get(conf, name, scope, viewer)?;
-        check_may_write(&found, viewer)?;
-        let there = self.location_conf(&found.location, conf);
-        if there.local.stanza(name).and_then(|stanza| stanza.get(key)).is_none() {
-            return Err(ObjectError::Denied(format!(
-                "{key} of [{name}] in {conf}.conf cannot be deleted: it comes with {}",
-                found.location.app()
-            )));
-        }
-        self.rewrite(&found.location, &local_path(conf), |text| without_settings(text, name, &[key]))
-    }
-
     /// Changes owner, sharing or roles of an object, moving it if necessary. Returns it as changed, even if it has left
     /// the scope.
     pub fn set_acl(
@@ -230,6 +207,23 @@ impl Objects {
         move_to: impl FnOnce(&ObjectLocation) -> Result<(), ObjectError>,
     ) -> Result<ConfObject, ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
+        let location = self.apply_acl_at(&stanza_name(conf, name), found, change, viewer, move_to)?;
+        Ok(ConfObject {
+            settings: found.settings.clone(),
+            ..self.location_acl(&location).object(conf, name, found.is_local, viewer)
+        })
+    }
+
+    /// Like [`Objects::apply_acl`] for the object that this stanza of metadata describes; returns its new location.
+    pub(super) fn apply_acl_at(
+        &self,
+        stanza: &str,
+        found: &ConfObject,
+        change: &AclChange,
+        viewer: &Permissions,
+        move_to: impl FnOnce(&ObjectLocation) -> Result<(), ObjectError>,
+    ) -> Result<ObjectLocation, ObjectError> {
+        let (conf, name) = (found.conf.as_str(), found.name.as_str());
         check_may_write(found, viewer)?;
         let is_of_node = found.location == ObjectLocation::System;
         if is_of_node && !may_have_acl(conf) {
@@ -245,15 +239,14 @@ impl Objects {
         if !is_mine && !is_admin(viewer) {
             return Err(ObjectError::Denied(format!("user {} may not change its owner to {owner}", viewer.user)));
         }
+        let app = self.app_after(found, change)?;
         let location = match sharing {
             ObjectSharing::User if !can_be_private(conf) || owner == NOBODY => {
                 return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be private")));
             }
-            ObjectSharing::User => ObjectLocation::User { user: owner.clone(), app: found.location.app().to_owned() },
+            ObjectSharing::User => ObjectLocation::User { user: owner.clone(), app },
             _ if is_of_node => ObjectLocation::System,
-            ObjectSharing::App | ObjectSharing::Global | ObjectSharing::System => {
-                ObjectLocation::App(found.location.app().to_owned())
-            }
+            ObjectSharing::App | ObjectSharing::Global | ObjectSharing::System => ObjectLocation::App(app),
         };
         if location != found.location {
             move_to(&location)?;
@@ -267,20 +260,33 @@ impl Objects {
         let writers = roles(&change.writers, &found.writers, &WRITERS_DEFAULT);
         let mut said = acl_settings(sharing, &readers, &writers)?;
         said.push(("owner".to_owned(), owner));
-        let stanza = stanza_name(conf, name);
         if location.user().is_none() {
             self.rewrite(&location, LOCAL_META, |text| match sharing {
                 ObjectSharing::System => {
                     said.retain(|(key, _)| key != EXPORT);
-                    with_settings(&without_settings(text, &stanza, &[EXPORT]), &stanza, &said)
+                    with_settings(&without_settings(text, stanza, &[EXPORT]), stanza, &said)
                 }
-                _ => with_settings(text, &stanza, &said),
+                _ => with_settings(text, stanza, &said),
             })?;
         }
-        Ok(ConfObject {
-            settings: found.settings.clone(),
-            ..self.location_acl(&location).object(conf, name, found.is_local, viewer)
-        })
+        Ok(location)
+    }
+
+    /// The app of an object after a change.
+    fn app_after(&self, found: &ConfObject, change: &AclChange) -> Result<String, ObjectError> {
+        let here = found.location.app();
+        let Some(app) = change.app.as_deref().filter(|app| *app != here) else { return Ok(here.to_owned()) };
+        quarry_conf::file_name::check_file_name(app)?;
+        if found.location == ObjectLocation::System || app == APP_SYSTEM {
+            return Err(ObjectError::Invalid(format!(
+                "app={app}: objects of the node and of apps cannot be exchanged"
+            )));
+        }
+        self.check_app(app, &found.conf).map_err(|error| match error {
+            ObjectError::Unknown(app) => ObjectError::Invalid(format!("app={app}: there is no such app")),
+            other => other,
+        })?;
+        Ok(app.to_owned())
     }
 
     /// Permissions of all objects of an app that have none of their own.
@@ -339,7 +345,7 @@ impl Objects {
     }
 
     /// The location of a new stanza, if the user may write there.
-    fn target(
+    pub(super) fn target(
         &self,
         conf: &str,
         name: &str,
@@ -367,11 +373,11 @@ impl Objects {
     }
 }
 
-fn local_path(conf: &str) -> String {
+pub(super) fn local_path(conf: &str) -> String {
     format!("{LOCAL}/{conf}.conf")
 }
 
-fn check_settings(settings: &[(String, String)]) -> Result<(), ObjectError> {
+pub(super) fn check_settings(settings: &[(String, String)]) -> Result<(), ObjectError> {
     settings.iter().try_for_each(|(key, value)| check_setting(key, value))?;
     Ok(())
 }
@@ -401,7 +407,7 @@ fn check_roles(roles: &[String]) -> Result<(), ObjectError> {
     }
 }
 
-fn check_may_write(found: &ConfObject, viewer: &Permissions) -> Result<(), ObjectError> {
+pub(super) fn check_may_write(found: &ConfObject, viewer: &Permissions) -> Result<(), ObjectError> {
     if found.can_write { Ok(()) } else { Err(refused(&found.name, &found.location, viewer)) }
 }
 

@@ -20,6 +20,7 @@ use crate::commands::substitution::substitute_all;
 use crate::environment::PipelineEnvironment;
 use crate::lowering::{Environment, fold_of, lower};
 use crate::run::Runner;
+use crate::run::subsearch_results::SubsearchResults;
 
 /// Message for a search whose first command processes rows.
 const NO_ROWS: &str = "the first command processes rows, but there are none yet; searches begin with events (search, \
@@ -196,7 +197,20 @@ impl<'a> Planner<'a> {
     /// The rows of a subsearch, at most `rows_max`.
     pub(crate) fn subsearch_rows(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
         match self.subsearches {
-            Subsearches::Run => self.runner.subsearch(pipeline, rows_max),
+            Subsearches::Run => {
+                // Subsearches of a subsearch run only with it.
+                let rows = match &self.runner.subsearch_results {
+                    SubsearchResults::Kept(_) => {
+                        let inner = Runner { subsearch_results: SubsearchResults::Unkept, ..self.runner.clone() };
+                        inner.subsearch(pipeline, rows_max)?
+                    }
+                    SubsearchResults::Unkept | SubsearchResults::Replayed(_) => {
+                        self.runner.subsearch(pipeline, rows_max)?
+                    }
+                };
+                self.runner.subsearch_results.keep(pipeline, rows_max, &rows);
+                Ok(rows)
+            }
             Subsearches::Explain(explainer) => explainer.explain_inner(self.runner, pipeline).map(|()| Vec::new()),
         }
     }

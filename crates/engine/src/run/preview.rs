@@ -5,8 +5,9 @@
 //! instances of the commands, so that those of the search are unaffected; messages of a preview are dropped.
 //!
 //! The first preview is made soon after the start. Each further one is made after a client has read the previous one,
-//! and rarely enough that previews take at most a tenth of the search's time. There are no previews for searches with
-//! side effects, with subsearches outside the condition of the first `search`, or with external programs.
+//! and rarely enough that previews take at most a tenth of the search's time. If commands refuse so many rows, a preview
+//! is made from fewer. Results of subsearches are those that the search has read. There are no previews for searches
+//! with side effects or external programs, or for commands that run a search for each row (`map`).
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 
@@ -46,6 +47,10 @@ const BYTES_MAX: usize = 4 << 20;
 const READ_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of these rows.
 const READ_BYTES_MAX: usize = 32 << 20;
+/// Minimum number of these rows after a preview of more rows has failed.
+const READ_ROWS_MIN: usize = 500;
+/// Divisor of their number after a preview has failed.
+const READ_ROWS_DIVISOR: usize = 4;
 
 /// The rows of a running search at one moment.
 #[derive(Clone, Debug)]
@@ -114,7 +119,7 @@ impl Previews {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn is_enabled(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         self.clock.get().is_some() && !self.has_ended.load(Ordering::Relaxed)
     }
 
@@ -160,7 +165,7 @@ impl PreviewMaker {
         context: &CommandContext,
         (formats, previews): (&Arc<DisplayFormats>, &Arc<Previews>),
     ) -> Option<PreviewMaker> {
-        if !previews.is_enabled() || !plan.commands().all(may_run_again) {
+        if !plan.commands().all(may_run_again) {
             return None;
         }
         let context = CommandContext {
@@ -170,7 +175,11 @@ impl PreviewMaker {
             ..context.clone()
         };
         Some(PreviewMaker {
-            runner: Runner { context: context.clone(), ..runner.clone() },
+            runner: Runner {
+                context: context.clone(),
+                subsearch_results: runner.subsearch_results.replayed(),
+                ..runner.clone()
+            },
             plan: plan.clone(),
             context,
             formats: Arc::clone(formats),
@@ -225,12 +234,14 @@ impl PreviewMaker {
     }
 }
 
-/// Whether a command can be run again for a preview: it has no side effects, and involves no searches or programs.
+/// Whether a command can be run again for a preview: it and those in its brackets write nothing and start no programs.
+/// Subsearches are not run again.
 fn may_run_again(stage: &Stage) -> bool {
     let command = &stage.command;
-    let searches_or_starts =
-        matches!(command, Command::Custom(_) | Command::Map(_)) || !command.subsearches().is_empty();
-    command.effect().is_none() && !searches_or_starts
+    let inner = command.subsearches();
+    command.effect().is_none()
+        && !matches!(command, Command::Custom(_))
+        && inner.iter().all(|inner| inner.commands.iter().all(may_run_again))
 }
 
 /// Previews of a fold over events.
@@ -279,6 +290,21 @@ impl FirstRows {
         }
         !self.is_full
     }
+
+    /// The first of these rows.
+    fn first(&self, most: usize) -> Vec<RecordBatch> {
+        let mut left = most;
+        let mut first = Vec::with_capacity(self.batches.len());
+        for batch in &self.batches {
+            let taken = batch.num_rows().min(left);
+            first.push(if taken < batch.num_rows() { batch.slice(0, taken) } else { batch.clone() });
+            left -= taken;
+            if left == 0 {
+                break;
+            }
+        }
+        first
+    }
 }
 
 /// Rows of a scan before a blocking command.
@@ -287,6 +313,8 @@ struct PreviewedRows {
     preparation: PreviewMaker,
     /// The rows from which previews are made.
     read: FirstRows,
+    /// The maximum number of them that the commands accept, as far as known.
+    rows_max: usize,
     /// Accounts for these rows in the search's memory.
     account: MemoryAccount,
     /// Whether no more previews are made.
@@ -296,7 +324,14 @@ struct PreviewedRows {
 impl PreviewedRows {
     fn new(rows: RowIter, preparation: PreviewMaker) -> PreviewedRows {
         let account = preparation.context.dataflow.account("preview");
-        PreviewedRows { rows, preparation, read: FirstRows::default(), account, is_over: false }
+        PreviewedRows {
+            rows,
+            preparation,
+            read: FirstRows::default(),
+            rows_max: READ_ROWS_MAX,
+            account,
+            is_over: false,
+        }
     }
 
     /// Keeps rows for previews while there is room.
@@ -307,8 +342,18 @@ impl PreviewedRows {
     }
 
     fn preview(&mut self) {
-        let read = self.read.batches.clone();
-        let made = self.preparation.make(|| self.preparation.apply_reduce(of_batches(read)));
+        let (preparation, read, rows_max) = (&self.preparation, &self.read, &mut self.rows_max);
+        let made = preparation.make(|| {
+            loop {
+                // A command may have a limit that so many rows exceed.
+                match preparation.apply_reduce(of_batches(read.first(*rows_max))) {
+                    Err(_) if *rows_max > READ_ROWS_MIN && !preparation.context.stop.is_cancelled() => {
+                        *rows_max = ((*rows_max).min(read.rows) / READ_ROWS_DIVISOR).max(READ_ROWS_MIN);
+                    }
+                    made => return made,
+                }
+            }
+        });
         if made.is_err() {
             self.end();
         }
@@ -357,5 +402,7 @@ mod tests {
         let mut first = FirstRows::default();
         let added = [10, READ_ROWS_MAX, 10, 1].map(|rows| first.push(&batch(rows)));
         assert_eq!((added, first.rows, first.batches.len()), ([true, false, false, false], 10, 1));
+        let counts = |most: usize| first.first(most).iter().map(RecordBatch::num_rows).collect::<Vec<_>>();
+        assert_eq!((counts(100), counts(10), counts(4)), (vec![10], vec![10], vec![4]));
     }
 }

@@ -66,8 +66,57 @@ pub struct FieldValue {
     pub count: u64,
 }
 
+/// Field statistics of rows that are added in parts.
+#[derive(Clone, Debug, Default)]
+pub struct RunningSummary {
+    rows: u64,
+    /// Statistics by field.
+    fields: BTreeMap<String, FieldAccumulator>,
+}
+
+impl RunningSummary {
+    /// Adds rows.
+    pub fn add(&mut self, view: &RowsView, zone: &TimeZone) -> Result<(), SearchError> {
+        let names: Vec<&String> = view.fields().iter().collect();
+        for name in &names {
+            if self.fields.len() < FIELDS_MAX && !self.fields.contains_key(*name) {
+                self.fields.insert((*name).clone(), FieldAccumulator::default());
+            }
+        }
+        let mut places: Vec<(usize, &mut FieldAccumulator)> = self
+            .fields
+            .iter_mut()
+            .filter_map(|(field, counted)| names.iter().position(|name| *name == field).map(|at| (at, counted)))
+            .collect();
+        for table in view.tables(zone) {
+            for row in table?.rows() {
+                self.rows += 1;
+                for (at, counted) in &mut places {
+                    match row.cell(*at) {
+                        Cell::Null => continue,
+                        Cell::Single(value) => counted.add(&value),
+                        Cell::Multi(values) => values.iter().for_each(|value| counted.add(value)),
+                    }
+                    counted.rows += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of rows added.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The statistics so far.
+    pub fn fields(&self) -> BTreeMap<String, FieldSummary> {
+        self.fields.iter().map(|(name, counted)| (name.clone(), counted.clone().finish())).collect()
+    }
+}
+
 /// Statistics of a field, accumulated over rows.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct FieldAccumulator {
     rows: u64,
     values: HashMap<String, u64>,
@@ -130,22 +179,8 @@ pub(super) fn summarise(
     times: Option<(TimeNs, TimeNs)>,
     zone: &TimeZone,
 ) -> Result<JobSummary, SearchError> {
-    let names: Vec<&String> = view.fields().iter().take(FIELDS_MAX).collect();
-    let mut counted: Vec<FieldAccumulator> = names.iter().map(|_| FieldAccumulator::default()).collect();
-    let mut rows = 0;
-    for table in view.tables(zone) {
-        for row in table?.rows() {
-            rows += 1;
-            for (at, counted) in counted.iter_mut().enumerate() {
-                match row.cell(at) {
-                    Cell::Null => continue,
-                    Cell::Single(value) => counted.add(&value),
-                    Cell::Multi(values) => values.iter().for_each(|value| counted.add(value)),
-                }
-                counted.rows += 1;
-            }
-        }
-    }
-    let fields = names.into_iter().cloned().zip(counted.into_iter().map(FieldAccumulator::finish)).collect();
-    Ok(JobSummary { rows, times, fields })
+    let mut counted = RunningSummary::default();
+    counted.add(view, zone)?;
+    let fields = counted.fields.into_iter().map(|(name, counted)| (name, counted.finish())).collect();
+    Ok(JobSummary { rows: counted.rows, times, fields })
 }

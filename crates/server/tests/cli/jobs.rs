@@ -205,6 +205,9 @@ fn jobs_are_streamed_to_their_end() {
     let spans = data(&text, "timeline").remove(0);
     let counted: i64 = spans["spans"].as_array().unwrap().iter().map(|span| span[1].as_i64().unwrap()).sum();
     assert_eq!(counted, 1_000, "{spans}");
+    let fields = data(&text, "fields");
+    assert_eq!((fields.len(), fields[0]["events"].as_u64()), (1, Some(1_000)), "{fields:?}");
+    assert_eq!(fields[0]["fields"]["index"]["values"][0], serde_json::json!(["main", 1_000]), "{fields:?}");
     assert_eq!(tom.get(&stream_of(&events)).0, "404", "it belongs to another user");
     drop(server);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use quarry_api::{Access, ENDPOINTS};
+use quarry_api::{Access, ENDPOINTS, EndpointRow};
 use quarry_conf::table::{ConfTable, Section, StanzaName};
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_spl::commands::{self, CommandHelp, Group};
@@ -213,7 +213,7 @@ fn inputs_part(page: &mut String) {
 
 fn endpoints_part(page: &mut String) {
     writeln!(page, "\n## REST\n\n| method | endpoint | requires | |\n|---|---|---|---|").unwrap();
-    for row in ENDPOINTS.iter() {
+    for row in ENDPOINTS.iter().filter(|row| row.alias_of.is_none()) {
         let takes = match row.access {
             Access::Open => "nothing".to_owned(),
             Access::LoggedIn => "a login".to_owned(),
@@ -221,12 +221,23 @@ fn endpoints_part(page: &mut String) {
         };
         writeln!(page, "| {} | `{}` | {takes} | {} |", row.method, row.path, row.summary).unwrap();
     }
+    let aliases: BTreeSet<(String, String)> = ENDPOINTS.iter().filter_map(alias_of_collection).collect();
+    writeln!(page, "\nFurther paths, with all that is below them:\n\n| path | as |\n|---|---|").unwrap();
+    for (alias, collection) in aliases {
+        writeln!(page, "| `{alias}` | `{collection}` |").unwrap();
+    }
     writeln!(page, "\nSplunk's endpoints by family:\n\n| family | | here |\n|---|---|---|").unwrap();
     for (family, what) in ENDPOINTS_OF_SPLUNK {
         let has = ENDPOINTS.iter().any(|row| row.path.trim_start_matches("/services/").starts_with(family));
         writeln!(page, "| `{family}` | {what} | {} |", if has { "those above" } else { "none" }).unwrap();
     }
     writeln!(page, "\nThe command `rest` has further endpoints: see [rest](../spl/rest.md).").unwrap();
+}
+
+/// An alias of a collection with the collection's path; `None` for the paths below it.
+fn alias_of_collection(row: &EndpointRow) -> Option<(String, String)> {
+    let collection = row.alias_of.as_deref()?;
+    (row.path.matches('/').count() == 3 && row.method == "GET").then(|| (row.path.clone(), collection.to_owned()))
 }
 
 /// Sentences of the manual about differences from Splunk, by page.

@@ -1,0 +1,176 @@
+//! Actions that every family of entities has: `ID/acl`, `_new` and `_reload`.
+//!
+//! They are derived from the table, like folder listings ([`super::folders`]): a collection whose entities can be
+//! removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions of the entity
+//! that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the parameters of the
+//! row that creates an entity. `_reload` rereads the conf of the collection. Not here: families that store permissions
+//! ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, get, on, post};
+use tower_service::Service;
+
+use super::answer_shape::{AnswerShape, NO_CONTENT};
+use super::entities::notify_changed;
+use super::entity_kinds::RELOAD;
+use super::new_entities::template_of;
+use super::permissions::{ACL_PARAMETERS, acl_entry};
+use super::row::{Access, Endpoint, SERVICES};
+use crate::ApiState;
+use crate::atom::{Entry, Feed, Fields, Form, ShownEntry};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// End of the path of an entity.
+const ONE: &str = "/{name}";
+
+/// Beginnings of paths that show lists: the settings of a stanza, below which `acl` is a setting, and the values that
+/// have a tag.
+const LISTS: [&str; 2] = ["properties/", "search/tags/"];
+
+/// The actions that these endpoints lack.
+pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
+    let of_services = || served.iter().filter(|row| row.root == SERVICES);
+    let known: BTreeSet<(&str, &str)> = of_services().map(|row| (row.path.as_str(), row.method.as_str())).collect();
+    let by_place: BTreeMap<(&str, &str), &Endpoint> =
+        of_services().map(|row| ((row.path.as_str(), row.method.as_str()), row)).collect();
+    let family = |remove: &Endpoint| {
+        let path = remove.path.strip_suffix(ONE)?;
+        let shown = |path: &str| by_place.get(&(path, "GET")).copied().filter(|row| row.shows_entities());
+        let (list, show) = (shown(path)?, shown(&remove.path)?);
+        let create = by_place.get(&(path, "POST")).copied().filter(|row| row.creates());
+        Some(actions(&Family { path, list, show, change: remove.access, create }))
+    };
+    let is_list = |row: &Endpoint| LISTS.iter().any(|begin| row.path.starts_with(begin));
+    let removing = of_services().filter(|row| row.method == Method::DELETE && !is_list(row));
+    let derived = removing.filter_map(family).flatten();
+    derived.filter(|row| !known.contains(&(row.path.as_str(), row.method.as_str()))).collect()
+}
+
+/// A collection with the rows from which its actions are derived.
+struct Family<'r> {
+    path: &'r str,
+    list: &'r Endpoint,
+    show: &'r Endpoint,
+    /// Access that changes of its entities require.
+    change: Access,
+    create: Option<&'r Endpoint>,
+}
+
+fn actions(family: &Family<'_>) -> Vec<Endpoint> {
+    let Family { path, list, show, change, create } = *family;
+    let (acl, reload) = (format!("{path}{ONE}/acl"), format!("{path}/{RELOAD}"));
+    let (shown, fixed) = ("Shows the permissions of an entity.", "Refuses, because the permissions are fixed.");
+    let reloaded = "Reloads changed files.";
+    let reload_by = |method: MethodFilter| reload_collection(method, list.serve.clone(), list.conf, path);
+    let answers = AnswerShape::Entities(NO_CONTENT);
+    let mut rows = vec![
+        Endpoint::new(Method::GET, acl.as_str(), show.access, shown, show_acl(show.serve.clone()))
+            .answers(answers.clone()),
+        Endpoint::new(Method::POST, acl, change, fixed, refuse_acl(show.serve.clone(), change))
+            .takes(ACL_PARAMETERS)
+            .refuses(),
+        Endpoint::new(Method::GET, reload.as_str(), list.access, reloaded, reload_by(MethodFilter::GET))
+            .answers(answers.clone()),
+        Endpoint::new(Method::POST, reload, list.access, reloaded, reload_by(MethodFilter::POST))
+            .answers(answers.clone()),
+    ];
+    rows.extend(create.map(|create| {
+        let fields = Fields { required: create.needs, optional: create.takes, wildcard: create.patterns };
+        let of_new = "Shows the possible settings of a new entity.";
+        Endpoint::new(Method::GET, format!("{path}/_new"), list.access, of_new, template(path, fields)).answers(answers)
+    }));
+    rows.into_iter().map(|row| Endpoint { is_namespaced: list.is_namespaced, ..row }).collect()
+}
+
+/// The answer of a `GET` handler to the path of a request, without the request's parameters, which are those of an
+/// action.
+async fn ask(handler: MethodRouter<ApiState>, state: ApiState, mut parts: Parts) -> Response {
+    parts.method = Method::GET;
+    if let Ok(path) = Uri::try_from(parts.uri.path()) {
+        parts.uri = path;
+    }
+    let mut handler: MethodRouter<()> = handler.with_state(state);
+    // A router is always ready and infallible.
+    let Ok(answer) = handler.call(Request::from_parts(parts, Body::empty())).await;
+    answer
+}
+
+/// The entity that a handler shows for a request, or its refusal.
+async fn shown_entity(show: MethodRouter<ApiState>, state: ApiState, parts: Parts) -> Result<ShownEntry, Response> {
+    let mut answer = ask(show, state, parts).await;
+    match answer.extensions_mut().remove::<ShownEntry>() {
+        Some(shown) => Ok(shown),
+        None if answer.status().is_success() => {
+            Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found").into_response())
+        }
+        None => Err(answer),
+    }
+}
+
+fn show_acl(show: MethodRouter<ApiState>) -> MethodRouter<ApiState> {
+    get(move |State(state): State<ApiState>, request: Request| async move {
+        let (parts, _) = request.into_parts();
+        let asked = Parameters::from_query(parts.uri.query().unwrap_or_default());
+        let ShownEntry { title, entry } = shown_entity(show, state, parts).await?;
+        let entry = acl_entry(Entry::clone(&entry));
+        let feed = Feed::of(title, entry.path.clone(), vec![entry]);
+        Ok::<_, Response>(feed.answer(Form::of(asked.get("output_mode"))))
+    })
+}
+
+fn refuse_acl(show: MethodRouter<ApiState>, access: Access) -> MethodRouter<ApiState> {
+    post(move |State(state): State<ApiState>, request: Request| async move {
+        let (parts, body) = request.into_parts();
+        // Reading the parameters sets the format of the error.
+        Parameters::from_request(Request::from_parts(parts.clone(), body), &state).await?;
+        let ShownEntry { entry, .. } = shown_entity(show, state, parts).await?;
+        let who = match access {
+            Access::Capability(capability) => format!("users with the capability {capability} may change it"),
+            Access::Open | Access::LoggedIn => "each user may change their own".to_owned(),
+        };
+        let text = format!("{}: its permissions are fixed; {who}", entry.name);
+        Err::<Response, Response>(ApiError::bad_request(text).into_response())
+    })
+}
+
+/// Rereads the conf of a collection. A collection that does not exist is refused in the same way as when it is listed.
+fn reload_collection(
+    method: MethodFilter,
+    list: MethodRouter<ApiState>,
+    conf: Option<&'static str>,
+    path: &str,
+) -> MethodRouter<ApiState> {
+    let path: Arc<str> = path.into();
+    let reload = move |State(state): State<ApiState>, request: Request| async move {
+        let (parts, body) = request.into_parts();
+        let asked = Parameters::from_request(Request::from_parts(parts.clone(), body), &state).await?;
+        if let Some(conf) = conf {
+            notify_changed(&state, conf).await.map_err(IntoResponse::into_response)?;
+        }
+        let listed = ask(list, state, parts).await;
+        if !listed.status().is_success() {
+            return Err(listed);
+        }
+        let title = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let feed = Feed::of(title, format!("{SERVICES}/{path}"), Vec::new());
+        Ok::<_, Response>(feed.answer(Form::of(asked.get("output_mode"))))
+    };
+    on(method, reload)
+}
+
+fn template(path: &str, fields: Fields) -> MethodRouter<ApiState> {
+    let path: Arc<str> = path.into();
+    get(move |caller: Caller, parameters: Parameters| async move {
+        let title = path.rsplit('/').next().unwrap_or_default().to_owned();
+        template_of(title, &path, fields, &caller, &parameters)
+    })
+}
