@@ -12,7 +12,7 @@ use quarry_stdx::number::u32_of;
 use crate::columns::TemplatePage;
 use crate::error::BucketError;
 use crate::reader::{BucketReader, TokenScope, order_by_rarity};
-use crate::term_dictionary::field_terms::value_tokens;
+use crate::term_dictionary::field_terms::field_lookup;
 use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
 use crate::term_dictionary::truncate_term;
 
@@ -60,11 +60,12 @@ impl BucketReader {
                     None => self.rows_of(asked, page, tokens, most),
                 }
             }
-            TermQuery::Field { name, value } => {
-                let (listed, in_texts) = self.field_term_pages(asked.slab, name, value)?;
+            TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => {
+                let Some(wanted) = field_lookup(query) else { return Ok(None) };
+                let (listed, in_texts) = self.field_term_pages(asked.slab, wanted)?;
                 match (listed >> page & 1, in_texts >> page & 1) {
                     (1, _) => Ok(None),
-                    (_, 1) => self.rows_of(TokenScope { within: None, ..asked }, page, &value_tokens(value), most),
+                    (_, 1) => self.rows_of(TokenScope { within: None, ..asked }, page, &wanted.tokens(), most),
                     _ => Ok(Some(Vec::new())),
                 }
             }

@@ -29,10 +29,10 @@ use crate::read_ahead::{ReadAhead, ReadAheadBudget};
 use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
-use crate::term_dictionary::field_terms::{name_term, value_tokens};
+use crate::term_dictionary::field_terms::{FieldLookup, field_lookup, name_term};
 use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::scan::TokenPattern;
-use crate::term_dictionary::{Namespace, field_term, truncate_term};
+use crate::term_dictionary::{Namespace, truncate_term};
 
 /// Maximum gap between blocks of a page that are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
@@ -328,7 +328,10 @@ impl BucketReader {
             TermQuery::Prefix(prefix) => {
                 self.token_pages(asked, TokenPattern::Prefix(truncate_term(prefix.as_bytes())), among)?
             }
-            TermQuery::Field { name, value } => self.field_pages(asked, name, value, among)?,
+            TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => match field_lookup(query) {
+                Some(wanted) => self.field_pages(asked, wanted, among)?,
+                None => among.0,
+            },
             TermQuery::Meta { field, pattern } => self.metadata_pages(slab, *field, pattern),
             TermQuery::UnbrokenBlank if self.may_have_unbroken_blanks(slab)? => among.0,
             TermQuery::UnbrokenBlank => 0,
@@ -389,26 +392,26 @@ impl BucketReader {
 
     /// Pages that may have an index-time field with this value, according to its term or, if the values of the field are
     /// parts of the texts, to the tokens of the value.
-    fn field_pages(&self, asked: TokenScope<'_>, name: &str, value: &str, among: PageSet) -> Result<u64, BucketError> {
-        let (listed, in_texts) = self.field_term_pages(asked.slab, name, value)?;
+    fn field_pages(&self, asked: TokenScope<'_>, wanted: FieldLookup<'_>, among: PageSet) -> Result<u64, BucketError> {
+        let (listed, in_texts) = self.field_term_pages(asked.slab, wanted)?;
         let left = PageSet(among.0 & in_texts & !listed);
         if left.is_empty() {
             return Ok(listed);
         }
-        Ok(listed | self.query_pages(TokenScope { within: None, ..asked }, &value_tokens(value), left)?.0)
+        Ok(listed | self.query_pages(TokenScope { within: None, ..asked }, &wanted.tokens(), left)?.0)
     }
 
     /// Pages whose index-time fields have the term of this value, and pages where the values of the field are parts of the
     /// texts and may lack terms.
-    pub(crate) fn field_term_pages(&self, slab: usize, name: &str, value: &str) -> Result<(u64, u64), BucketError> {
+    pub(crate) fn field_term_pages(&self, slab: usize, wanted: FieldLookup<'_>) -> Result<(u64, u64), BucketError> {
         let slot = &self.opened.parts[slab].fields;
         let Some(terms) = self.term_dictionary(slab, slot)? else { return Ok((0, 0)) };
         let omits_values = slot.at.is_some_and(|at| at.kind == BlockKind::TextFieldTermDirectory);
-        let in_texts = match name_term(name).filter(|_| omits_values) {
+        let in_texts = match name_term(wanted.name).filter(|_| omits_values) {
             Some(term) => terms.find(&self.source, term)?,
             None => 0,
         };
-        Ok((terms.find(&self.source, &field_term(name, value))?, in_texts))
+        Ok((wanted.find(terms, &self.source)?, in_texts))
     }
 
     /// Whether a text of the slab may contain [`UNBROKEN_BLANKS`].

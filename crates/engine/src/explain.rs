@@ -518,6 +518,6 @@ fn text_of_terms(terms: &TermQuery) -> String {
             };
             format!("{name}={pattern}")
         }
-        TermQuery::Field { name, value } => format!("{name}::{value}"),
+        TermQuery::Field { name, value } | TermQuery::FieldNumber { name, number: value } => format!("{name}::{value}"),
     }
 }

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "index_time_fields/numbers.rs"]
+mod numbers;
+
 use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
@@ -268,6 +271,14 @@ const CELL_TSTATS: &[&str] = &[
     "| tstats count where index=main TERM(item-17)",
 ];
 
+/// An engine with these rules for fields.
+fn engine_with(props: &str) -> Engine {
+    let layer =
+        ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".to_owned(), text: props.to_owned() };
+    let props = Arc::new(PropsResolver::new(&Layers::new([layer])));
+    Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap()
+}
+
 fn answers(store: &Arc<Store>) -> Vec<(String, Vec<String>)> {
     answers_to(store, SEARCHES.iter().copied(), TSTATS)
 }
@@ -277,10 +288,7 @@ fn answers_to<'a>(
     searches: impl Iterator<Item = &'a str>,
     tstats: &[&str],
 ) -> Vec<(String, Vec<String>)> {
-    let text = PROPS.to_owned();
-    let layer = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".to_owned(), text };
-    let props = Arc::new(PropsResolver::new(&Layers::new([layer])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let engine = engine_with(PROPS);
     let searches = searches.map(|search| match search.starts_with('|') {
         true if search.starts_with("| walklex") || search.starts_with("| typeahead") => search.to_owned(),
         true => format!("search index=main {search}"),

@@ -4,8 +4,9 @@
 //! `_raw`, which are the most expensive, come last within the same AND or OR.
 //!
 //! Unlike in `where`, values are literals and comparison is case-insensitive. A row without the field passes no test
-//! of that field, including `!=`, but it does pass `NOT field=x`. A multivalue passes if one of its values does. Not
-//! here: pruning of events by terms and time before they are read.
+//! of that field, including `!=`, but it does pass `NOT field=x`. A multivalue passes if one of its values does.
+//! `field::value` compares texts; how `=` compares numbers depends on the place of the condition ([`NumberEquality`]).
+//! Not here: pruning of events by terms and time before they are read.
 
 mod field;
 
@@ -48,10 +49,36 @@ enum FieldName {
     Pattern(Wildcard),
 }
 
+/// When `=` and `!=` consider a value equal to a number of the condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberEquality {
+    /// If both are equal numbers: `01` and `1e0` equal `1`.
+    Value,
+    /// If it is the number as written, or another spelling of it ([`quarry_event::value::spelling`]) in a row whose
+    /// `_raw` contains the number as a word.
+    Word,
+    /// If it is the number as written.
+    Text,
+}
+
+/// The rule for a field and a value of a condition; the last argument is whether they are part of a NOT, or the operator
+/// is `!=`.
+pub type NumberRule<'a> = &'a dyn Fn(&str, &str, bool) -> NumberEquality;
+
 impl RowFilter {
     /// Compiles a condition. Subsearches must already be replaced by their results.
     pub fn new(expr: &SearchExpr, _: &ExprContext) -> Result<RowFilter, EngineError> {
-        Ok(RowFilter { test: compile(expr)? })
+        RowFilter::with_number_rule(expr, &|_, _, _| NumberEquality::Value)
+    }
+
+    /// Like [`RowFilter::new`], with a rule for the numbers of the condition.
+    pub fn with_number_rule(expr: &SearchExpr, rule: NumberRule<'_>) -> Result<RowFilter, EngineError> {
+        Ok(RowFilter { test: compile(expr, rule)? })
+    }
+
+    /// Whether the condition tests `_raw` for words.
+    pub fn reads_text(&self) -> bool {
+        self.test.reads_text()
     }
 
     /// Parses and compiles the text of a condition, for `searchmatch()`.
@@ -70,27 +97,34 @@ impl RowFilter {
     }
 }
 
-fn compile(expr: &SearchExpr) -> Result<FilterNode, EngineError> {
+fn compile(expr: &SearchExpr, rule: NumberRule<'_>) -> Result<FilterNode, EngineError> {
     let word = |pattern: &SearchPattern, bound, case_sensitive| {
         FilterNode::Raw(Box::new(WordPattern::new(&pattern.text, bound, case_sensitive)))
     };
     Ok(match expr {
         SearchExpr::All => FilterNode::All,
-        SearchExpr::And(parts) => FilterNode::combine(compile_parts(parts)?, FilterNode::And),
-        SearchExpr::Or(parts) => FilterNode::combine(merge_alternatives(compile_parts(parts)?), FilterNode::Or),
-        SearchExpr::Not(part) => FilterNode::Not(Box::new(compile(part)?)),
+        SearchExpr::And(parts) => FilterNode::combine(compile_parts(parts, rule)?, FilterNode::And),
+        SearchExpr::Or(parts) => FilterNode::combine(merge_alternatives(compile_parts(parts, rule)?), FilterNode::Or),
+        SearchExpr::Not(part) => {
+            let negated = |field: &str, value: &str, _: bool| rule(field, value, true);
+            FilterNode::Not(Box::new(compile(part, &negated)?))
+        }
         SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
         SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
         SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
         SearchExpr::Compare { field, op, value, case_sensitive } => {
-            FilterNode::Field(name_of(field), FieldTest::new(vec![ValueTest::new(*op, &value.text, *case_sensitive)]))
+            let numbers = rule(&field.text, &value.text, *op == CompareOp::Ne);
+            let test = ValueTest::new(*op, &value.text, *case_sensitive, numbers);
+            FilterNode::Field(name_of(field), FieldTest::new(vec![test]))
         }
         SearchExpr::In { field, values } => {
-            let tests = values.iter().map(|value| ValueTest::new(CompareOp::Eq, &value.text, false));
+            let tests = values
+                .iter()
+                .map(|value| ValueTest::new(CompareOp::Eq, &value.text, false, rule(&field.text, &value.text, false)));
             FilterNode::Field(name_of(field), FieldTest::new(tests.collect()))
         }
         SearchExpr::Indexed { field, value } => {
-            FilterNode::Field(name_of(field), FieldTest::new(vec![ValueTest::new(CompareOp::Eq, &value.text, false)]))
+            FilterNode::Field(name_of(field), FieldTest::new(vec![ValueTest::of_term(&value.text)]))
         }
         SearchExpr::Subsearch(pipeline) => {
             return Err(EngineError::Invalid {
@@ -101,8 +135,8 @@ fn compile(expr: &SearchExpr) -> Result<FilterNode, EngineError> {
     })
 }
 
-fn compile_parts(parts: &[SearchExpr]) -> Result<Vec<FilterNode>, EngineError> {
-    let mut tests = parts.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+fn compile_parts(parts: &[SearchExpr], rule: NumberRule<'_>) -> Result<Vec<FilterNode>, EngineError> {
+    let mut tests = parts.iter().map(|part| compile(part, rule)).collect::<Result<Vec<_>, _>>()?;
     tests.sort_by_key(FilterNode::cost);
     Ok(tests)
 }
@@ -143,6 +177,16 @@ impl FilterNode {
         match parts.len() {
             1 => parts.pop().unwrap_or(FilterNode::All),
             _ => join(parts),
+        }
+    }
+
+    fn reads_text(&self) -> bool {
+        match self {
+            FilterNode::All => false,
+            FilterNode::Raw(_) => true,
+            FilterNode::Field(_, tests) => tests.reads_text(),
+            FilterNode::Not(part) => part.reads_text(),
+            FilterNode::And(parts) | FilterNode::Or(parts) => parts.iter().any(FilterNode::reads_text),
         }
     }
 
@@ -188,14 +232,14 @@ impl FilterNode {
                 None => BooleanBuffer::new_unset(rows.num_rows()),
             },
             FilterNode::Field(FieldName::Plain(name), tests) => match rows::column(rows, name) {
-                Some(array) => tests.run(&ColumnReader::new(array), open),
+                Some(array) => tests.run_in(rows, &ColumnReader::new(array), open),
                 None => BooleanBuffer::new_unset(rows.num_rows()),
             },
             FilterNode::Field(FieldName::Pattern(names), tests) => {
                 let mut passing = BooleanBuffer::new_unset(rows.num_rows());
                 for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
                     if names.is_match(field.name()) && !rows::is_hidden(field.name()) {
-                        passing = &passing | &tests.run(&ColumnReader::new(array), open);
+                        passing = &passing | &tests.run_in(rows, &ColumnReader::new(array), open);
                     }
                 }
                 passing

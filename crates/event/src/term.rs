@@ -55,6 +55,14 @@ pub enum TermQuery {
         /// Lower-cased value.
         value: Box<str>,
     },
+    /// Pages with the indexed field `name` and this number, or with another spelling of it
+    /// ([`crate::value::spelling`]) if the event's text contains the number.
+    FieldNumber {
+        /// Field name.
+        name: Box<str>,
+        /// Lower-cased number.
+        number: Box<str>,
+    },
 }
 
 impl TermQuery {

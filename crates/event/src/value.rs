@@ -2,9 +2,10 @@
 //!
 //! A field keeps its text until an operation needs a number. Only these functions define which texts are numbers and
 //! how results are formatted, so that typed columns and text columns always yield the same results. Arithmetic is in
-//! [`decimal`]. Not here: multivalue rules, `printf`.
+//! [`decimal`], other spellings of a number in [`spelling`]. Not here: multivalue rules, `printf`.
 
 pub mod decimal;
+pub mod spelling;
 
 use std::cmp::Ordering;
 

@@ -141,7 +141,7 @@ impl ScanEnvironment<'_> {
         };
         let expressions = self.context.expressions();
         let origins = Origins::new(rules, &derived);
-        let filter = EventFilter::new(&plan.condition, &origins, &expressions)?;
+        let filter = EventFilter::new(&plan.condition, &origins)?;
         let demands =
             PushedPredicates::new(&plan.demands, &filter, &|field| rexes.value_source(field), &origins, &expressions)?;
         let search = DerivationRequest { projection, filter: &filter, names: &derived, node: self.node.clone() };

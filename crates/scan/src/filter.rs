@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::wildcard_parts;
-use quarry_eval::row_filter::RowFilter;
+use quarry_eval::row_filter::{NumberEquality, NumberRule, RowFilter};
 use quarry_event::segment::{WordBound, WordPattern};
 use quarry_event::term::MetaField;
+use quarry_event::value::parse_exact_number;
 use quarry_event::{Metadata, Page, TermQuery};
+use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::derive::{DerivedNames, Scope, is_default_field, sourcetype_term};
@@ -79,19 +80,21 @@ enum EarlyTest {
 impl EventFilter {
     /// Splits `expr`. `rules` tell which fields are extracted by patterns, so that their values need not be whole
     /// tokens.
-    pub(crate) fn new(
-        expr: &SearchExpr,
-        rules: &Origins<'_>,
-        context: &ExprContext,
-    ) -> Result<EventFilter, EngineError> {
+    pub(crate) fn new(expr: &SearchExpr, rules: &Origins<'_>) -> Result<EventFilter, EngineError> {
         let early = early_test(expr, rules);
         let mut given = Vec::new();
         let of_columns = rewrite_index_time_tests(expr, rules, &mut given);
-        let exact = if early.is_exact() { None } else { Some(RowFilter::new(&of_columns, context)?) };
-        let names = quarry_spl::analyse::search_fields(expr);
-        let tests_raw = exact.is_some() && (has_keywords(expr) || names.contains("_raw"));
+        let mut names = search_fields(expr);
+        let number_rule: NumberRule<'_> = &|field, value, is_negated| number_equality(field, value, is_negated, rules);
+        let mut exact = None;
+        if !early.is_exact() {
+            let of_events = add_unwritten_numbers(&of_columns, rules);
+            names.extend(search_fields(&of_events).into_iter().filter(|name| name == "sourcetype"));
+            exact = Some(RowFilter::with_number_rule(&of_events, number_rule)?);
+        }
+        let tests_raw = exact.as_ref().is_some_and(|exact| exact.reads_text() || names.contains("_raw"));
         let written = |expr: &SearchExpr| required_words(expr, rules);
-        let conditions = Conditions::new(&of_columns, context, &written)?;
+        let conditions = Conditions::new(&of_columns, number_rule, &written)?;
         Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, given, tests_raw, conditions })
     }
 
@@ -325,15 +328,54 @@ fn rewrite_index_time_tests(expr: &SearchExpr, rules: &Origins<'_>, given: &mut 
             if !given.contains(&field.text) {
                 given.push(field.text.clone());
             }
-            SearchExpr::Compare {
-                field: FieldPattern { text: name, span: field.span },
-                op: CompareOp::Eq,
-                value: value.clone(),
-                case_sensitive: false,
-            }
+            SearchExpr::Indexed { field: FieldPattern { text: name, span: field.span }, value: value.clone() }
         }
         other => other.clone(),
     }
+}
+
+/// How the condition compares a number with the values of a field ([`RowFilter::with_number_rule`]).
+fn number_equality(field: &str, value: &str, is_negated: bool, rules: &Origins<'_>) -> NumberEquality {
+    if meta_field(field).is_some() {
+        return NumberEquality::Text;
+    }
+    if parse_exact_number(value).is_none() {
+        return NumberEquality::Value;
+    }
+    // `tstats` reads no texts, and some fields are no part of a text.
+    let is_by_value = is_negated
+        || rules.is_index_time_only()
+        || field.contains('*')
+        || is_intrinsic_field(field)
+        || unwritten_scope(field, value, &rules.extraction_of(field), rules) == Some(Scope::Everywhere);
+    if is_by_value { NumberEquality::Value } else { NumberEquality::Word }
+}
+
+/// Adds to each test of a number the events whose value of the field a rule may compute; they may have any equal number.
+fn add_unwritten_numbers(expr: &SearchExpr, rules: &Origins<'_>) -> SearchExpr {
+    let all = |parts: &[SearchExpr]| parts.iter().map(|part| add_unwritten_numbers(part, rules)).collect();
+    let (field, values) = match expr {
+        SearchExpr::And(parts) => return SearchExpr::And(all(parts)),
+        SearchExpr::Or(parts) => return SearchExpr::Or(all(parts)),
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (field, std::slice::from_ref(value)),
+        SearchExpr::In { field, values } => (field, values.as_slice()),
+        other => return other.clone(),
+    };
+    let extraction = rules.extraction_of(&field.text);
+    let is_by_word =
+        |value: &&SearchPattern| number_equality(&field.text, &value.text, false, rules) == NumberEquality::Word;
+    let numbers = values.iter().filter(is_by_word);
+    let scopes = numbers.filter_map(|value| unwritten_scope(&field.text, &value.text, &extraction, rules));
+    let Some(Scope::Sourcetypes(sourcetypes)) = scopes.reduce(Scope::union) else { return expr.clone() };
+    let span = field.span;
+    let pattern = |text: String| SearchPattern { text, quoted: true, span };
+    let computed = SearchExpr::In {
+        field: FieldPattern { text: "sourcetype".to_owned(), span },
+        values: sourcetypes.into_iter().map(pattern).collect(),
+    };
+    // Within a NOT, numbers are compared by value.
+    let by_value = SearchExpr::Not(Box::new(SearchExpr::Not(Box::new(expr.clone()))));
+    SearchExpr::Or(vec![expr.clone(), SearchExpr::And(vec![computed, by_value])])
 }
 
 /// Whether `field::value` reads index-time fields only.
@@ -350,7 +392,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
         return EarlyTest::Undecided;
     }
     let extraction = rules.extraction_of(field);
-    let given = unwritten_scope(field, value, &extraction, rules);
+    let given = unwritten_scope(field, &value.text, &extraction, rules);
     if given == Some(Scope::Everywhere) {
         return EarlyTest::Undecided;
     }
@@ -377,13 +419,8 @@ fn sourcetype_tests(names: &[String]) -> impl Iterator<Item = EarlyTest> {
 }
 
 /// Events that may have this value of the field without containing it in their text.
-fn unwritten_scope(
-    field: &str,
-    value: &SearchPattern,
-    extraction: &FieldExtraction,
-    rules: &Origins<'_>,
-) -> Option<Scope> {
-    let scopes = [rules.derived.unwritten_scope(field, &value.text), extraction.elsewhere.clone()];
+fn unwritten_scope(field: &str, value: &str, extraction: &FieldExtraction, rules: &Origins<'_>) -> Option<Scope> {
+    let scopes = [rules.derived.unwritten_scope(field, value), extraction.elsewhere.clone()];
     scopes.into_iter().flatten().reduce(Scope::union)
 }
 
@@ -401,7 +438,7 @@ fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
         _ => return RequiredWords::default(),
     };
     let extraction = rules.extraction_of(field);
-    let scopes = values.iter().filter_map(|value| unwritten_scope(field, value, &extraction, rules));
+    let scopes = values.iter().filter_map(|value| unwritten_scope(field, &value.text, &extraction, rules));
     let except = match scopes.reduce(Scope::union) {
         Some(Scope::Everywhere) => return RequiredWords::default(),
         Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
@@ -438,7 +475,7 @@ fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>
         TermQuery::All => extraction.inside_tokens.clone(),
         _ => None,
     };
-    let unwritten = unwritten_scope(field, value, &extraction, rules);
+    let unwritten = unwritten_scope(field, &value.text, &extraction, rules);
     match [inside_token, unwritten].into_iter().flatten().reduce(Scope::union) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
@@ -508,7 +545,11 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     let mut written = json_escaped_forms(&value.text);
     written.push(value.text.clone());
     let extraction = rules.extraction_of(field);
-    let affixed = extraction.affixed.iter().map(|affixed| affixed.terms(&value.text));
+    let is_number = parse_exact_number(&value.text).is_some();
+    let affixed = extraction.affixed.iter().map(|affixed| match is_number {
+        true => affixed.terms_of_number(&value.text),
+        false => affixed.terms(&value.text),
+    });
     let merged = extraction.is_in_whitespace.then_some(TermQuery::UnbrokenBlank);
     let inside = TermQuery::or(written.iter().map(|value| inner_tokens(value)));
     // If this is `All`, `others` contains the sourcetypes of these rules.
@@ -524,7 +565,11 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     // The value may be part of an index-time field.
     let indexed = extraction.from_fields.iter().map(|scope| scope.restrict(TermQuery::IndexTimeFields));
     let others = others.iter().map(|sourcetype| sourcetype_term(sourcetype));
-    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(others).chain(indexed))
+    let given = match is_number {
+        true => TermQuery::FieldNumber { name: field.into(), number: value.text.to_lowercase().into() },
+        false => field_term(field, value),
+    };
+    TermQuery::or([in_text, given].into_iter().chain(others).chain(indexed))
 }
 
 /// Shortest beginning of a token that is looked up for a pattern, in bytes; shorter ones occur in nearly every page.

@@ -70,7 +70,9 @@ impl RenamedSegment {
 fn without_sourcetypes(query: &TermQuery) -> TermQuery {
     match query {
         TermQuery::Meta { field: MetaField::Sourcetype, .. } => TermQuery::All,
-        TermQuery::Field { name, .. } if **name == *ORIGINAL_SOURCETYPE_FIELD => TermQuery::All,
+        TermQuery::Field { name, .. } | TermQuery::FieldNumber { name, .. } if **name == *ORIGINAL_SOURCETYPE_FIELD => {
+            TermQuery::All
+        }
         TermQuery::Value { field, value, tokens } => {
             TermQuery::for_field_value(field, value, without_sourcetypes(tokens))
         }

@@ -47,7 +47,8 @@ fn has_absent_pattern(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> 
         TermQuery::And(parts) | TermQuery::Or(parts) => parts.iter().any(|part| has_absent_pattern(part, is_absent)),
         TermQuery::Value { tokens, .. } => has_absent_pattern(tokens, is_absent),
         TermQuery::All | TermQuery::None | TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => false,
-        TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Field { .. } => false,
+        TermQuery::Token(_) | TermQuery::Prefix(_) => false,
+        TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => false,
     }
 }
 

@@ -24,9 +24,9 @@ use crate::filter::layout::{
     Head, Layout, MAGIC, MAGIC_OF_VERSION_1, MAGIC_OF_VERSION_2, MAGIC_OF_VERSION_3, read_trailing_heads, slab_count,
 };
 use crate::limits::MAX_FILTER_BYTES;
-use crate::term_dictionary::field_terms::value_tokens;
+use crate::term_dictionary::field_terms::field_lookup;
 use crate::term_dictionary::hash::hash_term;
-use crate::term_dictionary::{Namespace, field_term, truncate_term};
+use crate::term_dictionary::{Namespace, truncate_term};
 use crate::wire::{Cursor, Malformed};
 
 pub use self::ranged_filter::RangedFilter;
@@ -195,12 +195,12 @@ fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool
         TermQuery::IndexTimeFields => has_fields,
         TermQuery::None => false,
         TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, truncate_term(token.as_bytes()))),
-        TermQuery::Field { .. } if !has_fields => false,
-        // The filter has the term of the value, or the tokens of the texts that contain it.
-        TermQuery::Field { name, value } => {
-            may_hold(hash_term(Namespace::Fields, &field_term(name, value)))
-                || may_match(&value_tokens(value), has_fields, may_hold)
-        }
+        TermQuery::Field { .. } | TermQuery::FieldNumber { .. } if !has_fields => false,
+        // The filter has the term of the value, or the tokens of the texts that contain it. Texts with another spelling of
+        // a number that count contain the number.
+        TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => field_lookup(query).is_none_or(|wanted| {
+            may_hold(hash_term(Namespace::Fields, &wanted.term())) || may_match(&wanted.tokens(), has_fields, may_hold)
+        }),
         TermQuery::Value { tokens, .. } => may_match(tokens, has_fields, may_hold),
         TermQuery::And(parts) => parts.iter().all(|part| may_match(part, has_fields, may_hold)),
         TermQuery::Or(parts) => parts.iter().any(|part| may_match(part, has_fields, may_hold)),

@@ -5,9 +5,13 @@
 //! the slab has for them.
 
 use quarry_event::TermQuery;
+use quarry_event::value::spelling::spelled_beginnings;
 
+use crate::error::BucketError;
 use crate::limits::MAX_TERM_BYTES;
+use crate::source::ObjectSource;
 use crate::templates::{FieldSplit, SlabValues};
+use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::{code_pages, text_slices, value_ranges_by_page};
 use crate::term_dictionary::{fold_case, truncate_term};
@@ -34,6 +38,50 @@ pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
 pub(crate) fn name_term(name: &str) -> Option<&[u8]> {
     let is_distinct = name.len() < MAX_TERM_BYTES && !name.as_bytes().contains(&FIELD_SEPARATOR);
     is_distinct.then_some(name.as_bytes())
+}
+
+/// The value of an index-time field that is looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldLookup<'q> {
+    pub(crate) name: &'q str,
+    /// In lower case.
+    pub(crate) value: &'q str,
+    /// Whether other spellings of the value, which is a number, are found as well.
+    pub(crate) is_number: bool,
+}
+
+impl FieldLookup<'_> {
+    /// Pages with a term of the value.
+    pub(crate) fn find(&self, terms: &TermDictionary, source: &ObjectSource) -> Result<u64, BucketError> {
+        if !self.is_number {
+            return terms.find(source, &field_term(self.name, self.value));
+        }
+        let mut found = 0;
+        for (beginning, may_continue) in spelled_beginnings(self.value) {
+            let term = field_term(self.name, &beginning);
+            found |= if may_continue { terms.find_prefix(source, &term)? } else { terms.find(source, &term)? };
+        }
+        Ok(found)
+    }
+
+    /// Query for the texts that contain the value. They also contain the number of which it is a spelling.
+    pub(crate) fn tokens(&self) -> TermQuery {
+        value_tokens(self.value)
+    }
+
+    /// The term of the value as written.
+    pub(crate) fn term(&self) -> Vec<u8> {
+        field_term(self.name, self.value)
+    }
+}
+
+/// The lookup of a query for an index-time field; `None` for any other query.
+pub(crate) fn field_lookup(query: &TermQuery) -> Option<FieldLookup<'_>> {
+    match query {
+        TermQuery::Field { name, value } => Some(FieldLookup { name, value, is_number: false }),
+        TermQuery::FieldNumber { name, number } => Some(FieldLookup { name, value: number, is_number: true }),
+        _ => None,
+    }
 }
 
 /// Query for the texts that contain this value, in any case, between breakers.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_bucket::{BucketReader, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject};
-use quarry_event::segment::{UNBROKEN_BLANKS, for_each_token, lower_token};
+use quarry_event::segment::{UNBROKEN_BLANKS, contains_word, for_each_token, lower_token};
 use quarry_event::term::MetaField;
+use quarry_event::value::spelling::{is_spelling, numbers_spelled};
 use quarry_event::{EventBatch, IndexedField, Metadata, TermQuery};
 
 pub fn open(encoded: &EncodedBucket) -> BucketReader {
@@ -88,7 +89,9 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn field() -> impl Strategy<Value = (u32, String, String)> {
-    (any::<u32>(), "[a-cA-C]{1,2}", prop_oneof!["[a-cA-C0-9]{0,3}", any::<String>(), "[xÉ]{900,1500}"])
+    let value =
+        prop_oneof!["[a-cA-C0-9]{0,3}", any::<String>(), "[xÉ]{900,1500}", "[+-]?[0-3]([.]0{0,2})?", "[0-9]{1,3}[.]0"];
+    (any::<u32>(), "[a-cA-C]{1,2}", value)
 }
 
 /// Batches of up to `distinct` different events, repeated so that some fill several pages.
@@ -130,7 +133,14 @@ pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
         0 | 1 => TermQuery::Token(token().into()),
         2 => TermQuery::Prefix(token().chars().take(2).collect::<String>().into()),
         3 => match batch.fields.get(pick(batch.fields.len(), 4)) {
-            Some(field) => TermQuery::Field { name: (*field.name).into(), value: field.value.to_lowercase().into() },
+            Some(field) => {
+                let (name, value) = ((*field.name).into(), field.value.to_lowercase());
+                let number = numbers_spelled(&value).next().filter(|_| next(6) % 2 == 0);
+                match number.map(str::to_owned) {
+                    Some(number) => TermQuery::FieldNumber { name, number: number.into() },
+                    None => TermQuery::Field { name, value: value.into() },
+                }
+            }
             None => TermQuery::All,
         },
         4 => {
@@ -157,6 +167,12 @@ pub fn pages_by_brute_force(batch: &EventBatch, query: &TermQuery) -> u64 {
     matching.fold(0, |pages, row| pages | 1 << (row / MAX_PAGE_EVENTS))
 }
 
+/// Whether the event has an index-time field of this name with a value that passes the test in lower case.
+fn has_field(batch: &EventBatch, row: usize, name: &str, passes: &dyn Fn(&str) -> bool) -> bool {
+    let mut of_row = batch.fields.iter().filter(|field| field.row as usize == row && *field.name == *name);
+    of_row.any(|field| passes(&field.value.to_lowercase()))
+}
+
 fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
     let has_token = |test: &dyn Fn(&[u8]) -> bool| {
         let mut found = false;
@@ -177,9 +193,10 @@ fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
             let host = batch.metas[batch.meta[row] as usize].host.to_lowercase();
             pattern.strip_suffix('*').map_or(host == **pattern, |prefix| host.starts_with(prefix))
         }
-        TermQuery::Field { name, value } => batch
-            .fields
-            .iter()
-            .any(|field| field.row as usize == row && *field.name == **name && field.value.to_lowercase() == **value),
+        TermQuery::Field { name, value } => has_field(batch, row, name, &|text| *text == **value),
+        TermQuery::FieldNumber { name, number } => {
+            let is_in_text = || contains_word(batch.raw(row), number, false);
+            has_field(batch, row, name, &|text| *text == **number || (is_spelling(number, text) && is_in_text()))
+        }
     }
 }

@@ -358,7 +358,7 @@ impl Segment for HandMade {
 fn may_hold(query: &TermQuery, text: &[u8], has_fields: bool) -> Option<bool> {
     match query {
         TermQuery::None => Some(false),
-        TermQuery::Field { .. } => (!has_fields).then_some(false),
+        TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => (!has_fields).then_some(false),
         TermQuery::Token(wanted) => {
             let (mut found, mut lower) = (false, Vec::new());
             for_each_token(text, |token| {

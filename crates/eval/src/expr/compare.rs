@@ -108,6 +108,11 @@ impl Literal {
         }
     }
 
+    /// The literal as a text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The literal as a number, if it is numeric.
     pub fn number(&self) -> Option<Number> {
         self.number

@@ -7,15 +7,19 @@ use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
 use arrow::buffer::BooleanBuffer;
+use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
+use quarry_event::segment::contains_word;
+use quarry_event::value::spelling::numbers_spelled;
 use quarry_event::value::{Number, parse_exact_number};
 use quarry_spl::ast::CompareOp;
 
+use super::{NumberEquality, RAW_FIELD};
 use crate::expr::{Literal, compare_column, holds};
 use crate::functions::Network;
 use crate::pattern::Wildcard;
-use crate::rows::{ColumnReader, DictionaryColumn};
+use crate::rows::{self, ColumnReader, DictionaryColumn};
 
 /// Minimum number of tests of a field for which a lookup replaces comparisons.
 const SET_TESTS_MIN: usize = 8;
@@ -28,17 +32,24 @@ pub(super) struct ValueTest {
     wildcard: Wildcard,
     /// The network, if the value has the form `10.0.0.0/8`; Splunk compares such values in the same way.
     network: Option<Network>,
+    numbers: NumberEquality,
 }
 
 impl ValueTest {
     /// Compiles a test; `*` in the value is a wildcard of `=` and `!=`.
-    pub(super) fn new(op: CompareOp, value: &str, case_sensitive: bool) -> ValueTest {
+    pub(super) fn new(op: CompareOp, value: &str, case_sensitive: bool, numbers: NumberEquality) -> ValueTest {
         ValueTest {
             op,
             literal: Literal::new(value),
             wildcard: Wildcard::new(value, case_sensitive),
             network: network_of(value),
+            numbers,
         }
+    }
+
+    /// Compiles the test of a term, which is a text even if it is written like a number or a network.
+    pub(super) fn of_term(value: &str) -> ValueTest {
+        ValueTest { network: None, ..ValueTest::new(CompareOp::Eq, value, false, NumberEquality::Text) }
     }
 
     /// Whether one value passes.
@@ -51,13 +62,27 @@ impl ValueTest {
         }
     }
 
-    /// Whether the value equals that of the test: as a text or by its wildcards, as a number if both are numeric (`200`
-    /// equals `200.0`), or as an address of the test's network.
+    /// Whether the value equals that of the test: as a text or by its wildcards, as a number if the test compares numbers
+    /// (`200` equals `200.0`), or as an address of the test's network.
     #[inline]
     fn equals(&self, text: &str) -> bool {
         self.wildcard.is_match(text)
-            || (self.literal.is_number() && self.literal.order_text(text).is_eq())
+            || (self.numbers == NumberEquality::Value
+                && self.literal.is_number()
+                && self.literal.order_text(text).is_eq())
             || self.network.is_some_and(|network| network.contains(text))
+    }
+
+    /// The number of the test, if it also accepts other spellings of it.
+    fn spelled_number(&self) -> Option<&str> {
+        let accepts = self.op == CompareOp::Eq && self.numbers == NumberEquality::Word && self.literal.is_number();
+        accepts.then(|| self.literal.text())
+    }
+
+    /// Whether the test has the same answers for numbers as for their texts.
+    fn is_of_numbers(&self) -> bool {
+        let compares_texts = matches!(self.op, CompareOp::Eq | CompareOp::Ne) && self.numbers != NumberEquality::Value;
+        self.literal.is_number() && !compares_texts
     }
 
     /// Whether the test requires only that a value is present.
@@ -78,13 +103,17 @@ pub(super) struct FieldTest {
     tests: Vec<ValueTest>,
     /// Equality tests that are looked up.
     set: Option<Arc<EqualitySet>>,
+    /// Numbers of which other spellings pass in rows whose text contains the number.
+    spelled: Option<Arc<SpelledNumbers>>,
 }
 
 impl FieldTest {
     /// Combines tests; many equality tests become a set.
     pub(super) fn new(tests: Vec<ValueTest>) -> FieldTest {
+        let spelled: SpelledNumbers = tests.iter().filter_map(ValueTest::spelled_number).collect();
+        let spelled = (!spelled.numbers.is_empty()).then(|| Arc::new(spelled));
         if tests.len() < SET_TESTS_MIN {
-            return FieldTest { tests, set: None };
+            return FieldTest { tests, set: None, spelled };
         }
         let mut set = EqualitySet::default();
         let mut rest = Vec::new();
@@ -93,7 +122,7 @@ impl FieldTest {
                 rest.push(test);
             }
         }
-        FieldTest { tests: rest, set: Some(Arc::new(set)) }
+        FieldTest { tests: rest, set: Some(Arc::new(set)), spelled }
     }
 
     /// The single tests that were combined.
@@ -108,16 +137,31 @@ impl FieldTest {
         self.tests.iter().any(|test| test.passes(text)) || self.set.as_ref().is_some_and(|set| set.contains(text))
     }
 
+    /// Whether the tests read `_raw`.
+    pub(super) fn reads_text(&self) -> bool {
+        self.spelled.is_some()
+    }
+
     /// The open rows with a value that passes the tests.
-    pub(super) fn run(&self, reader: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
+    pub(super) fn run_in(&self, rows: &RecordBatch, reader: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
+        let found = self.run(reader, open);
+        match (&self.spelled, rows::column(rows, RAW_FIELD)) {
+            (Some(spelled), Some(texts)) => {
+                let rest = open & &!&found;
+                &found | &spelled.run(reader, &ColumnReader::new(texts), &rest)
+            }
+            _ => found,
+        }
+    }
+
+    /// Like [`FieldTest::run_in`], without other spellings of numbers.
+    fn run(&self, reader: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
         if self.tests.iter().any(ValueTest::is_presence) {
             return BooleanBuffer::collect_bool(open.len(), |row| open.value(row) && !reader.is_null(row));
         }
         match (reader, self.tests.as_slice()) {
             (ColumnReader::Null(rows), _) => BooleanBuffer::new_unset(*rows),
-            (ColumnReader::Int(_) | ColumnReader::Float(_), [test])
-                if self.set.is_none() && test.literal.is_number() =>
-            {
+            (ColumnReader::Int(_) | ColumnReader::Float(_), [test]) if self.set.is_none() && test.is_of_numbers() => {
                 open & &set_bits(&compare_column(reader, test.op, &test.literal))
             }
             (ColumnReader::Text(texts), [test]) if self.set.is_none() => {
@@ -161,6 +205,39 @@ struct EqualitySet {
     tests: Vec<ValueTest>,
 }
 
+/// Numbers of which other spellings are accepted, in lower case.
+#[derive(Debug, Default)]
+struct SpelledNumbers {
+    numbers: HashSet<Box<str>, FixedState>,
+}
+
+impl<'a> FromIterator<&'a str> for SpelledNumbers {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(numbers: I) -> SpelledNumbers {
+        SpelledNumbers { numbers: numbers.into_iter().map(|number| number.to_ascii_lowercase().into()).collect() }
+    }
+}
+
+impl SpelledNumbers {
+    /// The open rows with a value that is a spelling of a number, and with this number as a word of their text.
+    fn run(&self, values: &ColumnReader, texts: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
+        let (mut scratch, mut text) = (String::new(), String::new());
+        BooleanBuffer::collect_bool(open.len(), |row| {
+            let mut is_in_text = |value: &str| {
+                numbers_spelled(value).any(|number| {
+                    let number = number.to_ascii_lowercase();
+                    self.numbers.contains(number.as_str())
+                        && texts.text(row, &mut text).is_some_and(|text| contains_word(text.as_bytes(), &number, false))
+                })
+            };
+            open.value(row)
+                && match values {
+                    ColumnReader::Multi(..) => values.values(row).any(|value| is_in_text(&value)),
+                    _ => values.text(row, &mut scratch).is_some_and(is_in_text),
+                }
+        })
+    }
+}
+
 /// A key that is equal for equal numbers.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum NumberKey {
@@ -176,7 +253,9 @@ impl EqualitySet {
         }
         let Some(text) = test.wildcard.folded_text().filter(|_| test.op == CompareOp::Eq) else { return false };
         self.texts.insert(text.to_ascii_lowercase().into_boxed_slice());
-        self.numbers.extend(test.literal.number().map(number_key));
+        if test.numbers == NumberEquality::Value {
+            self.numbers.extend(test.literal.number().map(number_key));
+        }
         self.tests.push(test.clone());
         true
     }

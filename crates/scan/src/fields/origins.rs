@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use quarry_conf::ReportRule;
 use quarry_eval::pattern::{BorderBytes, GroupBorders};
 use quarry_event::TermQuery;
+use quarry_event::value::spelling::spelled_beginnings;
 
 use super::FieldRules;
 use super::reports::{copies_groups, splits_at_breakers};
@@ -52,6 +53,15 @@ impl AffixedValue {
     pub(crate) fn terms(&self, value: &str) -> TermQuery {
         let suffix = self.suffix.as_deref().unwrap_or("*");
         self.scope.restrict(TermQuery::for_keyword(&format!("{}{value}{suffix}", self.prefix)))
+    }
+
+    /// Term query for this number and for its other spellings.
+    pub(crate) fn terms_of_number(&self, number: &str) -> TermQuery {
+        let of_spelling = |(beginning, may_continue): (String, bool)| match may_continue {
+            true => self.scope.restrict(TermQuery::for_keyword(&format!("{}{beginning}*", self.prefix))),
+            false => self.terms(&beginning),
+        };
+        TermQuery::or(spelled_beginnings(number).map(of_spelling))
     }
 }
 

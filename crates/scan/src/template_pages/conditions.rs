@@ -12,8 +12,8 @@ mod point_reads;
 mod required_words;
 
 use quarry_eval::EngineError;
-use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::row_filter::NumberRule;
 use quarry_event::segment::WordBound;
 use quarry_spl::ast::SearchExpr;
 
@@ -51,10 +51,11 @@ enum Condition {
 }
 
 impl Conditions {
-    /// Compiles a condition. `written` returns the words that a text must contain to match a test.
+    /// Compiles a condition. `numbers` tells how numbers are compared, `written` returns the words that a text must
+    /// contain to match a test.
     pub(crate) fn new(
         expr: &SearchExpr,
-        context: &ExprContext,
+        numbers: NumberRule<'_>,
         written: &dyn Fn(&SearchExpr) -> RequiredWords,
     ) -> Result<Conditions, EngineError> {
         let mut all =
@@ -62,10 +63,10 @@ impl Conditions {
         all.root = match expr {
             // Conjuncts that every event must pass.
             SearchExpr::And(parts) if !parts.is_empty() => {
-                let each = parts.iter().map(|part| all.compile_with_words(part, context, written));
+                let each = parts.iter().map(|part| all.compile_with_words(part, numbers, written));
                 Condition::And(each.collect::<Result<_, _>>()?)
             }
-            other => all.compile_with_words(other, context, written)?,
+            other => all.compile_with_words(other, numbers, written)?,
         };
         Ok(all)
     }
@@ -74,10 +75,10 @@ impl Conditions {
     fn compile_with_words(
         &mut self,
         expr: &SearchExpr,
-        context: &ExprContext,
+        numbers: NumberRule<'_>,
         written: &dyn Fn(&SearchExpr) -> RequiredWords,
     ) -> Result<Condition, EngineError> {
-        let mut condition = self.compile(expr, context)?;
+        let mut condition = self.compile(expr, numbers)?;
         // The text need not contain the value of an index-time field.
         if let Condition::Field(at, needed) = &mut condition
             && !is_index_time_column(self.tests[*at].name())
@@ -101,27 +102,27 @@ impl Conditions {
         self.tests.iter().map(FieldTest::name)
     }
 
-    fn compile(&mut self, expr: &SearchExpr, context: &ExprContext) -> Result<Condition, EngineError> {
+    fn compile(&mut self, expr: &SearchExpr, numbers: NumberRule<'_>) -> Result<Condition, EngineError> {
         let mut all =
-            |parts: &[SearchExpr]| parts.iter().map(|part| self.compile(part, context)).collect::<Result<Vec<_>, _>>();
+            |parts: &[SearchExpr]| parts.iter().map(|part| self.compile(part, numbers)).collect::<Result<Vec<_>, _>>();
         Ok(match expr {
             SearchExpr::All => Condition::Same(YES),
             SearchExpr::And(parts) if parts.is_empty() => Condition::Same(YES),
             SearchExpr::And(parts) => Condition::And(all(parts)?),
             SearchExpr::Or(parts) => Condition::Or(all(parts)?),
-            SearchExpr::Not(part) => Condition::Not(Box::new(self.compile(part, context)?)),
+            SearchExpr::Not(part) => Condition::Not(Box::new(self.compile(part, numbers)?)),
             SearchExpr::Keyword(pattern) => self.word(pattern, WordBound::Breaker, false),
             SearchExpr::Term(pattern) => self.word(pattern, WordBound::Major, false),
             SearchExpr::Case(pattern) => self.word(pattern, WordBound::Breaker, true),
             SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. } => {
                 let name = field.text.clone();
                 if METADATA_FIELDS.contains(&name.as_str()) {
-                    self.metas.push(MetadataTest::new(expr, name, context)?);
+                    self.metas.push(MetadataTest::new(expr, name)?);
                     Condition::Metadata(self.metas.len() - 1)
                 } else if field.is_wildcard() || is_intrinsic_field(&name) {
                     Condition::Same(UNDECIDED)
                 } else {
-                    self.tests.push(FieldTest::new(expr, name, context)?);
+                    self.tests.push(FieldTest::new(expr, name, numbers)?);
                     Condition::Field(self.tests.len() - 1, CompiledWords::default())
                 }
             }

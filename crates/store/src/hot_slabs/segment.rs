@@ -78,7 +78,8 @@ impl HotSegment {
     /// by their metadata.
     fn filter_pages(&self, query: &TermQuery, among: u64) -> u64 {
         match query {
-            TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,
+            TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } => among,
+            TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => among,
             TermQuery::All | TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => among,
             TermQuery::None => 0,
             TermQuery::And(parts) => parts.iter().fold(among, |left, part| self.filter_pages(part, left)),

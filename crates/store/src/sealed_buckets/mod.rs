@@ -570,7 +570,7 @@ pub(crate) fn bucket_error(bucket: &str, error: &BucketError) -> StoreError {
 /// Whether the query contains terms, by which a filter could exclude slabs.
 fn has_terms(query: &TermQuery) -> bool {
     match query {
-        TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::None => true,
+        TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::FieldNumber { .. } | TermQuery::None => true,
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => false,
         TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => false,
         TermQuery::Value { tokens, .. } => has_terms(tokens),

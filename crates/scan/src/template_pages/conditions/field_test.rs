@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array};
 use quarry_eval::EngineError;
-use quarry_eval::expr::ExprContext;
-use quarry_eval::row_filter::RowFilter;
+use quarry_eval::row_filter::{NumberEquality, NumberRule, RowFilter};
 use quarry_eval::rows;
 use quarry_event::template::{ColumnKind, ColumnValues, TemplateSet};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
@@ -28,6 +27,8 @@ use crate::template_pages::text_arrays::text_array;
 pub(super) struct FieldTest {
     pub(super) name: String,
     filter: RowFilter,
+    /// The test without equal numbers, if the text decides about these.
+    by_text: Option<RowFilter>,
     /// Values that the text must also contain as written.
     as_written: Vec<String>,
     /// The comparison, if the test consists of a single one.
@@ -36,7 +37,7 @@ pub(super) struct FieldTest {
 
 impl FieldTest {
     /// Compiles a test.
-    pub(super) fn new(expr: &SearchExpr, name: String, context: &ExprContext) -> Result<FieldTest, EngineError> {
+    pub(super) fn new(expr: &SearchExpr, name: String, numbers: NumberRule<'_>) -> Result<FieldTest, EngineError> {
         let (values, compare) = match expr {
             SearchExpr::Compare { op: CompareOp::Eq, value, .. } => {
                 (vec![value], Some((CompareOp::Eq, value.text.clone())))
@@ -51,7 +52,11 @@ impl FieldTest {
             true => values.iter().map(|value| value.text.clone()).collect(),
             false => Vec::new(),
         };
-        Ok(FieldTest { filter: RowFilter::new(expr, context)?, name, as_written, compare })
+        let is_by_word = compare.as_ref().is_none_or(|(op, _)| *op == CompareOp::Eq)
+            && values.iter().any(|value| numbers(&name, &value.text, false) == NumberEquality::Word);
+        let by_text = is_by_word.then(|| RowFilter::with_number_rule(expr, &|_, _, _| NumberEquality::Text));
+        let filter = RowFilter::with_number_rule(expr, &|_, _, _| NumberEquality::Value)?;
+        Ok(FieldTest { filter, by_text: by_text.transpose()?, name, as_written, compare })
     }
 
     /// Name of the tested field.
@@ -99,8 +104,19 @@ impl FieldTest {
     }
 
     fn test_values(&self, values: &ArrayRef) -> Result<Vec<u8>, EngineError> {
-        let found = self.filter.matches(&rows::batch_of([(self.name.as_str(), Arc::clone(values))], values.len())?)?;
-        Ok(found.values().iter().map(|found| if found { YES } else { NO }).collect())
+        let values = rows::batch_of([(self.name.as_str(), Arc::clone(values))], values.len())?;
+        let found = self.filter.matches(&values)?;
+        let answers = |met: u8| found.values().iter().map(move |found| if found { met } else { NO });
+        Ok(match &self.by_text {
+            Some(by_text) if found.true_count() > 0 => {
+                let certain = by_text.matches(&values)?;
+                answers(UNDECIDED)
+                    .zip(certain.values())
+                    .map(|(answer, certain)| if certain { YES } else { answer })
+                    .collect()
+            }
+            _ => answers(YES).collect(),
+        })
     }
 
     /// The answer for every event of a page.

@@ -1,14 +1,13 @@
 //! A test of index, host, source or sourcetype; the answer is the same for all events with the same metadata code.
 //!
-//! Metadata is tested twice: by the patterns that exclude data before it is read, and by the filter that tests fields.
-//! The answer is certain only if both agree.
+//! Metadata is tested twice: by the patterns that exclude data before it is read, and by the filter that tests fields,
+//! which compares texts as well. The answer is certain only if both agree.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringViewArray};
 use quarry_eval::EngineError;
-use quarry_eval::expr::ExprContext;
-use quarry_eval::row_filter::RowFilter;
+use quarry_eval::row_filter::{NumberEquality, RowFilter};
 use quarry_eval::rows;
 use quarry_event::Metadata;
 use quarry_event::segment::{WordBound, WordPattern};
@@ -27,8 +26,9 @@ pub(super) struct MetadataTest {
 
 impl MetadataTest {
     /// Compiles a test.
-    pub(super) fn new(expr: &SearchExpr, field: String, context: &ExprContext) -> Result<MetadataTest, EngineError> {
-        Ok(MetadataTest { field, filter: RowFilter::new(expr, context)?, early: early_metadata_patterns(expr) })
+    pub(super) fn new(expr: &SearchExpr, field: String) -> Result<MetadataTest, EngineError> {
+        let filter = RowFilter::with_number_rule(expr, &|_, _, _| NumberEquality::Text)?;
+        Ok(MetadataTest { field, filter, early: early_metadata_patterns(expr) })
     }
 
     /// The answer for each of these metadata.
