@@ -18,7 +18,7 @@ use super::dictionary::{Interner, TextList};
 use super::objects::Schema;
 use super::outline::{Outline, OutlineSplit};
 use super::splitter::{Splitter, TemplateColumn, TemplateLearner};
-use super::trial::{ChosenRepresentation, choose_representation};
+use super::trial::{ChosenRepresentation, choose_representation, dictionary_of_all};
 use super::trie::{FoundVariable, Span};
 use super::variables::Variable;
 
@@ -302,7 +302,8 @@ impl SlabBuilder {
         }
     }
 
-    /// Makes every undecided leaf choose its representation.
+    /// Completes the leaves: those that are undecided choose their representation, and texts that turned out to be few
+    /// become a dictionary.
     pub(super) fn choose_all_representations(&mut self) {
         let mut column = 0;
         while column < self.columns.len() {
@@ -311,6 +312,13 @@ impl SlabBuilder {
                 self.choose_representation(u32_of(column), texts);
             }
             column += 1;
+        }
+        for column in &mut self.columns {
+            if let Representation::Texts(texts) = &column.kind
+                && let Some((interner, codes)) = dictionary_of_all(texts)
+            {
+                column.kind = Representation::Dictionary { interner, codes };
+            }
         }
     }
 }

@@ -322,6 +322,21 @@ fn late_changes_of_values_change_the_column_kind() {
     assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
 }
 
+/// Paths of which many are rare: half of them are among the first few thousand values.
+#[test]
+fn few_texts_become_a_dictionary_also_if_most_come_early() {
+    let path = |rare: u64, at: u64| match pseudo_random(at, 3) {
+        0 => letters(pseudo_random(at + 1, rare) + 17_576),
+        _ => letters(pseudo_random(at + 2, 20) + 17_576),
+    };
+    let paths = |rare: u64| batch((0..40_000).map(|at| format!("who={} took={at}", path(rare, at))));
+    let slab = template_slab_of(&paths(2_000));
+    let SlabValues::Dictionary { ends, .. } = &variable(&slab, 0).values else { panic!("not a dictionary") };
+    assert!(ends.len() > 1_000 && ends.len() <= 2_000, "{}", ends.len());
+    let slab = template_slab_of(&paths(1_000_000));
+    assert!(matches!(variable(&slab, 0).values, SlabValues::Texts { .. }));
+}
+
 #[test]
 fn free_text_is_not_split() {
     let words = |seed: u64| {

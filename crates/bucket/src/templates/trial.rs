@@ -20,6 +20,9 @@ const SAMPLE_VALUES: usize = 4_096;
 const DISTINCT_TEXTS_ALWAYS: usize = 64;
 const VALUES_PER_DISTINCT: usize = 8;
 const DISTINCT_TEXTS_MAX: usize = 32_768;
+/// Maximum number of distinct texts of a dictionary that is made when the column is complete; with more, most texts are
+/// rare enough that the dictionary takes longer to read than the page with such a text.
+const LATE_DISTINCT_TEXTS_MAX: usize = 4_096;
 /// Maximum number of templates: one per `VALUES_PER_TEMPLATE` values, and at most `TEMPLATES_MAX`.
 const VALUES_PER_TEMPLATE: usize = 16;
 const TEMPLATES_MAX: usize = 1_024;
@@ -100,7 +103,17 @@ fn parse_all(texts: &TextList, format: NumberFormat) -> Result<Vec<i64>, usize> 
 }
 
 fn try_dictionary(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
-    let limit = DISTINCT_TEXTS_ALWAYS.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_TEXTS_MAX);
+    dictionary_of(texts, DISTINCT_TEXTS_ALWAYS.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_TEXTS_MAX))
+}
+
+/// The dictionary of a column of texts that is complete. The first values may have had too many distinct texts for one,
+/// though few texts followed: a path of a thousand, most of which are rare, shows half of them early.
+pub(super) fn dictionary_of_all(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
+    dictionary_of(texts, (texts.len() / VALUES_PER_DISTINCT).min(LATE_DISTINCT_TEXTS_MAX))
+}
+
+/// The distinct texts and the code of each text; `None` if there are more than `limit`.
+fn dictionary_of(texts: &TextList, limit: usize) -> Option<(Interner, Vec<u32>)> {
     let mut interner = Interner::new();
     let mut codes = Vec::with_capacity(texts.len());
     for text in texts.iter() {

@@ -1,8 +1,9 @@
 //! `streamstats`: adds running aggregates to each row.
 //!
 //! Without a window, each group has one running fold per aggregate. With a window, the states of each group are
-//! updated as rows enter and leave ([`window`]).
+//! updated as rows enter and leave ([`window`]); windows of integers have a form of their own ([`integer_windows`]).
 
+mod integer_windows;
 mod row_values;
 mod stacks;
 mod window;
@@ -23,6 +24,7 @@ use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
+use self::integer_windows::IntegerWindows;
 use self::row_values::RowValues;
 use self::window::{Sliding, Window, WindowRow};
 use super::Execute;
@@ -62,6 +64,8 @@ struct StreamStats {
     groups: RowGroups,
     /// States of all groups, each with as many as there are aggregates.
     running: Vec<RunningState>,
+    /// The windows as long as they have only counts and small integers, in place of the next two.
+    integers: Option<IntegerWindows>,
     windows: Vec<Window>,
     /// Window states of the groups.
     sliding: Vec<Vec<Sliding>>,
@@ -91,6 +95,11 @@ impl StreamStats {
         reset_after: Option<Arc<CompiledExpr>>,
         context: &CommandContext,
     ) -> StreamStats {
+        let may_reset = command.reset_on_change || reset_before.is_some() || reset_after.is_some();
+        let integers = match command.window > 0 && command.time_window.is_none() && !may_reset {
+            true => IntegerWindows::new(&plan.columns, command.window, command.current),
+            false => None,
+        };
         StreamStats {
             command: command.clone(),
             plan,
@@ -98,6 +107,7 @@ impl StreamStats {
             reset_after,
             groups: RowGroups::new(command.by.len(), MultivaluePart::First),
             running: Vec::new(),
+            integers,
             windows: Vec::new(),
             sliding: Vec::new(),
             left: Vec::new(),
@@ -141,12 +151,17 @@ impl StreamStats {
         let sliding_bytes = size_of::<Vec<Sliding>>() + self.plan.columns.len() * size_of::<Sliding>();
         let sliding = self.sliding.iter().flatten().map(Sliding::bytes).sum::<usize>();
         let running = self.running.capacity() * size_of::<RunningState>() + running;
-        self.account.set(self.groups.bytes() + running + windows + self.sliding.capacity() * sliding_bytes + sliding)
+        let integers = self.integers.as_ref().map_or(0, IntegerWindows::state_bytes);
+        let sliding = self.sliding.capacity() * sliding_bytes + sliding;
+        self.account.set(self.groups.bytes() + running + windows + integers + sliding)
     }
 
     /// Prepares the states of this many groups.
     fn prepare_groups(&mut self, groups: usize) {
         let columns = &self.plan.columns;
+        if self.integers.is_some() {
+            return;
+        }
         if self.is_windowed() {
             let new = || columns.iter().map(|column| Sliding::new(column.body)).collect();
             self.sliding.resize_with(groups.max(self.sliding.len()), new);
@@ -338,6 +353,35 @@ impl StreamStats {
         Ok(built)
     }
 
+    /// The results for a batch from windows of integers; `None` if the batch has other values, or one before had.
+    fn integer_columns(&mut self, inputs: &Inputs, groups: &[u32]) -> Result<Option<Vec<ColumnBuilder>>, EngineError> {
+        self.stop.check_cancelled()?;
+        let Some(windows) = &mut self.integers else { return Ok(None) };
+        let columns = self.plan.columns.iter().zip(&inputs.arguments);
+        let integers = columns.map(|(column, argument)| IntegerWindows::read(column.body, argument.as_ref()));
+        if let Some(integers) = integers.collect::<Option<Vec<_>>>() {
+            let columns = windows.add(groups, self.groups.len(), &integers, self.command.global);
+            self.window_bytes = windows.row_bytes();
+            return Ok(Some(columns));
+        }
+        self.leave_integers();
+        Ok(None)
+    }
+
+    /// Moves the rows in windows of integers to those of any values.
+    fn leave_integers(&mut self) {
+        let Some(integers) = self.integers.take() else { return };
+        self.prepare_groups(self.groups.len());
+        self.window_bytes = 0;
+        integers.into_rows(|at, group, mut values| {
+            while self.windows.len() <= at {
+                self.windows.push(Window::new(self.plan.columns.len()));
+            }
+            // Neither counts nor sums depend on the time.
+            self.add_to_window(at, WindowRow { time: None, group }, &mut values);
+        });
+    }
+
     /// The results for a batch, row by row. `groups` has the group of each row if no state is reset.
     fn row_columns(
         &mut self,
@@ -414,7 +458,10 @@ impl RowCommand for StreamStats {
             let groups = self.groups.numbers(&inputs.by, rows.num_rows()).to_vec();
             self.prepare_groups(self.groups.len());
             match self.is_windowed() {
-                true => self.row_columns(&rows, &inputs, Some(&groups))?,
+                true => match self.integer_columns(&inputs, &groups)? {
+                    Some(columns) => columns,
+                    None => self.row_columns(&rows, &inputs, Some(&groups))?,
+                },
                 false => self.running_columns(&inputs, &groups)?,
             }
         };

@@ -320,10 +320,14 @@ impl Number {
         if other.as_f64() == 0.0 {
             return None;
         }
-        if let (Number::Int(a), Number::Int(b)) = (self, other)
-            && a.checked_rem(b) == Some(0)
-        {
-            return Some(Number::Int(a / b));
+        if let (Number::Int(a), Number::Int(b)) = (self, other) {
+            if a.checked_rem(b) == Some(0) {
+                return Some(Number::Int(a / b));
+            }
+            // The nearest double of the quotient, if doubles hold both numbers.
+            if a.unsigned_abs().max(b.unsigned_abs()) <= MAX_EXACT_INTEGER as u64 {
+                return Some(Number::of_float(a as f64 / b as f64));
+            }
         }
         let exact = Decimal::of(self).zip(Decimal::of(other)).and_then(|(a, b)| a.divided_by(b));
         Some(exact.unwrap_or_else(|| Number::of_float(self.as_f64() / other.as_f64())))
@@ -396,6 +400,12 @@ mod tests {
                 _ => a.remainder(b).unwrap(),
             };
             assert_eq!(text(found), result, "{} {op} {}", text(a), text(b));
+        }
+        let most = MAX_EXACT_INTEGER as i64;
+        for (a, b) in [(1, 3), (-7, 9), (most, 7), (most, -3), (most - 1, most), (most + 2, 3), (i64::MIN, 7)] {
+            let decimals = Decimal::of(Number::Int(a)).zip(Decimal::of(Number::Int(b)));
+            let expected = decimals.and_then(|(a, b)| a.divided_by(b)).unwrap_or(Number::of_float(a as f64 / b as f64));
+            assert_eq!(Number::Int(a).divided_by(Number::Int(b)), Some(expected), "{a} / {b}");
         }
         assert_eq!(number("1").divided_by(number("0.0")), None);
         assert_eq!(number("1").remainder(Number::Int(0)), None);

@@ -527,8 +527,8 @@ struct VariableTexts {
     rows: Vec<u32>,
     texts: Texts,
     next: usize,
-    /// Indices of the texts that contain the end of the field's key, ascending, once they are known.
-    with_key: Option<Vec<usize>>,
+    /// The texts that contain the end of the field's key, ascending, and where it begins there, once they are known.
+    with_key: Option<Vec<(usize, usize)>>,
     /// Number of these that precede `next`.
     keys_passed: usize,
 }
@@ -538,16 +538,17 @@ impl VariableTexts {
         VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0, with_key: None, keys_passed: 0 }
     }
 
-    /// The next text, if it contains the key end. All texts are searched at once.
-    fn next_with_key(&mut self, key_end: &KeyEnd) -> Option<&[u8]> {
+    /// The next text and the position of the key end, if the text contains it. All texts are searched at once.
+    fn next_with_key(&mut self, key_end: &KeyEnd) -> Option<(&[u8], usize)> {
         let VariableTexts { texts, with_key, .. } = self;
-        let with_key = with_key.get_or_insert_with(|| key_end.matching_texts(&texts.bytes, &texts.ends));
+        let with_key = with_key.get_or_insert_with(|| key_end.first_matches(&texts.bytes, &texts.ends));
         let at = self.next;
         self.next += usize::from(at < texts.ends.len());
-        while with_key.get(self.keys_passed).is_some_and(|known| *known < at) {
+        while with_key.get(self.keys_passed).is_some_and(|(known, _)| *known < at) {
             self.keys_passed += 1;
         }
-        (with_key.get(self.keys_passed) == Some(&at)).then(|| texts.get(at))
+        let (_, start) = with_key.get(self.keys_passed).filter(|(known, _)| *known == at)?;
+        Some((texts.get(at), *start))
     }
 }
 
@@ -574,8 +575,11 @@ fn append_pair(
     for piece in pair.pieces() {
         if let [TemplatePart::Variable(column)] = piece {
             let variable = variables.iter_mut().find(|variable| variable.column == *column);
-            let text = variable.and_then(|variable| variable.next_with_key(key_end));
-            if !is_found && let Some(value) = text.and_then(|text| pair.value_in(text, finder)) {
+            let found = variable.and_then(|variable| variable.next_with_key(key_end));
+            if !is_found
+                && let Some((text, start)) = found
+                && let Some(value) = pair.value_after(text, start + finder.needle().len() - 1)
+            {
                 out.extend_from_slice(value.as_bytes());
                 is_found = true;
             }

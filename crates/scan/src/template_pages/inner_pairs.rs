@@ -18,6 +18,8 @@ use super::fields::{VALUE_ENDS, is_key_byte};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InnerPair {
     name: Box<str>,
+    /// Whether a key that equals the name has it, and may begin a pair.
+    is_key: bool,
     /// The parts of all pieces, in the order of the text.
     parts: Box<[TemplatePart]>,
     /// End of each piece in `parts`.
@@ -32,7 +34,9 @@ impl InnerPair {
             parts.extend(piece);
             ends.push(parts.len());
         }
-        InnerPair { name: name.into(), parts: parts.into(), ends: ends.into() }
+        let is_key =
+            name.starts_with(|first: char| first.is_ascii_alphabetic()) && *extracted_name(&clean_key(name)) == *name;
+        InnerPair { name: name.into(), is_key, parts: parts.into(), ends: ends.into() }
     }
 
     /// A pair that can only be in the values of these columns; `None` if the text around them may affect it.
@@ -95,14 +99,16 @@ impl InnerPair {
     /// Value of the pair in `text`, the text of one piece; `None` if it has no such pair. A text that does not contain
     /// the bytes of `key_end` is not examined.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
-        let at = key_end.find(text)?;
+        self.value_after(text, key_end.find(text)? + key_end.needle().len() - 1)
+    }
+
+    /// Like [`InnerPair::value_in`], for a text whose first occurrence of the key end has its equals sign at `equals`.
+    pub(super) fn value_after<'t>(&self, text: &'t [u8], equals: usize) -> Option<&'t str> {
         let is_name = |key: &str| *extracted_name(&clean_key(key)) == *self.name;
-        let equals = at + key_end.needle().len() - 1;
-        // If the key end is the whole key, no pair before the first occurrence has this name.
-        if self.name.as_bytes() == &text[at..equals]
-            && self.name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && is_name(&self.name)
-            && let Some(value) = certain_value(text, at, equals)
+        // If the name ends there, no pair before has this name, because its key would contain the key end.
+        if self.is_key
+            && text[..equals].ends_with(self.name.as_bytes())
+            && let Some(value) = certain_value(text, equals - self.name.len(), equals)
         {
             return std::str::from_utf8(value).ok();
         }
@@ -203,8 +209,22 @@ mod tests {
 
     const LITERALS: &[&str] =
         &[" ", "\"", " msg=\"", "\" ", "=", " a=", "= \"", " q=\"x y\" ", "[", ": ", "x=(", "ref", "&", ";k==\"", "_="];
-    const VALUES: &[&str] =
-        &["7", "/p?ref=1&q=2", "ref=", "a b", "x=\"", "\"y\"", "ref=a ref=b", "=", "", "k=v;ref=z", "ref=\"q"];
+    const VALUES: &[&str] = &[
+        "7",
+        "/p?ref=1&q=2",
+        "ref=",
+        "a b",
+        "x=\"",
+        "\"y\"",
+        "ref=a ref=b",
+        "=",
+        "",
+        "k=v;ref=z",
+        "ref=\"q",
+        "a_ref=5&ref=6",
+        "xa_ref=7 a-ref=8",
+        "?ref=9&a_ref=0",
+    ];
 
     proptest! {
         /// A pair found in the values of variables equals the pair that extraction finds in the text, whatever
@@ -217,6 +237,7 @@ mod tests {
                     .prop_map(|values| (String::new(), values.into_iter().map(str::to_owned).collect())),
             ], 1..8),
             row in any::<prop::sample::Index>(),
+            name in prop::sample::select(&["ref", "a_ref"][..]),
         ) {
             let (mut template_set, mut template) = (TemplateSet::default(), Template::default());
             let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
@@ -236,8 +257,8 @@ mod tests {
                 template_set.columns.push(column(traits));
                 values.push(row.get(of_variable).clone());
             }
-            let Some(columns) = KeyEnd::of("ref").columns(&template_set, &template) else { return Ok(()) };
-            let Some(pair) = InnerPair::location("ref", &columns, &template_set, &template) else { return Ok(()) };
+            let Some(columns) = KeyEnd::of(name).columns(&template_set, &template) else { return Ok(()) };
+            let Some(pair) = InnerPair::location(name, &columns, &template_set, &template) else { return Ok(()) };
             let value_of = |part: &TemplatePart| match part {
                 TemplatePart::Literal(literal) => String::from_utf8(literal.to_vec()).unwrap(),
                 TemplatePart::Variable(column) => values[*column as usize].clone(),
@@ -245,14 +266,24 @@ mod tests {
             let text: String = template.parts.iter().map(value_of).collect();
             let mut expected = None;
             auto_kv(&text, &mut |key, value| {
-                if expected.is_none() && clean_key(key) == "ref" {
+                if expected.is_none() && clean_key(key) == name {
                     expected = Some(value.to_owned());
                 }
             });
-            let finder = Finder::new("ref=");
+            let key_end = KeyEnd::of(name);
+            let finder = key_end.finder();
             let of_variables: Vec<String> = pair.parts().iter().map(value_of).collect();
             let found = of_variables.iter().find_map(|value| pair.value_in(value.as_bytes(), &finder));
             prop_assert_eq!(found, expected.as_deref(), "{}", text);
+            let ends: Vec<u32> = of_variables.iter().scan(0, |end, value| {
+                *end += value.len() as u32;
+                Some(*end)
+            }).collect();
+            let matches = key_end.first_matches(of_variables.concat().as_bytes(), &ends);
+            let placed = matches.into_iter().find_map(|(at, start)| {
+                pair.value_after(of_variables[at].as_bytes(), start + finder.needle().len() - 1)
+            });
+            prop_assert_eq!(placed, found, "{}", text);
         }
     }
 }

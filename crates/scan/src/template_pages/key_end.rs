@@ -88,9 +88,14 @@ impl KeyEnd {
         texts.map(|text| finder.find(text).is_some()).collect()
     }
 
-    /// Indices of the concatenated texts that contain the key end. All texts are searched at once, because the key end
-    /// is rare; an occurrence that spans two texts does not count.
+    /// Indices of the concatenated texts that contain the key end.
     pub(super) fn matching_texts(&self, bytes: &[u8], ends: &[u32]) -> Vec<usize> {
+        self.first_matches(bytes, ends).into_iter().map(|(text, _)| text).collect()
+    }
+
+    /// The concatenated texts that contain the key end, each with the position of its first occurrence in the text. All
+    /// texts are searched at once, because the key end is rare; an occurrence that spans two texts does not count.
+    pub(super) fn first_matches(&self, bytes: &[u8], ends: &[u32]) -> Vec<(usize, usize)> {
         let finder = self.finder();
         let (mut places, mut from, mut at) = (Vec::new(), 0, 0);
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
@@ -98,7 +103,8 @@ impl KeyEnd {
             at += ends[at..].iter().take_while(|end| **end as usize <= start).count();
             let Some(end) = ends.get(at).map(|end| *end as usize) else { break };
             if start + self.0.len() <= end {
-                places.push(at);
+                let text_start = at.checked_sub(1).map_or(0, |before| ends[before] as usize);
+                places.push((at, start - text_start));
                 from = end;
             } else {
                 from = start + 1;

@@ -303,7 +303,7 @@ pub(super) struct WindowSums {
 }
 
 /// Largest integer of an exact sum: as many of them as a window may have add up to an exact double.
-const EXACT_INTEGER_MAX: u64 = 1 << 32;
+pub(super) const EXACT_INTEGER_MAX: u64 = 1 << 32;
 const _: () = assert!(EXACT_INTEGER_MAX * (super::WINDOW_MAX as u64 + 1) < 1 << 53, "the sum is an exact double");
 
 impl WindowSums {
