@@ -334,7 +334,7 @@ fn rewrite_index_time_tests(expr: &SearchExpr, rules: &Origins<'_>, given: &mut 
     }
 }
 
-/// How the condition compares a number with the values of a field ([`RowFilter::with_number_rule`]).
+/// Comparison of a number with the values of a field ([`RowFilter::with_number_rule`]).
 fn number_equality(field: &str, value: &str, is_negated: bool, rules: &Origins<'_>) -> NumberEquality {
     if meta_field(field).is_some() {
         return NumberEquality::Text;
