@@ -570,7 +570,7 @@ fn append_pair(
                 && let Some((text, start)) = found
                 && let Some(value) = pair.value_after(text, start + finder.needle().len() - 1)
             {
-                out.extend_from_slice(value.as_bytes());
+                out.extend_from_slice(value);
                 is_found = true;
             }
             continue;
