@@ -40,7 +40,7 @@ impl BlockingTable for Predict {
         let all = rows_in_memory("predict", rows, context)?;
         let count = all.num_rows();
         if count > ROWS_MAX {
-            let what = "predict: use a greater span".to_owned();
+            let what = "predict: too many rows; use a longer span".to_owned();
             return Err(EngineError::Limit { what, limit: "rows of a series", value: ROWS_MAX as u64 });
         }
         let known = count.saturating_sub(self.0.holdback);

@@ -110,7 +110,8 @@ impl TimeWrap {
         let mut moment = self.shift_time(time, age, false, context)?;
         loop {
             if age > PERIODS_MAX {
-                return Err(EngineError::Limit { what: "timewrap".into(), limit: "periods", value: PERIODS_MAX });
+                let what = "timewrap: too many periods; use a longer one".to_owned();
+                return Err(EngineError::Limit { what, limit: "periods", value: PERIODS_MAX });
             }
             let next = self.shift_time(time, age + 1, false, context)?;
             if next >= end {
