@@ -41,7 +41,7 @@ pub enum EngineError {
     /// A limit was reached.
     #[error("{what} (limit: {limit} = {value})")]
     Limit {
-        /// What exceeded the limit, usually followed by the remedy.
+        /// The problem, usually followed by the remedy.
         what: String,
         /// Name of the limit.
         limit: &'static str,

@@ -202,7 +202,7 @@ fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
         return None;
     }
     let continues = |at: usize| text.get(at).is_some_and(|byte| BYTE_CLASSES[usize::from(*byte)] & BREAKER == 0);
-    // `1.2.3.4.5` is no address.
+    // `1.2.3.4.5` is not an address.
     if at > 1 && text[at - 1] == b'.' && continues(at - 2) {
         return None;
     }

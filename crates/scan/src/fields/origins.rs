@@ -34,7 +34,7 @@ pub(crate) struct FieldExtraction {
     /// Events whose value of the field need not occur in their text, because it comes from their metadata or from a
     /// value that a rule composes.
     pub elsewhere: Option<Scope>,
-    /// Whether a value may be enclosed by whitespace that is no breaker.
+    /// Whether a value may be enclosed by whitespace that is not a breaker.
     pub is_in_whitespace: bool,
 }
 
