@@ -161,7 +161,7 @@ impl Predict {
             let period = self.0.period.or_else(|| detect_season(series));
             let fits = period.filter(|period| *period >= 2 && series.len() >= 2 * period);
             if fits.is_none() {
-                let why = "no seasonality was detected; set period= to at most half its rows";
+                let why = "no seasonality was detected; set period= to at most half the number of rows";
                 context.messages.push(format!("predict: {field}: {why}"));
             }
             fits

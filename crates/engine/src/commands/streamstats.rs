@@ -42,7 +42,7 @@ impl Execute for StreamStatsCommand {
         }
         if self.window > WINDOW_MAX {
             let window = self.window;
-            return refused(format!("streamstats: window={window} is beyond {WINDOW_MAX} rows; give fewer"));
+            return refused(format!("streamstats: window={window} is more than {WINDOW_MAX} rows; make it smaller"));
         }
         let plan = Arc::new(AggregatePlan::new(&self.aggregates, names(&self.by), &lowering.expressions())?);
         let before = self.reset_before.as_ref().map(|expr| lowering.compile(expr)).transpose()?;

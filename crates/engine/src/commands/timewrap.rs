@@ -35,7 +35,7 @@ impl BlockingTable for TimeWrap {
             return Ok(Vec::new());
         }
         let Some(last) = (0..all.num_rows()).filter_map(|row| time_ns(&times, row)).max() else {
-            return Err(EngineError::invalid("timewrap: the rows have no _time; it comes after timechart"));
+            return Err(EngineError::invalid("timewrap: the rows have no _time; use it after timechart"));
         };
         let end = match (self.0.ends_now, context.range.latest) {
             (true, _) => context.now,

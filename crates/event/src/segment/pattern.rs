@@ -281,7 +281,7 @@ impl UnicodeLiteral {
         for letter in lower.chars().take(1).flat_map(|first| std::iter::once(first).chain(other_cases(first))) {
             begins[usize::from(letter.encode_utf8(&mut [0; 4]).as_bytes()[0])] = true;
         }
-        // A character of the text gives at least one of the lower-case form.
+        // Each character of the text becomes at least one character of the lower-case form.
         UnicodeLiteral { begins, anchors: anchors.collect(), before_anchor_max: place * char::MAX.len_utf8(), lower }
     }
 

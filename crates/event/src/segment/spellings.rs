@@ -30,10 +30,10 @@ pub(super) fn other_cases(lower: char) -> impl Iterator<Item = char> {
     UPPER_CASE.get(&lower).into_iter().flatten().copied()
 }
 
-/// The pieces of a text with letters beyond ASCII, each with its spellings, of which the first is in lower case: a text
-/// contains this one in any case only if it contains one spelling of each piece, with ASCII letters in either case. If
-/// there is only one piece, the reverse is true as well. `None` if a letter consists of a different number of characters
-/// in its cases.
+/// The pieces of a text with letters beyond ASCII, each with its spellings, of which the first is in lower case:
+/// another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
+/// either case. If there is only one piece, the reverse is true as well. `None` if a letter consists of a different
+/// number of characters in its cases.
 pub fn spellings(text: &str) -> Option<Vec<Vec<String>>> {
     let mut pieces: Vec<Vec<String>> = vec![vec![String::new()]];
     for letter in text.chars().flat_map(char::to_lowercase) {
