@@ -114,7 +114,7 @@ impl StoredValues {
         }
     }
 
-    /// The first of the columns that belong to the field alone, apart from one that tells the events with a value.
+    /// The first of the columns that belong to the field alone, apart from one that shows which events have a value.
     pub fn first_column(&self) -> Option<u32> {
         match self {
             StoredValues::Absent => None,
