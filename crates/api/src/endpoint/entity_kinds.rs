@@ -402,7 +402,8 @@ fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses an extraction whose expression cannot be compiled: it would extract nothing, and every search warn about it.
+/// Refuses an extraction whose expression cannot be compiled: it would extract nothing, and every search would warn
+/// about it.
 fn check_extraction(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
     let regex = settings.iter().find(|(key, value)| key == "REGEX" && !value.is_empty());
     regex.map_or(Ok(()), |(key, regex)| {

@@ -256,8 +256,8 @@ fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<u
         .find(|start| text[*start..*start + needle.len()].eq_ignore_ascii_case(needle))
 }
 
-/// A text that is compared character by character, but only around its *anchor*, the character that is likely to be
-/// the rarest. Most texts have no anchor, which one search per spelling of the anchor shows.
+/// A text that is compared character by character, but only around its *anchor*, the character that is likely to be the
+/// rarest. Most texts that are searched do not contain the anchor, which one search per spelling of the anchor shows.
 #[derive(Clone, Debug)]
 struct UnicodeLiteral {
     lower: Box<str>,

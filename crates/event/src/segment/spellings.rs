@@ -13,8 +13,8 @@ pub const SPELLINGS_MAX: usize = 16;
 /// The second character of the lower-case form of `İ`, the only letter with a form of two characters.
 const DOT_ABOVE: char = '\u{307}';
 
-/// For each character, the other characters whose lower-case form contains it, as `K` and the Kelvin sign for `k`. Only
-/// the first two planes of Unicode have letters with cases.
+/// For each character, the other characters whose lower-case form contains it, such as `K` and the Kelvin sign for `k`.
+/// Only the first two planes of Unicode have letters with cases.
 static UPPER_CASE: LazyLock<HashMap<char, Vec<char>>> = LazyLock::new(|| {
     let mut upper: HashMap<char, Vec<char>> = HashMap::new();
     for c in '\0'..'\u{20000}' {

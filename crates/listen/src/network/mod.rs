@@ -148,7 +148,7 @@ impl Listeners {
         let is_requested = |open: &OpenSocket| {
             asked.is_none_or(|address| open.wanted.key == (NetworkKind::Forwarders, false, address))
         };
-        // Another stanza may share the socket, and the fault then has the names of both.
+        // Another stanza may share the socket; the fault then names both.
         if asked.is_some()
             && !listeners.open.iter().any(is_requested)
             && let Some(fault) = faults.pop()
