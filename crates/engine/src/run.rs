@@ -23,7 +23,7 @@ use quarry_eval::costs::ScanPart;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{RowIter, of_batches};
 use quarry_event::TimeRange;
-use quarry_scan::plan::{FieldSource, Scan};
+use quarry_scan::plan::{FieldSource, Order, Scan};
 use quarry_scan::summary::SummaryStore;
 use quarry_scan::{
     EventScan, OrderedRows, PartialStates, PlanStates, Previewer, ScanEnvironment, ScanProgress, ScanRules,
@@ -215,14 +215,17 @@ impl Runner {
     }
 
     /// Like [`Runner::events`], for commands in the same process. If they support numbers with exceptions, the rows may
-    /// have such columns, which an exchange does not have.
+    /// have such columns, which an exchange does not have, and come in any order if the plan says so.
     fn events_here(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
         if !supports_numbers(&plan.reduce) {
             return self.events(scan, plan, context);
         }
         let mut events = self.selecting_scan(scan, plan, context)?;
         events.keep_numbers();
-        Ok(Box::new(OrderedRows::new(events, context.clone())?))
+        Ok(Box::new(match scan.order {
+            Order::NewestFirst => OrderedRows::new(events, context.clone())?,
+            Order::Any => OrderedRows::in_any_order(events, context.clone())?,
+        }))
     }
 
     /// The scan of a plan without a fold. It selects rows by the first commands of the plan.

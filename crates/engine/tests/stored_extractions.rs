@@ -394,14 +394,35 @@ fn index_time_fields_of_the_same_name_precede() {
     assert_equal(&answers(&store, PROPS), &own, "compacted");
 }
 
+/// Searches for a field with several values in some events.
+const OF_LISTS: &[&str] = &[
+    "| stats count by word",
+    "| stats count(word) dc(word) values(word) by area",
+    "| eval n=mvcount(word) | stats count by n",
+    "| where mvcount(word) > 1 AND mvindex(word, 0)=\"rest\" | stats count by word",
+    "| mvexpand word | stats count by word",
+    "| eval w=mvjoin(word, \"+\") | stats count by w",
+    "| sort 0 word _time | head 20 | table word",
+    "| dedup word | stats count",
+    "| top word",
+    "| timechart span=10m count by word",
+    "| streamstats count by word | stats max(count)",
+    "| stats first(word) list(word) by verb",
+    "| head 7 | table word",
+    "word=rest | stats count by area",
+    "word=rest word=moved | stats count",
+    "word=re* | stats count",
+    "word!=rest | stats count",
+    "NOT word=* | stats count",
+    "NOT word=rest | stats count",
+    "word IN (rest, GET) | stats count by word",
+];
+
 #[test]
-fn a_field_of_several_values_is_not_stored() {
-    let props = "[proxy]\nKV_MODE = none\nREPORT-words = words\n";
-    let dir = tempdir().unwrap();
-    let store = Store::open(StoreOptions::at(dir.path()), ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
-    append(&store, "proxy", "h", 0, proxy, &[]);
-    store.seal_all().unwrap();
-    let transforms = "[words]\nREGEX = (?<word>[a-z]+)\nMV_ADD = true\n";
+fn fields_of_several_values_are_stored_as_lists() {
+    let props = "[proxy]\nKV_MODE = none\nREPORT-words = words\nEXTRACT-area = (?<area>area\\d)\n\
+                 EXTRACT-verb = (?<verb>GET|POST)\n";
+    let transforms = "[words]\nREGEX = \\b(at|rest|moved|GET|bot|curl|Köln)\\b\nFORMAT = word::$1\nMV_ADD = true\n";
     let source = |file: &str, text: &str| ConfSource {
         layer: Layer::SystemLocal,
         app: None,
@@ -410,11 +431,33 @@ fn a_field_of_several_values_is_not_stored() {
     };
     let layers = Layers::new([source("props.conf", props), source("transforms.conf", transforms)]);
     let resolver = Arc::new(PropsResolver::new(&layers));
-    let engine = Engine::new(&EngineOptions::default(), resolver, Arc::new(NoTables)).unwrap();
-    let extraction = engine.slab_extraction();
+    let engine = || Engine::new(&EngineOptions::default(), Arc::clone(&resolver), Arc::new(NoTables)).unwrap();
+    let dir = tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(dir.path()), ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+    append(&store, "proxy", "h", 0, proxy, &[]);
+    let answers = || -> Vec<(String, Vec<String>)> {
+        let (engine, source): (Engine, Arc<dyn SnapshotSource>) = (engine(), Arc::clone(&store) as _);
+        let answer = |search: &&str| {
+            let text = format!("search index=main {search}");
+            let mut job = engine.start(request(&text), Arc::clone(&source)).unwrap();
+            (text, lines(&rows_of(&mut job).unwrap()))
+        };
+        OF_LISTS.iter().map(answer).collect()
+    };
+    let before = answers();
+    assert!(before.iter().all(|(_, lines)| !lines.is_empty()), "{before:?}");
+    store.seal_all().unwrap();
+    assert_equal(&answers(), &before, "sealed");
+    let extraction = engine().slab_extraction();
     store.store_extractions(Box::new(move || Some(Arc::clone(&extraction))));
     store.compact_all().unwrap();
-    assert!(stored_names(&store).iter().all(|names| !names.contains("word")), "{:?}", stored_names(&store));
+    let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
+    let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap());
+    let is_list =
+        |stored: &StoredExtraction| (&*stored.name, matches!(stored.values, StoredValues::Lists(_))) == ("word", true);
+    let lists = sets.filter(|set| set.extractions.iter().any(is_list)).count();
+    assert_eq!(lists, 1, "{:?}", stored_names(&store));
+    assert_equal(&answers(), &before, "compacted");
 }
 
 /// A rule whose fields the templates do not locate.

@@ -3,6 +3,7 @@
 //! Pages are opened in descending order of their newest event. A row is emitted once no unopened page can hold a newer
 //! one; rows of equal time come in reverse order of arrival. Logs are nearly sorted, so few pages are open at once;
 //! for data in random order, all matching rows are in memory. Batches are bounded by bytes because rows may be long.
+//! If the order does not matter, pages are opened in the same way, but their rows are emitted as they are.
 //! While the consumer pauses, the rows of open pages may be dropped; they are read again when it continues.
 
 use std::collections::BinaryHeap;
@@ -29,6 +30,8 @@ const OPEN_PAGES_PER_WORKER_MAX: usize = 4;
 const BATCH_ROWS: usize = 16_384;
 /// Bytes of rows emitted at once, and of text of pages opened at once; a single row or page may exceed the limit.
 const BATCH_BYTES: usize = 2 << 20;
+/// The key of rows in any order: no page precedes them.
+const FIRST_KEY: (TimeNs, u64) = (TimeNs::MAX, u64::MAX);
 /// Minimum bytes of text of a wide page; few wide pages are open at once across all searches.
 const WIDE_PAGE_BYTES_MIN: u64 = 2 << 20;
 /// Rows per batch if the batch has many, mostly empty columns.
@@ -45,6 +48,8 @@ pub struct OrderedRows {
     ahead: usize,
     /// Remote segments prefetched so far.
     prefetched: PrefetchedSegments,
+    /// Whether the rows are newest first.
+    in_order: bool,
 }
 
 #[derive(Default)]
@@ -156,7 +161,13 @@ impl OrderedRows {
             ready: Vec::new(),
             ahead: 1,
             prefetched: PrefetchedSegments::default(),
+            in_order: true,
         })
+    }
+
+    /// The rows of `scan` in any order, which saves sorting and merging them.
+    pub fn in_any_order(scan: EventScan, context: CommandContext) -> Result<OrderedRows, EngineError> {
+        Ok(OrderedRows { in_order: false, ..OrderedRows::new(scan, context)? })
     }
 
     /// The pages to open next. Each call returns more pages until they yield a batch, so that a search for few rows
@@ -189,12 +200,14 @@ impl OrderedRows {
         let todo = Mutex::new(pages);
         let opened: Mutex<Vec<OpenPage>> = Mutex::default();
         let failure: Mutex<Option<EngineError>> = Mutex::default();
-        let (scan, context) = (&self.scan, &self.context);
+        let (scan, context, in_order) = (&self.scan, &self.context, self.in_order);
         let work = || {
             let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
             let _counting = scan.progress.reads().count_thread_reads();
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-                match catch_panic("events were read in order of time", || open_page(scan, context, page, !has_wide)) {
+                match catch_panic("events were read in order of time", || {
+                    open_page(scan, context, page, in_order, !has_wide)
+                }) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),
                     Ok(None) => {}
                     Err(error) => {
@@ -257,9 +270,9 @@ impl OrderedRows {
         let rows: usize = parts.iter().flatten().map(RecordBatch::num_rows).sum();
         assert_eq!(rows, keys.len(), "a row that is taken has its key");
         let is_narrow = parts.iter().any(|part| part.len() > 1);
-        let sorted = parts.len() == 1;
+        let sorted = parts.len() == 1 || !self.in_order;
         let parts: Vec<RecordBatch> = parts.into_iter().flatten().collect();
-        if is_narrow {
+        if is_narrow || !self.in_order {
             self.ready = if sorted { parts } else { gather_rows(&parts, newest_first_order(&keys).values())? };
         } else {
             let rows = concat_rows(parts)?;
@@ -294,7 +307,7 @@ impl OrderedRows {
             }
             let Some(entry) = acquire_entry(&self.context, &page.page, !has_wide) else { return Ok(false) };
             has_wide |= page.is_wide();
-            let read = read_page(&self.scan, &self.context, &page.page)?;
+            let read = read_page(&self.scan, &self.context, &page.page, self.in_order)?;
             let read = read.filter(|read| read.keys == page.keys);
             let Some(read) = read else {
                 return Err(EngineError::invalid("events were damaged or removed while they were sent: search again"));
@@ -382,10 +395,11 @@ fn open_page(
     scan: &EventScan,
     context: &CommandContext,
     page: PageRef,
+    in_order: bool,
     may_wait: bool,
 ) -> Result<Option<OpenPage>, EngineError> {
     let Some(entry) = acquire_entry(context, &page, may_wait) else { return Ok(None) };
-    match read_page(scan, context, &page)? {
+    match read_page(scan, context, &page, in_order)? {
         Some(read) => Ok(Some(OpenPage::new(page, read, entry))),
         None => {
             page.release();
@@ -394,9 +408,19 @@ fn open_page(
     }
 }
 
-fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<ReadPage>, EngineError> {
+fn read_page(
+    scan: &EventScan,
+    context: &CommandContext,
+    page: &PageRef,
+    in_order: bool,
+) -> Result<Option<ReadPage>, EngineError> {
     let mut left = 0;
     let Some(rows) = scan.read_page(page, false, context, &mut left)? else { return Ok(None) };
+    if !in_order {
+        let (rows, bytes) = compact(&rows)?;
+        let keys = vec![FIRST_KEY; rows.num_rows()];
+        return Ok(Some(ReadPage { batches: vec![rows], keys, bytes, excluded: left }));
+    }
     let times = rows::column_or_null(&rows, "_time");
     let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(None) };
     let arrival = page.arrival();

@@ -150,6 +150,7 @@ impl Collected {
         }
         self.field.rows.push(row);
         self.field.ends.push(u32_of(self.field.bytes.len()));
+        assert_eq!(self.field.rows.len(), self.field.ends.len(), "each event with the field has its values");
         self.is_storable &= !(self.field.is_list && self.has_separator);
     }
 }

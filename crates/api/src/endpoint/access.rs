@@ -240,6 +240,7 @@ mod tests {
             is_single.then_some((row.path.strip_prefix("/services/")?, operation))
         });
         let expected = [
+            ("admin/cacheman/_evict", "edit"),
             ("server/settings/settings", "edit"),
             ("server/control/restart", "restart"),
             // Always refused, and therefore never audited.

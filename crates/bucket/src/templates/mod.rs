@@ -22,7 +22,7 @@ mod index_time;
 mod objects;
 mod outline;
 mod part_columns;
-mod separated;
+mod separators;
 mod sourcetype_splitters;
 mod splitter;
 mod text_parts;

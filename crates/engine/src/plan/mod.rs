@@ -17,6 +17,7 @@ mod datasets;
 mod deletion;
 pub(crate) mod exchange;
 pub(crate) mod name;
+mod order;
 pub(crate) mod planner;
 mod pushdown;
 pub(crate) mod search_filter;

@@ -13,6 +13,7 @@ use quarry_spl::ast::{
 };
 use quarry_spl::commands::Kind;
 
+use super::order::is_any_order_enough;
 use super::text_values::TextValues;
 use super::{Plan, Source};
 
@@ -28,6 +29,7 @@ pub(super) fn push_down(plan: &mut Plan) {
     push_first(plan);
     push_demands(plan);
     push_selection(plan);
+    release_order(plan);
 }
 
 fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
@@ -155,6 +157,16 @@ fn project(plan: &mut Plan) {
     let commands: Vec<Stage> = plan.commands().cloned().collect();
     if let Some(scan) = scan_of(plan) {
         scan.projection = required_fields(&commands);
+    }
+}
+
+/// Lets a scan without a fold return its rows in any order if their order does not matter.
+fn release_order(plan: &mut Plan) {
+    if plan.fold.is_some() || !is_any_order_enough(&plan.reduce) {
+        return;
+    }
+    if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open() && scan.summary.is_none()) {
+        scan.order = Order::Any;
     }
 }
 

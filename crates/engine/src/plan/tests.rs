@@ -74,7 +74,17 @@ fn commands_are_split_where_rows_are_folded() {
         ),
         // Commands that depend on the order of events are not folded in parallel.
         ("* | stats first(a)", "scan main fields=a newest first\nreduce stats"),
-        ("* | dedup a | stats count", "scan main fields=a newest first first=1 of a\nreduce dedup | stats"),
+        ("* | dedup a | stats count by a", "scan main fields=a newest first first=1 of a\nreduce dedup | stats"),
+        (
+            "* | eventstats first(a) as f | stats count by f",
+            "scan main fields=a newest first\nreduce eventstats | stats",
+        ),
+        // If any row of a combination will do, or all rows are read anyway, the order does not matter.
+        ("* | dedup a | stats count", "scan main fields=a first=1 of a\nreduce dedup | stats"),
+        (
+            "* | eventstats avg(a) as m by b | where a>m | stats count by b",
+            "scan main fields=a,b\nreduce eventstats | where | stats",
+        ),
         // The columns that match a pattern are known only when all rows have been read.
         ("* | stats sum(a*)", "scan main fields=a* newest first\nreduce stats"),
         ("* | foreach a b [ eval <<FIELD>>=1 ] | stats count", "scan main fields=*\nmap foreach\nfold stats"),

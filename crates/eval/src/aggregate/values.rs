@@ -523,7 +523,7 @@ impl ValueSet {
     }
 
     fn insert_codes(&mut self, column: &DictionaryColumn) {
-        let mut new = Vec::new();
+        let (mut new, mut asked) = (Vec::new(), Vec::new());
         let seen = self.seen.of(column, false);
         let mut note = |code: usize| {
             if !seen[code] {
@@ -535,7 +535,13 @@ impl ValueSet {
             true => column.codes.values().iter().for_each(|code| note(*code as usize)),
             false => (0..column.codes.len()).filter_map(|row| column.code(row)).for_each(note),
         }
-        new.into_iter().for_each(|code| self.insert(column.texts.value(code)));
+        for code in new {
+            match ValueForm::of(column.texts.value(code)) {
+                ValueForm::Text(text) => asked.push(text.as_bytes()),
+                kind => self.insert_form(kind),
+            }
+        }
+        self.texts.intern_all(&asked, &mut Vec::new());
     }
 
     /// Number of values.

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Decimal64Array, DictionaryArray, Int64Array, StringViewBuilder, UInt32Array};
-use arrow::buffer::{Buffer, NullBuffer};
+use arrow::array::{Array, ArrayRef, Decimal64Array, DictionaryArray, PrimitiveArray, StringViewBuilder, UInt32Array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::take;
-use arrow::datatypes::UInt32Type;
+use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use quarry_eval::EngineError;
@@ -181,6 +181,31 @@ impl ValuePositions {
             }
         }
     }
+
+    /// The items of `values` at the rows' positions as an array; `native` converts an item.
+    fn gather<S: Copy, T: ArrowPrimitiveType>(
+        &self,
+        values: &[S],
+        native: impl Fn(S) -> T::Native,
+    ) -> PrimitiveArray<T> {
+        match self {
+            ValuePositions::All => PrimitiveArray::new(values.iter().map(|value| native(*value)).collect(), None),
+            ValuePositions::Each(places) => gather_at(places.len(), |at| Some(places[at]), values, native),
+            ValuePositions::Some(places) => gather_at(places.len(), |at| places[at], values, native),
+        }
+    }
+}
+
+fn gather_at<S: Copy, T: ArrowPrimitiveType>(
+    rows: usize,
+    place_at: impl Fn(usize) -> Option<u32>,
+    values: &[S],
+    native: impl Fn(S) -> T::Native,
+) -> PrimitiveArray<T> {
+    let value_at = |row: usize| place_at(row).and_then(|place| values.get(place as usize).copied());
+    let natives = (0..rows).map(|row| value_at(row).map_or_else(T::Native::default, &native)).collect();
+    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| value_at(row).is_some()));
+    PrimitiveArray::new(natives, Some(nulls).filter(|nulls| nulls.null_count() > 0))
 }
 
 pub(super) fn value_positions(values: &PageColumn, rows: &Rows) -> ValuePositions {
@@ -189,6 +214,15 @@ pub(super) fn value_positions(values: &PageColumn, rows: &Rows) -> ValuePosition
         (None, Rows::Some(rows)) => ValuePositions::Each(rows.clone()),
         (Some(filled), rows) if filled.len() == rows.len() && rows.iter().eq(filled.iter().copied()) => {
             ValuePositions::All
+        }
+        (Some(filled), Rows::All(count)) => {
+            let mut places = vec![None; *count as usize];
+            for (row, position) in filled.iter().zip(0u32..) {
+                if let Some(place) = places.get_mut(*row as usize) {
+                    *place = Some(position);
+                }
+            }
+            ValuePositions::Some(places)
         }
         (Some(filled), rows) => {
             let mut filled = filled.iter().zip(0u32..).peekable();
@@ -212,24 +246,15 @@ pub(super) fn typed_column(
         (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
             let keys: UInt32Array = match places {
                 ValuePositions::All => codes.clone().into(),
-                places => places.pick(codes).collect(),
+                places => places.gather(codes, |code| code),
             };
             Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, page.slab.dictionary_values(column)?)?)
         }
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => match *format {
-            NumberFormat::Integer => Arc::new(select_integers(numbers, places)),
-            NumberFormat::Ip4 => {
-                let addresses: UInt32Array = match places {
-                    ValuePositions::All => numbers.iter().map(|number| *number as u32).collect::<Vec<_>>().into(),
-                    places => places.pick(numbers).map(|number| number.map(|n| n as u32)).collect(),
-                };
-                Arc::new(addresses)
-            }
+            NumberFormat::Integer => Arc::new(places.gather::<i64, Int64Type>(numbers, |number| number)),
+            NumberFormat::Ip4 => Arc::new(places.gather::<i64, UInt32Type>(numbers, |number| number as u32)),
             NumberFormat::Decimal { digits } => {
-                let decimals: Decimal64Array = match places {
-                    ValuePositions::All => numbers.clone().into(),
-                    places => places.pick(numbers).collect(),
-                };
+                let decimals: Decimal64Array = places.gather(numbers, |number| number);
                 Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits as i8)?)
             }
             format => number_texts(places.pick(numbers), format)?,
@@ -266,13 +291,6 @@ pub(super) fn typed_column(
             select_texts(&texts.bytes, &texts.ends, &places)?
         }
     })
-}
-
-fn select_integers(numbers: &[i64], places: &ValuePositions) -> Int64Array {
-    match places {
-        ValuePositions::All => numbers.to_vec().into(),
-        places => places.pick(numbers).collect(),
-    }
 }
 
 fn select_texts(bytes: &Bytes, ends: &[u32], places: &ValuePositions) -> Result<ArrayRef, EngineError> {
@@ -581,7 +599,7 @@ fn append_pair(
                 && let Some((text, start)) = found
                 && let Some(value) = pair.value_after(text, start + finder.needle().len() - 1)
             {
-                out.extend_from_slice(value.as_bytes());
+                out.extend_from_slice(value);
                 is_found = true;
             }
             continue;

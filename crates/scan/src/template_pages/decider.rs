@@ -79,25 +79,25 @@ impl Decider {
         of_row: &mut RowOf<'_, '_>,
         work: &mut Evaluation<'_>,
     ) -> Result<Option<bool>, EngineError> {
-        let mut values: Vec<(usize, Vec<u8>)> = Vec::with_capacity(self.columns.len());
-        for (column, part) in &self.columns {
-            let mut text = Vec::new();
+        work.values.resize_with(self.columns.len(), Default::default);
+        for ((column, part), (of, text)) in self.columns.iter().zip(&mut work.values) {
+            *of = *part;
+            text.clear();
             match &of_row.page.template_set().columns[*column as usize].kind {
                 ColumnKind::Dictionary { .. } => {
                     let Some(code) = of_row.cursors.code(*column, of_row.row, of_row.page)? else { return Ok(None) };
-                    append_text(*column, code, of_row.segment, of_row.dictionaries, &mut text)?;
+                    append_text(*column, code, of_row.segment, of_row.dictionaries, text)?;
                 }
-                _ if of_row.cursors.append_value(*column, of_row.row, of_row.page, &mut text)? => {}
+                _ if of_row.cursors.append_value(*column, of_row.row, of_row.page, text)? => {}
                 _ => return Ok(None),
             }
-            values.push((*part, text));
         }
+        let Evaluation { regex, captures, text, values, .. } = work;
         let value = |part: usize, text: &mut Vec<u8>| {
             if let Some((_, value)) = values.iter().find(|(known, _)| *known == part) {
                 text.extend_from_slice(value);
             }
         };
-        let Evaluation { regex, captures, text, .. } = work;
         let found = window.has_match(&self.decision, template, regex, value, text, captures);
         found.map(Some).map_err(invalid_utf8)
     }

@@ -56,6 +56,7 @@ fn separated(lists: &ArrayRef) -> ArrayRef {
             None => found.push_null(),
         }
     }
+    assert_eq!(found.len(), lists.len(), "each list has its values");
     found.finish()
 }
 

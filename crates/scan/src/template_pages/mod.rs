@@ -737,7 +737,10 @@ fn join_rows(
     Ok(match (sure, maybe) {
         (Some(sure), Some(maybe)) => Some(merge_rows(sure, sure_at, maybe, maybe_at)?),
         (Some(rows), None) => Some(PositionedRows { rows, positions: sure_at }),
-        (None, Some(rows)) => Some(PositionedRows { rows, positions: maybe_at }),
+        (None, Some(rows)) => {
+            assert_eq!(rows.num_rows(), maybe_at.len(), "each row that matches by its text has its place");
+            Some(PositionedRows { rows, positions: maybe_at })
+        }
         (None, None) => None,
     })
 }

@@ -66,6 +66,7 @@ pub(crate) fn fields_to_store(
 ) -> Vec<String> {
     let (Ok(Some(set)), Some(_)) = (segment.template_set(), segment.pages().first()) else { return Vec::new() };
     let names: Vec<String> = names.iter().cloned().collect();
+    assert!(names.is_sorted(), "the fields stored come in the order of their names");
     let request =
         SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };
     // Without the columns stored so far, on which the choice must not depend.

@@ -173,6 +173,7 @@ impl Word {
             if all.is_all(NO) {
                 break;
             }
+            assert_eq!(probes.len(), plans.len(), "each spelling has a plan");
             let mut any = Outcome::Same(NO);
             for (probe, plan) in probes.iter().zip(plans) {
                 any = any.or(probe.answer(plan, page)?);

@@ -59,7 +59,7 @@ impl Timeline {
     ) -> Result<Timeline, E> {
         let mut timeline = Timeline { bounds: Some(bounds), ..Timeline::new(spans_max) };
         let starts = |timeline: &Timeline| {
-            [bounds.0, bounds.1].map(|time| (timeline.span_start(time.div_euclid(NS_PER_SEC)), 0))
+            [bounds.0, bounds.1].map(|time| (timeline.span_start(time.div_euclid(NS_PER_SEC)), 0_u64))
         };
         timeline.counts = starts(&timeline).into();
         while timeline.covering_spans() > timeline.spans_max && timeline.width + 1 < WIDTHS.len() {

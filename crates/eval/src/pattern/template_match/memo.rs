@@ -5,6 +5,10 @@ use quarry_stdx::number::u32_of;
 
 /// Maximum number of cached combinations per template and slab; beyond that, each row is evaluated separately.
 pub const COMBINATIONS_MAX: usize = 65_536;
+/// Maximum number of places of a [`PairTable`]: two megabytes. Pairs beyond it are hashed.
+const PAIR_PLACES_MAX: usize = 1 << 19;
+/// Size of an empty row in places.
+const ROW_PLACES: usize = size_of::<Vec<u32>>() / size_of::<u32>();
 
 /// An answer for each requested combination of dictionary codes, up to [`COMBINATIONS_MAX`].
 #[derive(Clone, Debug)]
@@ -12,8 +16,47 @@ pub struct CombinationMemo<T> {
     answers: Vec<T>,
     /// Index of the answer plus one, by the code of a single variable.
     single: Vec<u32>,
-    pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
+    /// The same by the codes of two variables; pairs for which it has no place are in `far_pairs`.
+    pairs: PairTable,
+    far_pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
     others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,
+}
+
+/// Numbers by two codes, of which the first usually has fewer values: the code of a status before a size.
+#[derive(Clone, Debug, Default)]
+struct PairTable {
+    /// By the first code, then by the second: the number plus one; 0 if there is none.
+    rows: Vec<Vec<u32>>,
+    /// Number of places in all rows, including the size of the rows themselves.
+    places: usize,
+}
+
+impl PairTable {
+    #[inline]
+    fn get(&self, first: u32, second: u32) -> Option<u32> {
+        self.rows.get(first as usize)?.get(second as usize)?.checked_sub(1)
+    }
+
+    /// Stores a number; false if the table would become too large.
+    fn insert(&mut self, first: u32, second: u32, number: u32) -> bool {
+        let (first, second) = (first as usize, second as usize);
+        let more_rows = (first + 1).saturating_sub(self.rows.len());
+        let more_places = (second + 1).saturating_sub(self.rows.get(first).map_or(0, Vec::len));
+        let places = self.places.saturating_add(more_rows.saturating_mul(ROW_PLACES)).saturating_add(more_places);
+        if places > PAIR_PLACES_MAX {
+            return false;
+        }
+        self.places = places;
+        if more_rows > 0 {
+            self.rows.resize_with(first + 1, Vec::new);
+        }
+        let row = &mut self.rows[first];
+        if more_places > 0 {
+            row.resize(second + 1, 0);
+        }
+        row[second] = number + 1;
+        true
+    }
 }
 
 impl<T> Default for CombinationMemo<T> {
@@ -21,7 +64,8 @@ impl<T> Default for CombinationMemo<T> {
         CombinationMemo {
             answers: Vec::new(),
             single: Vec::new(),
-            pairs: HashMap::default(),
+            pairs: PairTable::default(),
+            far_pairs: HashMap::default(),
             others: HashMap::default(),
         }
     }
@@ -34,7 +78,10 @@ impl<T> CombinationMemo<T> {
     pub fn get(&self, codes: &[u32]) -> Option<u32> {
         match codes {
             [code] => self.single.get(*code as usize)?.checked_sub(1),
-            [first, second] => self.pairs.get(&pack_pair(*first, *second)).copied(),
+            [first, second] => self.pairs.get(*first, *second).or_else(|| match self.far_pairs.is_empty() {
+                true => None,
+                false => self.far_pairs.get(&pack_pair(*first, *second)).copied(),
+            }),
             codes => self.others.get(codes).copied(),
         }
     }
@@ -65,7 +112,9 @@ impl<T> CombinationMemo<T> {
                 self.single[at] = number + 1;
             }
             [first, second] => {
-                self.pairs.insert(pack_pair(*first, *second), number);
+                if !self.pairs.insert(*first, *second, number) {
+                    self.far_pairs.insert(pack_pair(*first, *second), number);
+                }
             }
             codes => {
                 self.others.insert(codes.into(), number);
@@ -96,6 +145,22 @@ mod tests {
             assert_eq!(memo.index_or_insert(codes, || panic!("asked twice")), Some(0));
             assert_eq!(memo.answers(), [codes.len()]);
         }
+    }
+
+    #[test]
+    fn pairs_are_found_in_the_table_and_beyond_it() {
+        let mut memo = CombinationMemo::default();
+        let pairs =
+            [(0, 0), (3, 70_000), (70_000, 3), (1, u32::MAX), (u32::MAX, 1), (3, 0), (2, 400_000), (5, 400_000)];
+        for (at, (first, second)) in (0..).zip(pairs) {
+            assert_eq!(memo.get(&[first, second]), None);
+            assert_eq!(memo.index_or_insert(&[first, second], || at), Some(at));
+        }
+        for (at, (first, second)) in (0..).zip(pairs) {
+            assert_eq!(memo.get(&[first, second]), Some(at));
+        }
+        assert_eq!(memo.get(&[3, 1]), None);
+        assert!(memo.pairs.places <= PAIR_PLACES_MAX && !memo.far_pairs.is_empty());
     }
 
     #[test]

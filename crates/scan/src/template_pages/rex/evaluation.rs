@@ -33,7 +33,7 @@ pub(in crate::template_pages) struct Evaluation<'a> {
     pub text: Vec<u8>,
     pub codes: Vec<u32>,
     /// Parts of the template, each with the row's value.
-    pub(super) values: Vec<(usize, Vec<u8>)>,
+    pub values: Vec<(usize, Vec<u8>)>,
     /// Codes of the groups of rows whose answers are not cached.
     pub(super) found: Vec<u32>,
     /// Reusable buffer for codes.
