@@ -228,7 +228,8 @@ fn unknown_command(diagnostic: &Diagnostic) -> Option<(&str, &str)> {
 }
 
 /// A diagnostic as plain text: the problem, its location, and a correction. Clients recognise an unknown command by
-/// Splunk's words, which say nothing else; the message has its location and the correction as members.
+/// Splunk's text. If the diagnostic says no more than that, the message has only this text, and the location and the
+/// correction as members.
 fn message_of(search: &TypedSearch, diagnostic: &Diagnostic) -> Message {
     let typed = |at: usize| at.saturating_sub(search.prefix);
     let place = Span { start: typed(diagnostic.span.start), end: typed(diagnostic.span.end) };

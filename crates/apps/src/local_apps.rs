@@ -1,8 +1,8 @@
 //! Apps as folders of `etc/apps`: listing, creating, changing and removing them.
 //!
-//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app to
-//! be removed is first renamed, while no other change is running, so that a half-removed app is never visible. Not
-//! here: packing ([`crate::app_packages`]) and installing archives ([`crate::app_installs`]).
+//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`; settings in `local` override those
+//! in `default`. An app to be removed is first renamed, while no other change is running, so that a half-removed app is
+//! never visible. Not here: packing ([`crate::app_packages`]) and installing archives ([`crate::app_installs`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -90,14 +90,14 @@ impl Objects {
         }
     }
 
-    /// One app by name, if its permissions let the user change it. Without permissions of its own, the capability that
-    /// the caller has checked decides alone.
+    /// One app by name, if its permissions let the user change it. If the app has no permissions of its own, the
+    /// capability that the caller has checked is sufficient.
     pub fn writable_app(&self, name: &str, viewer: &Permissions) -> Result<LocalApp, ObjectError> {
         let app = self.readable_app(name, viewer)?;
         match self.may_write_app(name, viewer) {
             true => Ok(app),
             false => Err(ObjectError::Denied(format!(
-                "user {} may not change the app {name}: its acl permits it to {}",
+                "user {} may not change the app {name}: its acl permits this only to {}",
                 viewer.user,
                 app.writers.join(", ")
             ))),
@@ -145,8 +145,8 @@ impl Objects {
         self.app(name)
     }
 
-    /// Changes the permissions that apply to all objects of an app without their own. The caller has checked that this
-    /// is permitted. An app has no owner, so a new owner has no effect.
+    /// Changes the permissions that apply to those objects of an app that have none of their own. The caller has
+    /// checked that this is permitted. An app has no owner, so a new owner has no effect.
     pub fn edit_app_acl(&self, name: &str, change: &AclChange) -> Result<LocalApp, ObjectError> {
         let _change = self.files().change()?;
         self.app(name)?;

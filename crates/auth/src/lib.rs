@@ -57,7 +57,7 @@ use session::Sessions;
 use throttle::Throttle;
 use users::{known_names, user_position};
 
-/// Splunk's name of a login in audit events.
+/// Splunk's name for a login in audit events.
 const LOGIN: &str = "login attempt";
 
 /// Error of authenticating a request.

@@ -11,7 +11,7 @@ use crate::Identity;
 use crate::keyed_hash::KeyedHash;
 use crate::tokens::hex;
 
-/// Default of the seconds without a request after which a session ends, as in Splunk.
+/// Default number of seconds without a request after which a session ends, as in Splunk.
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
 /// Maximum sessions per user.
 pub const SESSIONS_PER_USER_MAX: usize = 1_000;

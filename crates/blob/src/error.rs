@@ -105,15 +105,15 @@ impl HasKind for BlobError {
 }
 
 impl BlobError {
-    /// This failure as that of a read of an object that should exist, so that a missing object counts as damage.
-    /// Otherwise only content that differs from what was written does.
+    /// The same failure for a read of an object that should exist: a missing object then counts as damage, like content
+    /// that differs from what was written.
     pub fn into_read_error(self, offset: u64, len: usize) -> ReadError {
         let kind = match self.kind() {
             ErrorKind::NotFound => ErrorKind::Corrupt,
             kind => kind,
         };
         match self {
-            // Says already what to do.
+            // The reason already says what to do.
             BlobError::Read { name, part, error: ReadError::Failed { offset, len, kind, reason } } => {
                 ReadError::Failed {
                     offset,

@@ -178,7 +178,7 @@ impl BlockWriter {
         Ok(put_block(&mut self.object, kind, codec, raw.len(), payload))
     }
 
-    /// Appends a block without trying to compress its bytes, which are packed.
+    /// Appends a block without trying to compress its bytes, because they are packed already.
     pub(crate) fn write_stored(&mut self, kind: BlockKind, raw: &[u8]) -> u32 {
         put_block(&mut self.object, kind, CODEC_STORED, raw.len(), raw)
     }
@@ -290,7 +290,7 @@ pub(crate) fn open_block<'a>(
     }
     if found_kind != kind.code() {
         let found = BlockKind::from_code(found_kind).map_or("unknown", BlockKind::name);
-        return Err(place.corrupt(format!("a block of kind {found} ({found_kind}) is in its place")));
+        return Err(place.corrupt(format!("a block of kind {found} ({found_kind}) was found instead")));
     }
     let raw_len = (word >> 32) as usize;
     if raw_len > raw_limit {

@@ -23,7 +23,7 @@ pub enum BucketError {
         reason: String,
     },
     /// A newer version wrote the bucket; it is intact but cannot be read by this version.
-    #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
+    #[error("bucket was written by a newer version of quarry ({place}: {reason}); upgrade this node to read it")]
     Unsupported {
         /// Position of the unknown part.
         place: BlockPosition,

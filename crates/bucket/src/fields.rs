@@ -194,7 +194,7 @@ pub(crate) fn are_fields_equal(
 ) -> bool {
     let numbers: HashMap<&str, usize, FixedState> =
         columns.iter().enumerate().map(|(number, column)| (&*column.name, number)).collect();
-    // Number of values compared of each column, and by place in the event before: number of the field's column.
+    // Number of values compared so far, by column; and the column of the field at each place of the previous event.
     let (mut next, mut guesses) = (vec![0; columns.len()], Vec::new());
     let (mut by_row, mut given) = (by_row.iter(), given.iter().peekable());
     let mut scratch = Vec::new();

@@ -103,7 +103,7 @@ impl<'a> TokenLookup<'a> {
 }
 
 impl BucketReader {
-    /// The first lookup of a query, in these slabs. `None` if the query does not begin with a token, and if the
+    /// The first lookup of a query, in these slabs. `None` if the query does not begin with a token, or if the
     /// directories cannot be read, which the lookup itself reports.
     pub fn first_lookup<'a>(&'a self, slabs: &[usize], query: &'a TermQuery) -> Option<TokenLookup<'a>> {
         let token = first_token(query)?;

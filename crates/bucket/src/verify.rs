@@ -3,8 +3,8 @@
 //! Every column of every event is read back through the ordinary reader and compared with the input. The term
 //! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the one computed
 //! before sorting and encoding. The filter must contain every term, and every token that the term dictionaries omit.
-//! The latter tokens are computed again from the columns and looked up. Search-time fields that are stored must have the
-//! digest of the values given; the encoder may have left out some.
+//! The latter tokens are computed again from the columns and looked up. Stored search-time fields must have the digests
+//! of the values that were passed to the encoder, which may have left out some fields.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -286,7 +286,7 @@ impl<'a> CatalogTransaction<'a> {
             if changed == 0 {
                 continue;
             }
-            // SQLite has no XOR operator; this expression is one and cannot overflow.
+            // SQLite has no XOR operator; this expression has the same result and cannot overflow.
             let update = "UPDATE digest SET sum = (sum | ?2) - (sum & ?2) WHERE name = ?1";
             if self.execute(update, values![table.name(), changed])? != 1 {
                 return Err(Failure::Damaged(format!("table digest has no row {}", table.name())));

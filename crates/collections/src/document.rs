@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for Documents<'_> {
         while let Some(members) = list.next_element::<Object>()? {
             if let Err(error) = (self.take)(members) {
                 *self.failed = Some(error);
-                return Err(serde::de::Error::custom("a document is not taken"));
+                return Err(serde::de::Error::custom("a document is refused"));
             }
         }
         Ok(())

@@ -64,7 +64,10 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
 
 /// Splunk's conf files that nothing reads here, each with the missing feature.
 const WITHOUT_EFFECT: [(&str, &str); 4] = [
-    ("authentication", "users are those of quarry user, with passwords; there is no LDAP, SAML or scripted login"),
+    (
+        "authentication",
+        "users are managed with `quarry user` and have passwords; there is no LDAP, SAML or scripted login",
+    ),
     ("deploymentclient", "there is no deployment server"),
     ("distsearch", "searches run on this node alone"),
     ("serverclass", "there is no deployment server"),

@@ -120,7 +120,7 @@ pub struct Engine {
 pub struct SearchRequest {
     /// The search.
     pub text: String,
-    /// Bytes at the start of the text that its author has not written; messages count characters without them.
+    /// Bytes at the start of the text that its author did not write; positions in messages do not count them.
     pub prefix: usize,
     /// The search as nodes. It is then run instead of the text, which is used in messages only.
     pub pipeline: Option<Pipeline>,

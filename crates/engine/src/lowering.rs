@@ -101,8 +101,7 @@ pub(crate) trait Environment {
     fn is_dynamic(&self, _command: &Command) -> bool {
         false
     }
-    /// Refuses, before any command runs, a search that the user may not run, or a search with side effects and a
-    /// fault.
+    /// Refuses, before any command runs, a search that the user may not run, and a faulty search that has side effects.
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 

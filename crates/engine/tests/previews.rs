@@ -117,7 +117,7 @@ const SEARCHES: [&str; 17] = [
     "eventstats avg(size) as mean by kind | table n mean",
     "transaction kind maxevents=5 | table kind eventcount duration",
     "sort 5 size | table n size",
-    "stats count by kind | append [search * | head 1 | fields n]",
+    "stats count max(n) by kind | append [search * | head 1 | fields n]",
     "join kind [search * | stats max(n) as most by kind] | table n kind most",
     "sort - size | appendcols [search * | head 3 | rename n as m | fields m] | table n m",
     "sort - size | appendpipe [stats count as all] | table n all",

@@ -39,9 +39,9 @@ pub enum EngineError {
         span: Option<Span>,
     },
     /// A limit was reached.
-    #[error("{what}: limit {limit} = {value} reached")]
+    #[error("{what} (limit: {limit} = {value})")]
     Limit {
-        /// The command or function that exceeded the limit.
+        /// The problem, usually followed by the remedy.
         what: String,
         /// Name of the limit.
         limit: &'static str,

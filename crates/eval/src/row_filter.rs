@@ -49,7 +49,7 @@ enum FieldName {
     Pattern(Wildcard),
 }
 
-/// Equality of a value with a number of the condition, for `=` and `!=`.
+/// Rule by which `=` and `!=` consider a value equal to a number of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberEquality {
     /// If both are equal numbers: `01` and `1e0` equal `1`.

@@ -17,7 +17,7 @@ pub use spellings::{SPELLINGS_MAX, spellings};
 /// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;
 
-/// The whitespace (`\s` of regular expressions) that is no breaker: vertical tab and form feed.
+/// The whitespace (`\s` of regular expressions) that is not a breaker: vertical tab and form feed.
 pub const UNBROKEN_BLANKS: [u8; 2] = [b'\x0b', b'\x0c'];
 
 const MAJOR_BREAKER: u8 = 1;

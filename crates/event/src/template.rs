@@ -91,7 +91,7 @@ pub enum StoredValues {
     Parts(TextParts),
 }
 
-/// Values of which most are parts of the texts: a code for each event tells of which parts its value consists.
+/// Values of which most are parts of the texts: a code for each event identifies the parts of which its value consists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextParts {
     /// The column of codes, which has a code in each event: a template column without a parent. Its templates only
@@ -114,7 +114,7 @@ impl StoredValues {
         }
     }
 
-    /// The first of the columns that belong to the field alone, apart from one that tells the events with a value.
+    /// The first of the columns that belong to the field alone, apart from one that shows which events have a value.
     pub fn first_column(&self) -> Option<u32> {
         match self {
             StoredValues::Absent => None,
@@ -365,7 +365,7 @@ pub struct ValueTraits {
     pub value_set: Option<Arc<[Box<str>]>>,
     /// A text with which every value begins; empty if there is none, or it is unknown.
     pub prefix: Box<str>,
-    /// Bytes that may occur after the prefix. Without a prefix it is empty, and says nothing.
+    /// Bytes that may occur after the prefix. Without a prefix, this set is empty and has no meaning.
     pub after_prefix: ByteSet,
     /// The forms of the values, if they say more than the bounds: those of the column's templates, if these are few, of
     /// its number format, or of its prefix. Every value has one of the forms.

@@ -52,7 +52,7 @@ impl FileMonitors {
     /// watched.
     ///
     /// If a stanza has changed, all watchers end and new ones continue where they stopped: a file belongs to the first
-    /// stanza that matches it, so that each stanza depends on the others.
+    /// stanza that matches it, so each stanza depends on the others.
     pub fn apply(
         &mut self,
         settings: &Arc<InputSettings>,

@@ -261,7 +261,7 @@ impl ExtractionClass {
 /// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
-    /// For each of `extracts`, whether a transform reads a field that it produces from another one.
+    /// For each of `extracts`, whether it reads a field and a transform reads a field that it produces.
     feeds_reports: Vec<bool>,
     reports: Vec<Arc<Report>>,
     kv_mode: KvMode,
@@ -710,8 +710,8 @@ impl<'a> FieldExtractor<'a> {
         });
     }
 
-    /// Index of a field; `None` if it is not extracted: not requested, a field that does not come from the text, such as
-    /// `_time`, a name that columns of the engine have, or beyond [`PAGE_FIELDS_MAX`].
+    /// Index of a field; `None` if the field is not extracted, because it is not requested, does not come from the text
+    /// (such as `_time`), has a name reserved for columns of the engine, or exceeds [`PAGE_FIELDS_MAX`].
     fn field_index(&mut self, name: &str) -> Option<usize> {
         if self.names_only && self.values.len() <= LINEAR_SEARCH_NAMES_MAX {
             return self.values.iter().position(|(known, _)| known == name);

@@ -334,7 +334,7 @@ fn rewrite_index_time_tests(expr: &SearchExpr, rules: &Origins<'_>, given: &mut 
     }
 }
 
-/// Comparison of a number with the values of a field ([`RowFilter::with_number_rule`]).
+/// The rule by which the condition compares a number with the values of a field ([`RowFilter::with_number_rule`]).
 fn number_equality(field: &str, value: &str, is_negated: bool, rules: &Origins<'_>) -> NumberEquality {
     if meta_field(field).is_some() {
         return NumberEquality::Text;
@@ -342,7 +342,7 @@ fn number_equality(field: &str, value: &str, is_negated: bool, rules: &Origins<'
     if parse_exact_number(value).is_none() {
         return NumberEquality::Value;
     }
-    // `tstats` reads no texts, and some fields are no part of a text.
+    // `tstats` reads no texts, and some fields are not part of a text.
     let is_by_value = is_negated
         || rules.is_index_time_only()
         || field.contains('*')

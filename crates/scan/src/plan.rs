@@ -161,7 +161,7 @@ pub struct RowSelection {
     pub projection: FieldNeeds,
     /// Number of leading row commands, all of which run on these fields.
     pub commands: usize,
-    /// Limit of the rows that pass the row commands; none if absent.
+    /// Limit of the rows that pass the row commands, if any.
     pub limit: Option<RowLimit>,
 }
 

@@ -247,8 +247,8 @@ pub(crate) struct PrefetchedSegments(BTreeSet<u64>);
 
 impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
-    /// last. None as long as no such segment is due: the caller waits for the prefetched pages, and waits as long for
-    /// several segments as for one.
+    /// last. None until one of these segments is due, because the caller waits for the prefetched pages, and waiting
+    /// for several segments takes no longer than for one.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
         let next = || pages.iter().rev().take(LOOKAHEAD_PAGES);
         let segments = next().map(|page| page.segment.is_remote().then(|| page.segment.sequence()));

@@ -84,7 +84,7 @@ impl EventScan {
                 assign_pages(of_segment, segment, pages, context, &mut windows);
             }
         }
-        assert!(pages.next().is_none(), "the answer for each segment that was asked is used");
+        assert!(pages.next().is_none(), "the answer for every requested segment is used");
         windows.reverse();
         let known = windows.iter().filter_map(|window| window.cached.as_ref()).map(|part| part.pages);
         let pages = windows.iter().map(|window| window.pages.len() as u64);

@@ -1,4 +1,4 @@
-//! Paths of JSON and XML texts as fields: `spath` with and without `path=`, and documents reduced to one path; and the
+//! Paths of JSON and XML texts as fields: `spath` with and without `path=`, documents reduced to one path, and the
 //! check whether a scan can evaluate them.
 //!
 //! A text is the event text or the value of an extracted field, such as the JSON at the end of a line.
@@ -114,7 +114,7 @@ pub(crate) enum PathKind {
     Values(ValuePath),
     /// The scalars for which `spath` without a path creates the field with this name.
     Scalars(String),
-    /// A document in which the path, which consists of keys, has the same value; or the document itself.
+    /// A document in which this path of keys has the same value as in the text: a smaller document, or the whole text.
     Document { path: JsonPath, keys: Vec<String> },
 }
 

@@ -165,7 +165,7 @@ impl TopKThreshold {
     }
 
     /// Mask of the rows of a column of addresses that may be in the result of a sort by text; `None` for other sorts
-    /// and if the threshold is no short text.
+    /// and if the threshold is not a short text.
     fn candidate_mask_of_addresses(
         &self,
         addresses: &UInt32Array,

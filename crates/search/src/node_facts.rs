@@ -1,5 +1,6 @@
-//! Answers the command `rest`: by the REST interface of the server or, in a search without a server, by the few endpoints
-//! listed here, which are read from configuration and store. Some of these are also what the REST interface shows.
+//! Answers the command `rest`: through the REST interface of the server or, in a search without a server, from the few
+//! endpoints listed here, which read the configuration and the store. Some of these are also what the REST interface
+//! shows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

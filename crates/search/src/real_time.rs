@@ -41,7 +41,8 @@ pub enum RealTimeWindow {
     },
 }
 
-/// The time modifier in a real-time bound: `-5m` for `rt-5m`, empty for `rt`. `None` if the text is no real-time bound.
+/// The time modifier in a real-time bound: `-5m` for `rt-5m`, empty for `rt`. `None` if the text is not a real-time
+/// bound.
 pub fn real_time_modifier(text: &str) -> Option<&str> {
     let rest = text.trim().strip_prefix(REAL_TIME)?;
     let is_modifier = rest.is_empty() || rest == "now" || rest.starts_with(['+', '-', '@']);

@@ -11,7 +11,7 @@ use quarry_stdx::Fault;
 
 /// A REST interface that searches can read.
 pub trait RestEntries: Send + Sync {
-    /// The entries that a request of `viewer` returns; `None` if the path is no list of entries.
+    /// The entries that a request of `viewer` returns; `None` if the path is not a list of entries.
     fn entries(&self, request: &EntriesRequest<'_>, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault>;
     /// Paths that list entries.
     fn endpoints(&self) -> Vec<String>;

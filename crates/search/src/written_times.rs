@@ -61,7 +61,7 @@ fn time_length(text: &[u8]) -> Option<usize> {
             clock.map_or(date, |clock| date + 1 + clock)
         }
     };
-    // An address such as 01:02:03:04:05:06 is no time.
+    // An address such as 01:02:03:04:05:06 is not a time.
     let goes_on = match text.get(end..) {
         Some([mark, ..]) if mark.is_ascii_alphanumeric() => true,
         Some([b':' | b'-' | b'/' | b'.', digit, ..]) => digit.is_ascii_digit(),

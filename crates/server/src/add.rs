@@ -266,8 +266,8 @@ fn add_remotely(
     let files = told.files;
     let _interrupt = Interrupt::install(|| {
         log::info(
-            "stopped: what the server has read is indexed; the same command continues in files, and reads streams from \
-             the start",
+            "stopped: what the server has read is indexed; the same command continues files where they stopped, and \
+             reads streams from the start",
         );
         std::process::exit(i32::from(failure::INTERRUPTED));
     })?;

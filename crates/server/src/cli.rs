@@ -270,7 +270,7 @@ pub(crate) struct NamespaceArgs {
 }
 
 impl NodeArgs {
-    /// Its options for a command that is printed, each with a blank before it. Secrets are omitted.
+    /// The options as they are added to a printed command, each with a blank before it. Secrets are omitted.
     pub(crate) fn to_arguments(&self) -> String {
         let user = self.auth.as_deref().map(|auth| auth.split(':').next().unwrap_or_default());
         let ca_cert = self.ca_cert.as_ref().map(|file| file.display().to_string());

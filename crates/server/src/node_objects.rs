@@ -78,7 +78,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     print_messages(&answer);
     warn_new_index(&client, request);
     warn_index_changed(request);
-    // A running server has answered whether it listens; its own port is not another program's.
+    // A running server has answered whether it listens, and may itself be the program that uses the port.
     if matches!(client, NodeClient::InProcess(_)) {
         warn_port_in_use(*verb, kind, name.as_deref());
     }

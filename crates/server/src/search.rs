@@ -51,7 +51,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     }
     if arguments.job.is_given() {
         return Err(Failure::Usage(
-            "--id, --timeout and --max-time are of jobs: add --detach, or write `quarry dispatch` in place of `quarry search`"
+            "--id, --timeout and --max-time are options of jobs: add --detach, or write `quarry dispatch` in place of `quarry search`"
                 .into(),
         ));
     }

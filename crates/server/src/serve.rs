@@ -138,7 +138,7 @@ fn report_first_password(auth: &Auth) {
         Ok(false) => {}
         Ok(true) => log::warning(format!(
             "user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
-             {name}`; a port that other machines reach refuses it, and so does every request from another machine"
+             {name}`; it is refused in requests from other machines, and on ports that other machines can reach"
         )),
         // The server still starts, because other users can log in.
         Err(error) => log::warning(error),

@@ -159,7 +159,7 @@ impl SharedFolder {
                 let aside = here.with_added_extension(scope::REPLACED);
                 private_file::write_bytes(&aside, &edited)?;
                 log::warning(format!(
-                    "{path} was changed here and by another node: theirs counts, yours is kept in {}",
+                    "{path} was changed here and by another node: the other node's version is used, yours is kept in {}",
                     aside.display()
                 ));
             }

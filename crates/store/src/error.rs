@@ -69,7 +69,7 @@ pub enum StoreError {
         data: PathBuf,
     },
     /// A catalog cannot be created, because it exists already.
-    #[error("there is a catalog already, {}; move it away first, if it is lost for good", path.display())]
+    #[error("there is a catalog already, {}; if it cannot be restored, move it away first", path.display())]
     CatalogExists {
         /// The catalog.
         path: PathBuf,

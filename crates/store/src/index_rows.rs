@@ -47,8 +47,9 @@ impl Shared {
         }
     }
 
-    /// The state for a commit of sealed buckets. In memory are the newest rows of their indexes, with which they may be
-    /// merged, and all rows of buckets that arrived after an unsealed slab, on which the position of the index depends.
+    /// The state for a commit of sealed buckets. The newest rows of their indexes are then in memory, because the
+    /// buckets may be merged with them, and so are all rows of buckets that arrived after an unsealed slab, because the
+    /// position of the index depends on them.
     pub(crate) fn state_for_seal(&self, rows: &[BucketRow]) -> Result<MutexGuard<'_, State>, StoreError> {
         self.state_without(|state| {
             rows.iter().find_map(|row| {

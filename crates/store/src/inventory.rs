@@ -225,7 +225,7 @@ impl Store {
         self.shared.readers.check(bucket)?;
         match bucket.deleted.as_ref().and_then(|deleted| deleted.last()) {
             Some(row) if row >= bucket.row.events => {
-                Err(Fault::corrupt(format!("event {row} of it is deleted, but it has {}", bucket.row.events)))
+                Err(Fault::corrupt(format!("its event {row} is deleted, but it has only {} events", bucket.row.events)))
             }
             _ => Ok(()),
         }

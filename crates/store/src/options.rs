@@ -35,7 +35,7 @@ pub const HOT_BYTES_TARGET_SHARE: f64 = 0.75;
 /// never more than this number and `unsealed_slabs_max` together: appends then fail with `SealStalled`.
 pub(crate) const UNCOUNTED_QUARANTINED_SLABS: usize = 4;
 
-/// Weight of a closed slab in the limit `unsealed_slabs_max`, unless it is small (at most 1/64 of a full one), then 1.
+/// Weight of a closed slab in the limit `unsealed_slabs_max`; a small slab (at most 1/64 of a full one) has weight 1.
 /// Hot slabs are weighed by their memory.
 pub(crate) const SLAB_WEIGHT: usize = 64;
 /// Memory of an event in bytes, without its text.

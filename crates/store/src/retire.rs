@@ -183,8 +183,8 @@ impl Shared {
         if let Some(gain) = ahead {
             let hours = gain / (60 * 60 * NS_PER_SEC);
             let then = match gain > LARGE_GAIN_NS {
-                true => "until it is right, at most twice the elapsed time counts for removing old events",
-                false => "for a day, no events are removed by it",
+                true => "until it is right, events age at most twice as fast as time passes",
+                false => "for a day, no events are removed because of it",
             };
             self.report_message(format!(
                 "the clock was set forward by {hours} hours: {then}; check the time of this machine"

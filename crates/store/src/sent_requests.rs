@@ -10,7 +10,7 @@
 //! In doubtful cases, events are stored twice, because a body that was sent twice on purpose must never be taken for a
 //! repetition. Therefore, a request counts as answered a moment before the answer is sent. After a failure of the
 //! machine itself, there are no candidates, because answers may be missing from the unsynced file. A part with an
-//! unreadable slot is no candidate either. See docs/decisions/0030.
+//! unreadable slot is not a candidate either. See docs/decisions/0030.
 //!
 //! Not here: the definition of equal requests; the caller provides a key.
 
@@ -451,7 +451,7 @@ mod tests {
         let answered = RecordedAnswers { run: 9, slots };
         let logged =
             vec![part(8, 0, 0), part(9, 0, 0), part(9, 1, 0), part(9, 2, 0), part(9, 3 + SLOTS, 0), part(9, 8, 0)];
-        // The answers of run 10 were not recorded, so its parts are no candidates.
+        // The answers of run 10 were not recorded, so its parts are not candidates.
         let known = vec![part(5, 3, 0), part(9, 1, 0), part(9, 0, 0), part(10, 6, 0)];
         let logged = [logged, vec![part(10, 7, 0)]].concat();
         let found = find_candidates(&answered, known.clone(), logged.clone());

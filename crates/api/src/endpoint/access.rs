@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn operations_are_audited_as_what_they_do() {
-        // Requests to a path that is no collection; a new one of these needs a decision.
+        // Requests to a path that is not a collection; a new one of these needs a decision.
         let single = ENDPOINTS.iter().filter_map(|row| {
             let operation = operation_of(row).filter(|_| row.alias_of.is_none())?;
             let is_action = ["/_new", "/_reload"].iter().any(|action| row.path.ends_with(action));
@@ -240,6 +240,7 @@ mod tests {
             is_single.then_some((row.path.strip_prefix("/services/")?, operation))
         });
         let expected = [
+            ("admin/cacheman/_evict", "edit"),
             ("server/settings/settings", "edit"),
             ("server/control/restart", "restart"),
             // Always refused, and therefore never audited.

@@ -161,7 +161,7 @@ fn operand(text: &str, is_in_group: bool) -> (ConditionToken, &str) {
     let (name, rest) = quoted.unwrap_or_else(|| {
         let (word, rest) = split_word(text, is_in_group, false);
         let operator = OPERATORS.iter().filter_map(|(operator, _)| word.find(operator)).min();
-        // A word that begins with an operator is no comparison.
+        // A word that begins with an operator is not a comparison.
         match operator.filter(|at| *at > 0) {
             Some(at) => (word.split_at(at).0.to_owned(), text.split_at(at).1),
             None => (word.to_owned(), rest),

@@ -332,7 +332,7 @@ fn fill_event_type(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, Str
     add_defaults(&[("color", "none"), ("description", ""), ("priority", "1"), ("tags", "")], settings);
 }
 
-/// Refuses an event type whose search is no condition: every search that reads event types would warn about it. The
+/// Refuses an event type whose search is not a condition: every search that reads event types would warn about it. The
 /// text of macros is known only when a search runs.
 fn check_condition(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
     let search = settings.iter().find(|(key, _)| key == "search").map(|(_, text)| text.as_str());
@@ -392,7 +392,9 @@ fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
     }
     let is_word = |arg: &str| arg.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '-'));
     if let Some(arg) = given.iter().find(|arg| !is_word(arg)) {
-        return refused(format!("args={args}: {arg} is no name of an argument, which has letters, digits, _ and -"));
+        return refused(format!(
+            "args={args}: {arg} is not a name of an argument; names have only letters, digits, _ and -"
+        ));
     }
     match given.iter().enumerate().find(|(at, arg)| given[..*at].contains(arg)) {
         Some((_, arg)) => refused(format!("args={args}: {arg} occurs twice")),
@@ -400,7 +402,8 @@ fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses an extraction whose expression cannot be compiled: it would extract nothing, and every search warn about it.
+/// Refuses an extraction whose expression cannot be compiled: it would extract nothing, and every search would warn
+/// about it.
 fn check_extraction(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
     let regex = settings.iter().find(|(key, value)| key == "REGEX" && !value.is_empty());
     regex.map_or(Ok(()), |(key, regex)| {

@@ -374,8 +374,8 @@ fn checked_path(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -
     }
 }
 
-/// Adds a random token to a new token of forwarders without one. A stanza without a token would admit no forwarder, and
-/// no longer those without a token either.
+/// Adds a random token to a new token stanza for forwarders that has none. A stanza without a token would admit no
+/// forwarder at all, not even those without a token.
 fn with_token(_: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
     settings.retain(|(key, value)| key != "token" || !value.trim().is_empty());
     if !settings.iter().any(|(key, _)| key == "token") {
@@ -402,7 +402,7 @@ fn port_name(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> R
 }
 
 /// Drops the restriction to a host from a change of a TCP input if the host is part of the input's name, because
-/// clients send it with every change. For the same reason drops the word that the input is not one over TLS.
+/// clients send it with every change. For the same reason, drops the setting that the input does not use TLS.
 fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
     settings.retain(|(key, value)| key != OVER_TLS || parse_flag(value) == Some(true));
     let name = TCP_PREFIXES.iter().find_map(|prefix| stanza.strip_prefix(prefix));

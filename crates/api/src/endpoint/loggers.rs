@@ -37,7 +37,7 @@ const AUDIT: &str = "AuditLogger";
 const LOGGERS: [&str; 2] = [AUDIT, ROOT];
 /// Parameter with the new level.
 const LEVEL: &str = "level";
-/// Splunk's levels, and what they are here. The node writes no messages for debugging, and its gravest are errors.
+/// Splunk's levels and their equivalents here. The node writes no messages for debugging, and none graver than errors.
 const LEVELS: [(&str, Level); 7] = [
     ("DEBUG", Level::Info),
     ("INFO", Level::Info),

@@ -157,7 +157,7 @@ async fn add_state(state: &ApiState, entries: &mut [NodeEntry]) -> Result<(), Ap
     Ok(())
 }
 
-/// A member of `server/info` in the type of its shape; texts stand for numbers and flags in rows of `| rest`.
+/// A member of `server/info` with the type of its shape, because rows of `| rest` have numbers and flags as texts.
 fn typed_value(name: &str, mut values: Vec<String>) -> Value {
     let shape = INFO_MEMBERS.iter().find(|(known, _)| *known == name).map(|(_, shape)| shape);
     match (shape, values.len()) {

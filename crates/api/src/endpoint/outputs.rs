@@ -92,9 +92,9 @@ const UNUSED_MESSAGE: &str = "The change is saved and takes effect at the next s
 const SERVERS_PARAMETER: &str = "servers";
 /// Setting with the addresses of a group's servers.
 const SERVER_LIST: &str = "server";
-/// Parameter for the use of a group's servers; they are always load-balanced, which is its value `autobalance`.
+/// Parameter that says how a group's servers are used.
 const METHOD: &str = "method";
-/// The only value of that parameter.
+/// Its only value: servers of a group are always load-balanced.
 const BALANCED: &str = "autobalance";
 /// Settings of a group.
 const GROUP_SETTINGS: &[&str] = &[

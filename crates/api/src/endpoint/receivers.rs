@@ -141,7 +141,7 @@ fn parse_metadata(parameters: &Parameters, caller: &Caller, path: &str) -> Recei
 
 fn check(received: &ReceivedText, caller: &Caller) -> Result<(), ApiError> {
     if [&received.host, &received.source, &received.sourcetype].iter().any(|text| text.chars().any(char::is_control)) {
-        return Err(ApiError::bad_request("host, source and sourcetype are one line without control characters"));
+        return Err(ApiError::bad_request("host, source and sourcetype must be lines without control characters"));
     }
     if !caller.permissions.may_write(&received.index) {
         let (user, index) = (&caller.identity.user, &received.index);

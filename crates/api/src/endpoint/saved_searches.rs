@@ -85,7 +85,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Method::POST,
             path("suppress"),
             search,
-            "Suppresses alerts for some seconds, or no longer.",
+            "Suppresses alerts for some seconds, or ends their suppression.",
             post(suppress),
         )
         .needs(&["expiration"])

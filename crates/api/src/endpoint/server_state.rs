@@ -498,7 +498,7 @@ async fn put(State(state): State<ApiState>, caller: Caller, Settings(form): Sett
     }
     if name.starts_with(FAULT_PREFIX) {
         return Err(ApiError::bad_request(format!(
-            "names that begin with {FAULT_PREFIX} are those of the node's own messages"
+            "names that begin with {FAULT_PREFIX} are reserved for the node's own messages"
         )));
     }
     let (author, time, [roles, capabilities]) =

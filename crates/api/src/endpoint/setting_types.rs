@@ -197,7 +197,7 @@ pub(super) fn shape(name: &str) -> Shape {
 }
 
 /// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is none. An
-/// empty text is no value.
+/// empty text does not count as a value.
 pub(super) fn expected_instead(name: &str, text: &str) -> Option<&'static str> {
     let text = text.trim();
     match type_of(name)? {

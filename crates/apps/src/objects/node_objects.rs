@@ -72,7 +72,7 @@ impl Objects {
         match found.can_write {
             true => Ok(found),
             false => Err(ObjectError::Denied(format!(
-                "user {} may not change {name}: its acl permits it to {}",
+                "user {} may not change {name}: its acl permits this only to {}",
                 viewer.user,
                 found.writers.join(", ")
             ))),

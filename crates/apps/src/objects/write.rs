@@ -279,7 +279,7 @@ impl Objects {
         quarry_conf::file_name::check_file_name(app)?;
         if found.location == ObjectLocation::System || app == APP_SYSTEM {
             return Err(ObjectError::Invalid(format!(
-                "app={app}: objects of the node and of apps cannot be exchanged"
+                "app={app}: an object cannot be moved between the node and an app"
             )));
         }
         self.check_app(app, &found.conf).map_err(|error| match error {

@@ -325,7 +325,7 @@ impl Requests {
                 if bytes.len() as u64 == end - start {
                     return Ok(Part { bytes, start, stored });
                 }
-                let reason = format!("{} of {} bytes came", bytes.len(), end - start);
+                let reason = format!("only {} of {} bytes arrived", bytes.len(), end - start);
                 Err(object_store::Error::Generic { store: "S3", source: reason.into() })
             }
         };

@@ -17,7 +17,8 @@ use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 const MAX_COUNTED_VALUES: usize = 64;
 /// Maximum number of templates of a counted column whose values are templates.
 const MAX_COUNTED_TEMPLATES: usize = 512;
-/// Maximum difference between the counted numbers of a column whose positions are looked up in a table.
+/// Maximum difference between the smallest and the largest counted number of a column for which a table maps numbers to
+/// their positions.
 const MAX_TABLE_RANGE: usize = 4_096;
 /// Number of slots of the table by which most repeated numbers are recognised without a search; a power of two.
 const FOUND_SLOTS: usize = 256;

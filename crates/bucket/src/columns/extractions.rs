@@ -1,10 +1,10 @@
 //! Stored search-time fields: their list and their names at the end of the column layout block, and the choice of those
 //! that fit.
 //!
-//! The values of a field are a column without a parent, or one below a column that tells the events with the field, like
-//! those of index-time fields (`super::fields`). If most are parts of the texts, they are a template column of codes, whose
-//! parts are listed here. Fields with several values have the number of their column plus that of all columns. Blocks of older versions end before the list, as do those of slabs
-//! without such fields.
+//! The values of a field are a column without a parent, or one below a column that shows which events have the field,
+//! like those of index-time fields (`super::fields`). If most are parts of the texts, they are a template column of
+//! codes, whose parts are listed here. For a field with several values, the stored number is that of its column plus
+//! the number of all columns. Blocks of older versions end before the list, as do those of slabs without such fields.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
@@ -56,7 +56,7 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     put_names(template_set.extracted_names.as_ref(), out);
 }
 
-/// Whether something is stored of the search-time fields of a slab.
+/// Whether anything is stored about the search-time fields of a slab.
 pub(super) fn has_extractions(template_set: &TemplateSet) -> bool {
     !template_set.extractions.is_empty() || template_set.extracted_names.is_some()
 }
@@ -187,7 +187,7 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
     Ok(TextParts { codes, own, parts: parts.into() })
 }
 
-/// Whether a column has values without templates, and has no parent or one that only tells the events with a value.
+/// Whether a column has values without templates, and has no parent or one that only shows which events have a value.
 fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
     let of = |column: u32| template_set.columns.get(column as usize);
     let Some(values) = of(column).filter(|values| !matches!(values.kind, ColumnKind::Templates(_))) else {

@@ -33,9 +33,9 @@ pub(crate) struct WrittenSlab {
     pub(crate) extraction_bytes: u64,
 }
 
-/// Writes the columns of a slab of these events. Stored search-time fields that would take too much space are removed from
-/// the slab, unless their values are parts of the texts. The column layout block is deferred from [`FULL_EFFORT_LEVEL_MIN`] on if there
-/// are columns that may share a bucket-wide dictionary: these are written after the last slab.
+/// Writes the columns of a slab. Stored search-time fields that would take too much space are removed from the slab,
+/// unless their values are parts of the texts. At zstd levels of at least [`FULL_EFFORT_LEVEL_MIN`], columns that may
+/// share a bucket-wide dictionary are written after the last slab; if there are any, so is the column layout block.
 pub(crate) fn write_columns(
     template_slab: &mut TemplateSlab,
     source: &CheckedSlab<'_>,
@@ -92,7 +92,7 @@ struct WrittenColumns {
 }
 
 impl WrittenColumns {
-    /// Finds the equal columns of these columns, which come next.
+    /// For each of the next columns, finds an earlier one with the same values.
     fn find_equal(&mut self, template_slab: &TemplateSlab, range: Range<usize>) {
         assert_eq!(self.equal.len(), range.start, "columns are compared in order");
         self.equal.extend(range.map(|at| equal_column(template_slab, at)));
@@ -131,8 +131,8 @@ fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
         return None;
     }
     let has_same_values = |other: &SlabColumn| match (&other.values, &column.values) {
-        // The events with a field are often those of one template, or those with another field. What the templates
-        // consist of is not stored with the values.
+        // A search-time field often occurs in exactly the events of one template, or in those of another field. The
+        // parts of the templates are not stored with the values, so only their number and the codes must agree.
         (
             SlabValues::Templates { templates: others, codes: known },
             SlabValues::Templates { templates: own, codes },
@@ -200,7 +200,8 @@ struct ColumnWriter<'a> {
 }
 
 impl ColumnWriter<'_> {
-    /// Writes some columns, except those that share the values of another one or belong to a unit.
+    /// Writes the columns of a range, except those that share the values of another column or belong to a
+    /// [`SharingUnit`].
     fn write_range(
         &mut self,
         template_slab: &TemplateSlab,

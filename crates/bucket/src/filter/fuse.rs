@@ -166,8 +166,9 @@ fn initial_lengths(keys: usize) -> (u32, u32) {
     (segment_length, (segments * u64::from(segment_length)) as u32)
 }
 
-/// Lengths for the first attempt: the first of `known` that has as many cells as this many keys need, but hardly more;
-/// otherwise what they need and a few cells more, so that the filter of a few more keys can have these lengths, too.
+/// Lengths for the first attempt: the first of `known` with enough cells for this many keys, but hardly more; otherwise
+/// the lengths that they need, with a few spare cells, so that a filter of slightly more keys can have the same
+/// lengths.
 fn shareable_lengths(keys: usize, known: &[Lengths]) -> Lengths {
     let (segment_length, needed) = initial_lengths(keys);
     let suits = |(segment, front): &&Lengths| {

@@ -47,8 +47,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The fingerprint of a hash, and the positions in the sidecar of its three cells of the group's first slab; those
-    /// of the other slabs follow each. `None` if the slabs have no terms.
+    /// The fingerprint of a hash, and the positions in the sidecar of its three cells in the group's first slab; each
+    /// cell is followed by those of the other slabs. `None` if the slabs have no terms.
     pub(super) fn probe(&self, hash: u64) -> Option<(u8, [u64; 3])> {
         if self.cells == 0 {
             return None;

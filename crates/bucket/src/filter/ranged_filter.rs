@@ -1,4 +1,4 @@
-//! A term filter that is not read as a whole: only the blocks with the cells of the requested terms are.
+//! A term filter of which only the blocks with the cells of the requested terms are read.
 //!
 //! Opening a sidecar reads its end, which has the parameters of all slabs and the checksums of the blocks. The answers
 //! about the last few terms are kept, because a search asks for the same term in every slab. A sidecar of version 2 or 3
@@ -30,7 +30,7 @@ use crate::wire::{Cursor, Malformed};
 const START_BYTES: usize = MAGIC.len() + COUNT_BYTES;
 /// Minimum size of the first read, which holds the parameters of two hundred slabs.
 const FIRST_READ_BYTES_MIN: u64 = 8 << 10;
-/// The first read covers one in this many bytes of a sidecar: a little more than its checksums take.
+/// The first read covers the size of a sidecar divided by this number: a little more than its checksums take.
 const FIRST_READ_DIVISOR: u64 = 800;
 /// Maximum number of answers that are kept.
 const RECENT_ANSWERS_MAX: usize = 256;

@@ -14,8 +14,8 @@ use crate::wire::put_varint;
 /// pairs, as long events full of ids produce, gets no locator.
 const MAX_PAIRS: usize = 16 << 20;
 
-/// The number of parts is rounded up to a multiple of a power of two, of which it then has at least this many, unless it
-/// is smaller.
+/// The number of parts is rounded up to a multiple of a power of two: the smallest one that is at least the number of
+/// parts divided by this constant.
 const PART_COUNT_STEPS: usize = 16;
 
 /// Pairs of a rare token and a page that contains it, each as the upper bits of the token's hash with the page number
@@ -129,8 +129,8 @@ impl LocatorTables {
     }
 }
 
-/// Number of parts for this many keys. It is rounded up, so that slabs of about the same size have as many parts, and
-/// those in which a token is looked up are neighbours in the object.
+/// Number of parts for this many keys. It is rounded up, so that slabs of about the same size have the same number of
+/// parts, and the parts in which a token is looked up are neighbours in the object.
 fn part_count(keys: usize) -> usize {
     let needed = keys.div_ceil(TARGET_PART_KEYS);
     let step = (needed / PART_COUNT_STEPS).checked_next_power_of_two().unwrap_or(1).max(1);

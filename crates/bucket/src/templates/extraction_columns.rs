@@ -20,7 +20,7 @@ use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_
 
 /// A dictionary with fewer values than this per text counts as one of nearly unique values.
 const REPEATS_MIN: usize = 8;
-/// A field with fewer values, one in this many events, takes little space.
+/// A field with at most one value in this many events takes little space.
 const EVENTS_PER_VALUE_MAX: usize = 16;
 
 impl TemplateSlab {

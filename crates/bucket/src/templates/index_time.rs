@@ -246,7 +246,7 @@ impl FieldSplit {
     }
 }
 
-/// The column above that of a field, which tells the events that have the field; `number` is the number of `column`.
+/// The column above that of a field, which shows which events have the field; `number` is the number of `column`.
 pub(super) fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabColumn {
     let with = Template { parts: vec![TemplatePart::Variable(number)] };
     let templates = vec![Template::default(), with];

@@ -6,8 +6,8 @@
 //! text, and in `cells` the parts of a text are its index-time fields. `sourcetype_splitters` chooses the way of
 //! splitting for each sourcetype, `trial` chooses the representation of a column, and `builder` adds values to columns.
 //! `index_time` has the columns of index-time fields, `extraction_columns` those of search-time fields that compaction
-//! stores, and `part_columns` of those among them whose values are parts of the texts (`text_parts`). A single text that
-//! fits no template is stored as a plain text, so that every text can be stored.
+//! stores, and `part_columns` has those of the latter whose values are parts of the texts (`text_parts`). A single text
+//! that fits no template is stored as a plain text, so that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -22,7 +22,7 @@ mod index_time;
 mod objects;
 mod outline;
 mod part_columns;
-mod separated;
+mod separators;
 mod sourcetype_splitters;
 mod splitter;
 mod text_parts;

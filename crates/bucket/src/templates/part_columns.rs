@@ -1,4 +1,4 @@
-//! Columns of search-time fields whose values are parts of the texts: a code for each event tells of which parts.
+//! Columns of search-time fields whose values are parts of the texts: a code for each event identifies the parts.
 //!
 //! Nearly unique values, such as ids, would take as much space again as in the texts. Most begin and end where a literal
 //! or a variable does, or within a literal, so that few codes are enough. Values that do not are stored in a column of
@@ -37,7 +37,8 @@ const TRIED_MAX: usize = 8;
 const OCCURRENCES_MAX: usize = 16;
 /// The field is not stored like this if more than one in this many values is not a part of the text.
 const OWN_VALUES_DIVISOR: usize = 4;
-/// The values of the field, whose bytes are not known, are not those of the column of codes.
+/// The traits of the column of codes allow every byte, because the values of the field are composed of bytes that the
+/// column does not hold.
 const EVERY_BYTE: ByteSet = ByteSet::from_words([u64::MAX; 4]);
 /// Upper bound for the length of the number of a code, which stands for its template.
 const NUMBER_BYTES_MAX: u32 = 8;

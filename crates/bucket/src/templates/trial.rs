@@ -106,8 +106,8 @@ fn try_dictionary(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
     dictionary_of(texts, DISTINCT_TEXTS_ALWAYS.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_TEXTS_MAX))
 }
 
-/// The dictionary of a column of texts that is complete. The first values may have had too many distinct texts for one,
-/// though few texts followed: a path of a thousand, most of which are rare, shows half of them early.
+/// The dictionary of a column of texts that is complete. The first values may have had too many distinct texts for a
+/// dictionary although few others followed: of a thousand paths, most of them rare, half may occur early.
 pub(super) fn dictionary_of_all(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
     dictionary_of(texts, (texts.len() / VALUES_PER_DISTINCT).min(LATE_DISTINCT_TEXTS_MAX))
 }

@@ -1,7 +1,7 @@
 //! Tokenisers: find the variables of a text.
 //!
 //! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, cells between tabs ([`super::separated`]), parts of access log lines
+//! XML tags, fields between commas, cells between tabs ([`super::separators`]), parts of access log lines
 //! ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one variable: its IPv4 addresses and its other words with a digit
 //! are variables. Words end at breakers of the segmenter, so that no term straddles the edge of such a variable.
 //! Everything between variables is literal. [`variable_end`] finds the end of one variable of a known kind by the same
@@ -14,7 +14,7 @@ use super::access::{AccessPart, is_request, split_names, split_request, split_st
 use super::classes::{
     BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, KEY, VALUE_END, class_at, has_digit, run_end, word_run_end,
 };
-use super::separated::separator_of;
+use super::separators::separator_of;
 
 /// Maximum number of digits in a key that is literal; keys with more may be of any number.
 const KEY_DIGITS_MAX: usize = 3;
@@ -202,7 +202,7 @@ fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
         return None;
     }
     let continues = |at: usize| text.get(at).is_some_and(|byte| BYTE_CLASSES[usize::from(*byte)] & BREAKER == 0);
-    // `1.2.3.4.5` is no address.
+    // `1.2.3.4.5` is not an address.
     if at > 1 && text[at - 1] == b'.' && continues(at - 2) {
         return None;
     }

@@ -18,8 +18,8 @@ use crate::term_dictionary::{fold_case, truncate_term};
 
 /// Byte between name and value in the terms of index-time fields.
 const FIELD_SEPARATOR: u8 = 0;
-/// Maximum length of a token that is looked up for a value. The text may have a longer form of it: three bytes of a
-/// letter that one byte stands for in lower case.
+/// Maximum length of a token that is looked up for a value. The text may contain a longer form of it, because the lower
+/// case of a letter of three bytes may be a single byte.
 const VALUE_TOKEN_BYTES_MAX: usize = quarry_event::segment::MAX_TOKEN_BYTES / 3;
 
 /// The term of a field with this value.

@@ -137,7 +137,7 @@ fn files_and_schedules_without_effect_are_named_once_per_file() {
     let found = told("savedsearches", searches);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(
-        found[0].contains(":3: [a] enableSched has no effect") && found[0].contains("(2 of this file"),
+        found[0].contains(":3: [a] enableSched has no effect") && found[0].contains("(2 in this file"),
         "{found:?}"
     );
     assert_eq!(told("savedsearches", "[b]\nenableSched = 0\n"), Vec::<String>::new());

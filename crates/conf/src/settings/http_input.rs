@@ -163,7 +163,7 @@ pub struct HttpInputSettings {
     pub tls: bool,
     /// PEM file with the certificate and key.
     pub certificate: Option<String>,
-    /// Idle seconds after which a channel is removed; `None` is never.
+    /// Idle seconds after which a channel is removed; `None` means never.
     pub channel_idle_seconds: Option<u64>,
     /// Port for OTLP over gRPC, if enabled.
     pub grpc_port: Option<u16>,

@@ -163,7 +163,7 @@ pub struct NetworkInput {
     pub keeps_text: bool,
     /// Size of the receive buffer requested from the system.
     pub receive_bytes: usize,
-    /// Idle seconds after which a forwarder's connection is closed; `None` is never.
+    /// Idle seconds after which a forwarder's connection is closed; `None` means never.
     pub heartbeat_seconds: Option<u64>,
     /// Highest protocol level offered to forwarders.
     pub protocol_level: Option<u64>,

@@ -35,7 +35,7 @@ impl BlockingTable for Arules {
         let names = names_of(&all);
         let chosen = matching_names(&self.0.fields, &names);
         if chosen.len() > RULE_FIELDS_MAX {
-            let what = "arules: name fewer fields".to_owned();
+            let what = "arules: too many fields; name fewer".to_owned();
             return Err(EngineError::Limit { what, limit: "fields of a rule", value: RULE_FIELDS_MAX as u64 });
         }
         let fields = texts_of(&all, &chosen, "arules")?;

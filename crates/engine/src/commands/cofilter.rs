@@ -49,7 +49,7 @@ impl BlockingTable for Cofilter {
                 items.iter().skip(at + 1).for_each(|other| *pairs.entry((item, other)).or_default() += 1);
             }
             if pairs.len() > PAIRS_MAX {
-                let what = "cofilter: too many pairs of items: leave rare items out".to_owned();
+                let what = "cofilter: too many pairs of items; leave out rare items".to_owned();
                 return Err(EngineError::Limit { what, limit: "pairs", value: PAIRS_MAX as u64 });
             }
             if context.stop.should_end_work() {

@@ -17,7 +17,7 @@ pub(super) fn quote(value: &str) -> String {
 /// Checks the size of a condition.
 pub(super) fn check_size(bytes: usize) -> Result<(), EngineError> {
     if bytes > CONDITION_BYTES_MAX {
-        let what = "condition made of rows".to_owned();
+        let what = "the condition formed from the rows is too long; return fewer rows or fields".to_owned();
         return Err(EngineError::Limit { what, limit: "bytes", value: CONDITION_BYTES_MAX as u64 });
     }
     Ok(())

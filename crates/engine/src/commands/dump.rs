@@ -145,12 +145,12 @@ impl DumpWriter<'_> {
 
     fn write(&mut self, folder: String, line: &[u8]) -> Result<(), EngineError> {
         if !self.folders.contains_key(&folder) && self.folders.len() >= FOLDERS_MAX {
-            let what = "dump: too many folders in _dstpath".to_owned();
+            let what = "dump: _dstpath names too many folders".to_owned();
             return Err(EngineError::Limit { what, limit: "folders", value: FOLDERS_MAX as u64 });
         }
         self.written += line.len() as u64;
         if self.written > DUMP_BYTES_MAX {
-            let what = "dump: narrow the search".to_owned();
+            let what = "dump: too much data; narrow the search".to_owned();
             return Err(EngineError::Limit { what, limit: "bytes written", value: DUMP_BYTES_MAX });
         }
         let head = self.header()?;

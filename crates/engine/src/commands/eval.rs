@@ -77,7 +77,7 @@ fn assign_dynamic(rows: &RecordBatch, parts: &[NamePart], values: &ArrayRef) -> 
             Some(at) => targets[at].1.push(row),
             None if targets.len() < DYNAMIC_COLUMNS_MAX => targets.push((name, vec![row])),
             None => {
-                let what = "eval with field names from values".to_owned();
+                let what = "eval takes too many different field names from values".to_owned();
                 let value = DYNAMIC_COLUMNS_MAX as u64;
                 return Err(EngineError::Limit { what, limit: "dynamic columns", value });
             }

@@ -17,7 +17,7 @@ pub(super) struct FieldTexts {
 /// The texts of these fields; an error when there are too many.
 pub(super) fn texts_of(rows: &RecordBatch, names: &[&str], command: &str) -> Result<Vec<FieldTexts>, EngineError> {
     if names.len() > FIELDS_MAX {
-        let what = format!("{command}: name the fields");
+        let what = format!("{command}: too many fields; name those to compare");
         return Err(EngineError::Limit { what, limit: "fields compared", value: FIELDS_MAX as u64 });
     }
     let texts = |name: &str| {

@@ -101,7 +101,7 @@ impl Blocking for FieldSummaryCommand {
                 (0..batch.num_rows()).for_each(|row| fields[at].1.add(&reader, row));
             }
             if fields.iter().map(|(_, facts)| facts.values.len()).sum::<usize>() > DISTINCT_MAX {
-                let what = "fieldsummary (name fewer fields)".to_owned();
+                let what = "fieldsummary: too many distinct values; name fewer fields".to_owned();
                 return Err(EngineError::Limit { what, limit: "distinct values", value: DISTINCT_MAX as u64 });
             }
         }

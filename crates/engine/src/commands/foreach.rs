@@ -251,6 +251,6 @@ fn check_runs(runs: usize) -> Result<(), EngineError> {
     if runs <= RUNS_MAX {
         return Ok(());
     }
-    let what = "foreach has too many fields or items: name fewer".to_owned();
+    let what = "foreach has too many fields or items; name fewer".to_owned();
     Err(EngineError::Limit { what, limit: "foreach runs", value: RUNS_MAX as u64 })
 }

@@ -45,7 +45,8 @@ fn gen_times(command: &GenTimesCommand, context: &CommandContext) -> Result<Reco
     let mut count = 0;
     while start < end {
         if count >= ROWS_MAX {
-            return Err(EngineError::Limit { what: "gentimes".into(), limit: "rows", value: ROWS_MAX as u64 });
+            let what = "gentimes: too many rows; use a longer increment".to_owned();
+            return Err(EngineError::Limit { what, limit: "rows", value: ROWS_MAX as u64 });
         }
         let next = apply_modifier(&step, start, &context.zone).ok().filter(|next| *next > start);
         let Some(next) = next else { break };

@@ -106,7 +106,7 @@ impl Join {
                 right_places.push(Some(*place));
             }
             if left_places.len() > most {
-                let what = "join pairs too many rows: join on more fields or give max=".to_owned();
+                let what = "join pairs too many rows; join on more fields, or set max=".to_owned();
                 return Err(EngineError::Limit { what, limit: "joined rows", value: JOINED_ROWS_MAX as u64 });
             }
             if left_places.len() == before && self.command.left_outer {

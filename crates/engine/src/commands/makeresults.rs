@@ -39,7 +39,8 @@ pub(crate) fn make_results(
         None => command.count,
     };
     if rows > ROWS_MAX {
-        return Err(EngineError::Limit { what: "makeresults".into(), limit: "count", value: ROWS_MAX as u64 });
+        let what = "makeresults: too many rows".to_owned();
+        return Err(EngineError::Limit { what, limit: "count", value: ROWS_MAX as u64 });
     }
     let now = start_second(context);
     let server = command.annotate.then_some(server);

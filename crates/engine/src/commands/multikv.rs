@@ -67,8 +67,8 @@ impl RowCommand for MultiKv {
                 }
             });
             if places.len() > ROWS_MAX {
-                let value = ROWS_MAX as u64;
-                return Err(EngineError::Limit { what: "multikv".into(), limit: "rows of tables", value });
+                let what = "multikv: the tables have too many rows".to_owned();
+                return Err(EngineError::Limit { what, limit: "rows of tables", value: ROWS_MAX as u64 });
             }
         }
         let count = places.len();

@@ -40,7 +40,7 @@ impl BlockingTable for Predict {
         let all = rows_in_memory("predict", rows, context)?;
         let count = all.num_rows();
         if count > ROWS_MAX {
-            let what = "predict: use a greater span".to_owned();
+            let what = "predict: too many rows; use a longer span".to_owned();
             return Err(EngineError::Limit { what, limit: "rows of a series", value: ROWS_MAX as u64 });
         }
         let known = count.saturating_sub(self.0.holdback);
@@ -161,7 +161,7 @@ impl Predict {
             let period = self.0.period.or_else(|| detect_season(series));
             let fits = period.filter(|period| *period >= 2 && series.len() >= 2 * period);
             if fits.is_none() {
-                let why = "no seasonality was detected; set period= to at most half its rows";
+                let why = "no seasonality was detected; set period= to at most half the number of rows";
                 context.messages.push(format!("predict: {field}: {why}"));
             }
             fits

@@ -257,7 +257,7 @@ impl ProgramRows {
         }
         self.exchanges += usize::from(is_last);
         if self.exchanges > EXCHANGES_MAX {
-            let what = format!("{}: it never finishes", self.session.name);
+            let what = format!("{}: the program does not finish", self.session.name);
             return Err(EngineError::Limit { what, limit: "turns of a command", value: EXCHANGES_MAX as u64 });
         }
         rows_of(&body).map_err(|fault| EngineError::invalid(format!("{}: {fault}", self.session.name)))

@@ -49,7 +49,7 @@ impl SelfJoin {
                 pairs.push((row, None));
             }
             if pairs.len() > ROWS_MAX {
-                let what = "selfjoin: name more fields, or a max=".to_owned();
+                let what = "selfjoin: too many rows; join on more fields, or set max=".to_owned();
                 return Err(EngineError::Limit { what, limit: "rows", value: ROWS_MAX as u64 });
             }
         }

@@ -79,8 +79,8 @@ impl SeriesTable<'_> {
         let mut keys = KeyTable::default();
         let row_of: Vec<u32> = row_keys.iter().map(|key| keys.intern(key.unwrap_or_default().as_bytes())).collect();
         if keys.len().saturating_mul(names.len()).saturating_mul(self.outputs.columns().len()) > CELLS_MAX {
-            let value = CELLS_MAX as u64;
-            return Err(EngineError::Limit { what: "table of rows and series".into(), limit: "cells", value });
+            let what = "the table of rows and series is too large".to_owned();
+            return Err(EngineError::Limit { what, limit: "cells", value: CELLS_MAX as u64 });
         }
         let mut places = vec![vec![None; keys.len()]; names.len()];
         for (group, (row, name)) in row_of.iter().zip(series.iter()).enumerate() {

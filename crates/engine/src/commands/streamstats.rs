@@ -42,7 +42,7 @@ impl Execute for StreamStatsCommand {
         }
         if self.window > WINDOW_MAX {
             let window = self.window;
-            return refused(format!("streamstats: window={window} is beyond {WINDOW_MAX} rows; give fewer"));
+            return refused(format!("streamstats: window={window} is more than {WINDOW_MAX} rows; make it smaller"));
         }
         let plan = Arc::new(AggregatePlan::new(&self.aggregates, names(&self.by), &lowering.expressions())?);
         let before = self.reset_before.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
@@ -64,7 +64,7 @@ struct StreamStats {
     groups: RowGroups,
     /// States of all groups, each with as many as there are aggregates.
     running: Vec<RunningState>,
-    /// The windows as long as they have only counts and small integers, in place of the next two.
+    /// The windows, as long as they have only counts and small integers; replaces the next two fields.
     integers: Option<IntegerWindows>,
     windows: Vec<Window>,
     /// Window states of the groups.
@@ -256,7 +256,7 @@ impl StreamStats {
     }
 }
 
-/// Adds a row to a state; returns the value after it, or before it unless the row counts as well.
+/// Adds a row to a state. Returns the value including the row if `current`, otherwise the value before it.
 #[inline]
 fn value_with_row(
     running: &mut RunningState,
@@ -296,7 +296,7 @@ impl StreamStats {
     }
 }
 
-/// Deducts the values of these multivalues from `left`, the number that the batch may still get: `values(x)` and
+/// Deducts the values of these multivalues from `left`, the number that the batch may still receive: `values(x)` and
 /// `list(x)` repeat all their values in every row.
 fn count_repeated(results: &[Value<'_>], left: &mut usize) -> Result<(), EngineError> {
     let values = results.iter().map(|value| if let Value::Multi(values) = value { values.len() } else { 0 });

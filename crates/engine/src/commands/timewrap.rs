@@ -35,7 +35,7 @@ impl BlockingTable for TimeWrap {
             return Ok(Vec::new());
         }
         let Some(last) = (0..all.num_rows()).filter_map(|row| time_ns(&times, row)).max() else {
-            return Err(EngineError::invalid("timewrap: the rows have no _time; it comes after timechart"));
+            return Err(EngineError::invalid("timewrap: the rows have no _time; use it after timechart"));
         };
         let end = match (self.0.ends_now, context.range.latest) {
             (true, _) => context.now,
@@ -110,7 +110,8 @@ impl TimeWrap {
         let mut moment = self.shift_time(time, age, false, context)?;
         loop {
             if age > PERIODS_MAX {
-                return Err(EngineError::Limit { what: "timewrap".into(), limit: "periods", value: PERIODS_MAX });
+                let what = "timewrap: too many periods; use a longer one".to_owned();
+                return Err(EngineError::Limit { what, limit: "periods", value: PERIODS_MAX });
             }
             let next = self.shift_time(time, age + 1, false, context)?;
             if next >= end {

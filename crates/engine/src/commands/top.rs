@@ -24,7 +24,7 @@ use super::Execute;
 use super::stats::write_key;
 use crate::lowering::{Lowering, Step, names};
 
-/// Decimal places of a percentage, all of them shown.
+/// Decimal places of a percentage; trailing zeros are shown.
 const PERCENT_DIGITS: usize = 6;
 /// Number of rows read between two checks for cancellation.
 const CHECKED_ROWS: usize = 65_536;

@@ -479,12 +479,12 @@ impl<'c> TransactionGroups<'c> {
         if self.evicted_by_limit {
             context
                 .messages
-                .push("transaction: more were open than maxopentxn= or maxopenevents= allow; some were evicted");
+                .push("transaction: maxopentxn= or maxopenevents= was reached; some transactions were evicted");
         }
         if self.is_out_of_order && (self.command.starts_with.is_some() || self.command.ends_with.is_some()) {
             context.messages.push(
-                "transaction: rows do not come newest first, so that beginnings and ends are not found: put `sort 0 -_time` \
-                 in front",
+                "transaction: rows do not come newest first, so beginnings and ends cannot be found: put \
+                 `sort 0 -_time` in front",
             );
         }
         // No more events follow.

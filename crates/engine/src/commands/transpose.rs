@@ -32,8 +32,8 @@ impl Blocking for TransposeCommand {
                 break;
             }
             if count > COLUMNS_MAX {
-                let value = COLUMNS_MAX as u64;
-                return Err(EngineError::Limit { what: "transpose 0".into(), limit: "columns", value });
+                let what = "transpose: too many rows to become columns".to_owned();
+                return Err(EngineError::Limit { what, limit: "columns", value: COLUMNS_MAX as u64 });
             }
         }
         let all = concat_rows(held)?;

@@ -21,7 +21,7 @@ impl Execute for TstatsCommand {
         let search = Pipeline { commands: vec![stage], span: lowering.span };
         let rows = lowering.environment.subsearch(&search, APPENDED_ROWS_MAX)?;
         if rows.iter().map(RecordBatch::num_rows).sum::<usize>() >= APPENDED_ROWS_MAX {
-            let what = "too many rows are appended: narrow the search".to_owned();
+            let what = "tstats appends too many rows; narrow the search".to_owned();
             return Err(EngineError::Limit { what, limit: "appended rows", value: APPENDED_ROWS_MAX as u64 });
         }
         Ok(vec![blocking(Append { rows })])

@@ -101,7 +101,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch, stop: &Stop) -> Result<Gri
         [(width, "columns", COLUMNS_MAX), (width.saturating_mul(first.len()), "cells", CELLS_MAX)]
     {
         if size > most {
-            let what = format!("table of xyseries with {} rows and {width} columns", first.len());
+            let what = format!("xyseries: a table of {} × {width} cells is too large", first.len());
             return Err(EngineError::Limit { what, limit, value: most as u64 });
         }
     }

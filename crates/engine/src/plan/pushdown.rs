@@ -126,7 +126,7 @@ fn push_extractions(plan: &mut Plan) {
             ExtractionKind::SpathFields { input, .. } => is_made(input),
             ExtractionKind::Text { .. } => false,
         };
-        // Commands of one kind run together, so that a later one must not replace what an earlier one reads.
+        // Commands of one kind run together, so a later one must not replace what an earlier one reads.
         let input_of = |kind: &ExtractionKind| match kind {
             ExtractionKind::Rex(rex) => Some(rex.field.clone()),
             ExtractionKind::Spath(spath) => Some(spath.input.clone()),

@@ -70,7 +70,7 @@ impl Runner {
                 of_index.errors += places.len() as u64;
             }
             if deletion.bytes() > self.deletion_bytes {
-                let what = "delete: too many events at once, and nothing is deleted; narrow the search".to_owned();
+                let what = "delete: too many events at once, so nothing is deleted; narrow the search".to_owned();
                 return Err(EngineError::Limit {
                     what,
                     limit: "memory of a deletion",

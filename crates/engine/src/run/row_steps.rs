@@ -30,7 +30,7 @@ impl RowSteps {
         RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows, stop, of_events: false }
     }
 
-    /// Like this, for rows that are events if `of_events`.
+    /// Sets whether the rows are events.
     pub(super) fn over_events(self, of_events: bool) -> RowSteps {
         RowSteps { of_events, ..self }
     }

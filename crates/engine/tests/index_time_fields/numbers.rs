@@ -92,7 +92,7 @@ const ASKED: &[&str] = &[
     "abc",
     "7",
 ];
-/// Parts of the texts besides the value: nothing special, a backslash, or a number that other events have.
+/// The content of the texts besides the value: nothing special, a backslash, or a number that other events have.
 const NOTES: &[&str] = &["plain text", r"C:\temp", "other 1 and 0"];
 const KINDS: &[&str] = &["cell", "given", "written", "pair", "json", "part", "computed"];
 /// Events of each kind with the same value and note.

@@ -199,8 +199,8 @@ impl Folder {
         self.drain_direct_counts(false);
     }
 
-    /// Turns direct counts into group counts before the groups are emptied or only read: integers that are the only
-    /// values need no lookup then, whose table would take more memory than they do.
+    /// Turns direct counts into group counts before the groups are emptied or only read: if the integers are the only
+    /// values, they need no lookup table, which would take more memory than they do.
     fn flush_last_direct_counts(&mut self) {
         self.drain_direct_counts(self.groups.len() == 0);
     }

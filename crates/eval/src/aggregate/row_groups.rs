@@ -75,7 +75,7 @@ impl RowGroups {
         self.groups.group_of(texts.iter().map(String::as_str))
     }
 
-    /// For each group of `rows` rows, which differ in their fields, the row.
+    /// For each group, its row; the `rows` rows must all be in different groups.
     pub fn places(&mut self, columns: &[ColumnReader], rows: usize) -> UInt32Array {
         let mut places = Vec::new();
         for (row, group) in (0u32..).zip(self.numbers(columns, rows)) {

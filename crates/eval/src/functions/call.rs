@@ -64,7 +64,7 @@ impl CallState {
         }
         if self.has_exceeded_bytes.load(Ordering::Relaxed) {
             return limit(
-                "a function returns too long values for one field",
+                "a function returns values that are too long for one field",
                 "bytes of a multivalue",
                 VALUES_BYTES_MAX,
             );

@@ -213,8 +213,8 @@ fn border_after_last(part: &Hir) -> Option<BorderBytes> {
     }
 }
 
-/// The border that a byte forms, whatever is next to it. A percent sign is none, because it may begin a longer breaker
-/// (`%20`).
+/// The border that a byte forms, whatever is next to it. A percent sign does not count as one, because it may begin a
+/// longer breaker (`%20`).
 fn border_of_byte(byte: u8) -> Option<BorderBytes> {
     if byte.is_ascii() && byte != b'%' && is_breaker(byte) {
         Some(BorderBytes::Breakers)

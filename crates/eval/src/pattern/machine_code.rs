@@ -10,9 +10,9 @@
 //!
 //! Both engines must have the same result. Expressions that reach this module have passed [`super::translate`], so that
 //! each construct has the same meaning in both dialects. Differences that remain are excluded here: `$` before a final
-//! newline, `^` and `$` of lines, properties of characters, and repetitions of something that may be empty. Texts beyond
-//! ASCII have code of their own, generated for characters instead of bytes, unless the expression has constructs whose
-//! classes differ there.
+//! newline, `^` and `$` of lines, properties of characters, and repetitions of something that may be empty. Texts
+//! beyond ASCII have code of their own, generated for characters instead of bytes, unless the expression has classes
+//! that match different characters there.
 
 use std::sync::{Arc, OnceLock};
 
@@ -73,7 +73,7 @@ impl MachineCode {
         if !pattern.is_ascii() || !pcre2::is_jit_available() {
             return None;
         }
-        // Properties of characters may have other members.
+        // A character property may contain other characters in PCRE2.
         if pattern.contains(r"\p") || pattern.contains(r"\P") {
             return None;
         }
@@ -160,8 +160,8 @@ impl MachineCode {
         if text.is_ascii() { Some(&self.bytes) } else { self.characters.get_or_init(|| self.for_characters()).as_ref() }
     }
 
-    /// `None` if a class of the expression has other characters beyond ASCII: `\h`, named classes, and all classes if the
-    /// expression ignores case.
+    /// The code for characters; `None` if a class of the expression may match different characters beyond ASCII in
+    /// PCRE2: `\h`, named classes, and all classes if the expression ignores case.
     fn for_characters(&self) -> Option<pcre2::bytes::Regex> {
         let ignores_case = self.expression.match_indices("(?").any(|(at, _)| {
             let flags = self.expression[at + 2..].split([':', ')', '<', '=']).next().unwrap_or_default();

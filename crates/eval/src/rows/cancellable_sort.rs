@@ -1,8 +1,8 @@
 //! Sort that a cancelled search can interrupt, for commands that hold all rows in memory.
 //!
 //! A sort of the standard library cannot be interrupted, and for millions of texts it takes seconds. Here, items are
-//! divided by pivots until the parts are small, and these are sorted with the standard library. Dividing is what its
-//! sort begins with, too, so this takes about the same time; merging sorted parts took up to twice as long.
+//! divided by pivots until the parts are small, and these are sorted with the standard library. That sort begins by
+//! dividing, too, so this one takes about as long; merging sorted parts took up to twice as long.
 //!
 //! Not here: sorts that spill ([`super::sort_rows`]).
 

@@ -30,7 +30,7 @@ pub struct MixedColumn {
 }
 
 impl MixedColumn {
-    /// The two columns of a struct; `None` if it is no mixed column.
+    /// The two columns of a struct; `None` if it is not a mixed column.
     pub(super) fn of(array: &StructArray) -> Option<MixedColumn> {
         let [numbers, texts] = array.columns() else { return None };
         let texts = texts.as_any().downcast_ref::<StringViewArray>()?.clone();

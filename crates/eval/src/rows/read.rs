@@ -261,7 +261,7 @@ impl ColumnReader {
         }
     }
 
-    /// The value as a number; a multivalue with several values is no number.
+    /// The value as a number; a multivalue with several values is not a number.
     #[inline]
     pub fn number(&self, row: usize) -> Option<f64> {
         if self.is_null(row) {

@@ -256,8 +256,8 @@ fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<u
         .find(|start| text[*start..*start + needle.len()].eq_ignore_ascii_case(needle))
 }
 
-/// A text that is compared character by character, but only around its *anchor*, the character that is likely to be
-/// the rarest. Most texts have no anchor, which one search per spelling of the anchor shows.
+/// A text that is compared character by character, but only around its *anchor*, the character that is likely to be the
+/// rarest. Most texts that are searched do not contain the anchor, which one search per spelling of the anchor shows.
 #[derive(Clone, Debug)]
 struct UnicodeLiteral {
     lower: Box<str>,
@@ -281,7 +281,7 @@ impl UnicodeLiteral {
         for letter in lower.chars().take(1).flat_map(|first| std::iter::once(first).chain(other_cases(first))) {
             begins[usize::from(letter.encode_utf8(&mut [0; 4]).as_bytes()[0])] = true;
         }
-        // A character of the text gives at least one of the lower-case form.
+        // Each character of the text becomes at least one character of the lower-case form.
         UnicodeLiteral { begins, anchors: anchors.collect(), before_anchor_max: place * char::MAX.len_utf8(), lower }
     }
 

@@ -13,8 +13,8 @@ pub const SPELLINGS_MAX: usize = 16;
 /// The second character of the lower-case form of `İ`, the only letter with a form of two characters.
 const DOT_ABOVE: char = '\u{307}';
 
-/// For each character, the other characters whose lower-case form contains it, as `K` and the Kelvin sign for `k`. Only
-/// the first two planes of Unicode have letters with cases.
+/// For each character, the other characters whose lower-case form contains it, such as `K` and the Kelvin sign for `k`.
+/// Only the first two planes of Unicode have letters with cases.
 static UPPER_CASE: LazyLock<HashMap<char, Vec<char>>> = LazyLock::new(|| {
     let mut upper: HashMap<char, Vec<char>> = HashMap::new();
     for c in '\0'..'\u{20000}' {
@@ -30,10 +30,10 @@ pub(super) fn other_cases(lower: char) -> impl Iterator<Item = char> {
     UPPER_CASE.get(&lower).into_iter().flatten().copied()
 }
 
-/// The pieces of a text with letters beyond ASCII, each with its spellings, of which the first is in lower case: a text
-/// contains this one in any case only if it contains one spelling of each piece, with ASCII letters in either case. If
-/// there is only one piece, the reverse is true as well. `None` if a letter consists of a different number of characters
-/// in its cases.
+/// The pieces of a text with letters beyond ASCII, each with its spellings, of which the first is in lower case:
+/// another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
+/// either case. If there is only one piece, the reverse is true as well. `None` if a letter consists of a different
+/// number of characters in its cases.
 pub fn spellings(text: &str) -> Option<Vec<Vec<String>>> {
     let mut pieces: Vec<Vec<String>> = vec![vec![String::new()]];
     for letter in text.chars().flat_map(char::to_lowercase) {

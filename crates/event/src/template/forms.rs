@@ -1,6 +1,6 @@
-//! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with dots
-//! between them for an address. A pattern like `\d+\.\d+` can be planned from the form of a value where its bytes alone
-//! would not tell whether it matches.
+//! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with dots between
+//! them for an address. The form of a value may show whether a pattern like `\d+\.\d+` matches it, where its bytes
+//! alone do not.
 //!
 //! Not here: bounds of whole values ([`ValueTraits`]), which are stored. Forms are not: they are derived from the
 //! columns when a slab is read.

@@ -38,30 +38,30 @@ pub(super) struct Admission {
     refusals: Arc<Semaphore>,
     clients: Arc<Clients>,
     /// Connections in their handshake.
-    shaking: ConnectionQueue,
+    in_handshake: ConnectionQueue,
     refused: AtomicU64,
-    unshaken: AtomicU64,
+    failed_handshakes: AtomicU64,
 }
 
 impl Admission {
     /// No connections.
     pub(super) fn new(bounds: Bounds, has_handshakes: bool) -> Admission {
-        let (shaking, refused, unshaken) = Default::default();
+        let (in_handshake, refused, failed_handshakes) = Default::default();
         Admission {
             bounds,
             has_handshakes,
             places: Arc::new(Semaphore::new(bounds.connections)),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             clients: Arc::new(Clients::new(bounds.authenticated_max())),
-            shaking,
+            in_handshake,
             refused,
-            unshaken,
+            failed_handshakes,
         }
     }
 
     /// The state of a connection that has just been accepted.
     pub(super) fn new_connection(&self) -> ConnectionState {
-        if self.has_handshakes { ConnectionState::new(&self.shaking) } else { self.ready_connection() }
+        if self.has_handshakes { ConnectionState::new(&self.in_handshake) } else { self.ready_connection() }
     }
 
     /// The state of a connection that may send requests.
@@ -77,7 +77,7 @@ impl Admission {
     fn close_unauthenticated(&self) -> bool {
         // Stalled handshakes and slow heads are closed by age, so that neither displaces a client that has just
         // connected.
-        self.count(self.clients.waiting.close_oldest_of(&self.shaking) || self.clients.working.close_oldest())
+        self.count(self.clients.waiting.close_oldest_of(&self.in_handshake) || self.clients.working.close_oldest())
     }
 
     fn close_idle(&self) -> bool {
@@ -106,10 +106,10 @@ impl Admission {
 
     /// A permit for a new connection, closing another one if necessary; `None` if there is none to close.
     pub(super) async fn admit(&self) -> Option<OwnedSemaphorePermit> {
-        if self.has_handshakes && self.shaking.len() >= self.bounds.handshakes {
-            self.count(self.shaking.close_oldest());
+        if self.has_handshakes && self.in_handshake.len() >= self.bounds.handshakes {
+            self.count(self.in_handshake.close_oldest());
         }
-        let has_most = |most| self.clients.unauthenticated_len() + self.shaking.len() >= most;
+        let has_most = |most| self.clients.unauthenticated_len() + self.in_handshake.len() >= most;
         if self.bounds.unauthenticated.is_some_and(has_most) {
             self.close_unauthenticated();
         }
@@ -155,8 +155,8 @@ impl Admission {
     }
 
     /// Counts a connection whose handshake failed.
-    pub(super) fn count_unshaken(&self) {
-        self.unshaken.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_failed_handshake(&self) {
+        self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Logs the counts since the last call.
@@ -164,7 +164,7 @@ impl Admission {
         let counts = [
             (&self.clients.closed, "connections were closed in favour of new ones: the limit was reached"),
             (&self.refused, "connections were refused: the maximum number was active"),
-            (&self.unshaken, "connections were closed: their TLS handshake failed, or took too long"),
+            (&self.failed_handshakes, "connections were closed: their TLS handshake failed, or took too long"),
         ];
         for (count, what) in counts {
             let count = count.swap(0, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Body of an answer, which keeps its request open until the client has taken the last byte.
 //!
 //! HTTP/2 has flow control of its own: a client that grants no window leaves an answer unsent although the socket could
-//! be written. Each part of a body therefore reports when it has been written. Over HTTP/1, a connection that cannot be
-//! written is noticed by [`super::slow_reader`].
+//! take more data. Each part of a body therefore reports when it has been written. Over HTTP/1, a connection that takes
+//! no more data is noticed by [`super::slow_reader`].
 
 use std::pin::Pin;
 use std::sync::Arc;

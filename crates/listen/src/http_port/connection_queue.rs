@@ -75,7 +75,7 @@ impl ConnectionQueue {
 /// The connections of a port, without those in their handshake.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    /// Unauthenticated clients for whom nothing is being done.
+    /// Unauthenticated clients without a request that is being processed.
     pub(super) waiting: ConnectionQueue,
     /// Unauthenticated clients whose request is being processed.
     pub(super) working: ConnectionQueue,

@@ -268,7 +268,7 @@ impl Shared {
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         let Ok(Ok(stream)) = shaken else {
-            self.admission.count_unshaken();
+            self.admission.count_failed_handshake();
             return;
         };
         drop(waiter);

@@ -1,5 +1,5 @@
-//! A request body with a minimum rate: a body that arrives more slowly ends with an error. As long as its client has
-//! not authenticated, the whole body must arrive in a short time. When it is dropped, its unread rest is kept in
+//! A request body with a minimum rate: a body that arrives more slowly ends with an error. Until the client has
+//! authenticated, the whole body must arrive within a short time. When a body is dropped, its unread rest is kept in
 //! [`Unread`].
 
 use std::io;

@@ -25,7 +25,7 @@ pub(crate) struct Limits {
     connections: AtomicUsize,
     held_bytes: AtomicUsize,
     /// Connections that have sent nothing yet; the oldest is closed when a new connection needs room.
-    mute: ConnectionQueue,
+    silent: ConnectionQueue,
     /// Connections closed to make room for a new one.
     closed: AtomicU64,
     /// Connections refused for lack of room.
@@ -50,7 +50,7 @@ pub(crate) struct ConnectionPermit<'a> {
     limits: &'a Limits,
     held_bytes: usize,
     /// Entry among the connections that have sent nothing; `None` once the connection has sent something.
-    mute: Option<ConnectionState>,
+    silent: Option<ConnectionState>,
 }
 
 impl Limits {
@@ -60,14 +60,14 @@ impl Limits {
     }
 
     fn of(connections_max: usize) -> Limits {
-        let (connections, held_bytes, mute, closed) = Default::default();
+        let (connections, held_bytes, silent, closed) = Default::default();
         let (refused, forbidden, dropped, lost, refused_events, repeated) = Default::default();
         let (faults, unlogged_faults, reported) = Default::default();
         Limits {
             connections_max,
             connections,
             held_bytes,
-            mute,
+            silent,
             closed,
             refused,
             forbidden,
@@ -86,14 +86,14 @@ impl Limits {
     pub(crate) fn acquire(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
         // A connection that was requested to close frees its permit shortly afterwards.
-        if is_full && self.mute.close_oldest() {
+        if is_full && self.silent.close_oldest() {
             self.closed.fetch_add(1, Ordering::Relaxed);
         } else if is_full {
             self.connections.fetch_sub(1, Ordering::Relaxed);
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(ConnectionPermit { limits: self, held_bytes: 0, mute: Some(ConnectionState::new(&self.mute)) })
+        Some(ConnectionPermit { limits: self, held_bytes: 0, silent: Some(ConnectionState::new(&self.silent)) })
     }
 
     /// Logs an error of a connection, unless many were logged recently, so that the log cannot fill the disk.
@@ -140,12 +140,12 @@ impl Limits {
 impl ConnectionPermit<'_> {
     /// Records that the connection has sent something, so that it is no longer closed to make room.
     pub(crate) fn mark_active(&mut self) {
-        self.mute = None;
+        self.silent = None;
     }
 
     /// Resolves when the connection must close to make room for another.
     pub(crate) async fn close_requested(&self) {
-        match &self.mute {
+        match &self.silent {
             Some(waiter) => waiter.close_requested().await,
             None => std::future::pending().await,
         }
@@ -200,12 +200,12 @@ mod tests {
     #[tokio::test]
     async fn silent_connections_are_closed_for_new_ones() {
         let limits = Limits::of(2);
-        let (mut spoken, mute) = (limits.acquire().unwrap(), limits.acquire().unwrap());
-        spoken.mark_active();
+        let (mut active, silent) = (limits.acquire().unwrap(), limits.acquire().unwrap());
+        active.mark_active();
         let new = limits.acquire();
         assert!(new.is_some());
-        mute.close_requested().await;
-        drop(mute);
+        silent.close_requested().await;
+        drop(silent);
         assert_eq!((limits.closed.load(Ordering::Relaxed), limits.refused.load(Ordering::Relaxed)), (1, 0));
         drop(new);
         assert_eq!(limits.connections.load(Ordering::Relaxed), 1);

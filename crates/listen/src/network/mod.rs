@@ -108,7 +108,7 @@ pub struct Listeners {
     names: Arc<Names>,
     senders: Arc<Senders>,
     /// Ends the task that logs what was refused or lost.
-    telling: watch::Sender<bool>,
+    stop_logging: watch::Sender<bool>,
 }
 
 /// Maps a port's routing to its event store.
@@ -124,7 +124,7 @@ impl Listeners {
         asked: Option<SocketAddr>,
         stores: Stores<'_>,
     ) -> Result<(Listeners, Vec<String>), ListenError> {
-        let (telling, until) = watch::channel(false);
+        let (stop_logging, until) = watch::channel(false);
         let mut listeners = Listeners {
             addresses: BTreeMap::new(),
             data_dir: data_dir.to_owned(),
@@ -134,7 +134,7 @@ impl Listeners {
             limits: Arc::new(Limits::new()),
             names: Arc::default(),
             senders: Arc::default(),
-            telling,
+            stop_logging,
         };
         let mut faults = listeners.follow(node, stores).await;
         let requested = asked.map(|address| NetworkInput::for_forwarders(&node.layers, address).stanza);
@@ -148,7 +148,7 @@ impl Listeners {
         let is_requested = |open: &OpenSocket| {
             asked.is_none_or(|address| open.wanted.key == (NetworkKind::Forwarders, false, address))
         };
-        // Another stanza may share the socket, and the fault then has the names of both.
+        // Another stanza may share the socket; the fault then names both.
         if asked.is_some()
             && !listeners.open.iter().any(is_requested)
             && let Some(fault) = faults.pop()
@@ -277,7 +277,7 @@ impl Listeners {
     pub async fn stop(mut self) {
         let open = std::mem::take(&mut self.open);
         self.close(open).await;
-        self.telling.send_replace(true);
+        self.stop_logging.send_replace(true);
     }
 }
 

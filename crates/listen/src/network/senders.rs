@@ -34,8 +34,8 @@ pub(crate) struct SenderEntry {
 }
 
 impl Senders {
-    /// Requests the connection that holds the entry of `sender` to end, waits until it has ended, and takes over the
-    /// entry. `None` if a still later connection took over, or if too many names are remembered.
+    /// Asks the connection that holds the entry of `sender` to end, waits until it has ended, and takes over the entry.
+    /// `None` if a still later connection took over, or if too many names are remembered.
     pub(crate) async fn acquire(&self, sender: &str) -> Option<SenderEntry> {
         let place = self.register(sender)?;
         let mut number = 0;

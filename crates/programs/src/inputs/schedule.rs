@@ -41,10 +41,12 @@ impl Schedule {
                 Ok(Schedule::Every(Duration::from_secs_f64(seconds)))
             }
             Ok(_) => Err(Fault::invalid(format!(
-                "interval = {text}: give seconds from {SECONDS_MIN} on, 0, -1 or a cron schedule"
+                "interval = {text}: give at least {SECONDS_MIN} seconds, 0, -1 or a cron schedule"
             ))),
             Err(_) => Cron::parse(text).map(Schedule::Cron).ok_or_else(|| {
-                Fault::invalid(format!("interval = {text}: give seconds, or minute hour day month weekday"))
+                Fault::invalid(format!(
+                    "interval = {text}: give seconds, or a cron schedule: minute hour day month weekday"
+                ))
             }),
         }
     }

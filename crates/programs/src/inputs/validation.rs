@@ -1,6 +1,6 @@
-//! Checks of a new or changed stanza by the program of its kind, as in Splunk: a scheme with
-//! `use_external_validation` has the program run with `--validate-arguments` and the stanza as XML on its standard
-//! input. A stanza is refused unless the program ends with the exit code 0.
+//! Checks of a new or changed stanza by the program of its kind, as in Splunk: if its scheme sets
+//! `use_external_validation`, the program is run with `--validate-arguments` and receives the stanza as XML on its
+//! standard input. A stanza is refused unless the program ends with the exit code 0.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ impl CheckedStanza<'_> {
     }
 }
 
-/// Has the program check a stanza; the fault has the program's message.
+/// Lets the program check a stanza; the fault contains the program's message.
 pub(super) fn validate(
     program: &Program,
     environment: &[(String, String)],

@@ -73,8 +73,8 @@ impl FieldRules {
         Some(sum)
     }
 
-    /// Digest of a field in events of these sources that only rules which take names from the texts may produce, and the
-    /// fields behind it; `None` if there are no such rules, or [`FieldRules::digest_of`] has none.
+    /// Digest of a field that, in events of these sources, only rules that take names from the texts may produce, and
+    /// the fields behind it; `None` if there are no such rules, or [`FieldRules::digest_of`] has none.
     pub(crate) fn digest_of_open_rules(
         &self,
         metas: &[&Metadata],

@@ -16,8 +16,8 @@ use crate::derive::Scope;
 
 /// Maximum number of fields whose rules are cached.
 const CACHED_EXTRACTIONS_MAX: usize = 1_024;
-/// Maximum number of different literals beside the values of a field; the values of further rules count as being
-/// inside of tokens.
+/// Maximum number of different literals beside the values of a field; the values of further rules count as lying inside
+/// tokens.
 const AFFIXED_MAX: usize = 8;
 
 /// The rules of a field that copy parts of a text, summarised by where their values begin and end in event texts.
@@ -31,10 +31,10 @@ pub(crate) struct FieldExtraction {
     pub affixed: Vec<AffixedValue>,
     /// Events whose value of the field is part of another field's value, which may be an index-time field.
     pub from_fields: Option<Scope>,
-    /// Events whose value of the field may be missing in their text: it is part of their metadata, or of a value that
-    /// a rule composes.
+    /// Events whose value of the field need not occur in their text, because it comes from their metadata or from a
+    /// value that a rule composes.
     pub elsewhere: Option<Scope>,
-    /// Whether a value may be enclosed by whitespace that is no breaker.
+    /// Whether a value may be enclosed by whitespace that is not a breaker.
     pub is_in_whitespace: bool,
 }
 

@@ -1,11 +1,11 @@
 //! Positions of a transform's cells (`DELIMS` with `FIELDS`) in the texts of a template.
 //!
-//! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. All values of
-//! a variable must have the same effect on the splitter: the same state afterwards and the same number of completed
+//! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. All values of a
+//! variable must have the same effect on the splitter: the same state afterwards and the same number of completed
 //! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
 //! tried. If the effects differ, the current cell and all later ones are extracted from text; the locations of earlier
-//! cells are certain. If it depends on the values of a cell whether it has quotes or blanks around it, or is empty, its
-//! location is the whole cell, of which the value is computed ([`ValueLocation::Written`]).
+//! cells are certain. If only some values of a cell are empty, or have quotes or blanks around them, the location is
+//! the whole cell, from which the value is computed ([`ValueLocation::Written`]).
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 

@@ -35,7 +35,7 @@ pub(super) struct CodedField {
 pub(super) enum LocationCodes {
     Absent,
     Constant(u32),
-    /// By the combination of the codes of these columns, each of which counts as many as its second number.
+    /// By the sum of the codes of these columns, each multiplied by the weight next to its column.
     Composite {
         columns: Box<[(u32, usize)]>,
         codes: Box<[u32]>,

@@ -545,7 +545,8 @@ struct VariableTexts {
     rows: Vec<u32>,
     texts: Texts,
     next: usize,
-    /// The texts that contain the end of the field's key, ascending, and where it begins there, once they are known.
+    /// The texts that contain the end of the field's key, ascending, each with the offset of that end; `None` until
+    /// they have been searched.
     with_key: Option<Vec<(usize, usize)>>,
     /// Number of these that precede `next`.
     keys_passed: usize,

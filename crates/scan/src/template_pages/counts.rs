@@ -104,7 +104,7 @@ impl EventScan {
             if is_metadata && slab.metadata(name).is_uniform() {
                 continue;
             }
-            // Without patterns, only paths read a field that is not requested itself.
+            // There are no patterns here, so a field that is read without being requested is the input of a path.
             if self.rexes.reads_exclusively(name) {
                 match slab.field(name) {
                     Some(field) if !field.by_text && field.patterned.is_empty() => continue,

@@ -16,7 +16,7 @@ use quarry_event::template::VALUE_SEPARATOR;
 use super::value_location::ValueLocation;
 use crate::fields::{Extract, ExtractionClass};
 
-/// How the values of a field are computed from other values.
+/// The way in which the values of a field are computed from other values.
 #[derive(Clone)]
 pub(super) enum Derivation {
     /// A pattern finds them in the values of another field.
@@ -127,7 +127,7 @@ impl DerivedField {
         derived.filter(|_| places[at].contains(&ValueLocation::Derived))
     }
 
-    /// What the rule finds in the values of the other field.
+    /// The values that the rule finds in the values of the other field.
     fn find_in(&self, values: &ArrayRef) -> ArrayRef {
         let (reader, mut scratch) = (ColumnReader::new(values), String::new());
         let mut captures = self.rule.regex.new_captures();

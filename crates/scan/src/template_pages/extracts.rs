@@ -38,7 +38,7 @@ const COMBINATIONS_MAX: usize = 1_024;
 const PLANNED_VALUES_MAX: usize = 8;
 /// Number of plans after which planning ends if most of them have no location.
 const TRIED_PLANS: usize = 64;
-/// Number of leading codes that leave the location open after which no further codes are planned.
+/// If all of this many first codes leave the location open, no further codes are planned.
 const OPEN_CODES_MAX: usize = 2;
 /// Number of locations among which an equal one is searched for.
 const RECENT_PARTS: usize = 16;

@@ -33,7 +33,8 @@ pub(super) struct KeySplit {
 enum KeyNode {
     /// The key is found.
     Key(u32),
-    /// The codes of these columns select one of the nodes `next`: each code counts as many as its second number.
+    /// The codes of these columns select one of the nodes `next`: the index is the sum of the codes, each multiplied by
+    /// the weight next to its column.
     Codes { columns: Box<[(u32, u32)]>, next: Box<[u32]> },
 }
 
@@ -55,7 +56,7 @@ impl<T: PartialEq> Division<T> {
         }
     }
 
-    /// Maps every result, and unites the parts that `unite` gives one result, given their results and variables.
+    /// Maps every result. Parts for which `unite`, given their results and variables, returns one result become whole.
     pub(super) fn map<U: PartialEq>(
         self,
         result: &mut impl FnMut(T) -> U,

@@ -21,7 +21,8 @@ pub(super) struct ListedValues {
 }
 
 impl ListedValues {
-    /// The values of a column in ascending order; `None` if it is no dictionary, a large one, or cannot be read.
+    /// The values of a column in ascending order; `None` if the column is not a dictionary, or a large one, or cannot
+    /// be read.
     pub(super) fn of_column(
         &mut self,
         template_set: &TemplateSet,

@@ -44,9 +44,9 @@ struct LiteralSite {
     literal: usize,
     /// Columns whose values may contain the whole literal.
     inside: Vec<u32>,
-    /// Columns whose values may begin with the rest of the literal after this many bytes, which precede the value.
+    /// Columns whose values may begin with the rest of the literal, and the number of its bytes that precede the value.
     starts: Vec<(u32, usize)>,
-    /// Columns whose values may end with this many bytes of the literal, with the rest after the value.
+    /// Columns whose values may end with the start of the literal, and the number of its bytes in the value.
     ends: Vec<(u32, usize)>,
     /// Number of rows in which the literal was searched for.
     searched_rows: u32,

@@ -1,8 +1,8 @@
 //! Paths of JSON and XML texts (`spath`, `json_extract`) as parts of a template; the text is the event or the value of a field.
 //!
 //! The location of a field in a template is a sequence of literals and variables, and thus a template of its own, in
-//! which a path is located like in the template of an event ([`super::json`], [`super::xml`]). If the location of a path depends on the
-//! values, the path is evaluated on the values of the field, or on the event if the text is the event.
+//! which a path is located as in the template of an event ([`super::json`], [`super::xml`]). If the location of a path
+//! depends on the values, the path is evaluated on the values of the field, or on the event if the text is the event.
 //!
 //! Not here: the values ([`super::path_columns`]), and evaluation on texts ([`crate::spath`]).
 
@@ -89,7 +89,7 @@ fn is_xml_template(template: &Template) -> Option<bool> {
     (!first.trim_start().is_empty()).then(|| is_xml(first))
 }
 
-/// The values of a field at this location as a template, without parts if there are none; `None` if they are no
+/// The values of a field at this location as a template, without parts if there are none; `None` if they are not a
 /// sequence of literals and variables.
 fn value_template(place: &ValueLocation, template_set: &TemplateSet) -> Option<Template> {
     let parts = match place {

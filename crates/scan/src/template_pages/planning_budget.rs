@@ -13,7 +13,7 @@ const STEPS_PER_EVENT: usize = 64;
 /// Bounds of the budget: some hundredths and some tenths of a second.
 const STEPS_MIN: usize = 2 << 20;
 const STEPS_MAX: usize = 24 << 20;
-/// Steps that a plan takes in addition to those that the planner counts, and more for each part of the template.
+/// Steps of a plan that the planner does not count: a fixed number, and a number for each part of the template.
 const PLAN_STEPS: usize = 256;
 const STEPS_PER_PART: usize = 24;
 

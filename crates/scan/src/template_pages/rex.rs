@@ -276,7 +276,7 @@ impl RexReader {
         Ok(Some(RequestedRows { by_group: known }))
     }
 
-    /// Makes rows undecided in which a rule finds nothing and automatic extraction depends on the text.
+    /// Marks as undecided the rows in which a rule finds nothing and automatic extraction depends on the text.
     fn mark_absent_undecided(
         &self,
         rows: &Rows,

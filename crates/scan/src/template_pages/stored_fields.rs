@@ -98,7 +98,8 @@ fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize,
     Some(rows)
 }
 
-/// Whether the text must be read, or a pattern be evaluated, for enough events, or columns of codes tell the location.
+/// Whether, for enough events, the text must be read or a pattern evaluated, or whether the locations depend on the
+/// codes of several columns.
 fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
     if field.split.is_some() {
         // The keys are divided: the locations are known, but by the codes of several columns, and at the cost of planning.

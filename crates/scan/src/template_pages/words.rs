@@ -9,8 +9,8 @@
 //! A word with letters beyond ASCII is searched for in each of its spellings
 //! ([`spellings`](quarry_event::segment::spellings())).
 //!
-//! Percent-encoded breakers (`%20`) bound a word that begins several bytes after the `%`; where one may precede the
-//! word, the answer is maybe.
+//! A percent-encoded breaker such as `%20` also bounds a word; its `%` lies several bytes before the word. Where one
+//! may precede the word, the answer is *maybe*.
 
 mod alignments;
 mod finder;
@@ -104,7 +104,7 @@ struct ChildPlan {
     node: ProbePlan,
     /// For each template, whether this variable can raise its answer.
     counts: Vec<bool>,
-    /// Whether these templates are all those that contain the column.
+    /// Whether the variable can raise the answers of all templates that contain its column.
     covers: bool,
 }
 
@@ -116,7 +116,7 @@ enum PageAnswers {
     Rows(Vec<(u32, u8)>),
 }
 
-/// Evaluation of a word in one slab: for each of its runs, the plans of the spellings. Without any, the text decides.
+/// Evaluation of a word in one slab: for each of its runs, the plans of the spellings; `None` if the text decides.
 #[derive(Debug)]
 pub(super) struct WordPlan {
     runs: Option<Vec<Vec<ProbePlan>>>,

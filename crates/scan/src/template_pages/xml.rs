@@ -289,8 +289,8 @@ impl Lexer {
     }
 }
 
-/// Length of a tag, or the position in the markup at its end if it is still open. Quotes that follow no equals sign are
-/// no values, although they hide the end of the tag.
+/// Length of a tag, or the position in the markup at its end if it is still open. Quotes that do not follow an equals
+/// sign delimit no value, although they hide the end of the tag.
 fn tag_end(tag: &[u8]) -> Result<usize, Markup> {
     let (mut quote, mut are_values) = (None, true);
     for (at, byte) in tag.iter().enumerate() {

@@ -21,7 +21,7 @@ const INTERRUPTED: &str = "the server ended while this search ran: run it again"
 #[derive(Debug, thiserror::Error)]
 pub enum JobFolderError {
     /// The requested name is invalid.
-    #[error("id={0} cannot name a job: give letters, digits, `.`, `_` and `-`, not a dot first")]
+    #[error("id={0} cannot name a job: use only letters, digits, `.`, `_` and `-`, and no dot at the start")]
     NotAName(String),
     /// A job of this name exists.
     #[error("there is a job {0} already")]

@@ -13,7 +13,7 @@ use super::probe::{DynProbes, any_value_condition, find_index_with_field, list_f
 const SOURCETYPES_MAX: usize = 8;
 /// Fields that every event has.
 const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
-/// Names that get no notes: default fields, which any event may have, and names that are no fields.
+/// Names that get no notes: default fields, which any event may have, and names that are not fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
 /// Prefixes of names like those in [`DEFAULT_FIELDS`].

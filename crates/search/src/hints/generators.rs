@@ -70,7 +70,7 @@ fn empty_model_notes(found: &SearchOutcome<'_>, name: &DataModelName, ask: DynPr
     let what = name.object.as_ref().map_or_else(|| name.model.clone(), |object| format!("{}.{object}", name.model));
     let remark = Diagnostic::warning(format!("no event of the time range belongs to {what}"), name.span);
     vec![remark.with_hint(format!(
-        "`| datamodel {}` shows what its objects ask of events, such as tags, which eventtypes.conf and tags.conf give",
+        "`| datamodel {}` shows the conditions of its objects, such as tags (from eventtypes.conf and tags.conf)",
         name.model
     ))]
 }
@@ -114,7 +114,7 @@ fn index_time_field_notes(
         if count_of(counted) != Some(0) {
             continue;
         }
-        let remark = format!("no event was written with a field `{name}`, and tstats reads no others");
+        let remark = format!("no event has an index-time field `{name}`, and tstats reads only index-time fields");
         let remark = Diagnostic::warning(remark, find_name_span(found.text, stage, name));
         let searched = ask.rows(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
         notes.push(match closest_name(name, INDEXED) {
@@ -352,19 +352,19 @@ mod tests {
             ),
             (
                 "| tstats count by hots",
-                "no event was written with a field `hots`, and tstats reads no others (character 19); did you mean `host`?",
+                "no event has an index-time field `hots`, and tstats reads only index-time fields (character 19); did you mean `host`?",
             ),
             (
                 "| tstats count where user=eva",
-                "no event was written with a field `user`, and tstats reads no others (character 22); searches extract it from the text of events: write `user=eva | stats count`",
+                "no event has an index-time field `user`, and tstats reads only index-time fields (character 22); searches extract it from the text of events: write `user=eva | stats count`",
             ),
             (
                 "| tstats avg(user) AS a where index=web (host=by OR x) by _time span=1h, host",
-                "no event was written with a field `user`, and tstats reads no others (character 14); searches extract it from the text of events: write `index=web (host=by OR x) | bin _time span=1h | stats avg(user) AS a BY _time host`",
+                "no event has an index-time field `user`, and tstats reads only index-time fields (character 14); searches extract it from the text of events: write `index=web (host=by OR x) | bin _time span=1h | stats avg(user) AS a BY _time host`",
             ),
             (
                 "| from datamodel:M.Q | stats count",
-                "no event of the time range belongs to M.Q (character 18); `| datamodel M` shows what its objects ask of events, such as tags, which eventtypes.conf and tags.conf give",
+                "no event of the time range belongs to M.Q (character 18); `| datamodel M` shows the conditions of its objects, such as tags (from eventtypes.conf and tags.conf)",
             ),
             (
                 "| from datamodel:M.O | stats count by statu",

@@ -311,7 +311,7 @@ struct ThreadWork {
     names: Vec<String>,
 }
 
-/// Reads an object; calls `begun` when its first bytes are there: those of its end, which say how long it is.
+/// Reads an object; calls `begun` when its first bytes have arrived: those of its end, which contain its length.
 fn read_whole(store: &S3Store, name: &str, begun: impl FnOnce()) -> Result<usize, BlobError> {
     let object = store.open(name)?;
     begun();

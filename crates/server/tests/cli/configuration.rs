@@ -48,7 +48,7 @@ fn faults_are_listed_and_reported_once() {
     for fault in [
         "authentication.conf:1: [x] this file has no effect",
         "enableSched has no effect",
-        "(2 of this file ask for it)",
+        "(2 in this file have a schedule)",
         "maxWarmDBCount is not supported",
         "did you mean frozenTimePeriodInSecs?",
     ] {

@@ -267,7 +267,9 @@ fn every_refusal_is_in_splunks_form() {
     let wrong =
         request(&place, "POST", jobs, &form, "search=search+x+%7C+stast+count&exec_mode=oneshot&output_mode=json");
     assert!(
-        wrong.contains("(character 12: `stast`)") && wrong.contains("\"start\":11") && wrong.contains("stats"),
+        wrong.contains("Unknown search command 'stast'.\"")
+            && wrong.contains("\"start\":11")
+            && wrong.contains("stats"),
         "{wrong}"
     );
     let xml = request(&place, "POST", jobs, &form, "search=search+x+%7C+stast&exec_mode=oneshot");

@@ -91,6 +91,13 @@ fn names_resolve_by_app_and_user_with_and_without_a_server() {
         .run(&["search", "| makeresults | eval x=1 | table x | outputlookup new.csv", "--app", "shop"])
         .expect_success();
     assert!(written("shop").unwrap().contains('1') && written("search").is_err());
+    // A server serves the namespaces of users that exist.
+    let user = |name: &str, role: &str| UserRecord {
+        name: name.to_owned(),
+        password_hash: hash_password("secret", &[7; 16]).unwrap(),
+        roles: vec![role.to_owned()],
+    };
+    write(&place, "passwd", &format_users(&[user("admin", "admin"), user("eva", "user")]));
     let server = Server::start(&place);
     check(&place);
     assert_eq!(server.stop("-TERM"), 0);

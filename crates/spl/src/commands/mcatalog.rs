@@ -53,7 +53,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
         } else {
             let aggregate = parser.aggregate("mcatalog")?;
             if aggregate.function != StatsFunction::Values {
-                let remark = Diagnostic::error("mcatalog: it supports only the function `values`", aggregate.span);
+                let remark = Diagnostic::error("mcatalog supports only the function `values`", aggregate.span);
                 return Err(remark.with_hint("write `mcatalog values(metric_name)`"));
             }
             if let AggregateArg::Field(field) = &aggregate.arg {

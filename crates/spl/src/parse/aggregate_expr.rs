@@ -12,7 +12,7 @@ use crate::ast::{Aggregate, ComputedAggregate, Expr, ExprKind, PART_PREFIX, Stat
 use crate::diagnostic::Diagnostic;
 use crate::functions::{eval_function, stats_function};
 
-/// An aggregate inside `eval(...)` must be among this many first aggregates of its command.
+/// Maximum position, among the aggregates of a command, of one inside `eval(...)`.
 const PARTS_MAX: usize = 256;
 
 /// The aggregates inside an `eval(...)`.

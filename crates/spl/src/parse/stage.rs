@@ -300,7 +300,7 @@ impl Parser<'_> {
     fn report_unknown_command(&mut self, name: &str, span: Span) {
         self.report_unsupported(format!("command:{name}"));
         let remark = if let Some(reason) = unsupported_hint(name) {
-            let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
+            let remark = Diagnostic::error(format!("unsupported: command `{name}`"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
         } else if let Some(hint) = crate::foreign_words::command(name) {
             let count =

@@ -138,7 +138,7 @@ fn aggregates_keep_their_text() {
 fn faults_are_found_with_place_and_hint() {
     let table = [
         ("a | stas count", "unknown command `stas`", Some("did you mean `stats`?")),
-        ("a | prjob x", "unsupported: command `prjob` does not run yet", Some("every search runs in parallel")),
+        ("a | prjob x", "unsupported: command `prjob`", Some("every search runs in parallel")),
         ("a | eval x=foo(1)", "unknown function `foo`", None),
         ("a | eval x=lenn(y)", "unknown function `lenn`", Some("did you mean `len`?")),
         ("a | eval x=len(y, z)", "`len` takes 1 argument, got 2", Some("write len(text)")),

@@ -422,7 +422,7 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     // deletes those that the catalog does not need.
     if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
         delete_output(shared, row);
-        return Err(Failure::Permanent("the catalog does not have all of them as live".to_owned()));
+        return Err(Failure::Permanent("not all of them are live in the catalog".to_owned()));
     }
     let mut state = shared.state();
     let to = state.add_sealed(SealedBucket::new(live));

@@ -46,7 +46,7 @@ impl Shared {
             return Ok(counts);
         }
         if !self.catalog.commit_deletion(&DeletionCommit { deletions: &deletions, emptied: &emptied })? {
-            let reason = "the catalog does not have all buckets as live; run `quarry bucket verify`".to_owned();
+            let reason = "not all buckets are live in the catalog; run `quarry bucket verify`".to_owned();
             return Err(StoreError::Corrupt { bucket: "catalog".to_owned(), reason });
         }
         let mut state = self.state();

@@ -92,7 +92,7 @@ impl UnloadedRange {
         self.origins.0..=self.origins.1
     }
 
-    /// Numbers among which are those of all buckets.
+    /// A range of numbers that includes those of all buckets.
     pub(crate) fn numbers(&self) -> RangeInclusive<u64> {
         self.numbers.0..=self.numbers.1
     }

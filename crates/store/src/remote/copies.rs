@@ -21,11 +21,11 @@ use crate::sync::lock;
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
-/// The first read of a bucket object covers its end: one in this many of its bytes, which is a little more than
-/// the share of the metadata of all slabs.
+/// The first read of a bucket object covers the end of the object: its size divided by this number, a little more than
+/// the metadata of all slabs takes.
 const TAIL_DIVISOR: u64 = 240;
-/// Minimum size of the first read of a bucket object besides its checksums: the 64 KiB that a reader of a bucket reads
-/// first, and up to two checksum blocks that are read only in part.
+/// Minimum size of the first read of a bucket object, not counting its checksums: the 64 KiB that a reader of a bucket
+/// reads first, and up to two checksum blocks that are read only in part.
 const OBJECT_END_BYTES: u64 = 80 << 10;
 /// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the
 /// object.
@@ -49,7 +49,7 @@ pub struct RemoteOptions {
     /// Age in seconds of a bucket's newest event up to which its local copy counts as recent. Recent copies are evicted
     /// last.
     pub hotlist_recency_secs: u64,
-    /// The same of indexes with their own setting.
+    /// The same for indexes with their own setting.
     pub hotlist_of_index: BTreeMap<String, u64>,
     /// Maximum number of concurrent uploads.
     pub uploads_max: usize,

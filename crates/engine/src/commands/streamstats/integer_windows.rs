@@ -78,7 +78,7 @@ impl IntegerWindows {
         Some(IntegerWindows { size, current, results, windows: Vec::new(), rows: 0, totals: Vec::new() })
     }
 
-    /// The integers of an argument; `None` if a value is a number that is no small integer, or one of several.
+    /// The integers of an argument; `None` if a value is a number other than a small integer, or one of several.
     pub(super) fn read(body: FunctionBody, argument: Option<&ColumnReader>) -> Option<Option<Integers>> {
         let Some(reader) = argument else {
             return matches!(body, FunctionBody::Count).then_some(None);
@@ -87,7 +87,7 @@ impl IntegerWindows {
         let rows = 0..reader.len();
         match (body, reader) {
             (_, ColumnReader::Multi(..)) => None,
-            // A false condition is no value.
+            // A false condition does not count as a value.
             (FunctionBody::Count, ColumnReader::Bool(truth)) => {
                 Some(Some(rows.map(|row| counted(truth.is_valid(row) && truth.value(row))).collect()))
             }
@@ -193,7 +193,7 @@ impl IntegerWindows {
     }
 }
 
-/// The integer to add for a value, which may be no number; `None` if a sum of such numbers may be inexact.
+/// The integer to add for a value, which need not be a number; `None` if a sum of such numbers may be inexact.
 fn small_integer(number: Option<Number>) -> Option<Option<i64>> {
     match number {
         None => Some(None),

@@ -34,7 +34,7 @@ impl RowValues {
         };
         match (body, reader) {
             (FunctionBody::Count, ColumnReader::Multi(..)) => RowValues::Count(reader.values(row).count()),
-            // A false condition is no value.
+            // A false condition does not count as a value.
             (FunctionBody::Count, ColumnReader::Bool(truth)) => {
                 RowValues::Count((truth.is_valid(row) && truth.value(row)).into())
             }

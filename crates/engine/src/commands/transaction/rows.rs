@@ -95,7 +95,7 @@ impl ClosedRows {
         self.waiting.len() >= self.next_check.0 || self.waiting_bytes >= self.next_check.1.min(self.bytes_max)
     }
 
-    /// Turns into rows the transactions that no other transaction at `latest` or earlier can precede. If too many
+    /// Turns into rows the transactions that no transaction at `latest` or earlier can precede any more. If too many
     /// would remain, turns all of them into rows.
     pub(super) fn make_rows(
         &mut self,

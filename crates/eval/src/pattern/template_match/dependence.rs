@@ -44,13 +44,13 @@ use super::{
 const THREADS_MAX: usize = 64;
 /// Maximum number of configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
-/// Maximum number of thread steps for one window, without its long lists of values.
+/// Maximum number of thread steps for one window, not counting its long lists of values.
 const STEPS_MAX: usize = 40_000;
 /// Further thread steps for each byte of the long lists of values in a window.
 const STEPS_PER_LISTED_BYTE: usize = 4;
 /// Maximum total number of thread steps of a planner for one slab: a few tenths of a second.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
-/// Minimum lengths of values beyond this are not stepped over byte by byte.
+/// If the minimum length of a value exceeds this limit, the value is not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
 /// Maximum number of cached windows.
 const CACHED_WINDOWS_MAX: usize = 8_192;

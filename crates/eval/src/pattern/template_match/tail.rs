@@ -50,8 +50,8 @@ fn strip_tail(tree: Hir, wanted: &[usize], is_one_line: bool) -> Hir {
     }
 }
 
-/// Whether the expression is an unlimited repetition of all characters of a line, and not one of these groups: it
-/// matches up to the end of a line if it matches at all.
+/// Whether the expression is an unlimited repetition of all characters of a line, outside the requested groups. If such
+/// an expression matches, it matches up to the end of the line.
 fn reaches_line_end(tree: &Hir, wanted: &[usize]) -> bool {
     match tree.kind() {
         HirKind::Capture(capture) => {

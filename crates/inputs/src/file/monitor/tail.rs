@@ -213,8 +213,8 @@ impl Tail {
         path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == node)
     }
 
-    /// Determines the position at which reading resumes from the sink's positions and the file's content. Called before
-    /// each turn of the file, because since the last one the file may have been rewritten or a copy of it read.
+    /// Determines, from the sink's positions and the file's content, the position at which reading resumes. Called
+    /// before each turn of the file, because since the last one the file may have been rewritten or a copy of it read.
     pub(crate) fn resume_position(
         &mut self,
         path: &Path,
@@ -253,8 +253,8 @@ impl Tail {
         known.map_err(|error| InputError::sink(Path::new(&self.path), error))
     }
 
-    /// True if the content of this file was read further elsewhere, usually in a copy, than it was handed over here.
-    /// Otherwise the next batch may be handed over.
+    /// True if more of this file's content was read elsewhere, usually in a copy, than was handed over here. Otherwise
+    /// the next batch may be handed over.
     fn was_copy_read_further(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
         if self.kept == 0 && self.head.len() < HEAD_BYTES {
             // A longer copy may be stored under more leading bytes than have been read from this file.

@@ -52,7 +52,7 @@ pub(crate) struct Worker<'a> {
     open: BTreeMap<FileNumber, Session>,
     /// Files with the times of their next checks, soonest first.
     due: BTreeSet<(i64, FileNumber)>,
-    /// Files without a session, waiting for their time.
+    /// Files without a session that are not due yet.
     waiting: BTreeMap<FileNumber, Job>,
     /// Files not yet known to be copies or files of their own.
     undecided: BTreeMap<FileNumber, Undecided>,
@@ -495,7 +495,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
-        // Storing may take long, and in the meantime the file may have been written, too long ago to count as active.
+        // Storing may take long. In the meantime the file may have been written to, even so long ago that it does not
+        // count as active.
         if FileState::of(&job.path) != state {
             self.monitor.roster.schedule(job.number);
             return Ok(());

@@ -1,5 +1,5 @@
 //! Documents reduced to the value at one path, for functions such as `json_extract`, which read a text only if it is
-//! valid JSON as a whole, and of equal keys the last.
+//! valid JSON as a whole, and which use the last of equal keys.
 //!
 //! In the texts of a template, such a document is the value as written, with its quotes, between constant literals. It
 //! is only used if the functions' own parser, which is stricter than that of `spath`, accepts all texts of the template:

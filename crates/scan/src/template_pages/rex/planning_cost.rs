@@ -10,10 +10,10 @@
 
 /// Steps of plans before texts are read instead: a few milliseconds.
 const EXEMPT_STEPS: usize = 256 << 10;
-/// Steps that a plan takes in addition to those that the planner counts, and more for each part of the template.
+/// Steps of a plan that the planner does not count: a fixed number, and a number for each part of the template.
 const PLAN_STEPS: usize = 256;
 const STEPS_PER_PART: usize = 24;
-/// Steps in whose time one text is read and matched, and more for each byte of the template's literals.
+/// The time to read and match one text, in steps: a fixed number, and one more step for a number of literal bytes.
 const TEXT_STEPS: usize = 40;
 const BYTES_PER_STEP: usize = 5;
 
@@ -29,8 +29,8 @@ pub(super) struct PlanningCost {
 }
 
 impl PlanningCost {
-    /// Adds a row of a node that has no plan, whose template has this many literal bytes; whether the node should be
-    /// planned now.
+    /// Adds a row of a node that has no plan, whose template has this many literal bytes. Returns whether the node
+    /// should be planned now.
     pub(super) fn is_due(&mut self, node: usize, literal_bytes: usize) -> bool {
         if self.spent < EXEMPT_STEPS {
             return true;

@@ -9,7 +9,7 @@ use super::super::edges::Edges;
 use super::super::facts::PartFacts;
 use super::run::Run;
 
-/// Maximum length of a run whose alignments are found: its cuts are bits of a number.
+/// Maximum length of a run whose alignments are found, because its cuts are the bits of one number.
 const RUN_BYTES_MAX: usize = 128;
 /// Maximum number of steps for the alignments of one template.
 const STEPS_MAX: usize = 512;

@@ -27,7 +27,7 @@ impl Run {
         if self.fold { mine.eq_ignore_ascii_case(text) } else { mine == text }
     }
 
-    /// A piece of the run as numbers are written.
+    /// A piece of the run as it would be written in a number: in lower case, if letters match in either case.
     pub(super) fn as_number(&self, mine: &[u8]) -> Vec<u8> {
         if self.fold { mine.to_ascii_lowercase() } else { mine.to_vec() }
     }

@@ -28,7 +28,7 @@ pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
     is_cells.then_some(b'|')
 }
 
-/// Length of the key of a pair with its equals sign; 0 if the cell is no pair.
+/// Length of the key of a pair with its equals sign; 0 if the cell is not a pair.
 fn key_len(cell: &[u8]) -> usize {
     let len = cell.iter().take_while(|byte| BYTE_CLASSES[usize::from(**byte)] & KEY != 0).count();
     let is_key = cell.first().is_some_and(u8::is_ascii_alphabetic) && cell.get(len) == Some(&b'=');
