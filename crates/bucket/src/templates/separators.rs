@@ -86,7 +86,7 @@ mod tests {
         );
         assert_eq!(
             variables("time=17|rule=Zugriff Büro|user=|note=\"a|b\"|msg=a=1 b=2|x|end"),
-            ["17", "Zugriff Büro", "", "a|b", "a=1", "2", "x"]
+            ["17", "Zugriff Büro", "", "a|b", "a=1", "2", "x", "end"]
         );
     }
 
