@@ -26,7 +26,7 @@ use super::answer_shape::{AnswerShape, Content, NO_CONTENT, SID};
 use super::entities::{scope_of, with_objects};
 use super::job_arguments::parse_sample_ratio;
 use super::jobs::{APP, JOB, PRIORITY, entry, start_job};
-use super::listing::{LIST_PARAMETERS, page};
+use super::listing::{LIST_PARAMETERS, page_in_order};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
 use super::run_blocking;
@@ -234,7 +234,7 @@ async fn history(
     let named = |status: &JobStatus| Entry { name: status.record.sid().to_owned(), ..entry(status, &caller, &node) };
     let entries: Vec<Entry> = ran.await?.iter().map(named).collect();
     let path = format!("/services/{COLLECTION}/{}/history", escape_segment(&object.name));
-    page("savedsearch", path, entries, &parameters)
+    Ok(page_in_order("savedsearch", path, entries, &parameters)?.answer(Form::of(parameters.get("output_mode"))))
 }
 
 async fn show_suppression(

@@ -73,7 +73,8 @@ fn check(place: &Place) {
     let macros = refused(&web, "| makeresults | eval x=`only_shop`");
     assert!(macros.code != 0 && macros.err.contains("only_shop"), "{macros:?}");
     let no_app = refused(&["--app", "nosuch"], WHO);
-    let is_named = ["there is no app nosuch", "Application does not exist: nosuch"].map(|text| no_app.err.contains(text));
+    let is_named =
+        ["there is no app nosuch", "Application does not exist: nosuch"].map(|text| no_app.err.contains(text));
     assert_eq!((no_app.code, is_named.contains(&true)), (2, true), "{no_app:?}");
     for name in ["..", "a/b", ""] {
         assert_eq!(refused(&["--app", name], WHO).code, 2, "{name:?}");
