@@ -75,9 +75,9 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
     };
     let of_file = |file: &&'static str| {
         let alias = format!("{ADMIN}/{file}");
-        let fixed = Extension(FixedPart { name: FILE, value: *file });
+        let fixed = Extension(FixedPart { name: FILE, value: file });
         let rows = of_services().filter_map(|row| row.at_alias(&alias, UI_FILES));
-        rows.map(|row| Endpoint { serve: row.serve.layer(fixed.clone()), ..row }).collect::<Vec<_>>()
+        rows.map(|row| Endpoint { serve: row.serve.layer(fixed), ..row }).collect::<Vec<_>>()
     };
     ALIASES.iter().flat_map(of).chain(UI_ALIASES.iter().flat_map(of_file)).collect()
 }
