@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_apps::objects::{ConfObject, NOBODY};
-use quarry_collections::{CollectionDefinition, FieldType};
+use quarry_collections::CollectionDefinition;
 
 use super::entities::{Kind, KindLookup, kind, rows};
 use super::path_parts::PathParts;
@@ -57,8 +57,6 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     }
 }
 
-/// Prefix of settings with the type of a field.
-const FIELD: &str = "field.";
 /// Settings without effect that clients expect, with Splunk's defaults.
 const DEFAULTS: [(&str, &str); 7] = [
     ("enforceTypes", "false"),
@@ -82,11 +80,7 @@ fn validate_settings(
     _: Option<&str>,
     settings: &[(String, String)],
 ) -> Result<(), ApiError> {
-    for (key, value) in settings.iter().filter(|(key, value)| key.starts_with(FIELD) && !value.trim().is_empty()) {
-        if FieldType::parse(value).is_none() {
-            return Err(ApiError::bad_request(format!("{key}={value}: give number, bool, string, time or array")));
-        }
-    }
+    // Unknown types of fields are accepted, as clients expect; such fields have no type.
     let (definition, faults) = CollectionDefinition::parse_settings(&settings.iter().cloned().collect());
     if let Some(fault) = faults.into_iter().next() {
         return Err(fault.into());
