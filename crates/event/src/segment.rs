@@ -12,7 +12,7 @@ mod pattern;
 mod spellings;
 
 pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_term_pattern, matches_word_pattern};
-pub use spellings::{SPELLINGS_MAX, spellings};
+pub use spellings::spellings;
 
 /// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;

@@ -136,10 +136,8 @@ async fn reschedule(
     caller: Caller,
     _: Parameters,
 ) -> Result<Response, ApiError> {
-    let name = saved(&state, &caller, &parts).await?.name;
-    Err(ApiError::bad_request(format!(
-        "{name}: scheduled searches are not run yet, so no run can be moved; dispatch it"
-    )))
+    let why = "scheduled searches are not run yet, so no run can be moved; dispatch it";
+    refuse_action(&state, &caller, &parts, why).await
 }
 
 async fn notify(
@@ -148,10 +146,14 @@ async fn notify(
     caller: Caller,
     _: Parameters,
 ) -> Result<Response, ApiError> {
-    let name = saved(&state, &caller, &parts).await?.name;
-    Err(ApiError::bad_request(format!(
-        "{name}: alert actions are not run yet; dispatch the search and use its results"
-    )))
+    let why = "alert actions are not run yet; dispatch the search and use its results";
+    refuse_action(&state, &caller, &parts, why).await
+}
+
+/// Refuses an action of a saved search that exists.
+async fn refuse_action(state: &ApiState, caller: &Caller, parts: &PathParts, why: &str) -> Result<Response, ApiError> {
+    let name = saved(state, caller, parts).await?.name;
+    Err(ApiError::bad_request(format!("{name}: {why}")))
 }
 
 async fn dispatch(

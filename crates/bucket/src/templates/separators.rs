@@ -1,4 +1,4 @@
-//! Cells of texts that consist of many parts between tabs or bars: exports of proxies, firewalls and tables.
+//! Cells of texts that consist of many parts between tabs or pipes: exports of proxies, firewalls and tables.
 //!
 //! A cell is a variable as a whole, even if it is empty or contains blanks, so that all rows of a table have one template.
 //! The key of a pair is literal. Cells with quotes, braces or several pairs are scanned like other texts, and so are the
@@ -23,7 +23,7 @@ pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
     }
     let is_cells = has_many(b'|')
         && memchr(b'\n', text).is_none()
-        // Bars between blanks are punctuation; values of CEF extend to the next key.
+        // Pipes between blanks are punctuation; values of CEF extend to the next key.
         && [&b"| "[..], b" |", b"CEF:"].iter().all(|other| memmem::find(text, other).is_none());
     is_cells.then_some(b'|')
 }

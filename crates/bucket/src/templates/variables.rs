@@ -1,11 +1,12 @@
 //! Tokenisers: find the variables of a text.
 //!
 //! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, cells between tabs ([`super::separators`]), parts of access log lines
-//! ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one variable: its IPv4 addresses and its other words with a digit
-//! are variables. Words end at breakers of the segmenter, so that no term straddles the edge of such a variable.
-//! Everything between variables is literal. [`variable_end`] finds the end of one variable of a known kind by the same
-//! rules, so that a text of a known template is never tokenised.
+//! XML tags, fields between commas, cells between tabs or pipes ([`super::separators`]), parts of access log lines
+//! ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one
+//! variable: its IPv4 addresses and its other words with a digit are variables. Words end at breakers of the segmenter,
+//! so that no term straddles the edge of such a variable. Everything between variables is literal. [`variable_end`]
+//! finds the end of one variable of a known kind by the same rules, so that a text of a known template is never
+//! tokenised.
 
 use memchr::{memchr, memchr2};
 use quarry_event::template::NumberFormat;

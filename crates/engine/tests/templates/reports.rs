@@ -262,7 +262,7 @@ fn cells_of_other_texts_have_the_same_values() {
     compare_with(&engine, searches(WORD_CONDITIONS, WORDS));
 }
 
-/// Texts of many cells between tabs or bars: empty cells, cells with blanks, quotes, equals signs and letters beyond
+/// Texts of many cells between tabs or pipes: empty cells, cells with blanks, quotes, equals signs and letters beyond
 /// ASCII, rows with more or fewer cells.
 const CELLS_PROPS: &str = r#"
 [tabs]
@@ -353,7 +353,7 @@ const CELL_CONDITIONS: &[&str] = &[
 ];
 
 #[test]
-fn cells_between_tabs_and_bars_have_the_same_values() {
+fn cells_between_tabs_and_pipes_have_the_same_values() {
     let engine = engine_of(CELLS_PROPS, CELLS_TRANSFORMS);
     compare_in(&separated_rows(), &engine, searches(CELL_CONDITIONS, CELLS));
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Maximum number of spellings of a piece.
-pub const SPELLINGS_MAX: usize = 16;
+const SPELLINGS_MAX: usize = 16;
 /// The second character of the lower-case form of `İ`, the only letter with a form of two characters.
 const DOT_ABOVE: char = '\u{307}';
 
