@@ -433,7 +433,7 @@ mod tests {
             let store = open(&small(dir.path()));
             append(&store, "main", 0, 30);
             store.seal_all().unwrap();
-            append(&store, "main", 30, 35);
+            append(&store, "main", 30, 5);
             assert!(all(&store).segments.iter().any(|segment| segment.identity().is_none()));
             store.seal_all().unwrap();
             let sealed = of(&store);
