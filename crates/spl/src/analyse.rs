@@ -1,8 +1,8 @@
 //! Field flow analysis: which fields a search needs from its events, and whether it returns rows or events.
 //!
-//! Commands are walked from last to first. Fields that a command creates are not needed before the command; fields
-//! that it reads are needed. Commands that keep only named fields drop all others. When in doubt the answer is "all":
-//! too many fields are slow, too few are wrong.
+//! Commands are walked from last to first. Before a command, the fields that it creates are not needed; the fields
+//! that it reads are. Commands that keep only named fields drop all others. When in doubt, all fields are needed:
+//! too many are slow, too few are wrong.
 
 mod field_needs;
 mod named_values;
@@ -42,7 +42,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
     transforming_command(commands).is_some()
 }
 
-/// Whether a search begins by selecting events itself.
+/// Whether the first command of a search selects events.
 pub fn begins_with_events(commands: &[Stage]) -> bool {
     commands.first().is_some_and(|stage| matches!(stage.command.begins_with(), Beginning::Events(_)))
 }

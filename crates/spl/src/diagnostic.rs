@@ -21,9 +21,9 @@ pub enum Severity {
 /// One error or warning about a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Error or warning.
+    /// Severity: error or warning.
     pub severity: Severity,
-    /// The error or warning.
+    /// Description of the problem.
     pub message: String,
     /// Position in the text.
     pub span: Span,
@@ -58,8 +58,8 @@ impl Diagnostic {
         self.to_one_line_after(0, search)
     }
 
-    /// Like [`Diagnostic::to_one_line`], for a search whose first `prefix` bytes were added to what its author wrote:
-    /// characters are counted without them.
+    /// Like [`Diagnostic::to_one_line`], for a search to which `prefix` bytes were prepended: positions are counted
+    /// without these bytes.
     pub fn to_one_line_after(&self, prefix: usize, search: &str) -> String {
         let [start, end] = [self.span.start, self.span.end].map(|at| at.saturating_sub(prefix));
         let search = search.get(prefix..).unwrap_or_default();

@@ -17,11 +17,11 @@ pub struct AddTotalsCommand {
     pub row: bool,
     /// `col=`: whether a row with the sums of columns is added.
     pub column: bool,
-    /// `fieldname=Total`: field with the sum of a row.
+    /// `fieldname=` (default `Total`): field with the sum of a row.
     pub field_name: String,
     /// `labelfield=`: field with the label of the last row.
     pub label_field: Option<String>,
-    /// `label=Total`: label of the last row.
+    /// `label=` (default `Total`): label of the last row.
     pub label: String,
     /// Fields summed; if empty, all numeric ones.
     pub fields: Vec<FieldPattern>,

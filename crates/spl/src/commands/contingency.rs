@@ -1,4 +1,4 @@
-//! `contingency`: number of rows for each pair of values of two fields; rewritten to `chart` and totals.
+//! `contingency`: counts the rows for each pair of values of two fields; rewritten to `chart` and totals.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{AddTotalsCommand, BinaryOp, CompareOp, EventStatsCommand, NodeBuilder, SeriesOptions, SortKind};

@@ -149,7 +149,7 @@ impl Parser<'_> {
         Ok(Conversion { function: *function, field, output })
     }
 
-    /// Parses the argument of a conversion in parentheses; an empty argument, or none after `auto`, means every field.
+    /// Parses the argument of a conversion in parentheses; `()` and `auto` alone mean every field.
     fn converted_field(&mut self, start: usize, name: &str) -> ParseResult<FieldPattern> {
         let all = |parser: &Self| FieldPattern { text: "*".to_owned(), span: parser.since(start) };
         if !self.eat('(') {

@@ -19,7 +19,7 @@ pub struct DeltaCommand {
     pub field: String,
     /// Field written.
     pub output: String,
-    /// `p=1`: number of rows back.
+    /// `p=` (default `1`): number of rows back.
     pub distance: usize,
 }
 

@@ -17,7 +17,7 @@ const OPTIONS: OptionNames = OptionNames { command: "fieldsummary", names: &["ma
 /// `fieldsummary [maxvals=N] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldSummaryCommand {
-    /// `maxvals=100`: values listed per field; 0 is all.
+    /// `maxvals=` (default `100`): values listed per field; 0 is all.
     pub values_max: usize,
     /// Fields to summarize; empty for all that are not internal.
     pub fields: Vec<FieldPattern>,

@@ -15,7 +15,7 @@ const OPTIONS: OptionNames = OptionNames { command: "fillnull", names: &["value"
 /// `fillnull [value=TEXT] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillNullCommand {
-    /// `value=0`: text that replaces missing values.
+    /// `value=` (default `0`): text that replaces missing values.
     pub value: String,
     /// Fields; if empty, all known ones.
     pub fields: Vec<FieldPattern>,

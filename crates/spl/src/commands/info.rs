@@ -11,11 +11,11 @@ pub struct CommandInfo {
     pub summary: &'static str,
     /// Chapter of the help page.
     pub group: Group,
-    /// Splunk's name of the capability that it requires in addition to `search`.
+    /// Splunk's name of the capability that the command requires in addition to `search`.
     pub capability: Option<&'static str>,
     /// Kind of row processing with the most demanding options.
     pub kind: Kind,
-    /// Page of `spec/spl` that describes it, if not named after the command.
+    /// Page of `spec/spl` that describes the command, if the page has another name.
     pub page: Option<&'static str>,
 }
 

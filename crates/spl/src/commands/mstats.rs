@@ -1,4 +1,4 @@
-//! `mstats`: `tstats` over metrics, with its own span and no FROM.
+//! `mstats`: `tstats` over metrics, with an option `span=` and without FROM.
 
 use super::tstats::{TstatsCommand, TstatsSource, TstatsSplit};
 use super::{Call, Command, CommandInfo, Group, Kind};

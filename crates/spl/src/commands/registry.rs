@@ -23,11 +23,11 @@ pub struct CommandHelp {
     pub syntax: String,
     /// Summary in one line.
     pub summary: String,
-    /// Splunk's name of the capability that it requires in addition to `search`.
+    /// Splunk's name of the capability that the command requires in addition to `search`.
     pub capability: Option<&'static str>,
     /// Chapter of the help page.
     pub group: Group,
-    /// Page of `spec/spl` that describes it.
+    /// Page of `spec/spl` that describes the command.
     pub page: &'static str,
 }
 

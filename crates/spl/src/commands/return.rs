@@ -12,7 +12,7 @@ use crate::parse::{ParseResult, Parser};
 pub struct ReturnCommand {
     /// Rows taken. Default 1.
     pub count: usize,
-    /// Text to write for each row.
+    /// Items written for each row.
     pub items: Vec<ReturnItem>,
 }
 

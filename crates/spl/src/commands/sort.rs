@@ -31,7 +31,7 @@ pub struct SortCommand {
 pub struct SortKey {
     /// Field name.
     pub field: FieldPattern,
-    /// `-`.
+    /// Descending order (`-`).
     pub descending: bool,
     /// Comparison of values.
     pub kind: SortKind,
@@ -40,7 +40,7 @@ pub struct SortKey {
 /// `auto()`, `num()`, `ip()`, `str()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SortKind {
-    /// Numbers numerically, addresses as addresses, else text.
+    /// Numbers numerically, addresses as addresses, everything else as text.
     Auto,
     /// Numerically.
     Num,

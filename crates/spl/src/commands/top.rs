@@ -26,17 +26,17 @@ pub struct TopCommand {
     pub fields: Vec<FieldPattern>,
     /// BY fields.
     pub by: Vec<FieldPattern>,
-    /// `showcount=t`: whether the counts are shown.
+    /// `showcount=` (default `t`): whether the counts are shown.
     pub show_count: bool,
-    /// `showperc=t`: whether the percentages are shown.
+    /// `showperc=` (default `t`): whether the percentages are shown.
     pub show_percent: bool,
-    /// `countfield=count`: field with the count.
+    /// `countfield=` (default `count`): field with the count.
     pub count_field: String,
-    /// `percentfield=percent`: field with the percentage.
+    /// `percentfield=` (default `percent`): field with the percentage.
     pub percent_field: String,
-    /// `useother=f`: whether a last row sums up all other values.
+    /// `useother=` (default `f`): whether a last row sums up all other values.
     pub use_other: bool,
-    /// `otherstr=OTHER`: value of that row.
+    /// `otherstr=` (default `OTHER`): value shown in the row of all other values.
     pub other_name: String,
 }
 
@@ -128,8 +128,8 @@ impl Parser<'_> {
 }
 
 impl TopCommand {
-    /// Gives the columns with count and percentage other names if a counted field has theirs: `top count` must show
-    /// both the values and how often they occur.
+    /// Renames the columns for count and percentage if a counted field has the same name: `top count` must show both
+    /// the values and how often they occur.
     fn rename_own_columns(&mut self, command: &str) {
         let fields: Vec<&str> = self.fields.iter().chain(&self.by).map(|field| field.text.as_str()).collect();
         while fields.contains(&self.count_field.as_str()) {

@@ -45,13 +45,13 @@ pub struct TstatsCommand {
     pub time: TimeModifiers,
     /// `by`.
     pub by: Vec<TstatsSplit>,
-    /// `prestats=f`: whether the aggregates are left to the next reporting command.
+    /// `prestats=` (default `f`): whether the aggregates are left to the next reporting command.
     pub prestats: bool,
-    /// `append=f`: whether rows are added to the previous ones.
+    /// `append=` (default `f`): whether rows are added to the previous ones.
     pub append: bool,
-    /// `chart=t` of mstats: a column for each value of the BY field, as in timechart; contains the limits.
+    /// Limits of the series with `chart=t` of `mstats`: like `timechart`, a column for each value of the BY field.
     pub chart: Option<SeriesOptions>,
-    /// `summariesonly=f`: whether events without a summary are ignored.
+    /// `summariesonly=` (default `f`): whether events without a summary are ignored.
     pub summaries_only: bool,
     /// `fillnull_value=`: replacement for a missing BY value; without it the row is dropped.
     pub fill_null: Option<String>,

@@ -12,9 +12,9 @@ const OPTIONS: OptionNames = OptionNames { command: "xpath", names: &["field", "
 /// `xpath [field=] [outfield=] [default=] "PATH"`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathCommand {
-    /// `field=_raw`: field with the XML.
+    /// `field=` (default `_raw`): field with the XML.
     pub field: String,
-    /// `outfield=xpath`: output field.
+    /// `outfield=` (default `xpath`): output field.
     pub output: String,
     /// `default=`: value if the path selects nothing.
     pub default: Option<String>,

@@ -13,7 +13,7 @@ pub struct EvalFunction {
     pub help: FunctionHelp,
     /// Dependence of the function's value on anything besides its arguments.
     pub volatility: Volatility,
-    /// Type of its non-null results.
+    /// Type of the function's non-null results.
     pub result: ResultType,
 }
 
@@ -34,7 +34,7 @@ pub enum Volatility {
 pub enum ResultType {
     /// A boolean, which a field cannot hold.
     Boolean,
-    /// A number, or a text that preserves the digits of one; a time is in seconds since the epoch.
+    /// A number, or a text that preserves the digits of a number; times are seconds since the epoch.
     Number,
     /// A text, or several.
     Text,

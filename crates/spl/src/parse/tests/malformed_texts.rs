@@ -110,7 +110,7 @@ fn deep_and_long_searches_are_read_on_a_small_stack() {
             assert!(check(&text).is_ok(), "{text}");
             assert!(crate::parse_with_unknown_macros(&text).is_ok());
         }
-        // Every macro is known, because any of them may supply text that is missing.
+        // The position of every macro is kept, because any of them may supply missing text.
         let macros = format!("* {} | stats `what` by x", "`m` ".repeat(10_000));
         assert_eq!(super::super::blank_out(&macros).macros.len(), 10_001);
         assert!(crate::parse_with_unknown_macros(&macros).is_ok());
