@@ -50,7 +50,7 @@ pub trait Reduce: Send + Sync {
     fn fold_name(&self, _context: &CommandContext) -> Option<String> {
         Some(String::new())
     }
-    /// The aggregates of the fold; their [layout](AggregatePlan::layout) is that of its states.
+    /// The aggregates of the fold; its states have their [layout](AggregatePlan::layout).
     fn aggregates(&self) -> &AggregatePlan;
     /// Creates the folder for the rows of one worker.
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {

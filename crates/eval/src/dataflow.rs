@@ -1,10 +1,10 @@
 //! Memory limit and spill files of searches.
 //!
 //! All searches of an engine share one memory pool of DataFusion's runtime. Buffered rows reserve memory from the pool
-//! and are written to a file when it refuses ([`crate::rows::RowBuffer`]). Data that cannot be spilled fails the search
-//! with an error that names the limit ([`MemoryAccount`]).
+//! and are written to a file when the pool refuses ([`crate::rows::RowBuffer`]). Data that cannot be spilled fails the
+//! search with an error that names the limit ([`MemoryAccount`]).
 //!
-//! Buffers of a cancelled search fail with their next batch ([`Dataflow::check_cancelled`]), so that a command which
+//! Buffers of a cancelled search fail with their next batch ([`Dataflow::check_cancelled`]), so that a command that
 //! works on buffered rows ends without a check of its own.
 //!
 //! Not here: sorting ([`crate::rows::sort_rows`]), grouping ([`crate::aggregate`]).

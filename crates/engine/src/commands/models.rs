@@ -122,7 +122,7 @@ pub(super) fn unknown_model_message(name: &ModelName, models: &dyn LookupSource)
     let hint = match known.len() {
         0 => "there are no models; `fit ... into NAME` creates one".to_owned(),
         count if count > NAMES_LISTED_MAX => format!("`| listmodels` shows the {count} existing ones"),
-        _ => format!("there are {}", known.join(", ")),
+        _ => format!("existing models: {}", known.join(", ")),
     };
     let whose = if name.shared { " that the app shares" } else { "" };
     format!("there is no model {}{whose}; {hint}", name.text)

@@ -46,7 +46,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         let known = search.node().endpoints();
         let hint = match known.is_empty() {
             true => "this search runs without a node".to_owned(),
-            false => format!("there are {}", list_names(&known)),
+            false => format!("existing endpoints: {}", list_names(&known)),
         };
         let message = format!("rest: there is no endpoint {endpoint}; {hint}");
         if command.strict {

@@ -112,7 +112,7 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
         return Ok(text);
     }
     common_information_model::json_of(name).map(str::to_owned).ok_or_else(|| {
-        let known = suggest_or_list(name, &model_names(source));
+        let known = suggest_or_list(name, "models", &model_names(source));
         EngineError::invalid(format!("there is no data model {name}{known}"))
     })
 }
@@ -130,13 +130,10 @@ pub(crate) fn list_names(names: &[String]) -> String {
     }
 }
 
-/// ` (did you mean ...?)` if there is a similar name, otherwise the known names.
-pub(crate) fn suggest_or_list(name: &str, known: &[String]) -> String {
+/// ` (did you mean ...?)` if there is a similar name, otherwise the known names, which are of `what`.
+pub(crate) fn suggest_or_list(name: &str, what: &str, known: &[String]) -> String {
     match did_you_mean(name, known) {
-        near if near.is_empty() && !known.is_empty() => {
-            let verb = if known.len() == 1 { "is" } else { "are" };
-            format!("; there {verb} {}", list_names(known))
-        }
+        near if near.is_empty() && !known.is_empty() => format!("; existing {what}: {}", list_names(known)),
         near => near,
     }
 }

@@ -63,7 +63,7 @@ impl Digest {
         self.add_number_parts(NumberParts::without_scale(number));
     }
 
-    /// Like [`Digest::add_number`].
+    /// Like [`Digest::add_number`], for a number in parts.
     pub(super) fn add_number_parts(&mut self, figure: NumberParts) {
         if figure.rest == 0 {
             return self.add(figure.value);

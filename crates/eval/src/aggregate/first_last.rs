@@ -97,7 +97,7 @@ pub(crate) struct Pick {
     values: Vec<String>,
 }
 
-/// A copy may be merged with slices of another search, so no slice number may equal that of the copy.
+/// A copy may be merged with slices of another search, so its slice number is one that no slice has.
 impl Clone for Pick {
     fn clone(&self) -> Pick {
         Pick { key: self.key, slice: u64::MAX, values: self.values.clone() }

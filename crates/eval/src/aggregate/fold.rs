@@ -61,7 +61,7 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
         None
     }
-    /// Adds to each of these groups this many rows; for folds that count rows.
+    /// Adds a number of rows to each of these groups; for folds that count rows.
     fn add_counts(&mut self, _groups: &[u32], _rows: &[i64]) {}
     /// Prepares for [`Fold::add_counts`] of this many new groups.
     fn reserve(&mut self, _groups: usize) {}

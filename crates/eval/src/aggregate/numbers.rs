@@ -26,7 +26,7 @@ const SCALES_TRIED_MAX: usize = 10;
 /// Seconds below which a number of nanoseconds fits into 64 bits.
 const NANOS_I64_SECONDS_MAX: f64 = 9e9;
 
-/// A number, as the nearest double, what the double lacks, and the scale.
+/// A number as the nearest double, the rest that the double lacks, and the scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NumberParts {
     /// The nearest double.
@@ -233,7 +233,7 @@ impl Numbers {
         })
     }
 
-    /// Exceptions are rarely numbers, so the numbers usually are those of the column of numbers.
+    /// Like [`Self::of`], for a mixed column. Its texts are rarely numbers, so usually only its numbers are read.
     fn of_mixed(&mut self, mixed: &MixedColumn) -> Option<NumberColumn> {
         let numbers = self.of(&mixed.numbers)?;
         let parse = |row| NumberParts::of_text(mixed.texts.value(row), self.with_scales);

@@ -207,8 +207,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles `mvmap`; it binds the field in the third argument or, without one, the first field of the first
-    /// argument.
+    /// Compiles `mvmap`; it binds the field in the third argument or, without a third argument, the first field
+    /// of the first argument.
     fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<ExprNode, EngineError> {
         let mut names = Vec::new();
         match rest.first().map(|expr| &expr.kind) {

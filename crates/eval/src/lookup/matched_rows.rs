@@ -85,7 +85,7 @@ impl RowCommand for Lookup {
             let column = match &asks_nothing {
                 Some(asks_nothing) => match rows::column(&rows, field) {
                     Some(old) => choose_values(old, &column, asks_nothing),
-                    // Keeps a dictionary, unlike a copy of each value.
+                    // Unlike copying each value, this keeps the dictionary.
                     None if column.data_type() == &DataType::Null => column,
                     None => nullif(&column, &BooleanArray::from(asks_nothing.clone()))?,
                 },

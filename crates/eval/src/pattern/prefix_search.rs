@@ -15,7 +15,7 @@ use regex_syntax::hir::literal::Extractor;
 
 use super::one_pass::{OnePass, OnePassMatch};
 
-/// Minimum length of the shortest literal, in bytes. A shorter one occurs so often that attempts are not worthwhile.
+/// Minimum length of the shortest literal, in bytes. Shorter literals occur so often that attempts are not worthwhile.
 const LITERAL_BYTES_MIN: usize = 2;
 /// Number of occurrences without a match after which one search passes to the linear engine. Each attempt may scan the
 /// rest of the text, so their number must be bounded.

@@ -47,7 +47,7 @@ const STATES_MAX: usize = 128;
 const DEPENDENCE_STEP_COST: usize = 4;
 /// Maximum number of automaton steps per template; with more steps, the template is not planned.
 const STEPS_MAX: usize = 400_000;
-/// Number of templates of a slab that could not be planned with listed values, after which it is not tried again.
+/// Number of templates of a slab that could not be planned with listed values, after which no further one is tried.
 const FAILED_LISTS_MAX: usize = 4;
 /// Maximum memory of an expression's lazy automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
@@ -402,9 +402,9 @@ pub struct Planner {
     outcome_cache: dependence::OutcomeCache,
     /// Cached beginnings of walks.
     walk_prefixes: dependence::WalkPrefixes,
-    /// Number of times the automaton's cache was cleared; state ids are only valid until then.
+    /// Number of times the automaton's cache was cleared; state ids are valid only until the next time.
     cache_clears: usize,
-    /// Plans of earlier templates, by as much of a template as they depend on.
+    /// Plans of earlier templates, by the parts of the template on which they depend.
     plan_cache: PlanCache,
     /// Long lists of values, and lists of forms, seen so far; keys of caches refer to them by number.
     value_lists: Vec<Arc<[Box<str>]>>,
@@ -513,7 +513,7 @@ impl Planner {
         }
     }
 
-    /// Starts over if the automaton's cache was cleared in between, since state ids are invalid then.
+    /// Starts over if the automaton's cache was cleared in between, because state ids are then invalid.
     fn reset_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {

@@ -1,10 +1,10 @@
 //! Columns of numbers with exceptions: nearly all values are integers, or decimals of one scale; the others, such as
 //! `-` for a missing size, are texts.
 //!
-//! The column is a struct of two columns, of which at most one has a value in a row. So numbers stay numbers, and only
-//! the exceptions are parsed or compared as texts. The text of a value is canonical as in any other column.
+//! The column is a struct of two columns, of which at most one has a value in a row. Thus numbers stay numbers, and
+//! only the exceptions are parsed or compared as texts. The text of a value is canonical as in any other column.
 //!
-//! Not here: which columns of a scan have this form (`scan`).
+//! Not here: the choice of columns with this form (`scan`).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const NUMBERS: &str = "numbers";
 /// Name of the struct's texts.
 const TEXTS: &str = "texts";
 
-/// Numbers, and the texts of the rows whose value is another.
+/// Numbers, and the texts of the rows without a number.
 #[derive(Clone, Debug)]
 pub struct MixedColumn {
     /// Integers or decimals.

@@ -54,8 +54,8 @@ pub struct ValueRanks {
 }
 
 impl ValueRanks {
-    /// Ranks a column of at most `u32::MAX` rows. For millions of values this takes a second, so a cancelled search ends
-    /// meanwhile.
+    /// Ranks a column of at most `u32::MAX` rows. Ends early if the search is cancelled, because millions of values
+    /// take a second.
     pub fn of(column: &StringViewArray, stop: &Stop) -> Result<ValueRanks, EngineError> {
         let mut numbers: HashMap<&str, u32, FixedState> = HashMap::default();
         let mut values: Vec<SortKey<'_>> = Vec::new();

@@ -177,8 +177,8 @@ impl Section {
         Ok(())
     }
 
-    /// First line and end of the section; `unsaid` is the number of lines if no setting defines it. `None` if the
-    /// section does not start.
+    /// First line and end of the section; `unsaid` is the number of lines if no setting defines the number. `None` if
+    /// the section does not start.
     fn section_range(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
         let (start, is_found) = match &self.start {
             SectionStart::Here => (from, false),

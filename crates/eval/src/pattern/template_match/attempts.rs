@@ -15,7 +15,7 @@ use super::{
 
 /// Maximum number of cached variable passes.
 pub(super) const PASSES_MAX: usize = 4_096;
-/// Minimum lengths of values up to this one are distinguished; greater ones are treated alike.
+/// Minimum lengths of values are distinguished up to this limit; greater ones are treated alike.
 const LENGTH_MAX: u32 = 64;
 
 /// A state, and whether a match was seen before it was reached.

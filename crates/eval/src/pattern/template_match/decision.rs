@@ -183,7 +183,7 @@ impl Planner {
             if self.next(state, byte)? != state {
                 classes.insert(self.dfa.byte_classes().get(byte));
             }
-            // The state's id is valid no longer.
+            // The state's id is no longer valid.
             if self.cache.clear_count() > 0 {
                 return Err(LimitExceeded);
             }

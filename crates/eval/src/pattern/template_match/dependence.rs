@@ -96,7 +96,8 @@ enum Position {
     /// the threads that left the part with such a position, because each of them may refer to another byte of the
     /// value.
     Within(usize, usize),
-    /// The position with this number among those before the variable being passed; only while it is passed.
+    /// The position with this number among those before the variable being passed; used only while the variable is
+    /// passed.
     Earlier(usize),
 }
 
@@ -225,7 +226,7 @@ impl TemplatePosition {
     /// Start of every template.
     const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
 
-    /// The position relative to `origin`, which must not be after it.
+    /// The position relative to `origin`, which must not be after the position.
     pub(super) fn relative_to(self, origin: TemplatePosition) -> TemplatePosition {
         let part = self.part - origin.part;
         TemplatePosition {
@@ -484,7 +485,7 @@ impl<'a> Walk<'a> {
                 .or_else(|_| self.find_outcomes(&from, starts, traits, true)),
             (None, None) => self.find_outcomes(&from, starts, traits, true),
         };
-        // A variable that alone takes most of the steps of a window would take as many in the next one, so its failure
+        // A variable that alone takes most of the steps of a window would do so in the next window, too, so its failure
         // is cached.
         let is_settled = ends.is_ok() || self.steps - before > self.steps_max / 2;
         if is_settled && self.known.len() < CACHED_OUTCOMES_MAX {
@@ -620,8 +621,8 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// Steps a configuration over one byte. `before` and `after` are the positions around the byte; `starts` tells
-    /// whether a match of the window may start after it.
+    /// Steps a configuration over one byte. `before` and `after` are the positions around the byte; `starts` says
+    /// whether a match of the window may start after the byte.
     fn step(
         &mut self,
         from: &Configuration,
@@ -749,9 +750,9 @@ impl Configuration {
         same
     }
 
-    /// The configuration with every position relative to the variable of this part, so that it is the same wherever the
-    /// variable is: the position before the variable is that before part 0. All others are replaced by numbered ones,
-    /// and added to `earlier`.
+    /// The configuration with positions that do not depend on where the variable of this part is: the position before
+    /// the variable becomes the position before part 0; all other positions are replaced by numbers, and added to
+    /// `earlier`.
     fn with_relative_positions(&self, part: usize, earlier: &mut Vec<Position>) -> Configuration {
         let before = Position::Fixed(TemplatePosition { part, offset: 0 });
         self.with_positions(|position| {

@@ -22,7 +22,8 @@ pub struct CombinationMemo<T> {
     others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,
 }
 
-/// Numbers by two codes, of which the first usually has fewer values: the code of a status before a size.
+/// Numbers by two codes, of which the first usually has fewer values, such as the code of a status before that of a
+/// size.
 #[derive(Clone, Debug, Default)]
 struct PairTable {
     /// By the first code, then by the second: the number plus one; 0 if there is none.

@@ -20,7 +20,7 @@ use crate::pattern::template_match::{FlatPart, Planner, TemplatePosition, Templa
 /// Lists of more values than this are long.
 pub(super) const SHORT_LIST_MAX: usize = 16;
 /// Maximum number of long lists, and of lists of forms, that a planner knows. Slabs have lists of their own, so a search
-/// over many slabs would otherwise retain those of all.
+/// over many slabs would otherwise retain the lists of all slabs.
 const VALUE_LISTS_MAX: usize = 128;
 const FORM_LISTS_MAX: usize = 2_048;
 
@@ -93,8 +93,7 @@ pub(in crate::pattern::template_match) type DependenceCache =
     HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
 impl Planner {
-    /// Prepares for the templates of another slab, which may take as many steps as those of the first, and empties the
-    /// caches if they are half full.
+    /// Resets the number of steps for the templates of another slab, and empties the caches if they are half full.
     pub fn begin_slab(&mut self) {
         self.spent += std::mem::take(&mut self.dependence_steps);
         self.failed_lists = 0;

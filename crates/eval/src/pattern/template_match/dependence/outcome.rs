@@ -1,5 +1,5 @@
-//! Reads the result of the analysis from the configurations that the walk reached: which variables decide on it, and
-//! the positions of the groups.
+//! Reads the result of the analysis from the configurations that the walk reached: which variables decide it, and the
+//! positions of the groups.
 //!
 //! A variable is decisive if configurations with different results diverge at it. The layers of the walk are therefore
 //! followed backwards, from the final configurations to the first variable.
