@@ -52,7 +52,7 @@ pub struct ExplainedPlan {
     pub exchanges: Vec<Exchange>,
     /// The commands in order.
     pub stages: Vec<ExplainedStage>,
-    /// Subsearches that run first, and searches to which this one expands.
+    /// Subsearches that run first, and searches to which this search expands.
     pub subsearches: Vec<ExplainedPlan>,
 }
 
@@ -101,12 +101,12 @@ pub struct ExplainedSummaries {
 /// A command and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedStage {
-    /// The command as written, followed by `(as NAME)` if another command replaces it; for a command that the request
-    /// adds, its name.
+    /// The command as written, followed by `(as NAME)` if another command replaces it; only
+    /// the name for a command that the request adds.
     pub text: String,
-    /// Phase in which it runs.
+    /// Phase in which the command runs.
     pub phase: Phase,
-    /// Number of rows it needs at a time.
+    /// Number of rows that the command needs at a time.
     pub shape: StageShape,
 }
 
@@ -318,7 +318,7 @@ impl Explainer {
         ExplainedStage { text: self.text_at(span), phase, shape }
     }
 
-    /// Explains a scan; `folds` tells whether its rows are folded.
+    /// Explains a scan; `folds` says whether the rows are folded.
     fn events(
         &self,
         runner: &Runner,

@@ -81,7 +81,7 @@ impl SnapshotSource for Store {
     }
 }
 
-/// All events, whatever index is requested: a search over files has only one.
+/// Returns all events, whatever index is requested, because a search over files has only one index.
 impl SnapshotSource for MemoryStore {
     fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(MemoryStore::snapshot(self))

@@ -20,7 +20,7 @@ const STACK_USED_MAX: usize = 1 << 20;
 /// Maximum number of idle threads; others end with their search.
 const IDLE_MAX: usize = 64;
 
-/// Runs part of a search with a sufficient stack: on this thread, or on another stack if it has too little.
+/// Runs part of a search with a sufficient stack: on this thread's stack, or on another if it is too small.
 pub(crate) fn with_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES - STACK_USED_MAX, STACK_BYTES, run)
 }
@@ -43,7 +43,7 @@ struct Idle {
     threads: Vec<Sender<Assignment>>,
 }
 
-/// Threads of one engine. Dropping it waits until every search has ended.
+/// Threads of one engine. Dropping this value waits until every search has ended.
 #[derive(Default)]
 pub(crate) struct SearchThreads {
     idle: Arc<Mutex<Idle>>,

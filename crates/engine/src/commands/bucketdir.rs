@@ -69,7 +69,7 @@ impl BlockingTable for BucketDir {
             let deepest = folders.keys().map(|folder| depth(folder)).max();
             let fitting = folders.into_iter().filter(|(folder, _)| Some(depth(folder)) == deepest);
             let Some((folder, _)) = fitting.min_by(|a, b| a.1.size.total_cmp(&b.1.size)) else { break };
-            // It also replaces paths in its subdirectories, which are not part of the sums so far.
+            // The directory also replaces paths in its subdirectories, which are not part of the sums so far.
             let below = held.range(folder.clone()..).take_while(|(path, _)| path.starts_with(&folder));
             let whole = below.fold(PathTotals::default(), |whole, (_, own)| PathTotals {
                 size: whole.size + own.size,

@@ -38,7 +38,7 @@ struct Collect {
     command: CollectCommand,
     /// Store that the events are written to.
     source: Arc<dyn SnapshotSource>,
-    /// Name of the node: host of events that name none.
+    /// Name of the node, which is the host of events without a host.
     node: String,
 }
 

@@ -83,7 +83,7 @@ impl Blocking for Dump {
 /// State of a dump in progress.
 struct DumpWriter<'d> {
     dump: &'d Dump,
-    /// Name of the search.
+    /// Id of the search.
     sid: &'d str,
     /// Fields that are written, in order.
     names: Vec<String>,
@@ -96,7 +96,7 @@ struct DumpWriter<'d> {
 /// A directory with rows.
 #[derive(Default)]
 struct Folder {
-    /// Number of its last file.
+    /// Number of the directory's last file.
     number: usize,
     /// The open file, and its size before compression.
     open: Option<(Sink, u64)>,

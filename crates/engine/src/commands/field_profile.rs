@@ -76,7 +76,7 @@ impl FieldProfile {
         }
     }
 
-    /// Whether most of its values are numbers.
+    /// Whether most values of the field are numbers.
     pub(super) fn is_numeric(&self) -> bool {
         self.count > 0 && self.numbers as f64 >= NUMERIC_SHARE * self.count as f64
     }

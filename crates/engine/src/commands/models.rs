@@ -52,7 +52,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The columns with these names; a missing one has no values.
+    /// The columns with these names; a missing column has no values.
     pub(super) fn new<N: AsRef<str>>(rows: &RecordBatch, names: impl IntoIterator<Item = N>) -> Fields {
         let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         let values = names.iter().map(|name| FieldValues::new(rows, name)).collect();
@@ -134,7 +134,7 @@ pub(super) struct PredictedRows {
     rows: RowIter,
     predictor: Predictor,
     context: CommandContext,
-    /// Whether there was a row, and whether one got a prediction.
+    /// Whether there was a row, and whether a row got a prediction.
     seen: (bool, bool),
 }
 

@@ -71,7 +71,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
     table_of(&entries)
 }
 
-/// The entries of an endpoint, or the one named by the last part of the path, which may be percent-encoded.
+/// The entries of an endpoint, or the entry named by the last part of the path, which may be percent-encoded.
 fn entries_at(request: &EntriesRequest<'_>, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, Fault> {
     let viewer = search.context().permissions.as_ref();
     if let Some(entries) = search.node().listed(request, viewer)? {

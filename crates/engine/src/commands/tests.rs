@@ -1,5 +1,5 @@
-//! Folding commands return the same table for rows of texts and for coded rows, with any number of workers and any
-//! memory limit.
+//! Folding commands return the same table for rows of texts and for rows of dictionary codes, with any number of
+//! workers and any memory limit.
 
 use std::sync::Arc;
 

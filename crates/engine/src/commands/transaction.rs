@@ -318,7 +318,7 @@ impl<'c> TransactionGroups<'c> {
         Ok(())
     }
 
-    /// The most recently changed open transaction that the current event may join (its field values are in
+    /// The most recently changed open transaction that the current event may join (the event's field values are in
     /// [`TransactionGroups::key`]).
     fn find_compatible(&self, time: TimeNs) -> Option<u64> {
         let key = &self.key;
@@ -406,7 +406,7 @@ impl<'c> TransactionGroups<'c> {
         if self.command.starts_with.is_some() { CloseReason::Evicted } else { CloseReason::Closed }
     }
 
-    /// Evicts the least recently changed transactions while there are too many.
+    /// Evicts the least recently changed transactions while too many are open.
     fn enforce_limits(&mut self) -> Result<(), EngineError> {
         while self.open.len() > self.max_open || self.open_events > self.max_open_events {
             let Some((id, changed)) = self.changes.pop_front() else { return Ok(()) };
@@ -445,7 +445,7 @@ impl<'c> TransactionGroups<'c> {
     /// rows are marked as not closed even if `end` is `Closed`.
     fn emit(&mut self, open: OpenTransaction, end: CloseReason, counts: bool) -> Result<(), EngineError> {
         if open.is_endless && end == CloseReason::Evicted && self.command.keep_orphans {
-            // Neither its start nor its end event was found.
+            // Neither the start event nor the end event of the transaction was found.
             return open.members.into_iter().try_for_each(|member| self.emit_orphan(member));
         }
         let is_closed = end == CloseReason::Closed && !open.is_endless;

@@ -74,7 +74,7 @@ impl SearchRows {
         }
     }
 
-    /// The rows, before the first is requested.
+    /// Starts the computation of the rows, when the first rows are requested.
     fn begin(&mut self) -> Result<State, EngineError> {
         let pipeline = match &self.work {
             RowSource::Search(pipeline) => Cow::Borrowed(pipeline),

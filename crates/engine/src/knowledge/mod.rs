@@ -1,7 +1,7 @@
 //! Named knowledge objects used by searches: data models, macros, saved searches.
 //!
 //! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines are looked
-//! up among the bundled ones ([`common_information_model`]).
+//! up among the bundled models ([`common_information_model`]).
 
 pub(crate) mod common_information_model;
 pub(crate) mod labels;
@@ -130,7 +130,7 @@ pub(crate) fn list_names(names: &[String]) -> String {
     }
 }
 
-/// ` (did you mean ...?)` if there is a similar name, otherwise the known names, which are of `what`.
+/// ` (did you mean ...?)` if there is a similar name, otherwise the known names; `what` says what they name.
 pub(crate) fn suggest_or_list(name: &str, what: &str, known: &[String]) -> String {
     match did_you_mean(name, known) {
         near if near.is_empty() && !known.is_empty() => format!("; existing {what}: {}", list_names(known)),

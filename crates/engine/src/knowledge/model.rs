@@ -33,7 +33,7 @@ pub(crate) struct DataObject {
     pub name: String,
     /// `parentName`.
     pub parent: String,
-    /// Search conditions for its events, in addition to those of the parent.
+    /// Search conditions for the object's events, in addition to the conditions of the parent.
     pub constraints: Vec<String>,
     /// `baseSearch` of a root search object.
     pub base_search: Option<String>,

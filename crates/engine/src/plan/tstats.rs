@@ -44,7 +44,7 @@ impl Planner<'_> {
                 let mut plan = TstatsPlan::of_metrics(tstats, span);
                 let mut filter = tstats.filter.clone();
                 if requires_measurements(tstats) {
-                    // Resolved once, because it is used for events and for measurements.
+                    // The filter is resolved once, because it is used for events and for measurements.
                     let whole = self.resolve_subsearches(&filter)?;
                     filter = MeasurementsCommand::event_condition(&whole);
                     let left = MeasurementsCommand::remaining_condition(&whole);
@@ -318,7 +318,7 @@ impl TstatsPlan {
 
     /// Condition for events that measure one of the named metrics.
     fn metric_condition(&self) -> SearchExpr {
-        // Which events have fields of a wildcard is unknown before they are read.
+        // Until events are read, it is unknown which of them have fields that match a wildcard.
         if self.required_fields.iter().any(|name| name.contains('*')) {
             return SearchExpr::All;
         }

@@ -66,7 +66,7 @@ pub struct SummaryReport {
     pub objects: Vec<SummaryObject>,
     /// Names of the current summaries of all slabs, including those not built yet.
     pub names: BTreeSet<String>,
-    /// Whether no work was stopped before its end.
+    /// Whether all work ran to its end.
     pub is_complete: bool,
 }
 
@@ -75,9 +75,9 @@ pub struct SummaryReport {
 pub struct SummaryObject {
     /// Name of the object.
     pub object: String,
-    /// Directory of its summaries; empty if it cannot have any.
+    /// Directory of the object's summaries; empty if it cannot have any.
     pub folder: String,
-    /// Sealed slabs that may hold its events.
+    /// Sealed slabs that may hold events of the object.
     pub slabs_total: u64,
     /// Slabs with a summary.
     pub slabs_done: u64,
@@ -87,7 +87,7 @@ pub struct SummaryObject {
     pub events: u64,
     /// Events that belong to the object.
     pub rows: u64,
-    /// Bytes of its summaries.
+    /// Bytes of the object's summaries.
     pub bytes: u64,
     /// Smallest `_time` of summarised pages.
     pub earliest: Option<TimeNs>,

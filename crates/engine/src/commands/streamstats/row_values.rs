@@ -15,11 +15,11 @@ use quarry_event::value::Number;
 /// Values of an aggregate's argument in one row, as far as its function needs them.
 #[derive(Clone, Debug)]
 pub(super) enum RowValues {
-    /// Their number.
+    /// Number of values.
     Count(usize),
     /// The only value, if it is a number.
     Number(Option<Number>),
-    /// All of them.
+    /// All values, as texts.
     Texts(Vec<String>),
 }
 
