@@ -1,7 +1,7 @@
 //! `explain`: what a search would read and do, determined without reading events.
 //!
-//! The [`Plan`] is explained, so that searches that expand to others (data models, saved searches, `tstats`) are
-//! shown expanded. The steps of all commands are built, which reveals faults, but they are not run. Subsearches are
+//! The [`Plan`] is explained, so that commands that expand to searches (data models, saved searches, `tstats`)
+//! are shown expanded. The steps of all commands are built, which reveals faults, but they are not run. Subsearches are
 //! not run; as conditions, they are assumed to match everything.
 //!
 //! Not here: formatting of an explanation (server).

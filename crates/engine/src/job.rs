@@ -126,13 +126,13 @@ pub struct SearchRequest {
     pub pipeline: Option<Pipeline>,
     /// Options that change the search.
     pub shape: SearchShape,
-    /// Time range that applies if the search text has none.
+    /// Time range that applies if the search text sets no time range.
     pub range: TimeRange,
     /// Value of `now`.
     pub now: TimeNs,
     /// Zone of the user.
     pub zone: TimeZone,
-    /// Indexes read if the search names none.
+    /// Indexes read if the search names no index.
     pub default_indexes: Vec<String>,
     /// Permissions of the user. Commands without permission are refused; indexes without permission appear empty.
     pub permissions: Arc<Permissions>,
@@ -217,7 +217,7 @@ impl Engine {
         self.dataflow.peak_bytes()
     }
 
-    /// Starts a search. Faults in its text are returned immediately, all others by the job.
+    /// Starts a search. Faults in the text are returned immediately, all other faults by the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
         self.start_on(RowThread::Own, request, source)
     }
@@ -574,7 +574,7 @@ enum Rows {
     OnDemand(Box<SearchRows>),
 }
 
-/// A running search; dropping it ends it.
+/// A running search, which ends when this value is dropped.
 pub struct Job {
     id: Arc<str>,
     rows: Rows,

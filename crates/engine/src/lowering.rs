@@ -112,7 +112,7 @@ pub(crate) trait SearchEnvironment: Environment {
     fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;
     /// The node's data other than events.
     fn node(&self) -> &dyn NodeSource;
-    /// Indexes read if none is named.
+    /// Indexes read if a search names no index.
     fn default_indexes(&self) -> &[String];
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Runner {
     pub node: Arc<dyn NodeSource>,
     /// Commands of apps.
     pub commands: Arc<dyn CommandSource>,
-    /// Indexes read if none is named.
+    /// Indexes read if a search names no index.
     pub default_indexes: Vec<String>,
     /// Context of the commands.
     pub context: CommandContext,
@@ -105,7 +105,7 @@ impl Runner {
         self.execute_with_previews(plan, None)
     }
 
-    /// The rows of a plan; previews are made while it runs if a client reads them.
+    /// The rows of a plan; previews are made while the plan runs if a client reads them.
     pub(crate) fn execute_with_previews(
         &self,
         plan: Plan,

@@ -1,7 +1,7 @@
 //! Thread pool of searches: threads are kept and reused, and joined when the engine is dropped.
 //!
 //! A search needs a deep stack. Creating a thread for each search would take longer than a search for one event. A
-//! search never waits for a thread: if none is idle, a new one is created. Threads are never detached: common C
+//! search never waits for a thread: if no thread is idle, a new thread is created. Threads are never detached: common C
 //! libraries (glibc bug 19951) may touch a detached thread's memory after it has ended, which happens in practice at
 //! thousands of short searches per second.
 //!
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 pub const STACK_BYTES: usize = 16 << 20;
 /// Maximum stack already in use when a search continues on a foreign thread.
 const STACK_USED_MAX: usize = 1 << 20;
-/// Maximum number of idle threads; others end with their search.
+/// Maximum number of idle threads; any further thread ends with its search.
 const IDLE_MAX: usize = 64;
 
 /// Runs part of a search with a sufficient stack: on this thread's stack, or on another if it is too small.

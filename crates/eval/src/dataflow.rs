@@ -97,7 +97,7 @@ impl Dataflow {
         Dataflow { stop: Arc::clone(stop), ..self.clone() }
     }
 
-    /// Calls `observer` before each check. Tests cancel a search from it at a certain batch.
+    /// Calls `observer` before each check. Tests use it to cancel a search at a certain batch.
     pub fn with_observer(self, observer: BatchObserver) -> Dataflow {
         Dataflow { observer: Some(observer), ..self }
     }

@@ -36,8 +36,8 @@ pub trait LookupSource: Send + Sync {
     fn for_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         None
     }
-    /// The same tables for a search, with remarks on the tables that it reads added to its messages; `None` if the
-    /// source makes no remarks.
+    /// The same tables for a search, which add remarks on the tables that are read to `messages`; `None` if the source
+    /// makes no remarks.
     fn for_search(&self, _messages: &Arc<Messages>) -> Option<Arc<dyn LookupSource>> {
         None
     }
@@ -92,7 +92,7 @@ pub trait LookupSource: Send + Sync {
     fn models(&self) -> Result<Vec<ModelFile>, Fault> {
         Ok(Vec::new())
     }
-    /// The GeoIP database used by `iplocation`; `None` if there is none.
+    /// The GeoIP database used by `iplocation`, if there is a database.
     fn address_locations(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         Ok(None)
     }
@@ -152,7 +152,7 @@ pub struct LookupTable {
     pub wildcard_columns: Vec<String>,
     /// Columns with networks, which match any address in the network (`match_type = CIDR(c)`).
     pub network_columns: Vec<String>,
-    /// `min_matches`: minimum number of results; if fewer rows match, `default_match` supplies the rest.
+    /// `min_matches`: minimum number of results; if fewer rows match, `default_match` supplies the missing results.
     pub min_matches: usize,
     /// For time-based tables: only rows before an event match, the latest first.
     pub time: Option<TableTime>,

@@ -142,7 +142,7 @@ impl TimeSpans {
         starts.finish()
     }
 
-    /// Start of the span after the one that starts at `start`.
+    /// Start of the span after the span that starts at `start`.
     pub fn next(&self, start: TimeNs) -> TimeNs {
         match (self.align, self.span.fixed_ns()) {
             (Some(Align::At(_)), Some(length)) => start.saturating_add(length),

@@ -1,7 +1,7 @@
-//! Field flow analysis: which fields a search needs from its events, and whether it returns rows or events.
+//! Field flow analysis: determines the fields that a search needs from its events, and whether it returns events.
 //!
 //! Commands are walked from last to first. Before a command, the fields that it creates are not needed; the fields
-//! that it reads are. Commands that keep only named fields drop all others. When in doubt, all fields are needed:
+//! that it reads are. Commands that keep only named fields drop all other fields. When in doubt, all fields are needed:
 //! too many are slow, too few are wrong.
 
 mod field_needs;
@@ -32,7 +32,7 @@ pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
     fields_needed_before(commands, FieldNeeds::all_fields())
 }
 
-/// Fields needed before these commands, given those needed after them.
+/// Fields needed before these commands, given the fields needed after them.
 pub fn fields_needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
     commands.iter().rev().fold(after, |needs, stage| stage.command.node().fields_before(needs))
 }

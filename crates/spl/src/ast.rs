@@ -151,7 +151,7 @@ pub enum SearchExpr {
 pub struct SearchPattern {
     /// Text without quotes, escapes resolved.
     pub text: String,
-    /// Whether it was quoted (a phrase when used as a keyword).
+    /// Whether the literal was quoted (a phrase when used as a keyword).
     pub quoted: bool,
     /// Position in the text.
     pub span: Span,

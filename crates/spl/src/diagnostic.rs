@@ -101,7 +101,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Maximum bytes of a message and of a hint. They may contain names, values and results of subsearches, whose length is
+/// Maximum bytes of a message and of a hint. Both may contain names, values and results of subsearches, whose length is
 /// unbounded.
 pub const MESSAGE_BYTES_MAX: usize = 2_000;
 
@@ -144,7 +144,7 @@ pub fn closest_name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
-        // Prefers names with the same first letter among equally near ones: `sorce` means `source`, not `force`.
+        // Among equally near names, prefers names with the same first letter: `sorce` means `source`, not `force`.
         .min_by_key(|(distance, name)| (*distance, !name.to_ascii_lowercase().starts_with(word.get(..1).unwrap_or(""))))
         .map(|(_, name)| name)
 }

@@ -21,7 +21,7 @@ const ERRORS_MAX: usize = 100;
 const LISTED_MAX: usize = 12;
 /// Maximum macros of one search that are reported with their expansion.
 const EXPANSIONS_REPORTED_MAX: usize = 100;
-/// Maximum macros in a search, including nested ones: empty macros do not lengthen the text, so a limit on its length
+/// Maximum macros in a search, including nested macros: empty macros do not lengthen the text, so a limit on its length
 /// is not enough.
 pub const MAX_MACROS: usize = 10_000;
 

@@ -47,8 +47,8 @@ struct Window {
 }
 
 impl Window {
-    /// Distinct n-grams of a row that are missing from the window, divided by the number of distinct n-grams of the row
-    /// plus that of the window.
+    /// Distinct n-grams of a row that are missing from the window, divided by the sum of the numbers of distinct
+    /// n-grams of the row and of the window.
     fn unexpectedness(&self, pieces: &[u64]) -> f64 {
         let new = pieces.iter().filter(|piece| !self.counts.contains_key(*piece)).count();
         let all = self.counts.len() + pieces.len();

@@ -26,7 +26,7 @@ struct BucketDir(BucketDirCommand);
 struct PathTotals {
     size: f64,
     count: f64,
-    /// For a directory, the number of its entries that it replaced; 0 for a path of the input.
+    /// For a directory, the number of entries that it replaced; 0 for a path of the input.
     parts: usize,
 }
 
@@ -60,8 +60,7 @@ impl BlockingTable for BucketDir {
                     sum.parts += 1;
                 }
             }
-            // Directories with several entries are preferred; of the deepest ones, the one with the smallest size is
-            // merged.
+            // Directories with several entries are preferred; of the deepest directories, the smallest is merged.
             if folders.values().any(|sum| sum.parts > 1) {
                 folders.retain(|_, sum| sum.parts > 1);
             }

@@ -23,7 +23,7 @@ use crate::source::SnapshotSource;
 const BATCH_BYTES: usize = 4 << 20;
 /// Format of the time prefix of an event that has no text of its own.
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S %z";
-/// Value of `source` for events that have none.
+/// Value of `source` for events without a source.
 const DEFAULT_SOURCE: &str = "collect";
 
 impl Execute for CollectCommand {

@@ -226,7 +226,7 @@ fn minutes_seconds(text: &str) -> Option<f64> {
     Some(minutes as f64 * 60.0 + seconds)
 }
 
-/// A number with the suffix `k`, `m`, `g` or none, in kilobytes.
+/// Parses a number with the suffix `k`, `m` or `g`, or without a suffix; the result is in kilobytes.
 fn kilobytes(text: &str) -> Option<f64> {
     const STEP: f64 = 1024.0;
     let (digits, factor) = match text.chars().last()?.to_ascii_lowercase() {

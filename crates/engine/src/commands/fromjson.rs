@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 
-/// Maximum number of distinct members per batch; further ones are dropped.
+/// Maximum number of distinct members per batch; further members are dropped.
 const MEMBERS_MAX: usize = 1_000;
 
 impl Execute for FromJsonCommand {

@@ -66,8 +66,8 @@ impl Fields {
     }
 }
 
-/// Expands field patterns: `*` matches existing fields, internal ones only if the pattern begins with `_`; any other
-/// name is kept, whether the field exists or not.
+/// Expands field patterns: `*` matches existing fields, internal fields only if the pattern begins with `_`; any
+/// other name is kept, whether the field exists or not.
 pub(super) fn expand_patterns(patterns: &[FieldPattern], names: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in patterns {

@@ -113,8 +113,8 @@ fn forecast_with_series(series: &[Option<f64>], other: &[Option<f64>], count: us
 }
 
 impl Predict {
-    /// The common smoothing parameter of two series: the one with the smallest errors, each relative to the variance of
-    /// its series.
+    /// The common smoothing parameter of two series. It has the smallest sum of errors, each relative to the variance
+    /// of its series.
     fn shared_level(&self, all: &RecordBatch, known: usize) -> Option<f64> {
         if self.0.algorithm != PredictAlgorithm::TwoLevels {
             return None;
@@ -321,7 +321,7 @@ impl Model {
         self.period.map_or(0.0, |period| state.season[row % period])
     }
 
-    /// The state after all rows, the prediction of each row from the previous ones, and the sum of squared errors.
+    /// The state after all rows, the prediction of each row from the previous rows, and the sum of squared errors.
     fn run(self, series: &[Option<f64>], shares: SmoothingFactors) -> (State, Vec<Option<f64>>, f64) {
         let mut state = self.initial_state(series);
         let mut started = false;

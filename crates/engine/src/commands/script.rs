@@ -192,7 +192,7 @@ impl ProgramSession {
 struct ProgramRows {
     /// Rows still to be read and sent; `None` at the end.
     rows: Option<RowIter>,
-    /// Rows read but not sent, the next ones last.
+    /// Rows read but not sent; the next rows to send are last.
     pending: Vec<RecordBatch>,
     /// Whether rows are collected to fill a chunk.
     fills_chunks: bool,

@@ -65,7 +65,7 @@ pub(crate) struct SeriesColumn {
 }
 
 impl SeriesTable<'_> {
-    /// Selects the series, merges the others and assigns every group to a cell.
+    /// Selects the series that get a column, merges all other series, and assigns every group to a cell.
     pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<SeriesColumns, EngineError> {
         let merged = self.merge_others(merged, context)?;
         let groups = self.outputs.add_computed(self.plan.finish(&merged)?)?;

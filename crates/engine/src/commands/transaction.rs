@@ -141,7 +141,7 @@ struct TransactionGroups<'c> {
     open: HashMap<u64, OpenTransaction, FixedState>,
     /// Open transactions by the hash of a field's index and value.
     by_value: HashMap<u64, OpenIds, FixedState>,
-    /// Transactions in order of opening; may include closed ones.
+    /// Transactions in order of opening; may include closed transactions.
     opened: VecDeque<u64>,
     /// Transactions in order of change; may include outdated entries.
     changes: VecDeque<(u64, u64)>,
@@ -163,7 +163,7 @@ struct TransactionGroups<'c> {
     done: ClosedRows,
     names: FieldNames,
     evicted_by_limit: bool,
-    /// Whether an event was newer than the one before it.
+    /// Whether an event was newer than the event before it.
     is_out_of_order: bool,
 }
 
@@ -188,7 +188,7 @@ impl OpenIds {
         }
     }
 
-    /// Removes a transaction; true if none is left.
+    /// Removes a transaction; true if no transaction is left.
     fn remove(&mut self, id: u64) -> bool {
         match self {
             OpenIds::One(only) => *only == id,
@@ -241,7 +241,7 @@ impl<'c> TransactionGroups<'c> {
         }
     }
 
-    /// Keeps a batch in memory; earlier ones are released if they take too much memory.
+    /// Keeps a batch in memory; earlier batches are released if they take too much memory.
     fn retain_batch(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
         if self.held_bytes + events.bytes > self.held_bytes_max {
             self.done.detach_members();
@@ -283,7 +283,7 @@ impl<'c> TransactionGroups<'c> {
             return self.account_memory();
         }
         if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
-            // The end event would have come before the other events of its transaction. It was not seen, so the
+            // The end event would have come before the other events of its transaction. No end event was seen, so the
             // transaction of this event would not be shown.
             return self.emit_orphan(member);
         }

@@ -36,7 +36,7 @@ impl TrendLine {
     }
 }
 
-/// The average of the numbers in a full window, as exact as that of `stats`; `None` without numbers.
+/// The average of the numbers in a full window, as exact as in `stats`; `None` without numbers.
 fn average(kind: TrendKind, window: &VecDeque<Number>) -> Option<Number> {
     if kind != TrendKind::Weighted {
         let count = i64::try_from(window.len()).ok()?;

@@ -20,7 +20,7 @@ pub struct AlertCall<'a> {
     pub search: &'a str,
     /// The search's user; `None` without a server.
     pub user: Option<&'a str>,
-    /// Key of a session of the search's user at the node's REST interface; empty if there is none.
+    /// Key of a session of the search's user at the node's REST interface; empty without a session.
     pub session_key: &'a str,
     /// Start of the search.
     pub now: TimeNs,

@@ -96,7 +96,7 @@ impl SearchRows {
         Ok(State::Begun(formats, rows))
     }
 
-    /// The next rows; at the end, the sources are dropped before the reader learns of it.
+    /// The next rows; at the end, the sources are dropped before the reader learns of the end.
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         // A cancelled search ends without a result; commands leave their loops by an error.
         let next = match self.advance() {

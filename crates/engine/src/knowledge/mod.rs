@@ -121,7 +121,7 @@ pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<Dat
     Ok(DataModel::of_json(name, &model_text(source, name)?)?)
 }
 
-/// The first names, and the number of further ones.
+/// The first names, and the number of further names.
 pub(crate) fn list_names(names: &[String]) -> String {
     let first = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {

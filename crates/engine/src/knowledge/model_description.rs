@@ -205,7 +205,7 @@ fn described_calculation(mut calculation: Map<String, Value>, id: &str) -> Value
         .and_then(Value::as_str)
         .is_some_and(|kind| kind.eq_ignore_ascii_case("lookup"));
     if is_lookup && !calculation.contains_key("lookupInputs") {
-        // A definition with one input stores it as plain members, but clients expect a list.
+        // A definition with one input stores the input as plain members, but clients expect a list.
         let input = calculation.get("inputField").cloned().unwrap_or_default();
         let column = calculation.get("lookupField").cloned().unwrap_or_else(|| input.clone());
         calculation.insert("lookupInputs".to_owned(), json!([{ "lookupField": column, "inputField": input }]));

@@ -255,7 +255,7 @@ impl ModelObject {
 
     /// All fields that a name can refer to, except `_raw` and `splunk_server`.
     pub(crate) fn all_fields(&self) -> BTreeSet<String> {
-        // A summary has neither: the text is too long to be stored twice, and the server's name is a setting.
+        // A summary has neither of these: the text is too long to be stored twice, and the server's name is a setting.
         let is_kept = |field: &&&str| !matches!(**field, "_raw" | "splunk_server");
         let event = EVENT_FIELDS.iter().filter(is_kept).map(|field| (*field).to_owned());
         let mut all: BTreeSet<String> = event.chain(["tag".to_owned()]).collect();
@@ -436,7 +436,7 @@ fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
     (is_null && is_empty).then_some(text.as_str())
 }
 
-/// The root object to use if the search names none.
+/// The root object to use if the search names no object.
 fn root_of(model: &DataModel, mentioned: &BTreeSet<String>) -> Result<String, EngineError> {
     let roots: Vec<&DataObject> = model.roots().collect();
     let begins = |root: &DataObject| {

@@ -430,7 +430,7 @@ impl TstatsPlan {
         }
     }
 
-    /// `chart=t`: a timechart with a column for each value of the other field.
+    /// The command of `chart=t`: `timechart` with a column for each value of the other BY field.
     fn chart(&self, tstats: &TstatsCommand, series: &SeriesOptions) -> Command {
         let span = tstats.by.iter().find(|split| split.field == "_time").and_then(|split| split.span);
         let column = tstats.by.iter().find(|split| split.field != "_time");

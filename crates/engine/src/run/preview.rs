@@ -67,7 +67,7 @@ impl std::fmt::Debug for Previews {
     }
 }
 
-/// The previews of one search; none are made until a client calls [`Previews::enable`].
+/// The previews of one search; no preview is made before a client calls [`Previews::enable`].
 #[derive(Default)]
 pub struct Previews {
     /// Clock, set when previews are requested.

@@ -49,7 +49,7 @@ pub struct SummaryRequest {
     pub now: TimeNs,
     /// Time zone for the model's expressions.
     pub zone: TimeZone,
-    /// Indexes read if the model names none.
+    /// Indexes read if the model names no index.
     pub default_indexes: Vec<String>,
     /// Start of the summarised time range; a slab with an event in the range is summarised as a whole.
     pub earliest: Option<TimeNs>,
@@ -193,7 +193,7 @@ enum SummaryOutcome {
 }
 
 impl ObjectWork<'_> {
-    /// Processes all slabs; `false` if it was stopped.
+    /// Processes all slabs; `false` if the work was stopped.
     fn run(
         &self,
         state: &mut SummaryObject,

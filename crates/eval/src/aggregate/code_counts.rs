@@ -26,7 +26,8 @@ const CODES_PER_ROW: usize = 16;
 const INTEGERS_PER_ROW: usize = 256;
 /// Maximum number of codes counted per timestamp.
 const TIME_CODES_MAX: usize = 4_096;
-/// Minimum average of rows per timestamp for counting by time: starts of spans reach it, times of events do not.
+/// Minimum average of rows per timestamp for counting by time: starts of spans reach this average, times of events do
+/// not.
 const ROWS_PER_TIME: usize = 16;
 /// Number of rows after which counts are turned into group counts, because they could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
@@ -108,8 +109,8 @@ impl DirectCounts {
         counted
     }
 
-    /// Takes over the counts of `other` if there are none here, or if both count integers of one form with close
-    /// ranges; otherwise both are unchanged.
+    /// Takes over the counts of `other` if this has no counts, or if both count integers of one form with close ranges;
+    /// otherwise both are unchanged.
     pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
         if self.is_empty() {
             std::mem::swap(self, other);
@@ -219,8 +220,8 @@ fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
 }
 
 impl IntegerCounts {
-    /// Counts values; false, with nothing counted, if they have no range or their range is too far from that of the
-    /// array.
+    /// Counts values; false, with nothing counted, if the values have no range or their range is too far from the range
+    /// of the array.
     fn add<T: Copy + Into<i64>>(&mut self, values: &[T], range_of: impl Fn(&[T]) -> Option<(i64, i64)>) -> bool {
         // Usually the array covers all values.
         let Some(outside) = self.count_covered(values) else { return true };

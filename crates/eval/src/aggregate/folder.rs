@@ -26,7 +26,7 @@ use crate::rows::{self, ColumnReader, RowIter, batch_of};
 
 /// Minimum number of rows between two checks of a folder's size.
 const CHECK_ROWS: usize = 16_384;
-/// Divisor of the search's memory for all folders together; the rest of the memory serves to hold and sort the
+/// Divisor of the search's memory for all folders together; the remaining memory serves to hold and sort the
 /// resulting values.
 const MEMORY_DIVISOR: usize = 3;
 /// Bits of a position that number the rows within a slice.

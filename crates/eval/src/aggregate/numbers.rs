@@ -2,7 +2,7 @@
 //! digits as were read.
 //!
 //! Sums are computed on doubles, which represent most decimals only approximately. If the maximum number of decimal
-//! places (the *scale*) is known, the sum can be rounded to it, which is the exact sum of the numbers as written.
+//! places (the *scale*) is known, the sum rounded to this scale is the exact sum of the numbers as written.
 //! Integers beyond 2^53 and timestamps have a *rest* in addition to their double.
 //!
 //! Not here: folds ([`super::fold`]).

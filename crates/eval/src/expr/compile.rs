@@ -92,8 +92,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// Compiles functions that choose which arguments to evaluate, or bind values; all others come from the function
-    /// table.
+    /// Compiles functions that choose which arguments to evaluate, or bind values; all other functions come from the
+    /// function table.
     fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<ExprNode, EngineError> {
         match (name, args) {
             ("true", []) => Ok(ExprNode::Constant(Value::Bool(true))),

@@ -111,7 +111,7 @@ fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
     lacks.contains(&true).then_some(lacks)
 }
 
-/// For each row, the value of `first` where `takes_first` is true, otherwise that of `second`.
+/// For each row, the value of `first` where `takes_first` is true, otherwise the value of `second`.
 fn choose_values(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
     let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
     let mut column = ColumnBuilder::new(takes_first.len());

@@ -156,7 +156,7 @@ fn border_of_repetition(side: Side, repetition: &Repetition, beyond: Border) -> 
     if repetition.max == Some(1) {
         return border(side, &repetition.sub, beyond);
     }
-    // The last occurrence decides alone, or it may be empty.
+    // If the last occurrence alone has no border, it may be empty.
     border(side, &repetition.sub, None).or_else(|| {
         let plain = beyond.filter(|beyond| beyond.affix.is_empty());
         border(side, &repetition.sub, plain).filter(|found| found.affix.is_empty())

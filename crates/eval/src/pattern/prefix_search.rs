@@ -60,7 +60,8 @@ impl PrefixSearch {
     }
 }
 
-/// A search for the literals with which all matches begin; `None` if there are none, or one is too short.
+/// A search for the literals with which all matches begin; `None` if there are no such literals, or a literal is too
+/// short.
 pub(super) fn prefix_literals(tree: &Hir) -> Option<Prefilter> {
     let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, tree)?;
     // These are the literals of the prefilter, which itself only knows the length of the longest one.

@@ -3,9 +3,9 @@
 //!
 //! The texts of a slab share a few hundred templates. For each, a [`Planner`] tries every position at which a match can
 //! start: it steps an anchored automaton over the literals and, at a variable, over every string that its
-//! [`ValueTraits`] allow. Positions at which all attempts fail are excluded. The others become [`Window`]s: the parts
-//! of the template that an attempt can read before it is decided. The expression then runs once per combination of
-//! values in a window, on a text of a few bytes, with the same result as on the whole event.
+//! [`ValueTraits`] allow. Positions at which all attempts fail are excluded. The other positions become [`Window`]s:
+//! the parts of the template that an attempt can read before it is decided. The expression then runs once per
+//! combination of values in a window, on a text of a few bytes, with the same result as on the whole event.
 //!
 //! This is exact: a window extends until every attempt that starts in it is decided, so later text cannot change the
 //! result; and windows are evaluated from left to right, so the leftmost match wins. If the expression looks behind,
@@ -117,7 +117,7 @@ impl FlatTemplate {
         FlatTemplate::new(self.parts.into_iter().flat_map(split).flatten())
     }
 
-    /// The template with the values that `list` adds to the traits of these parts; `None` if it adds none.
+    /// The template with the values that `list` adds to the traits of these parts; `None` if it adds no values.
     fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
         let mut listed: Option<FlatTemplate> = None;
         for part in parts {
@@ -316,7 +316,7 @@ impl Window {
 
     /// Runs the expression on this window. The window's text is built in `text`: `value` appends the values of
     /// [`Window::read`] in order, fillers are used for the other variables. Returns the text if a match starts in the
-    /// window; `captures` then holds the groups of the match, of which only the requested ones are meaningful.
+    /// window; `captures` then holds the groups of the match, of which only the requested groups are meaningful.
     pub fn evaluate<'t>(
         &self,
         template: &FlatTemplate,
@@ -362,7 +362,7 @@ impl Window {
 
 /// Whether a match begins within a range of a text; the range must begin at the start of a character.
 fn has_match_within(regex: &Regex, text: &str, start: usize, starts_end: usize, captures: &mut Captures) -> bool {
-    // Most windows allow a single start position: that of their literal.
+    // Most windows allow a single start position, which is in a literal.
     if text.get(start..starts_end).is_some_and(|starts| starts.chars().nth(1).is_none() && !starts.is_empty()) {
         return regex.captures_starting_at(text, start, captures);
     }

@@ -12,7 +12,7 @@ use crate::EngineError;
 
 /// Number of items that are sorted or divided between two checks for cancellation.
 const PART_ITEMS: usize = 32_768;
-/// Number of items whose median divides the others.
+/// Number of items whose median divides all items.
 const SAMPLE_ITEMS: usize = 63;
 /// Maximum divisions of a part; each usually halves the part. Parts that are still large afterwards are sorted without
 /// checks; only contrived orders and many equal items lead to such parts.
@@ -127,7 +127,7 @@ mod tests {
         (0..count as u64).map(|at| at.wrapping_mul(2_654_435_761) % 5_003).collect()
     }
 
-    /// Numbers with their positions, which tell equal ones apart.
+    /// Numbers with their positions, which tell equal numbers apart.
     fn numbered(numbers: Vec<u64>) -> Vec<(u64, usize)> {
         numbers.into_iter().zip(0..).collect()
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn orders_that_defeat_the_sample_are_sorted() {
-        // Everything that the sample reads is greater than the rest.
+        // All items in the sample are greater than all other items.
         let count = 4 * PART_ITEMS;
         let mut items = numbers(count);
         (0..SAMPLE_ITEMS).for_each(|at| items[at * (count / SAMPLE_ITEMS)] = u64::MAX - at as u64);

@@ -1,5 +1,5 @@
-//! Columns of numbers with exceptions: nearly all values are integers, or decimals of one scale; the others, such as
-//! `-` for a missing size, are texts.
+//! Columns of numbers with exceptions: nearly all values are integers, or decimals of one scale; the exceptions, such
+//! as `-` for a missing size, are texts.
 //!
 //! The column is a struct of two columns, of which at most one has a value in a row. Thus numbers stay numbers, and
 //! only the exceptions are parsed or compared as texts. The text of a value is canonical as in any other column.

@@ -31,7 +31,7 @@ use crate::EngineError;
 use crate::context::CommandContext;
 use crate::dataflow::{Dataflow, MemoryAccount};
 
-/// Divisor of the search's memory for a row buffer; the command that reads the buffer needs the rest.
+/// Divisor of the search's memory for a row buffer; the command that reads the buffer needs the remaining memory.
 const MEMORY_DIVISOR: usize = 4;
 /// Approximate overhead of a column, in bytes.
 const COLUMN_OVERHEAD_BYTES: usize = 32;

@@ -223,7 +223,7 @@ struct SortedBatches {
 }
 
 impl SortedBatches {
-    /// Builds the next batches; none at the end.
+    /// Builds the next batches; no batch at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let end = self.sorted.len().min(self.next + self.order.batch_rows);
         let some = &self.sorted[self.next..end];
@@ -366,7 +366,7 @@ impl Merge {
         }
     }
 
-    /// Builds the next batches; none at the end.
+    /// Builds the next batches; no batch at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
         let mut places = Vec::with_capacity(most);

@@ -24,7 +24,7 @@ const WIDE_COLUMNS: usize = 32;
 /// Minimum number of cells per value for which a batch is cut.
 const PLACES_PER_VALUE: usize = 8;
 
-/// Cuts a sparse batch into short ones; any other batch is returned whole.
+/// Cuts a sparse batch into short batches; any other batch is returned whole.
 pub(super) fn split_sparse(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
     if !is_sparse(&batch) {
         return Ok(vec![batch]);

@@ -23,7 +23,7 @@ pub struct AddTotalsCommand {
     pub label_field: Option<String>,
     /// `label=` (default `Total`): label of the last row.
     pub label: String,
-    /// Fields summed; if empty, all numeric ones.
+    /// Fields summed; if empty, all numeric fields.
     pub fields: Vec<FieldPattern>,
 }
 

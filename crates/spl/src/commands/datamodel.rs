@@ -52,7 +52,7 @@ pub enum DataModelMode {
 pub struct DataModelName {
     /// Name of the model.
     pub model: String,
-    /// Name of the object; the last element of a path.
+    /// Name of the object: the last element of its path.
     pub object: Option<String>,
     /// Position in the text.
     pub span: Span,

@@ -21,7 +21,7 @@ pub struct FieldSummaryCommand {
     pub values_max: usize,
     /// Fields to summarize; empty for all that are not internal.
     pub fields: Vec<FieldPattern>,
-    /// Values that are listed even if `values_max` more frequent ones exist, with their fields. No option sets them.
+    /// By field, the values that are listed even if `values_max` values are more frequent. No option sets this.
     pub also_listed: BTreeMap<String, BTreeSet<String>>,
 }
 

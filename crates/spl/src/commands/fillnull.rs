@@ -17,7 +17,7 @@ const OPTIONS: OptionNames = OptionNames { command: "fillnull", names: &["value"
 pub struct FillNullCommand {
     /// `value=` (default `0`): text that replaces missing values.
     pub value: String,
-    /// Fields; if empty, all known ones.
+    /// Fields; if empty, all known fields.
     pub fields: Vec<FieldPattern>,
 }
 

@@ -8,7 +8,7 @@ use crate::ast::{BinaryOp, CompareOp, Expr, ExprKind};
 use crate::diagnostic::{Diagnostic, closest_name};
 use crate::parse::{ParseResult, Parser};
 
-/// Default number of rows, if there is no condition either.
+/// Default number of rows, if there is neither a number nor a condition.
 const DEFAULT_ROWS: usize = 10;
 
 /// Options; any other `name=` starts a condition.

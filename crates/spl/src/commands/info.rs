@@ -3,7 +3,7 @@
 /// Static description of a command: its names, help line and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandInfo {
-    /// Names in lower case; the first is the main one, the others are aliases.
+    /// Names in lower case; the first is the main name, the others are aliases.
     pub names: &'static [&'static str],
     /// Syntax line, beginning with the main name.
     pub syntax: &'static str,
@@ -37,7 +37,7 @@ impl CommandInfo {
     }
 }
 
-/// Kinds of row processing, ordered so that each kind includes the abilities of the ones before it.
+/// Kinds of row processing, ordered so that each kind includes the abilities of the kinds before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Maps each row independently, so batches may run in parallel and in any order.
@@ -50,8 +50,8 @@ pub enum Kind {
     OrderedFold,
     /// Needs all rows before it returns the first.
     Blocking,
-    /// Generates rows. Must be the first command of a search, except for commands that can add their rows to those of
-    /// the commands before them (`union`, `inputlookup append=true`).
+    /// Generates rows. Must be the first command of a search, except for commands that can add their rows to the rows
+    /// of the commands before them (`union`, `inputlookup append=true`).
     Generating,
 }
 

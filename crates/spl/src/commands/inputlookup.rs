@@ -25,7 +25,7 @@ pub struct InputLookupCommand {
     pub table: String,
     /// Position of the table name.
     pub table_span: Span,
-    /// `append=` (default `f`): whether the rows are appended to existing ones.
+    /// `append=` (default `f`): whether the rows are appended to existing rows.
     pub append: bool,
     /// Whether a missing table is an error rather than a warning.
     pub strict: bool,

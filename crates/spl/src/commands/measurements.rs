@@ -1,6 +1,6 @@
 //! Metric measurements as rows, each with the metric's name in `metric_name` and the number in `_value`.
 //!
-//! An event contains either one measurement, in these two fields, or any number of measurements, in fields
+//! An event contains a measurement in these two fields, or any number of measurements in fields
 //! `metric_name:NAME`. If `mstats` or `mcatalog` refers to metric names or to `_value`, this command runs first and
 //! converts both forms to rows. Searches cannot contain this command.
 

@@ -363,7 +363,7 @@ impl CreatedFields {
         Some(CreatedFields::default())
     }
 
-    /// The command creates these fields and keeps all others; `None` if one of them is not a plain name.
+    /// The command creates these fields and keeps all other fields; `None` if a name is not plain.
     pub(crate) fn adding<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         (!names.iter().any(|name| name.contains(['*', '{', '$'])))
@@ -393,7 +393,7 @@ impl CreatedFields {
         Some(new.as_ref().map(|new| rename_by_pattern(name, pattern, new)))
     }
 
-    /// The command's rows have these fields and no others.
+    /// The command's rows have exactly these fields.
     pub(crate) fn exactly<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
         CreatedFields::adding(names).map(|made| CreatedFields { alone: true, ..made })
     }

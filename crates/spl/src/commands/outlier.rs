@@ -1,4 +1,4 @@
-//! `outlier`: truncates numbers far from the others, or removes their rows.
+//! `outlier`: truncates numbers far from most other numbers, or removes their rows.
 
 use serde::{Deserialize, Serialize};
 

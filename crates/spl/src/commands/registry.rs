@@ -10,7 +10,7 @@ use crate::parse::{ParseResult, Parser};
 pub(crate) struct Entry {
     /// Names, help line and kind.
     pub(crate) info: &'static CommandInfo,
-    /// Parses the command's arguments; a command that is rewritten to others returns the others.
+    /// Parses the command's arguments; a command that is rewritten to other commands returns these.
     pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> ParseResult<Vec<Command>>,
 }
 

@@ -1,4 +1,4 @@
-//! `selfjoin`: joins rows with others of the same result.
+//! `selfjoin`: joins rows with other rows of the same result.
 
 use serde::{Deserialize, Serialize};
 

@@ -18,7 +18,7 @@ pub(super) const OPTION_NAMES: &[&str] =
 /// `top` or `rare`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopCommand {
-    /// Whether the least frequent values are kept rather than the most frequent ones.
+    /// Whether the least frequent values are kept (`rare`) rather than the most frequent values.
     pub rarest: bool,
     /// Rows kept; 0 is all. Default 10.
     pub limit: usize,

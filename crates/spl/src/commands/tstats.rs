@@ -47,7 +47,7 @@ pub struct TstatsCommand {
     pub by: Vec<TstatsSplit>,
     /// `prestats=` (default `f`): whether the aggregates are left to the next reporting command.
     pub prestats: bool,
-    /// `append=` (default `f`): whether rows are added to the previous ones.
+    /// `append=` (default `f`): whether rows are added to the previous rows.
     pub append: bool,
     /// Limits of the series with `chart=t` of `mstats`: like `timechart`, a column for each value of the BY field.
     pub chart: Option<SeriesOptions>,

@@ -34,7 +34,7 @@ pub struct XPath {
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathStep {
-    /// Whether `//` precedes it.
+    /// Whether `//` precedes the step.
     pub anywhere: bool,
     /// Name of the element; `*` for any.
     pub name: String,

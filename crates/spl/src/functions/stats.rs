@@ -147,7 +147,7 @@ impl StatsFunction {
             SeriesRate { sum: true } => "rate_sum".to_owned(),
             SeriesRate { sum: false } => "rate_avg".to_owned(),
             function => {
-                // Names of one letter are abbreviations of others.
+                // Names of one letter are abbreviations of other names.
                 let is_name = |row: &&StatsRow| row.function.as_ref() == Some(function) && row.help.name.len() > 1;
                 STATS_FUNCTIONS.iter().find(is_name).map_or_else(String::new, |row| row.help.name.to_owned())
             }

@@ -30,7 +30,7 @@ pub(crate) type ParseResult<T> = Result<T, Diagnostic>;
 pub(crate) struct Word {
     /// The word, unquoted.
     pub(crate) text: String,
-    /// Whether it was quoted.
+    /// Whether the word was quoted.
     pub(crate) quoted: bool,
     /// Position in the text.
     pub(crate) span: Span,
@@ -251,7 +251,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Parses one level deeper, within [`MAX_NESTING`]. All recursion of the parser goes through here; if little stack
-    /// is left, it continues on a larger one, because a search may be parsed on any thread.
+    /// is left, parsing continues on a larger stack, because a search may be parsed on any thread.
     pub(crate) fn parse_nested<T>(&mut self, read: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
@@ -391,7 +391,7 @@ impl<'t> Parser<'t> {
         if self.eat_keyword("as") { Ok(Some(self.expect_field("a name after AS")?.text)) } else { Ok(None) }
     }
 
-    /// Reads field names up to the end of the command; may return none.
+    /// Reads field names up to the end of the command; the list may be empty.
     pub(crate) fn fields_to_end(&mut self) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {

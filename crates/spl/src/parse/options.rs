@@ -1,7 +1,7 @@
 //! `name=value` options, shared by all commands.
 //!
 //! A command declares the options it knows in one place and then reads one option after another. Unknown options are
-//! reported with a suggestion and skipped, so that one typing error does not hide others.
+//! reported with a suggestion and skipped, so that a typing error does not hide later errors.
 
 use std::str::FromStr;
 
@@ -62,7 +62,7 @@ impl OptionArg {
     }
 }
 
-/// Options that a command reads or skips; others are errors.
+/// Options that a command reads or skips; other options are errors.
 #[derive(Clone, Copy)]
 pub(crate) struct OptionNames {
     /// The command, for messages.
@@ -132,7 +132,7 @@ impl Parser<'_> {
         rest[..length].to_owned()
     }
 
-    /// Reads the next option that the command knows. Unknown options are reported, ignored ones skipped.
+    /// Reads the next option that the command knows. Unknown options are reported, ignored options skipped.
     pub(crate) fn option(&mut self, known: OptionNames) -> ParseResult<Option<OptionArg>> {
         loop {
             let place = self.pos;

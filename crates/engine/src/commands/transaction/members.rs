@@ -84,7 +84,7 @@ impl Events {
         self.times.len()
     }
 
-    /// Writes the values of the transaction's fields to `key`; false if the event has none of them.
+    /// Writes the values of the transaction's fields to `key`; false if the event has none of these fields.
     pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
         let mut any = false;
         for (place, column) in key.iter_mut().zip(&self.keys) {

@@ -1,8 +1,8 @@
 //! Output rows of `transaction`.
 //!
 //! A finished transaction waits until no open or future transaction can precede it. It then becomes a row, in the
-//! search's memory or spilled to a file. If too many would have to wait, rows are made out of order and sorted at the
-//! end.
+//! search's memory or spilled to a file. If too many transactions would have to wait, rows are made out of order and
+//! sorted at the end.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

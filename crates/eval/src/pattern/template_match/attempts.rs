@@ -260,7 +260,8 @@ impl Planner {
     /// Steps over each of these values.
     fn pass_values(&mut self, attempts: &mut Attempts, values: &[Box<str>]) -> Result<(), LimitExceeded> {
         let mut ends: Vec<LiveState> = Vec::new();
-        // The states after each prefix of the previous value. Values ascend, so most share a prefix with the one before.
+        // The states after each prefix of the previous value. Values ascend, so most values share a prefix with the
+        // value before.
         let mut after = vec![std::mem::take(&mut attempts.live)];
         let mut previous: &[u8] = &[];
         for value in values {

@@ -5,13 +5,13 @@
 //! *positions* in place of text offsets. A variable represents every value that its [`ValueTraits`] allow, so after a
 //! variable there is a set of *configurations*, one for each possible outcome of the threads. If each configuration
 //! has only one successor over a variable, the result does not depend on that variable. Groups are independent of each
-//! other, and groups that are not requested are not tracked, so that an undecided group does not affect the others.
+//! other, and groups that are not requested are not tracked, so that an undecided group does not affect other groups.
 //! The result is one of:
 //!
 //! - all requested groups have fixed positions in the template, whatever the values ([`Dependence::groups`]): the
 //!   expression need not run, and a group that spans one variable equals that variable's column;
 //! - the result depends on the values of some variables only ([`Dependence::read`]), and any allowed value may be used
-//!   for the others ([`filler`]).
+//!   for the other variables ([`filler`]).
 //!
 //! If there are too many configurations, threads or steps, or an assertion cannot be evaluated, the analysis has no
 //! result.
@@ -502,8 +502,8 @@ impl<'a> Walk<'a> {
         values: &[Box<str>],
     ) -> Result<Vec<Configuration>, Undecidable> {
         let mut ends = Vec::new();
-        // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the
-        // one before.
+        // The configurations after each prefix of the previous value. Values ascend, so most values share a prefix
+        // with the value before.
         let mut after = vec![from.clone()];
         let mut previous: &[u8] = &[];
         for value in values {
@@ -571,8 +571,8 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// Determines the outcomes by trying all values. `is_first` is false if the values follow others in this part; an
-    /// empty value then changes nothing.
+    /// Determines the outcomes by trying all values. `is_first` is false if the values follow other values in this
+    /// part; an empty value then changes nothing.
     fn find_outcomes(
         &mut self,
         from: &Configuration,
