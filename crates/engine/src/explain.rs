@@ -205,8 +205,8 @@ impl Explainer {
         self.explain_nested(text.into(), || self.explain_plan(runner, &planner.plan_search(pipeline)?))
     }
 
-    /// Explains the inner search with which the current one begins; `text` is the inner text if it is not part of the
-    /// current search.
+    /// Explains the inner search with which the current search begins; `text` is the inner text if it is not part of
+    /// the current search.
     fn explain_source(&self, runner: &Runner, plan: &Plan, text: Option<&str>) -> Result<(), EngineError> {
         let inner =
             self.explain_nested(text.map_or_else(|| self.text(), Arc::from), || self.explain_plan(runner, plan))?;

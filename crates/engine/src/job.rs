@@ -344,7 +344,7 @@ impl Engine {
         })
     }
 
-    /// Runs a plan made by this engine or another one of the same version. The text in `request` is used for messages
+    /// Runs a plan made by this or another engine of the same version. The text in `request` is used for messages
     /// only.
     pub fn start_plan(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let kind = if plan.yields_events() { ResultKind::Events } else { ResultKind::Results };

@@ -1,4 +1,4 @@
-//! Source of a search's events: a store on disk or in memory, or a restricted view of one.
+//! Source of a search's events: a store on disk or in memory, or a restricted view of a store.
 
 use std::collections::BTreeMap;
 

@@ -167,7 +167,7 @@ impl Stop {
         self.wake_waiters();
     }
 
-    /// Wakes waiting threads. Callers set flags before: a thread that holds the lock either has not checked the flags
+    /// Wakes waiting threads. Callers set flags first: a thread that holds the lock either has not checked the flags
     /// yet or is already waiting.
     fn wake_waiters(&self) {
         let (lock, waiters) = &self.gate;

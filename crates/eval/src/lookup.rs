@@ -36,7 +36,7 @@ pub trait LookupSource: Send + Sync {
     fn for_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         None
     }
-    /// The same tables for a search, which add remarks on the tables that are read to `messages`; `None` if the source
+    /// The same tables for a search, whose messages receive remarks on the tables that it reads; `None` if the source
     /// makes no remarks.
     fn for_search(&self, _messages: &Arc<Messages>) -> Option<Arc<dyn LookupSource>> {
         None

@@ -1,8 +1,8 @@
 //! Field flow analysis: determines the fields that a search needs from its events, and whether it returns events.
 //!
 //! Commands are walked from last to first. Before a command, the fields that it creates are not needed; the fields
-//! that it reads are. Commands that keep only named fields drop all other fields. When in doubt, all fields are needed:
-//! too many are slow, too few are wrong.
+//! that it reads are needed. Commands that keep only named fields drop all other fields. When in doubt, all fields are
+//! needed: too many are slow, too few are wrong.
 
 mod field_needs;
 mod named_values;

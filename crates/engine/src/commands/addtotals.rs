@@ -1,4 +1,4 @@
-//! `addtotals`: row sums as a field, column sums as a last row.
+//! `addtotals`: adds row sums as a field, and column sums as a last row.
 
 use std::sync::Arc;
 

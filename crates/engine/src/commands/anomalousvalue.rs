@@ -1,4 +1,4 @@
-//! `anomalousvalue`: values that are rare in their field, or numbers far from the mean of their field.
+//! `anomalousvalue`: finds values that are rare in their field, or numbers far from the mean of their field.
 //!
 //! Scores differ from Splunk's, but the same rows stand out.
 

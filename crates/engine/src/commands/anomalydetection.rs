@@ -1,4 +1,4 @@
-//! `anomalydetection`: improbable rows, by one of three methods.
+//! `anomalydetection`: finds improbable rows, by one of three methods.
 //!
 //! `method=histogram` multiplies the relative frequencies of a row's values in their fields, with numbers binned;
 //! `method=zscore` is `anomalousvalue`, and `method=iqr` is `outlier`. Scores differ from Splunk's, but the same rows

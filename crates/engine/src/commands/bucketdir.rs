@@ -1,4 +1,4 @@
-//! `bucketdir`: paths grouped into directories until few enough remain.
+//! `bucketdir`: groups paths into directories until few enough remain.
 
 use std::collections::BTreeMap;
 

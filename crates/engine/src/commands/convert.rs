@@ -1,4 +1,4 @@
-//! `convert`: values of fields converted from one notation to another.
+//! `convert`: converts values of fields from one notation to another.
 //!
 //! A value that cannot be converted is kept, except by `num`, which removes it. `auto` converts a field only if a
 //! single function converts all its values, so `auto` must see every row; the other functions convert values one by

@@ -1,4 +1,4 @@
-//! `diff`: the lines in which a field of two rows differs, in the format of Unix `diff`.
+//! `diff`: shows the lines in which a field of two rows differs, in the format of Unix `diff`.
 //!
 //! Common lines at both ends are skipped; for the lines in between, the shortest edit script is computed (Myers, "An
 //! O(ND) difference algorithm and its variations", 1986). If the script has more than [`EDITS_MAX`] lines, all lines in

@@ -1,4 +1,4 @@
-//! `fieldsummary`: statistics of fields.
+//! `fieldsummary`: computes statistics of fields.
 
 use std::collections::BTreeSet;
 

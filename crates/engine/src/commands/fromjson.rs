@@ -1,4 +1,4 @@
-//! `fromjson`: the members of a JSON object as fields.
+//! `fromjson`: extracts the members of a JSON object as fields.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

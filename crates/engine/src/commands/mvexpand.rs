@@ -1,4 +1,4 @@
-//! `mvexpand`: one row for each value of a field.
+//! `mvexpand`: returns a row for each value of a field.
 
 use std::sync::Arc;
 

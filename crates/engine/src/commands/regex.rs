@@ -1,4 +1,4 @@
-//! `regex`: the rows whose field matches a regular expression.
+//! `regex`: keeps the rows whose field matches a regular expression.
 
 use std::sync::Arc;
 

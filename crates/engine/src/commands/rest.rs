@@ -1,4 +1,4 @@
-//! `rest`: the entries of a REST endpoint of this node.
+//! `rest`: lists the entries of a REST endpoint of this node.
 
 mod answer;
 

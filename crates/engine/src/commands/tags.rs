@@ -1,4 +1,4 @@
-//! `tags`: the tags of field values, for any rows.
+//! `tags`: adds the tags of field values to any rows.
 //!
 //! Events already have tags; this command determines tags again from a row's current values and adds them to existing
 //! tags.

@@ -1,4 +1,4 @@
-//! `trendline`: moving averages.
+//! `trendline`: computes moving averages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

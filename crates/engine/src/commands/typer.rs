@@ -1,4 +1,4 @@
-//! `typer`: the event types of rows, for any rows.
+//! `typer`: adds event types to any rows.
 //!
 //! Events already have event types; this command determines them again from a row's current values and adds them to
 //! existing event types. Keywords in event type conditions are matched on `_raw`.

@@ -37,8 +37,8 @@ pub struct SearchShape {
     pub is_repeated: bool,
     /// Reads only events that arrived at this time or later.
     pub arrived_from: Option<TimeNs>,
-    /// Runs only the commands before the first one that is transforming or has side effects, over the events that had
-    /// arrived by this time.
+    /// Runs only the commands before the first command that is transforming or has side effects, over the events that
+    /// had arrived by this time.
     pub events_until: Option<TimeNs>,
     /// Fields with values that the events at the start must have, in addition to meeting the condition of the search.
     pub same_fields: Vec<(String, String)>,
@@ -139,7 +139,7 @@ fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> 
     Ok(())
 }
 
-/// Limits the events at the start to those that arrived at a time or later, unless the search itself has such a limit
+/// Limits the events at the start to events that arrived at a time or later, unless the search itself has such a limit
 /// (`_index_earliest`).
 fn limit_to_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic> {
     match pipeline.commands.first_mut() {

@@ -43,8 +43,8 @@ struct Counts {
 }
 
 impl Runner {
-    /// Deletes the events; returns a row of counts for all indexes together and one for each index that has such
-    /// events.
+    /// Deletes the events; returns a row of counts for all indexes together and one for each index with
+    /// events to delete.
     pub(crate) fn delete(&self, deleting: &PlannedDeletion) -> Result<RowIter, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(deleting.span) };
         let context = CommandContext { range: deleting.scan.range, ..self.context.clone() };

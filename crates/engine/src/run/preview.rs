@@ -6,8 +6,8 @@
 //!
 //! The first preview is made soon after the start. Each further preview is made after a client has read the previous
 //! one, and rarely enough that previews take at most a tenth of the search's time. If a command refuses that many rows,
-//! a preview is made from fewer. Results of subsearches are those that the search has read. There are no previews for
-//! searches with side effects or external programs, or for commands that run a search for each row (`map`).
+//! a preview is made from fewer rows. Previews use the results of subsearches that the search has read. There are no
+//! previews for searches with side effects or external programs, or for commands that run a search for each row (`map`).
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 

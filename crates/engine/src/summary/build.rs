@@ -1,4 +1,4 @@
-//! Building summaries: determines which slabs have summaries, and builds missing ones, newest slabs first.
+//! Building summaries: determines which slabs have summaries, and builds missing summaries, newest slabs first.
 //!
 //! A slab is read as a search would read it. The summary is stored only if no event was left out and no message was
 //! raised, because a search that reads the summary instead of the events would not raise the message.
@@ -117,8 +117,8 @@ impl SummaryObject {
 }
 
 impl Engine {
-    /// Determines which slabs of `source` have a summary of a model, and builds missing ones if requested. `go_on` is
-    /// called before each page is read; false ends the work.
+    /// Determines which slabs of `source` have a summary of a model, and builds missing summaries if requested. `go_on`
+    /// is called before each page is read; false ends the work.
     pub fn summarise(
         &self,
         request: &SummaryRequest,

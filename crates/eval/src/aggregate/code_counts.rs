@@ -79,8 +79,8 @@ pub(crate) enum CountedValues<'a> {
 }
 
 impl DirectCounts {
-    /// Counts the rows of these columns; false if the columns are unsuitable, differ from those counted so far, or have
-    /// too many rows.
+    /// Counts the rows of these columns; false if the columns are unsuitable, differ from the columns counted so far,
+    /// or have too many rows.
     pub(crate) fn add(&mut self, columns: &[ColumnReader]) -> bool {
         let rows = columns.first().map_or(0, ColumnReader::len);
         let counted = self.rows + rows < ROWS_MAX

@@ -1,6 +1,6 @@
 //! Maps pairs of numbers to dense numbers: combinations of two fields, or values of a group.
 //!
-//! Both numbers are dense. If there are few of each, a small table has a cell per pair; otherwise pairs are hashed.
+//! Both numbers are dense. If both ranges are small, a table has a cell per pair; otherwise pairs are hashed.
 
 use quarry_stdx::number::u32_of;
 use std::hash::BuildHasher;

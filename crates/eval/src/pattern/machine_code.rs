@@ -5,8 +5,8 @@
 //! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth of
 //! that time. Machine code tries few positions: the start of the text, the first occurrences of the literals with which
 //! all matches begin, or the start of the match that the linear engine finds without groups. The number of its
-//! steps is limited: if a text needs more, the linear engine decides, and if many texts do, machine code is no longer
-//! used.
+//! steps is limited: if a text needs more, the linear engine decides, and if many texts need more, machine code is
+//! no longer used.
 //!
 //! Both engines must have the same result. Expressions that reach this module have passed [`super::translate`], so that
 //! each construct has the same meaning in both dialects. Differences that remain are excluded here: `$` before a final

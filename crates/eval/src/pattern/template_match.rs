@@ -1,8 +1,8 @@
 //! Regular expressions over templates: determines where in a template a match can be, before the values of its
 //! variables are known.
 //!
-//! The texts of a slab share a few hundred templates. For each, a [`Planner`] tries every position at which a match can
-//! start: it steps an anchored automaton over the literals and, at a variable, over every string that its
+//! The texts of a slab share a few hundred templates. For each template, a [`Planner`] tries every position at which a
+//! match can start: it steps an anchored automaton over the literals and, at a variable, over every string that its
 //! [`ValueTraits`] allow. Positions at which all attempts fail are excluded. The other positions become [`Window`]s:
 //! the parts of the template that an attempt can read before it is decided. The expression then runs once per
 //! combination of values in a window, on a text of a few bytes, with the same result as on the whole event.
@@ -11,7 +11,7 @@
 //! result; and windows are evaluated from left to right, so the leftmost match wins. If the expression looks behind,
 //! one character of context before the start is kept.
 //!
-//! Not here: reading columns (scan), which expressions are pushed down into the scan (engine).
+//! Not here: reading columns (scan), the choice of expressions that are pushed down into the scan (engine).
 
 mod assertion;
 mod attempts;

@@ -44,7 +44,7 @@ pub fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&st
 }
 
 /// Rank of each row's value among the distinct values of a column, in automatic order; a missing value counts as an
-/// empty one.
+/// empty text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueRanks {
     /// One rank per row; values that the order does not distinguish have the same rank.

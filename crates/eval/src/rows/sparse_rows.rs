@@ -1,6 +1,6 @@
 //! Sparse rows: many columns, few values.
 //!
-//! A batch has a cell for each row in each column. For events with many different keys, that is hundreds of empty
+//! A batch has a cell for each row in each column. For events with many different keys, there are hundreds of empty
 //! cells per value. Such a batch is cut into short batches: a column without values in these few rows takes no space,
 //! and a column with values has cells for these rows only. Names and order of columns are kept.
 //!

@@ -27,7 +27,7 @@ pub fn required_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s Search
 }
 
 /// The words and phrases that the leading search requires in the text of each event, in groups: an event must contain
-/// at least one of each group. A group is a single word or the alternatives of an OR that has no other conditions.
+/// at least one word of each group. A group is a single word or the alternatives of an OR that has no other conditions.
 pub fn required_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');
@@ -35,8 +35,8 @@ pub fn required_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     groups.filter(|group| !group.iter().any(is_any)).collect()
 }
 
-/// Positions of the words, phrases and comparisons that the leading search requires of each event, and whether it
-/// has no other conditions (`IN`, `OR`, `NOT`, `TERM`, `CASE`, subsearches).
+/// Positions of the words, phrases and comparisons that the leading search requires of each event, and whether the
+/// search has no other conditions (`IN`, `OR`, `NOT`, `TERM`, `CASE`, subsearches).
 pub fn required_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
         return (Vec::new(), false);

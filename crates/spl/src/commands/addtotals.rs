@@ -1,4 +1,4 @@
-//! `addtotals`: sums of each row as a field, sums of each column as a last row.
+//! `addtotals`: adds the sum of each row as a field, and the sums of columns as a last row.
 
 use serde::{Deserialize, Serialize};
 

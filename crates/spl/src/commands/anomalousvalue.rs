@@ -1,4 +1,4 @@
-//! `anomalousvalue`: values that are rare in their field or far from its mean.
+//! `anomalousvalue`: finds values that are rare in their field or far from the mean of the field.
 
 use serde::{Deserialize, Serialize};
 

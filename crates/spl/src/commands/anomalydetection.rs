@@ -1,4 +1,4 @@
-//! `anomalydetection`: improbable rows, by one of three methods.
+//! `anomalydetection`: finds improbable rows, by one of three methods.
 
 use serde::{Deserialize, Serialize};
 

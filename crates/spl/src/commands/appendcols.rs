@@ -1,4 +1,4 @@
-//! `appendcols`: the columns of a subsearch, added row by row.
+//! `appendcols`: adds the columns of a subsearch, row by row.
 
 use serde::{Deserialize, Serialize};
 

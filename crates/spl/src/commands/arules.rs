@@ -1,4 +1,4 @@
-//! `arules`: association rules between the values of fields.
+//! `arules`: finds association rules between the values of fields.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `associate`: values that are informative about the values of other fields.
+//! `associate`: finds values that are informative about the values of other fields.
 
 use serde::{Deserialize, Serialize};
 

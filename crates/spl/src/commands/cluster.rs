@@ -1,4 +1,4 @@
-//! `cluster`: groups of rows with similar texts.
+//! `cluster`: groups rows with similar texts.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `datamodel`: the events or the definition of a data model.
+//! `datamodel`: returns the events or the definition of a data model.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `dedup`: the first rows for each combination of values.
+//! `dedup`: keeps the first rows for each combination of values.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `delta`: the difference between a value and the value of an earlier row.
+//! `delta`: computes the difference between a value and the value of an earlier row.
 
 use serde::{Deserialize, Serialize};
 

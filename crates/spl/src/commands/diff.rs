@@ -1,4 +1,4 @@
-//! `diff`: the lines in which a field differs between two rows.
+//! `diff`: shows the lines in which a field differs between two rows.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `erex`: a field extracted by a regular expression learnt from examples.
+//! `erex`: extracts a field by a regular expression learnt from examples.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `head`: the first rows.
+//! `head`: keeps the first rows.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `inputlookup`: the rows of a lookup table.
+//! `inputlookup`: reads the rows of a lookup table.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `join`: rows joined with those of a subsearch.
+//! `join`: joins rows with the rows of a subsearch.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ impl Syntax for JoinCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["join"],
         syntax: "join [type=inner|left] [max=N] FIELD... [ SEARCH ]",
-        summary: "Joins rows with those of a subsearch",
+        summary: "Joins rows with the rows of a subsearch",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -1,4 +1,4 @@
-//! `loadjob`: the result of a finished search.
+//! `loadjob`: loads the result of a finished search.
 
 use serde::{Deserialize, Serialize};
 

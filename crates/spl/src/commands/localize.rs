@@ -1,4 +1,4 @@
-//! `localize`: the time ranges in which rows lie close together.
+//! `localize`: finds the time ranges in which rows lie close together.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 use serde::{Deserialize, Serialize};

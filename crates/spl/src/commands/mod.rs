@@ -1,4 +1,4 @@
-//! The commands of SPL: one file per command, and the table of all.
+//! The commands of SPL: one file per command, and the table of all commands.
 //!
 //! A command's file contains its node of the syntax tree, its parser ([`Syntax`]) and the properties that the planner
 //! reads without running the command ([`Semantics`]). The file of a command that is rewritten to others contains an

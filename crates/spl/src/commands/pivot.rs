@@ -1,4 +1,4 @@
-//! `pivot`: a report on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
+//! `pivot`: reports on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 

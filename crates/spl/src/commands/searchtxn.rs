@@ -1,4 +1,4 @@
-//! `searchtxn`: transactions of a type that match a condition; the type is a stanza of transactiontypes.conf.
+//! `searchtxn`: finds transactions of a type that match a condition; the type is a stanza of transactiontypes.conf.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `streamstats`: aggregates over the rows seen so far, added to each row.
+//! `streamstats`: adds aggregates over the rows so far to each row.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! `top`: the most frequent values of fields.
+//! `top`: counts the most frequent values of fields.
 
 use serde::{Deserialize, Serialize};
 

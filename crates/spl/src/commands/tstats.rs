@@ -1,4 +1,4 @@
-//! `tstats`: aggregates over index-time fields or a data model.
+//! `tstats`: aggregates index-time fields or a data model.
 //!
 //! Options and aggregates come in any order, then FROM, WHERE and BY. WHERE is a search condition that ends at the word
 //! BY outside of quotes and brackets.

@@ -1,4 +1,4 @@
-//! `typeahead`: words and field values with a given prefix; rewritten to a search of events.
+//! `typeahead`: lists words and field values with a given prefix; rewritten to a search of events.
 
 use quarry_event::segment::is_major;
 use serde::{Deserialize, Serialize};

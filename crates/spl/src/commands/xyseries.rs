@@ -1,4 +1,4 @@
-//! `xyseries`: a list of series, names and values pivoted into a table.
+//! `xyseries`: pivots a list of series, names and values into a table.
 
 use serde::{Deserialize, Serialize};
 

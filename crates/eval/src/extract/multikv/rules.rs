@@ -5,7 +5,7 @@
 //! section are lines found by a regular expression, or are given by a number of lines. The header's tokens are the
 //! column names; each line of the body is a row. Further tables may follow.
 //!
-//! Not here: which rows and fields `multikv` keeps ([`super`]); tokens of `pre` and `post`, which rows do not use.
+//! Not here: the choice of rows and fields by `multikv` ([`super`]); tokens of `pre` and `post`, which rows do not use.
 
 use quarry_stdx::Fault;
 use std::collections::BTreeMap;

@@ -75,8 +75,8 @@ pub(super) struct Dependence {
     pub(super) apart: Option<GroupDependence>,
 }
 
-/// The parts on which a match depends, and those on which each requested group depends: two matching texts with equal
-/// values in the parts of a group have the same text in the group.
+/// The parts on which a match depends, and the parts on which each requested group depends: two matching texts with
+/// equal values in the parts of a group have the same text in the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDependence {
     /// Parts on which the existence of a match depends.

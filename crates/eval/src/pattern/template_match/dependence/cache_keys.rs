@@ -83,7 +83,7 @@ impl<T: ?Sized> Hash for Identity<T> {
 }
 
 /// Cached successors of configurations after variables; `None` if they are too many. Windows of many templates begin
-/// with the same variables, such as those of a time.
+/// with the same variables, such as the variables of a time.
 pub(in crate::pattern::template_match) type OutcomeCache =
     HashMap<PassedVariable<Configuration>, Option<Vec<Configuration>>, foldhash::fast::FixedState>;
 
