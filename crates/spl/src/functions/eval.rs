@@ -98,7 +98,7 @@ pub static EVAL_FUNCTIONS: &[EvalFunction] = &[
     row("false", Arity::exactly(0), Immutable, Boolean, "false()", "boolean false"),
     row("floor", Arity::exactly(1), Immutable, Number, "floor(x)", "greatest integer not above x"),
     row("hypot", Arity::exactly(2), Immutable, Number, "hypot(x, y)", "length of the hypotenuse"),
-    row("if", Arity::exactly(3), Immutable, Any, "if(condition, yes, no)", "yes if the condition is true, otherwise no"),
+    row("if", Arity::exactly(3), Immutable, Any, "if(condition, yes, no)", "yes if the condition is true, else no"),
     row("in", Arity::at_least(2), Immutable, Boolean, "in(x, value, ...)", "whether x equals one of the values"),
     row("ipmask", Arity::exactly(2), Immutable, Text, "ipmask(\"mask\", ip)", "an IP address with a mask applied"),
     row("isarray", Arity::exactly(1), Immutable, Boolean, "isarray(x)", "whether a value is a JSON array"),
