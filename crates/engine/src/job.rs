@@ -562,7 +562,7 @@ fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Opti
     model.chain(&object).ok()?.first()?.base_search.clone()
 }
 
-/// Thread that makes the rows of a search: the search's own, or the reader's.
+/// Thread that makes the rows of a search: the search's own thread, or the reader's thread.
 enum RowThread {
     Own,
     Reader,

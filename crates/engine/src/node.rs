@@ -110,7 +110,7 @@ pub trait NodeSource: Send + Sync {
     fn entries(&self, _path: &str, _viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(None)
     }
-    /// The answer of the node's REST interface to a request, or without such an interface the source's own entries that
+    /// The answer of the node's REST interface to a request; without such an interface, the source's own entries that
     /// match the request.
     fn listed(&self, request: &EntriesRequest<'_>, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(self.entries(request.path, viewer)?.map(|entries| request.select(entries)))

@@ -101,7 +101,7 @@ fn not_writable(permissions: &Permissions, index: &str) -> Fault {
 
 impl Runner {
     /// Refuses a search that the user may not run. A search with side effects is also checked for faults, so that no
-    /// command has run when a later one is refused.
+    /// command has run when a later command is refused.
     pub(crate) fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
         let effects = self.permit_all(pipeline)?;
         if effects.any { self.checker.check(self, pipeline, effects) } else { Ok(()) }

@@ -20,7 +20,7 @@ const STACK_USED_MAX: usize = 1 << 20;
 /// Maximum number of idle threads; any further thread ends with its search.
 const IDLE_MAX: usize = 64;
 
-/// Runs part of a search with a sufficient stack: on this thread's stack, or on another if it is too small.
+/// Runs part of a search with a sufficient stack: on this thread's stack or, if that is too small, on a new stack.
 pub(crate) fn with_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES - STACK_USED_MAX, STACK_BYTES, run)
 }
@@ -76,7 +76,7 @@ impl SearchThreads {
 
 impl Drop for SearchThreads {
     fn drop(&mut self) {
-        // An idle thread ends when its sender is dropped; a busy one finds the list closed.
+        // An idle thread ends when its sender is dropped; a busy thread finds the list closed.
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Idle { closed: true, threads: Vec::new() };
         let all = std::mem::take(self.all.get_mut().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().for_each(|handle| drop(handle.join()));

@@ -48,7 +48,7 @@ const WIDE_PAGE_BYTES: usize = 64 << 20;
 /// Called for each batch of a buffer.
 pub type BatchObserver = Arc<dyn Fn() + Send + Sync>;
 
-/// A memory pool and a place for spill files, for one search or all of them.
+/// A memory pool and a place for spill files, for one search or for all searches.
 #[derive(Clone)]
 pub struct Dataflow {
     environment: Arc<RuntimeEnv>,

@@ -71,7 +71,8 @@ pub trait LookupSource: Send + Sync {
     fn has_keys(&self, _name: &str) -> bool {
         false
     }
-    /// A new file for `dump` in the directory of the search `sid`; `path` is relative to it, separated by `/`.
+    /// A new file for `dump` in the directory of the search `sid`; `path` is relative to this directory, with `/` as
+    /// separator.
     fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, Fault> {
         Err(Fault::invalid("dump: no files can be written here"))
     }

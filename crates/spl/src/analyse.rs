@@ -2,7 +2,7 @@
 //!
 //! Commands are walked from last to first. Before a command, the fields that it creates are not needed; the fields
 //! that it reads are needed. Commands that keep only named fields drop all other fields. When in doubt, all fields are
-//! needed: too many are slow, too few are wrong.
+//! needed: extra fields cost time, missing fields give wrong results.
 
 mod field_needs;
 mod named_values;

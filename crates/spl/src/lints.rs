@@ -60,7 +60,7 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
 /// Finds a command among the arguments of another.
 fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagnostic> {
     let inner = inner_command(text, stage.span)?;
-    // A `search` may contain any words; `find_missing_pipe` checks those of the leading one.
+    // A `search` may contain any words; `find_missing_pipe` checks the words of the leading search.
     if matches!(stage.command, Command::Search(_)) && (is_first || !has_command_punctuation(inner.command)) {
         return None;
     }
@@ -232,7 +232,7 @@ fn is_number_range(text: &str) -> bool {
 
 /// The suggestion for a search in another language: SQL, or a shell command. `rest` begins with the word `name`.
 fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> {
-    // This runs for every word of a search, so only for the first word may it read the whole text.
+    // This runs for every word of a search, so it reads the whole text for the first word only.
     let after = &rest[name.len()..];
     let lower = after[..after.floor_char_boundary(FOREIGN_BYTES_MAX)].to_ascii_lowercase();
     match name.to_ascii_lowercase().as_str() {

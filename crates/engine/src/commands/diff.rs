@@ -113,7 +113,7 @@ fn edits<'t>(left: &[&'t str], right: &[&'t str]) -> Vec<Line<'t>> {
 /// The shortest edit script between two lists of lines; `None` if it is too long.
 fn shortest_edit_script<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<Line<'t>>> {
     let most = (old.len() + new.len()).min(EDITS_MAX) as isize;
-    // For each diagonal (lines of the old text minus lines of the new one), the farthest line of the old text that
+    // For each diagonal (lines of the old text minus lines of the new text), the farthest line of the old text that
     // the current number of edits reaches.
     let mut reached = vec![0_isize; 2 * most as usize + 3];
     let place = |diagonal: isize| (diagonal + most + 1) as usize;

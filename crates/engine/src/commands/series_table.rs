@@ -150,7 +150,7 @@ impl SeriesTable<'_> {
         self.plan.merge(&renamed, context)
     }
 
-    /// The series with a column of their own; `None` if all series have one.
+    /// The series with a column of their own; `None` if all series have a column.
     fn series_with_columns(&self, merged: &RecordBatch) -> Result<Option<KeyTable>, EngineError> {
         if self.options.limit == 0 && self.options.filter.is_none() {
             return Ok(None);

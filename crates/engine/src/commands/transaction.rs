@@ -1,8 +1,8 @@
 //! `transaction`: groups related events into one row.
 //!
 //! Events come newest first, so the last event of a transaction comes first: an event that matches `endswith=` opens
-//! a transaction, and one that matches `startswith=` closes it. Open transactions are found by their field values. A
-//! transaction that no older event can join is closed; if a limit is exceeded, the transaction that has been
+//! a transaction, and an event that matches `startswith=` closes it. Open transactions are found by their field values.
+//! A transaction that no older event can join is closed; if a limit is exceeded, the transaction that has been
 //! unchanged for longest is evicted. Open transactions count towards the search's memory ([`members`]). Closed
 //! transactions wait until their position in the output order is known ([`rows`]), on disk if necessary.
 
@@ -441,8 +441,8 @@ impl<'c> TransactionGroups<'c> {
         self.emit(open, end, true)
     }
 
-    /// Outputs a transaction that is no longer open; an unclosed one only with `keepevicted`. If `counts` is false, its
-    /// rows are marked as not closed even if `end` is `Closed`.
+    /// Outputs a transaction that is no longer open; an unclosed transaction only with `keepevicted`. If `counts` is
+    /// false, its rows are marked as not closed even if `end` is `Closed`.
     fn emit(&mut self, open: OpenTransaction, end: CloseReason, counts: bool) -> Result<(), EngineError> {
         if open.is_endless && end == CloseReason::Evicted && self.command.keep_orphans {
             // Neither the start event nor the end event of the transaction was found.

@@ -47,7 +47,7 @@ fn average(kind: TrendKind, window: &VecDeque<Number>) -> Option<Number> {
     sum.divided_by(weights().take(window.len()).reduce(Number::plus)?)
 }
 
-/// The exponential average after another number; the initial average is a simple one.
+/// The exponential average after another number; the initial average is a simple average.
 fn exponential_average(before: Number, number: Number, period: usize) -> Number {
     let (before, share) = (before.as_f64(), 2.0 / (period as f64 + 1.0));
     Number::Float(before + share * (number.as_f64() - before))

@@ -29,7 +29,7 @@ pub struct SearchShape {
     pub is_condition: bool,
     /// The job whose rows replace the events at the start of the search.
     pub job: Option<String>,
-    /// One event in this many is read, always the same events; 0 and 1 mean all.
+    /// Sampling ratio N: one event of N is read, always the same events; 0 and 1 mean all events.
     pub sample: u32,
     /// Whether events have only the fields named in the search and the default fields.
     pub named_fields_only: bool,

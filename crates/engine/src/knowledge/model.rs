@@ -41,7 +41,7 @@ pub(crate) struct DataObject {
     pub grouping: Option<Grouping>,
     /// Fields extracted from events.
     pub fields: Vec<String>,
-    /// Fields in the definition that every object with the same base has.
+    /// Fields that the definition lists although every object with the same base has them.
     pub base_fields: Vec<String>,
     /// Calculated fields, in order.
     pub calculations: Vec<Calculation>,

@@ -211,7 +211,7 @@ fn tests_columns(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Names used in a `tstats` that determine the object.
+/// Names used in a `tstats`, from which the object is determined.
 fn mentioned_names(tstats: &TstatsCommand) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
     names.extend(argument_fields(tstats).map(str::to_owned));

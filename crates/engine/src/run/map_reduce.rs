@@ -1,10 +1,10 @@
 //! Runs the two halves of a plan separately: workers next to the data return the rows of its
-//! [exchange](crate::plan::Exchange), and the commands that run once process these rows.
+//! [exchange](crate::plan::Exchange); the other commands of the plan run once, on these rows.
 //!
 //! The first half of a plan with two [rounds](Plan::rounds) runs twice. Workers first return the times of their rows;
 //! once the plan contains the times of all workers, they return their groups.
 //!
-//! Each half checks the rows against the exchange, because they may come from another node. The rows of several
+//! Each half checks the rows against the exchange, because the rows may come from another node. The rows of several
 //! workers form one stream: events merged newest first, groups in any order.
 //!
 //! Not here: transport and merging of rows; undivided plans, whose workers pass folders in memory.

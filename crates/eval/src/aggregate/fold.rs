@@ -50,8 +50,8 @@ pub(crate) struct Input<'a> {
 pub(crate) trait Fold: AnyFold + Send + Sync {
     /// Takes a batch.
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
-    /// Merges the states of another fold of the same kind; `groups` maps the group numbers of `other` to those of this
-    /// fold, all below `total`.
+    /// Merges the states of another fold of the same kind; `groups` maps the group numbers of `other` to numbers
+    /// of this fold, all below `total`.
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize);
     /// Merges states from a column made by [`Fold::state`]; `groups` has the group of each state, all below `total`.
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize);

@@ -410,7 +410,7 @@ impl Folder {
 }
 
 impl FinishedGroups {
-    /// The BY fields and aggregates of all groups, or of those at `places`.
+    /// The BY fields and aggregates of all groups, or of the groups at `places`.
     pub fn rows(&self, plan: &AggregatePlan, places: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
         let keys = plan.by.iter().zip(self.groups.key_columns(places));
         let mut columns: Vec<(&String, ArrayRef)> =

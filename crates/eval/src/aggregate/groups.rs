@@ -282,7 +282,7 @@ impl GroupTable {
         numbers
     }
 
-    /// The keys of all groups, or of those at `places`, as one text column per field.
+    /// The keys of all groups, or of the groups at `places`, as one text column per field.
     pub(crate) fn key_columns(&self, places: Option<&[u32]>) -> Vec<ArrayRef> {
         let mut numbers: Vec<u32> = places.map_or_else(|| (0..u32_of(self.len())).collect(), <[u32]>::to_vec);
         let mut columns = Vec::with_capacity(self.fields.len());

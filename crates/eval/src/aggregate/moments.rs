@@ -24,7 +24,7 @@ pub struct Moments {
     squares: Total,
     /// The first number: its double, and the remainder that the double lacks.
     first: (f64, f64),
-    /// Whether another number differs from the first one.
+    /// Whether another number differs from the first number.
     differ: bool,
 }
 
@@ -69,7 +69,7 @@ impl Moments {
         if first.abs() >= LARGE_NUMBER_MIN && first.is_finite() { first } else { 0.0 }
     }
 
-    /// Compares a number with the first one; `differ` says that it represents several different numbers.
+    /// Compares a number with the first number; `differ`: whether it represents several different numbers.
     #[inline]
     fn compare_with_first(&mut self, one: (f64, f64), differ: bool) {
         match self.count > 0.0 {

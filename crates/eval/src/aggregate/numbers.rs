@@ -183,7 +183,7 @@ impl NumberColumn {
     }
 }
 
-/// Reads the numbers of one argument's columns, and caches those of the last dictionary.
+/// Reads the numbers of one argument's columns, and caches the numbers of the last dictionary.
 #[derive(Default)]
 pub struct Numbers {
     dictionary: Option<(ArrayRef, Vec<Option<NumberParts>>)>,
@@ -262,7 +262,7 @@ impl Numbers {
     }
 }
 
-/// The scales of doubles. Neighbours usually share one, so the previous row's is tried first.
+/// The scales of doubles. Neighbours usually share a scale, so the previous row's scale is tried first.
 fn scales_of(values: &Float64Array) -> Scales {
     const UNITS: [f64; SCALES_TRIED_MAX] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
     /// Decimals of fewer units than this are recovered exactly from their doubles.

@@ -47,7 +47,7 @@ const STATES_MAX: usize = 128;
 const DEPENDENCE_STEP_COST: usize = 4;
 /// Maximum number of automaton steps per template; with more steps, the template is not planned.
 const STEPS_MAX: usize = 400_000;
-/// Number of templates of a slab that could not be planned with listed values, after which no further one is tried.
+/// Number of templates of a slab that could not be planned with listed values, after which no further attempt is made.
 const FAILED_LISTS_MAX: usize = 4;
 /// Maximum memory of an expression's lazy automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;

@@ -83,7 +83,7 @@ fn is_in_order<T>(
 ) -> Result<bool, EngineError> {
     for start in (0..items.len()).step_by(PART_ITEMS) {
         check()?;
-        // The last item of a part is compared with the first of the next.
+        // The last item of a part is compared with the first item of the next part.
         let end = items.len().min(start + PART_ITEMS + 1);
         if !items[start..end].is_sorted_by(&holds) {
             return Ok(false);

@@ -31,7 +31,7 @@ const CACHED_BYTES_MAX: usize = 16 << 20;
 const CHUNK_VALUES: usize = 4_096;
 /// Minimum average number of repetitions of a batch's numbers for which finding the distinct numbers pays off.
 const REPEATS_MIN: usize = 2;
-/// Number of batches skipped after one whose numbers did not repeat.
+/// Number of batches skipped after a batch whose numbers did not repeat.
 const BATCHES_SKIPPED: u32 = 15;
 /// Ratio of dictionary size to batch size above which no table by code is built.
 const TABLE_RATIO: usize = 16;

@@ -55,13 +55,13 @@ impl MixedColumn {
         some.into_iter().flatten().chain(all)
     }
 
-    /// Marks the rows with a value; `None` if every row has one.
+    /// Marks the rows with a value; `None` if every row has a value.
     pub(super) fn validity(&self) -> Option<NullBuffer> {
         present_rows(self.numbers.validity().as_ref(), self.texts.nulls())
     }
 }
 
-/// The rows that are valid in either of two columns; `None` if all rows are.
+/// The rows that are valid in either of two columns; `None` if all rows are valid.
 fn present_rows(one: Option<&NullBuffer>, other: Option<&NullBuffer>) -> Option<NullBuffer> {
     let either = NullBuffer::new(one?.inner() | other?.inner());
     (either.null_count() > 0).then_some(either)

@@ -24,7 +24,7 @@ impl SplitField {
 /// Limits of the series of chart and timechart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesOptions {
-    /// `limit=`; 0 is all. Default 10.
+    /// `limit=` (default `10`): number of series; 0 for all.
     pub limit: usize,
     /// Whether the series with the smallest values are kept (`limit=bottomN`).
     pub bottom: bool,

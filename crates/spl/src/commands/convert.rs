@@ -104,7 +104,7 @@ impl Syntax for ConvertCommand {
 
 impl Semantics for ConvertCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // A wildcard may match more fields than are needed; too many are merely slow.
+        // A wildcard may match more fields than are needed, which only costs time.
         after.add_all(self.conversions.iter().map(|conversion| &conversion.field));
         after
     }

@@ -30,7 +30,7 @@ pub struct ExtractCommand {
     pub limit: usize,
     /// `maxchars=` (default `10240`): maximum characters read per row.
     pub chars_max: usize,
-    /// `clean_keys=` (default `t`): whether characters of names other than letters and digits become `_`.
+    /// `clean_keys=` (default `t`): whether characters in names become `_` unless they are letters or digits.
     pub clean_keys: bool,
     /// `mv_add=` (default `f`): whether a repeated name adds a value.
     pub adds_values: bool,

@@ -212,7 +212,7 @@ pub(crate) struct Call<'a> {
 /// Properties of a command that the planner uses without running it.
 pub(crate) trait Semantics {
     /// Fields that the command's input rows need so that its output has the fields `after`. When in doubt, all fields:
-    /// too many are slow, too few are wrong.
+    /// extra fields cost time, missing fields give wrong results.
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds;
 
     /// The command's kind with these options; `declared` is the kind in [`Syntax::INFO`].

@@ -62,7 +62,7 @@ pub enum SedEdit {
     Transliterate {
         /// Characters replaced.
         from: Vec<char>,
-        /// Their replacements, same length.
+        /// Replacements, one per character.
         to: Vec<char>,
     },
 }

@@ -16,7 +16,7 @@ const OPTIONS: OptionNames = OptionNames { command: "sort", names: &["limit"], i
 /// `sort [N] KEY...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortCommand {
-    /// Rows kept; 0 is all. Default 10,000.
+    /// Rows kept (default 10,000); 0 for all.
     pub limit: usize,
     /// Whether the search contains a limit.
     pub has_limit: bool,

@@ -20,7 +20,7 @@ pub(super) const OPTION_NAMES: &[&str] =
 pub struct TopCommand {
     /// Whether the least frequent values are kept (`rare`) rather than the most frequent values.
     pub rarest: bool,
-    /// Rows kept; 0 is all. Default 10.
+    /// Rows kept (default 10); 0 for all.
     pub limit: usize,
     /// Fields counted.
     pub fields: Vec<FieldPattern>,

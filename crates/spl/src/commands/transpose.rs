@@ -16,7 +16,7 @@ const OPTIONS: OptionNames =
 /// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransposeCommand {
-    /// Maximum rows; 0 for all. Default 5.
+    /// Maximum rows (default 5); 0 for all.
     pub limit: usize,
     /// `column_name=` (default `column`): name of the column with the field names.
     pub column_name: String,

@@ -49,7 +49,7 @@ pub struct TstatsCommand {
     pub prestats: bool,
     /// `append=` (default `f`): whether rows are added to the previous rows.
     pub append: bool,
-    /// Limits of the series with `chart=t` of `mstats`: like `timechart`, a column for each value of the BY field.
+    /// Limits of the series of `mstats chart=t`, which makes a column for each value of the BY field.
     pub chart: Option<SeriesOptions>,
     /// `summariesonly=` (default `f`): whether events without a summary are ignored.
     pub summaries_only: bool,

@@ -12,7 +12,7 @@ const OPTIONS: OptionNames = OptionNames { command: "xyseries", names: &["groupe
 /// `xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct XySeriesCommand {
-    /// `grouped=` (default `f`): whether rows of the same x are already adjacent.
+    /// `grouped=` (default `f`): whether rows with the same row field are already adjacent.
     pub grouped: bool,
     /// Field of the rows.
     pub row: String,

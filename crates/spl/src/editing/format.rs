@@ -83,7 +83,7 @@ fn is_long(text: &str, inner: &[Token]) -> bool {
     has_pipe && text[first.span.start..last.span.end].chars().count() > INNER_CHARS_MAX
 }
 
-/// For each opening bracket, the position of its closing one among the tokens.
+/// For each opening bracket, the position of the closing bracket among the tokens.
 fn closing_brackets(text: &str, tokens: &[Token]) -> Vec<Option<usize>> {
     let (mut found, mut open) = (vec![None; tokens.len()], Vec::new());
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == TokenKind::Bracket) {

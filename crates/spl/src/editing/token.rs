@@ -248,8 +248,8 @@ impl Lexer<'_> {
         self.take(kind, length);
     }
 
-    /// Whether a stage's first word is a command. After a pipe, every word is. Elsewhere, only `search` is, and in
-    /// brackets any name of a command, unless a comparison operator follows.
+    /// Whether a stage's first word is a command: after a pipe, any word. Without a pipe, the word must be `search` or,
+    /// in brackets, the name of a command, and no comparison operator may follow.
     fn begins_command(&self, word: &str, length: usize) -> bool {
         let stage = self.stage();
         let after = self.rest()[length..].trim_start();

@@ -36,7 +36,7 @@ pub enum ResultType {
     Boolean,
     /// A number, or a text that preserves the digits of a number; times are seconds since the epoch.
     Number,
-    /// A text, or several.
+    /// A text, or several texts.
     Text,
     /// Depends on the arguments.
     Any,

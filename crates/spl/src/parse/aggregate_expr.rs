@@ -12,7 +12,7 @@ use crate::ast::{Aggregate, ComputedAggregate, Expr, ExprKind, PART_PREFIX, Stat
 use crate::diagnostic::Diagnostic;
 use crate::functions::{eval_function, stats_function};
 
-/// Maximum number of aggregates of a command, counted up to the last one inside `eval(...)`.
+/// Maximum number of aggregates of a command, counted up to the last aggregate inside `eval(...)`.
 const PARTS_MAX: usize = 256;
 
 /// The aggregates inside an `eval(...)`.

@@ -75,7 +75,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) names_read: usize,
     /// Number of operators that deepen the tree of the current expression.
     pub(crate) chain: usize,
-    /// Aggregates of the current expression over aggregates.
+    /// Aggregates inside the current `eval(...)` that stands in place of an aggregate.
     pub(crate) parts: Option<Parts>,
     /// Lower-case names of apps' commands.
     pub(crate) custom: BTreeSet<String>,

@@ -36,7 +36,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// Parses a condition in parentheses and stops after the closing one.
+    /// Parses a condition in parentheses and stops after the closing parenthesis.
     pub(crate) fn search_in_parentheses(&mut self) -> ParseResult<SearchExpr> {
         self.expect('(', "before the condition")?;
         self.parse_nested(|parser| {

@@ -1,4 +1,4 @@
-//! Totals of a window of `streamstats` from which nothing is ever subtracted: two stacks.
+//! Totals of a window of `streamstats`, kept in two stacks so that nothing is ever subtracted.
 
 use quarry_eval::aggregate::moments::Moments;
 use quarry_eval::aggregate::running_state::Sums;

@@ -150,7 +150,7 @@ fn step_bytes(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Op
     Some(StepResult::Open(state))
 }
 
-/// Minimum number of bytes left for which it is worthwhile to look for one that changes the state.
+/// Minimum number of remaining bytes for which it pays to search for a byte that changes the state.
 const SKIPPED_BYTES_MIN: usize = 8;
 
 /// The bytes that change a state, such as the quote in `[^"]*`.

@@ -235,7 +235,7 @@ impl TemplatePosition {
         }
     }
 
-    /// Converts a position relative to `origin` to one in the whole template.
+    /// Converts a position relative to `origin` to a position in the whole template.
     fn absolute_from(self, origin: TemplatePosition) -> TemplatePosition {
         let offset = if self.part == 0 { self.offset + origin.offset } else { self.offset };
         TemplatePosition { part: self.part + origin.part, offset }

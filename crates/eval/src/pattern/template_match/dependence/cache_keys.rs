@@ -97,7 +97,7 @@ impl Planner {
     pub fn begin_slab(&mut self) {
         self.spent += std::mem::take(&mut self.dependence_steps);
         self.failed_lists = 0;
-        // What was cached for earlier slabs hardly ever serves this one, and full caches accept nothing new.
+        // Entries of earlier slabs are hardly ever used for this slab, and full caches accept no new entries.
         let is_full = self.value_lists.len() > VALUE_LISTS_MAX
             || self.form_lists.len() > FORM_LISTS_MAX
             || self.dependence_cache.len() > CACHED_WINDOWS_MAX / 2

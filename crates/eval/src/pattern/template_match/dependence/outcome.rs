@@ -126,7 +126,7 @@ enum Verdict {
 ///
 /// Configurations for which later values have the same effect form a *class*: configurations with the same answer
 /// at the end, and configurations whose successors are all in one class. A variable that leads to configurations of a
-/// single class decides nothing, even if these differ for a while, for example in the byte before the position.
+/// single class decides nothing, even if they differ for a while, for example in the byte before the position.
 fn deciding_parts(layers: &[Arc<Layer>], verdicts: Vec<Verdict>) -> Vec<usize> {
     let mut deciding = Vec::new();
     let mut classes = verdicts.len();
