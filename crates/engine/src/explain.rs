@@ -1,7 +1,7 @@
 //! `explain`: what a search would read and do, determined without reading events.
 //!
-//! The [`Plan`] is explained, so that searches that expand to others (data models, saved searches, `tstats`) are
-//! shown expanded. The steps of all commands are built, which reveals faults, but they are not run. Subsearches are
+//! The [`Plan`] is explained, so that commands that expand to searches (data models, saved searches, `tstats`)
+//! are shown expanded. The steps of all commands are built, which reveals faults, but they are not run. Subsearches are
 //! not run; as conditions, they are assumed to match everything.
 //!
 //! Not here: formatting of an explanation (server).
@@ -52,7 +52,7 @@ pub struct ExplainedPlan {
     pub exchanges: Vec<Exchange>,
     /// The commands in order.
     pub stages: Vec<ExplainedStage>,
-    /// Subsearches that run first, and searches to which this one expands.
+    /// Subsearches that run first, and searches to which this search expands.
     pub subsearches: Vec<ExplainedPlan>,
 }
 
@@ -101,12 +101,12 @@ pub struct ExplainedSummaries {
 /// A command and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedStage {
-    /// The command as written, followed by `(as NAME)` if another command replaces it; for a command that the request
-    /// adds, its name.
+    /// The command as written, followed by `(as NAME)` if another command replaces it; only
+    /// the name for a command that the request adds.
     pub text: String,
-    /// Phase in which it runs.
+    /// Phase in which the command runs.
     pub phase: Phase,
-    /// Number of rows it needs at a time.
+    /// Number of rows that the command needs at a time.
     pub shape: StageShape,
 }
 
@@ -205,8 +205,8 @@ impl Explainer {
         self.explain_nested(text.into(), || self.explain_plan(runner, &planner.plan_search(pipeline)?))
     }
 
-    /// Explains the inner search with which the current one begins; `text` is the inner text if it is not part of the
-    /// current search.
+    /// Explains the inner search with which the current search begins; `text` is the inner text if it is not part of
+    /// the current search.
     fn explain_source(&self, runner: &Runner, plan: &Plan, text: Option<&str>) -> Result<(), EngineError> {
         let inner =
             self.explain_nested(text.map_or_else(|| self.text(), Arc::from), || self.explain_plan(runner, plan))?;
@@ -318,7 +318,7 @@ impl Explainer {
         ExplainedStage { text: self.text_at(span), phase, shape }
     }
 
-    /// Explains a scan; `folds` tells whether its rows are folded.
+    /// Explains a scan; `folds` says whether the rows are folded.
     fn events(
         &self,
         runner: &Runner,

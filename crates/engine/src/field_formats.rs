@@ -77,7 +77,7 @@ impl DisplayFormat {
     }
 }
 
-/// Applies a renaming to the fields of the formats. A field that gets the name of another one replaces it.
+/// Applies a renaming to the fields of the formats. A field that gets the name of another field replaces it.
 fn follow_rename(formats: &mut Vec<DisplayFormat>, from: &FieldPattern, to: &FieldPattern) {
     let renamed = |field: &str| {
         let parts = wildcard_parts(&from.text, field).filter(|_| covers(from, field) || !from.is_wildcard())?;

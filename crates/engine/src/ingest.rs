@@ -17,7 +17,7 @@ use quarry_stdx::Fault;
 
 use crate::threads::with_stack;
 
-/// Field name under which an expression reads the current time; no real field has it.
+/// Field name under which an expression reads the current time; no real field has this name.
 const NOW_FIELD: &str = "\u{0}now";
 /// Depth of an expression that can be evaluated on any stack; an unoptimised build needs about 4 KB per level.
 const SMALL_STACK_DEPTH_MAX: usize = 64;

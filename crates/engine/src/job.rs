@@ -122,19 +122,19 @@ pub struct SearchRequest {
     pub text: String,
     /// Bytes at the start of the text that its author did not write; positions in messages do not count them.
     pub prefix: usize,
-    /// The search as nodes. It is then run instead of the text, which is used in messages only.
+    /// The search as nodes. If set, the nodes are run, and the text is used in messages only.
     pub pipeline: Option<Pipeline>,
     /// Options that change the search.
     pub shape: SearchShape,
-    /// Time range that applies if the search text has none.
+    /// Time range that applies if the search text sets no time range.
     pub range: TimeRange,
     /// Value of `now`.
     pub now: TimeNs,
     /// Zone of the user.
     pub zone: TimeZone,
-    /// Indexes read if the search names none.
+    /// Indexes read if the search names no index.
     pub default_indexes: Vec<String>,
-    /// Permissions of the user; other commands are refused, and other indexes appear empty.
+    /// Permissions of the user. Commands without permission are refused; indexes without permission appear empty.
     pub permissions: Arc<Permissions>,
     /// Job id; if absent, one is generated that is unique within this engine.
     pub sid: Option<String>,
@@ -217,7 +217,7 @@ impl Engine {
         self.dataflow.peak_bytes()
     }
 
-    /// Starts a search. Faults in its text are returned immediately, all others by the job.
+    /// Starts a search. Faults in the text are returned immediately, all other faults by the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
         self.start_on(RowThread::Own, request, source)
     }
@@ -266,7 +266,7 @@ impl Engine {
         })
     }
 
-    /// Refuses, before it is started, a search with a command that its user may not run. Faults of the text are
+    /// Refuses a search with a command that its user may not run, before the search is started. Faults of the text are
     /// reported when the search starts.
     pub fn permit(&self, request: SearchRequest) -> Result<(), EngineError> {
         with_stack(|| {
@@ -344,7 +344,7 @@ impl Engine {
         })
     }
 
-    /// Runs a plan made by this engine or another one of the same version. The text in `request` is used for messages
+    /// Runs a plan made by this or another engine of the same version. The text in `request` is used for messages
     /// only.
     pub fn start_plan(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let kind = if plan.yields_events() { ResultKind::Events } else { ResultKind::Results };
@@ -380,8 +380,8 @@ impl Engine {
         self.job_for_work(RowThread::Own, work, kind, SpanMap::default(), self.runner(request, source))
     }
 
-    /// Makes rows on a thread of the search's own and queues them, up to the end or an error, unless the reader drops
-    /// the queue.
+    /// Makes rows on the search's own thread and queues them, until the end, an error, or until the reader drops the
+    /// queue.
     fn queue_rows(&self, made: SearchRows) -> Receiver<Result<RecordBatch, EngineError>> {
         let (sender, batches) = sync_channel(QUEUED_BATCHES_MAX);
         let failed = sender.clone();
@@ -523,7 +523,7 @@ fn diagnostic_of(error: &EngineError, expanded: &str, spans: &SpanMap) -> Diagno
     Diagnostic::error(error.to_string(), spans.original(error.span().unwrap_or(whole)))
 }
 
-/// The kind of a search's rows; for a saved search, that of its text.
+/// The kind of a search's rows; for `savedsearch`, the kind of the saved search's rows.
 fn kind_of(
     pipeline: &Pipeline,
     knowledge: &dyn KnowledgeSource,
@@ -562,7 +562,7 @@ fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Opti
     model.chain(&object).ok()?.first()?.base_search.clone()
 }
 
-/// Thread that makes the rows of a search: the search's own, or the reader's.
+/// Thread that makes the rows of a search: the search's own thread, or the reader's thread.
 enum RowThread {
     Own,
     Reader,
@@ -574,7 +574,7 @@ enum Rows {
     OnDemand(Box<SearchRows>),
 }
 
-/// A running search; dropping it ends it.
+/// A running search, which ends when this value is dropped.
 pub struct Job {
     id: Arc<str>,
     rows: Rows,
@@ -586,7 +586,7 @@ pub struct Job {
     previews: Arc<Previews>,
     kind: ResultKind,
     dataflow: Arc<Dataflow>,
-    /// Dropped last: the last handle waits for the threads when it is dropped, and by then the search is ending.
+    /// Dropped last, because dropping the last handle waits for the threads; by then the search is ending.
     _threads: Arc<SearchThreads>,
 }
 
@@ -604,7 +604,7 @@ impl Job {
         }
     }
 
-    /// Drops everything that can be computed again; for use while nobody reads.
+    /// Drops everything that can be computed again; for use while nobody reads rows.
     pub fn release_memory(&self) {
         self.holdings.release_memory();
     }
@@ -641,7 +641,7 @@ impl Job {
         Arc::clone(&self.costs)
     }
 
-    /// Its previews, which are made only after a client has requested them.
+    /// The job's previews, which are made only after a client has requested them.
     pub fn previews(&self) -> &Arc<Previews> {
         &self.previews
     }
@@ -687,7 +687,7 @@ impl Stopper {
         self.0.set_clock(clock);
     }
 
-    /// Has the search finish early when its clock shows this time.
+    /// Makes the search finish early when its clock reaches this time.
     pub fn finish_at(&self, elapsed_ns: i64) {
         self.0.finish_at(elapsed_ns);
     }
@@ -697,7 +697,7 @@ impl Stopper {
         self.0.was_cut()
     }
 
-    /// Stops reading events; the result is based on those read so far.
+    /// Stops reading events; the result is based on the events read so far.
     pub fn finish_early(&self) {
         self.0.finish_early();
     }

@@ -57,7 +57,7 @@ impl Step {
         }
     }
 
-    /// The row command's factory, if it is one.
+    /// The factory of the row command, if the step is a row command.
     pub(crate) fn into_row(self) -> Option<MakeRowCommand> {
         match self {
             Step::Row { make, .. } => Some(make),
@@ -101,7 +101,8 @@ pub(crate) trait Environment {
     fn is_dynamic(&self, _command: &Command) -> bool {
         false
     }
-    /// Refuses, before any command runs, a search that the user may not run, and a faulty search that has side effects.
+    /// Called before any command runs: refuses a search that the user may not run, and a faulty search with side
+    /// effects.
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
@@ -111,13 +112,14 @@ pub(crate) trait SearchEnvironment: Environment {
     fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;
     /// The node's data other than events.
     fn node(&self) -> &dyn NodeSource;
-    /// Indexes read if none is named.
+    /// Indexes read if a search names no index.
     fn default_indexes(&self) -> &[String];
 }
 
 /// Execution of a command of the syntax tree.
 pub(crate) trait Execute {
-    /// The steps that run it on the rows of preceding commands; an error for commands that can only begin a search.
+    /// The steps that run the command on the rows of preceding commands; an error for commands that can only begin a
+    /// search.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         Err(lowering.not_first_error())
     }
@@ -127,7 +129,7 @@ pub(crate) trait Execute {
         Ok(())
     }
 
-    /// The rows it generates at the start of a search; `None` if it consumes rows.
+    /// The rows that the command generates at the start of a search; `None` if it consumes rows.
     fn generate(&self, _search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         Ok(None)
     }

@@ -28,7 +28,7 @@ pub(crate) struct NewColumns {
 }
 
 impl NewColumns {
-    /// No new columns yet.
+    /// Rows that have no new columns yet.
     pub(crate) fn of(rows: RecordBatch) -> NewColumns {
         NewColumns { rows, columns: Vec::new(), places: HashMap::new() }
     }
@@ -63,7 +63,7 @@ impl NewColumns {
         }
     }
 
-    /// Only these columns; those that do not exist are left out.
+    /// Only these columns; columns that do not exist are left out.
     pub(crate) fn select(&self, names: &[String]) -> Result<RecordBatch, EngineError> {
         let found = names.iter().filter_map(|name| {
             let column = match self.place(name) {
@@ -125,7 +125,7 @@ mod tests {
     fn columns_are_replaced_in_place_and_added_in_order() {
         let number = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
         let rows = rows::batch_of([("a", number(1)), ("b", number(2))], 1).unwrap();
-        // One by one and in a batch, the result is the same, also beyond the linear look-up.
+        // The result does not depend on whether columns are found one by one or in a batch, linearly or by hash.
         for count in [1, LINEAR_LOOKUP_MAX, 3 * LINEAR_LOOKUP_MAX] {
             let names: Vec<String> = (0..count).map(|at| format!("n{at}")).collect();
             let all = ["c", "a"].into_iter().chain(names.iter().map(String::as_str)).chain(["c", "n0", "b"]);

@@ -30,7 +30,7 @@ pub struct EntriesRequest<'r> {
 }
 
 impl EntriesRequest<'_> {
-    /// The requested ones of all entries of an endpoint.
+    /// Selects the requested entries from all entries of an endpoint.
     pub fn select(&self, mut entries: Vec<NodeEntry>) -> Vec<NodeEntry> {
         if let Some(wanted) = self.search {
             entries.retain(|entry| matches_search(entry, wanted));
@@ -47,11 +47,11 @@ impl EntriesRequest<'_> {
 pub struct JobResult {
     /// Rows of the result.
     pub rows: Vec<RecordBatch>,
-    /// Whether they are events.
+    /// Whether the rows are events.
     pub events: bool,
     /// Messages of the search.
     pub messages: Vec<String>,
-    /// Whether it ended before it had read all events, or found more rows than a job keeps.
+    /// Whether the search ended before it had read all events, or found more rows than a job keeps.
     pub is_partial: bool,
 }
 
@@ -62,12 +62,12 @@ pub struct DeletionRecord<'a> {
     pub sid: &'a str,
     /// Text of the search as written.
     pub search: &'a str,
-    /// Number of events it found.
+    /// Number of events that the search found.
     pub events: u64,
 }
 
-/// An open session of a search's user at the REST interface of the node, for a program that the search runs. It ends
-/// when this is dropped.
+/// An open session of a search's user at the REST interface of the node, for a program that the search runs. The
+/// session ends when this value is dropped.
 pub struct NodeSession {
     key: String,
     uri: String,
@@ -110,7 +110,7 @@ pub trait NodeSource: Send + Sync {
     fn entries(&self, _path: &str, _viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(None)
     }
-    /// The answer of the node's REST interface to a request, or without such an interface the source's own entries that
+    /// The answer of the node's REST interface to a request; without such an interface, the source's own entries that
     /// match the request.
     fn listed(&self, request: &EntriesRequest<'_>, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(self.entries(request.path, viewer)?.map(|entries| request.select(entries)))
@@ -119,23 +119,23 @@ pub trait NodeSource: Send + Sync {
     fn endpoints(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The result of the job with this id; `None` if there is none that the user may see.
+    /// The result of the job with this id; `None` if there is no such job that the user may see.
     fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         Ok(None)
     }
-    /// Id of a job of a saved search: of the jobs that the user may see, the one `offset` runs before the latest.
+    /// Id of the job of a saved search that is `offset` runs before the latest, among the jobs that the user may see.
     fn saved_job(&self, _name: &str, _offset: usize, _viewer: &Permissions) -> Option<String> {
         None
     }
-    /// Records that events are about to be deleted; if this fails, they are not deleted.
+    /// Records that events are about to be deleted; if this fails, the events are not deleted.
     fn record_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), Fault> {
         Ok(())
     }
-    /// Opens a session of the user at the node's REST interface; `None` if it has none.
+    /// Opens a session of the user at the node's REST interface; `None` without such an interface.
     fn open_session(&self, _viewer: &Permissions) -> Option<NodeSession> {
         None
     }
-    /// Earlier searches that the user may see, newest first; `None` if they are not recorded.
+    /// Earlier searches that the user may see, newest first; `None` if searches are not recorded.
     fn history(&self, _viewer: &Permissions) -> Option<Vec<NodeEntry>> {
         None
     }

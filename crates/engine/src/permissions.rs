@@ -1,4 +1,4 @@
-//! Permissions of a search's user: which commands may run, and which indexes are read and written.
+//! Permissions of a search's user: the commands that may run, and the indexes that may be read and written.
 //!
 //! All commands of a search are checked before the first event is read, including those of its subsearches, of saved
 //! searches and of the texts of `map` and `foreach` ([`Runner::permit_all`]). Each command is checked again when its
@@ -23,8 +23,8 @@ use crate::plan::Effects;
 use crate::run::Runner;
 use crate::source::SnapshotSource;
 
-/// Maximum number of texts parsed in advance to find the commands they run, including nested saved searches; further
-/// ones are checked when they run.
+/// Maximum number of texts parsed in advance to find the commands that they run, including nested saved searches;
+/// further texts are checked when they run.
 const TEXTS_MAX: usize = 1_000;
 
 /// The source restricted to what a user may see.
@@ -101,7 +101,7 @@ fn not_writable(permissions: &Permissions, index: &str) -> Fault {
 
 impl Runner {
     /// Refuses a search that the user may not run. A search with side effects is also checked for faults, so that no
-    /// command has run when a later one is refused.
+    /// command has run when a later command is refused.
     pub(crate) fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
         let effects = self.permit_all(pipeline)?;
         if effects.any { self.checker.check(self, pipeline, effects) } else { Ok(()) }

@@ -23,7 +23,7 @@ impl Runner {
         span: Span,
     ) -> Result<String, EngineError> {
         let Some(text) = self.knowledge.saved_search(name) else {
-            let known = suggest_or_list(name, &self.knowledge.saved_searches());
+            let known = suggest_or_list(name, "searches", &self.knowledge.saved_searches());
             return Err(EngineError::at(Fault::not_found(format!("there is no saved search {name}{known}")), span));
         };
         let fill = |text: String, (token, value): &(String, String)| text.replace(&format!("${token}$"), value);

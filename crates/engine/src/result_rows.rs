@@ -56,7 +56,7 @@ impl ResultRows {
         self.kept.row_bytes()
     }
 
-    /// The rows in order; each batch is dropped once read.
+    /// The rows in order; each batch is dropped after it is read.
     pub fn into_batches(self) -> RowIter {
         self.kept.into_rows()
     }

@@ -1,7 +1,7 @@
 //! Runs a plan: passes events through the steps and yields result rows.
 //!
 //! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a
-//! fold, it is also folded per slice. All later steps run on one thread, batch by batch, and stop reading as soon as
+//! fold, each slice is also folded. All later steps run on one thread, batch by batch, and stop reading as soon as
 //! one of them needs no more rows.
 
 mod bounds;
@@ -69,7 +69,7 @@ pub(crate) struct Runner {
     pub node: Arc<dyn NodeSource>,
     /// Commands of apps.
     pub commands: Arc<dyn CommandSource>,
-    /// Indexes read if none is named.
+    /// Indexes read if a search names no index.
     pub default_indexes: Vec<String>,
     /// Context of the commands.
     pub context: CommandContext,
@@ -105,7 +105,7 @@ impl Runner {
         self.execute_with_previews(plan, None)
     }
 
-    /// The rows of a plan; previews are made while it runs if a client reads them.
+    /// The rows of a plan; previews are made while the plan runs if a client reads them.
     pub(crate) fn execute_with_previews(
         &self,
         plan: Plan,
@@ -144,7 +144,8 @@ impl Runner {
             };
             return apply_to_events(rows, steps, context);
         }
-        // Before anything is read, written or deleted, so that a fault in a later command leaves everything unchanged.
+        // The steps are built before anything is read, written or deleted, so that a fault in a later command leaves
+        // everything unchanged.
         let steps = self.steps(&plan.reduce, context)?;
         let rows = match &plan.source {
             Source::Scan(scan) => {
@@ -214,8 +215,8 @@ impl Runner {
         })))
     }
 
-    /// Like [`Runner::events`], for commands in the same process. If they support numbers with exceptions, the rows may
-    /// have such columns, which an exchange does not have, and come in any order if the plan says so.
+    /// Like [`Runner::events`], for commands in the same process. Unlike in an exchange, the rows may have mixed
+    /// columns if the commands support these, and come in any order if the plan says so.
     fn events_here(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
         if !supports_numbers(&plan.reduce) {
             return self.events(scan, plan, context);
@@ -244,7 +245,7 @@ impl Runner {
         if plan.fold.is_some() || !matches!(&plan.source, Source::Scan(scan) if scan.is_open()) {
             return self.steps(&plan.reduce, context);
         }
-        // If rows are dropped, some columns may have no values; which ones depends on the rows that were read.
+        // If rows are dropped, columns may remain without values, depending on the rows that were read.
         let (first, rest) = plan.reduce.split_at(count_dropping(&plan.reduce));
         let mut steps = self.steps(first, context)?;
         steps.push(row(|| DropEmptyBatchColumns));
@@ -406,7 +407,7 @@ impl PreparedFold {
     }
 }
 
-/// Whether the rows of a scan reach an aggregation through commands that read numbers with exceptions as such.
+/// Whether the rows of a scan reach an aggregation through commands that support mixed columns.
 fn supports_numbers(stages: &[Stage]) -> bool {
     for stage in stages {
         match &stage.command {
@@ -441,8 +442,8 @@ fn count_dropping(stages: &[Stage]) -> usize {
     leading.iter().rposition(|stage| drops(&stage.command)).map_or(0, |last| last + 1)
 }
 
-/// Whether the results of these commands may depend on the order of rows. They do not if the first command other than
-/// row commands is a `stats` whose functions read only values.
+/// Whether the results of these commands may depend on the order of rows. False if the first command other than row
+/// commands is a `stats` whose functions read only values.
 fn reads_order(stages: &[Stage]) -> bool {
     let next = stages.iter().find(|stage| stage.command.kind() != Kind::Row);
     let Some(Command::Stats(stats)) = next.map(|stage| &stage.command) else { return true };

@@ -2,7 +2,7 @@
 //! series.
 //!
 //! A series consists of measurements with equal dimensions: all fields other than the measurement and its time. Each
-//! series is folded separately, then the rates of a group are folded. If a span has a single point of a series, its
+//! series is folded separately, then the rates of a group are folded. If a span has a single point of a series, the
 //! increase is relative to the last point of an earlier span. A decrease of a counter counts as a reset; the increase
 //! before the reset is included.
 //!
@@ -102,7 +102,7 @@ impl Runner {
     }
 
     /// `chart=t`: the rates of series are added as rows to the measurements, and `timechart` folds both, so that OTHER
-    /// is the mean or sum of the rates of all series merged into it.
+    /// is the mean or sum of the rates of all series merged into OTHER.
     fn chart_of_rates(
         &self,
         keyed: RowIter,

@@ -1,4 +1,4 @@
-//! Source of a search's events: a store on disk or in memory, or a restricted view of one.
+//! Source of a search's events: a store on disk or in memory, or a restricted view of a store.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub trait SnapshotSource: Send + Sync {
     fn buckets(&self, _indexes: &IndexSelector, _range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
         Ok(None)
     }
-    /// Totals of every index that contains events; none if events are not stored in buckets.
+    /// Totals of every index that contains events; empty if events are not stored in buckets.
     fn index_stats(&self) -> Vec<IndexStats> {
         Vec::new()
     }
@@ -40,7 +40,7 @@ pub trait SnapshotSource: Send + Sync {
     fn seal(&self, _indexes: &IndexSelector) -> Result<(), Fault> {
         Err(Fault::invalid(NOT_DELETED))
     }
-    /// Hides events from all later snapshots, all or none; returns the number per index.
+    /// Hides all these events from later snapshots, or none of them if it fails; returns their number per index.
     fn delete(&self, _deletion: &Deletion) -> Result<BTreeMap<String, u64>, Fault> {
         Err(Fault::invalid(NOT_DELETED))
     }
@@ -81,7 +81,7 @@ impl SnapshotSource for Store {
     }
 }
 
-/// All events, whatever index is requested: a search over files has only one.
+/// Returns all events, whatever index is requested, because a search over files has only one index.
 impl SnapshotSource for MemoryStore {
     fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(MemoryStore::snapshot(self))

@@ -1,7 +1,7 @@
 //! Thread pool of searches: threads are kept and reused, and joined when the engine is dropped.
 //!
 //! A search needs a deep stack. Creating a thread for each search would take longer than a search for one event. A
-//! search never waits for a thread: if none is idle, a new one is created. Threads are never detached: common C
+//! search never waits for a thread: if no thread is idle, a new thread is created. Threads are never detached: common C
 //! libraries (glibc bug 19951) may touch a detached thread's memory after it has ended, which happens in practice at
 //! thousands of short searches per second.
 //!
@@ -17,10 +17,10 @@ use std::thread::JoinHandle;
 pub const STACK_BYTES: usize = 16 << 20;
 /// Maximum stack already in use when a search continues on a foreign thread.
 const STACK_USED_MAX: usize = 1 << 20;
-/// Maximum number of idle threads; others end with their search.
+/// Maximum number of idle threads; any further thread ends with its search.
 const IDLE_MAX: usize = 64;
 
-/// Runs part of a search with a sufficient stack: on this thread, or on another stack if it has too little.
+/// Runs part of a search with a sufficient stack: on this thread's stack or, if that is too small, on a new stack.
 pub(crate) fn with_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES - STACK_USED_MAX, STACK_BYTES, run)
 }
@@ -43,7 +43,7 @@ struct Idle {
     threads: Vec<Sender<Assignment>>,
 }
 
-/// Threads of one engine. Dropping it waits until every search has ended.
+/// Threads of one engine. Dropping this value waits until every search has ended.
 #[derive(Default)]
 pub(crate) struct SearchThreads {
     idle: Arc<Mutex<Idle>>,
@@ -76,7 +76,7 @@ impl SearchThreads {
 
 impl Drop for SearchThreads {
     fn drop(&mut self) {
-        // An idle thread ends when its sender is dropped; a busy one finds the list closed.
+        // An idle thread ends when its sender is dropped; a busy thread finds the list closed.
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Idle { closed: true, threads: Vec::new() };
         let all = std::mem::take(self.all.get_mut().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().for_each(|handle| drop(handle.join()));

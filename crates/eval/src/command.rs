@@ -46,11 +46,11 @@ pub trait Reduce: Send + Sync {
     /// narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
     /// Part of the key under which partial states of the fold are cached: everything on which they depend besides the
-    /// command and the rows. `None` if it is known only after rows were read; the states are then not cached.
+    /// command and the rows. `None` if this is known only after rows were read; the states are then not cached.
     fn fold_name(&self, _context: &CommandContext) -> Option<String> {
         Some(String::new())
     }
-    /// The aggregates of the fold; their [layout](AggregatePlan::layout) is that of its states.
+    /// The aggregates of the fold; its states have their [layout](AggregatePlan::layout).
     fn aggregates(&self) -> &AggregatePlan;
     /// Creates the folder for the rows of one worker.
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {

@@ -96,7 +96,7 @@ impl ReleasableMemory {
 /// The user's control over a running search: end it or pause it.
 ///
 /// A search that is told to finish reads no more events. If it has a clock, the commands that work on events receive
-/// rows for [`INPUT_AFTER_FINISH_NS`] more, and iterative commands end with what they have computed after
+/// rows for another [`INPUT_AFTER_FINISH_NS`], and iterative commands end with what they have computed after
 /// [`WORK_AFTER_FINISH_NS`]. Groups and sorted rows are completed, because without them there would be no result.
 #[derive(Debug)]
 pub struct Stop {
@@ -105,7 +105,7 @@ pub struct Stop {
     clock: OnceLock<SharedClock>,
     /// Time by the clock at which the search is to finish.
     finish_ns: AtomicI64,
-    /// Whether a command has received fewer rows, or worked less, than it would have.
+    /// Whether a command received fewer rows, or worked less, because the search was told to finish.
     cut: AtomicBool,
     partial: AtomicBool,
     paused: AtomicBool,
@@ -135,7 +135,7 @@ impl Stop {
         drop(self.clock.set(clock));
     }
 
-    /// Has the search finish early when its clock shows this time.
+    /// Makes the search finish early when its clock reaches this time.
     pub fn finish_at(&self, elapsed_ns: i64) {
         self.finish_ns.fetch_min(elapsed_ns, Ordering::Relaxed);
     }
@@ -167,7 +167,7 @@ impl Stop {
         self.wake_waiters();
     }
 
-    /// Wakes waiting threads. Callers set flags before: a thread that holds the lock either has not checked the flags
+    /// Wakes waiting threads. Callers set flags first: a thread that holds the lock either has not checked the flags
     /// yet or is already waiting.
     fn wake_waiters(&self) {
         let (lock, waiters) = &self.gate;
@@ -182,12 +182,12 @@ impl Stop {
     /// Whether the search was to finish at least `after_ns` ago.
     fn is_overdue(&self, after_ns: i64) -> bool {
         let finish_ns = self.finish_ns.load(Ordering::Relaxed);
-        // Without an end, the clock is not read.
+        // If the search was not told to finish, the clock is not read.
         finish_ns != i64::MAX
             && self.clock.get().is_some_and(|clock| clock.elapsed_ns().saturating_sub(finish_ns) >= after_ns)
     }
 
-    /// Like [`Stop::is_overdue`]; records that the result lacks something.
+    /// Like [`Stop::is_overdue`]; if true, records that work was cut short.
     fn cuts_after(&self, after_ns: i64) -> bool {
         let is_overdue = self.is_overdue(after_ns);
         if is_overdue {
@@ -202,8 +202,8 @@ impl Stop {
         self.is_cancelled() || self.cuts_after(INPUT_AFTER_FINISH_NS)
     }
 
-    /// Whether an iterative command should end with what it has computed. It is called wherever one step of the command
-    /// may take milliseconds.
+    /// Whether an iterative command should end with what it has computed. Called wherever one step of the command may
+    /// take milliseconds.
     pub fn should_end_work(&self) -> bool {
         self.is_cancelled() || self.cuts_after(WORK_AFTER_FINISH_NS)
     }
@@ -228,7 +228,7 @@ impl Stop {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Fails if the result is no longer needed. Loops in which one row may take milliseconds call it for every row,
+    /// Fails if the result is no longer needed. Loops in which one row may take milliseconds call this for every row,
     /// because they do not request further rows meanwhile. The user never sees the error: a cancelled search has no
     /// result.
     pub fn check_cancelled(&self) -> Result<(), EngineError> {

@@ -1,8 +1,8 @@
 //! The cost of each part of a search: time, calls, rows in and out, and the data pruned before reading.
 //!
-//! Nothing is measured until [`Costs::measure`] provides a clock: only jobs report costs. A part's time excludes that
-//! of the parts that produce its input, and is the sum over all workers, so it may exceed the run time of the search.
-//! Commands of subsearches count under their own names.
+//! Nothing is measured until [`Costs::measure`] provides a clock: only jobs report costs. A part's time excludes
+//! the time of the parts that produce its input. It is the sum over all workers, which may exceed the search's run
+//! time. Commands of subsearches count under their own names.
 //!
 //! Not here: the names under which clients see the parts (api), and advice (search).
 
@@ -242,7 +242,7 @@ impl Meter {
     }
 }
 
-/// Measures the time of a command without that of its input.
+/// Measures the time of a command without the time of its input.
 struct Stopwatch {
     meter: Meter,
     /// Time spent producing the command's input.
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::rows::{batch_of, of_batches};
 
-    /// A clock that its test sets.
+    /// A clock that a test sets.
     #[derive(Debug, Default)]
     struct Hand(AtomicI64);
 

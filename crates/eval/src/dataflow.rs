@@ -1,10 +1,10 @@
 //! Memory limit and spill files of searches.
 //!
 //! All searches of an engine share one memory pool of DataFusion's runtime. Buffered rows reserve memory from the pool
-//! and are written to a file when it refuses ([`crate::rows::RowBuffer`]). Data that cannot be spilled fails the search
-//! with an error that names the limit ([`MemoryAccount`]).
+//! and are written to a file when the pool refuses ([`crate::rows::RowBuffer`]). Data that cannot be spilled fails the
+//! search with an error that names the limit ([`MemoryAccount`]).
 //!
-//! Buffers of a cancelled search fail with their next batch ([`Dataflow::check_cancelled`]), so that a command which
+//! Buffers of a cancelled search fail with their next batch ([`Dataflow::check_cancelled`]), so that a command that
 //! works on buffered rows ends without a check of its own.
 //!
 //! Not here: sorting ([`crate::rows::sort_rows`]), grouping ([`crate::aggregate`]).
@@ -48,7 +48,7 @@ const WIDE_PAGE_BYTES: usize = 64 << 20;
 /// Called for each batch of a buffer.
 pub type BatchObserver = Arc<dyn Fn() + Send + Sync>;
 
-/// A memory pool and a place for spill files, for one search or all of them.
+/// A memory pool and a place for spill files, for one search or for all searches.
 #[derive(Clone)]
 pub struct Dataflow {
     environment: Arc<RuntimeEnv>,
@@ -97,7 +97,7 @@ impl Dataflow {
         Dataflow { stop: Arc::clone(stop), ..self.clone() }
     }
 
-    /// Calls `observer` before each check. Tests cancel a search from it at a certain batch.
+    /// Calls `observer` before each check. Tests use it to cancel a search at a certain batch.
     pub fn with_observer(self, observer: BatchObserver) -> Dataflow {
         Dataflow { observer: Some(observer), ..self }
     }

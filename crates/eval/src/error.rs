@@ -91,7 +91,7 @@ impl From<datafusion_common::DataFusionError> for EngineError {
 }
 
 impl From<Fault> for EngineError {
-    /// Invalid input and unknown names are faults of the search.
+    /// Invalid input and unknown names make the search invalid.
     fn from(fault: Fault) -> EngineError {
         match fault.kind() {
             ErrorKind::Invalid | ErrorKind::NotFound => EngineError::invalid(fault.to_string()),

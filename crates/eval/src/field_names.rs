@@ -1,6 +1,7 @@
 //! Field names: matching of patterns, texts matched by wildcards, and the names in a sequence of batches.
 //!
-//! Field names are case-sensitive. `*` matches any run of characters; all but the last match as little as possible.
+//! Field names are case-sensitive. `*` matches any run of characters; every `*` but the last matches as little as
+//! possible.
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;

@@ -2,8 +2,8 @@
 //! are in the tables of [`quarry_spl::functions`].
 //!
 //! A function receives the values of its arguments and returns a value; unchanged text stays borrowed. If an argument
-//! is null, the result is null unless the function's documentation differs. Constant patterns and formats are passed
-//! precompiled ([`Prepared`]).
+//! is null, the result is null unless the function's documentation says otherwise. Constant patterns and formats are
+//! passed precompiled ([`Prepared`]).
 //!
 //! Not here: functions that choose which arguments to evaluate (`if`, `case`, `mvmap`...); they are nodes of
 //! [`crate::expr`].

@@ -36,7 +36,8 @@ pub trait LookupSource: Send + Sync {
     fn for_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         None
     }
-    /// The same tables for a search, which gets remarks on the tables that it reads; `None` if there are no remarks.
+    /// The same tables for a search, whose messages receive remarks on the tables that it reads; `None` if the source
+    /// makes no remarks.
     fn for_search(&self, _messages: &Arc<Messages>) -> Option<Arc<dyn LookupSource>> {
         None
     }
@@ -70,7 +71,8 @@ pub trait LookupSource: Send + Sync {
     fn has_keys(&self, _name: &str) -> bool {
         false
     }
-    /// A new file for `dump` in the directory of the search `sid`; `path` is relative to it, separated by `/`.
+    /// A new file for `dump` in the directory of the search `sid`; `path` is relative to this directory, with `/` as
+    /// separator.
     fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, Fault> {
         Err(Fault::invalid("dump: no files can be written here"))
     }
@@ -91,7 +93,7 @@ pub trait LookupSource: Send + Sync {
     fn models(&self) -> Result<Vec<ModelFile>, Fault> {
         Ok(Vec::new())
     }
-    /// The GeoIP database used by `iplocation`; `None` if there is none.
+    /// The GeoIP database used by `iplocation`, if there is a database.
     fn address_locations(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         Ok(None)
     }
@@ -114,13 +116,13 @@ pub struct Location {
     pub continent: Option<String>,
     /// Metro code, in the United States.
     pub metro_code: Option<i64>,
-    /// Time zone, as `Europe/Berlin`.
+    /// Time zone, such as `Europe/Berlin`.
     pub time_zone: Option<String>,
 }
 
 /// A database of addresses.
 pub trait AddressLocations: Send + Sync {
-    /// Location of an address. Names are in the first of the languages that the address's record contains; `code`
+    /// Location of an address. Names are in the first of `languages` that the address's record contains; `code`
     /// requests ISO codes.
     fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault>;
 }
@@ -151,7 +153,7 @@ pub struct LookupTable {
     pub wildcard_columns: Vec<String>,
     /// Columns with networks, which match any address in the network (`match_type = CIDR(c)`).
     pub network_columns: Vec<String>,
-    /// `min_matches`: minimum number of results; if fewer rows match, `default_match` supplies the rest.
+    /// `min_matches`: minimum number of results; if fewer rows match, `default_match` supplies the missing results.
     pub min_matches: usize,
     /// For time-based tables: only rows before an event match, the latest first.
     pub time: Option<TableTime>,
@@ -193,12 +195,12 @@ pub fn unknown_table_message(name: &str, source: &dyn LookupSource) -> String {
     let searched = source.search_locations();
     let near = quarry_spl::closest_name(name, names.iter().map(String::as_str));
     let known = match near {
-        Some(near) if names.len() > 1 => format!("there are {}: did you mean {near}?", names.join(", ")),
-        _ if !names.is_empty() => format!("there are {}", names.join(", ")),
+        Some(near) if names.len() > 1 => format!("existing tables: {}; did you mean {near}?", names.join(", ")),
+        _ if !names.is_empty() => format!("existing tables: {}", names.join(", ")),
         _ if searched.is_some() => {
-            "there are none: CSV files go to etc/apps/search/lookups of the data directory".to_owned()
+            "no table exists: CSV files go to etc/apps/search/lookups of the data directory".to_owned()
         }
-        _ => "there are none".to_owned(),
+        _ => "no table exists".to_owned(),
     };
     let searched = searched.map(|places| format!(" (looked for in {places})")).unwrap_or_default();
     format!("there is no lookup table {name}{searched}; {known}")
@@ -234,7 +236,7 @@ pub fn read_csv(text: &str) -> Result<RecordBatch, Fault> {
     Ok(batch_of(named, count)?)
 }
 
-/// Test of a cell in a row that cannot be found by key.
+/// Test of a cell with a pattern or network, whose row cannot be found by key.
 enum CellTest {
     Same(String),
     Pattern(Wildcard),

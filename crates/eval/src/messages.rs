@@ -36,8 +36,8 @@ impl Messages {
         self.remark(message);
     }
 
-    /// Adds a remark about what was read. Unlike [`Messages::push`], it does not count as a push, because the rows are as
-    /// they should be and may be kept for later searches.
+    /// Adds a remark about the data. Unlike [`Messages::push`], it does not change [`Messages::push_count`], because
+    /// the rows are correct and may be cached for later searches.
     pub fn remark(&self, message: impl Into<String>) {
         let message = truncate_message(message.into());
         let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Converts panics to errors, so that a bug ends one search only, and its result does not look complete.
+//! Converts panics to errors, so that a bug ends one search only, and the result of that search does not look complete.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -287,7 +287,7 @@ impl Regex {
         if self.captures_into(text, &mut captures) { captures.text(text, 1) } else { None }
     }
 
-    /// Names of the groups by number; 0 and unnamed groups have none.
+    /// Names of the groups by number; `None` for the whole match and for unnamed groups.
     pub fn group_names(&self) -> &[Option<String>] {
         &self.names
     }
@@ -358,7 +358,7 @@ impl Regex {
     }
 }
 
-/// Whether there is a match; an abandoned match is recorded and counts as none.
+/// Whether there is a match; an abandoned match is recorded and counts as no match.
 fn resolve_match(matched: Result<bool, pcre2::Error>) -> bool {
     matched.unwrap_or_else(|_| {
         record_loss(Loss::Match);

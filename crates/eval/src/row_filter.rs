@@ -52,17 +52,17 @@ enum FieldName {
 /// Rule by which `=` and `!=` consider a value equal to a number of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberEquality {
-    /// If both are equal numbers: `01` and `1e0` equal `1`.
+    /// If value and number are equal as numbers: `01` and `1e0` equal `1`.
     Value,
-    /// If it is the number as written, or another spelling of it ([`quarry_event::value::spelling`]) in a row whose
-    /// `_raw` contains the number as a word.
+    /// If the value is the number as written, or another spelling of the number ([`quarry_event::value::spelling`]) in
+    /// a row whose `_raw` contains the number as a word.
     Word,
-    /// If it is the number as written.
+    /// If the value is the number as written.
     Text,
 }
 
-/// The rule for a field and a value of a condition; the last argument is whether they are part of a NOT, or the operator
-/// is `!=`.
+/// The rule for a field and a value of a condition; the last argument says whether the comparison is part of a NOT or
+/// its operator is `!=`.
 pub type NumberRule<'a> = &'a dyn Fn(&str, &str, bool) -> NumberEquality;
 
 impl RowFilter {
@@ -141,7 +141,8 @@ fn compile_parts(parts: &[SearchExpr], rule: NumberRule<'_>) -> Result<Vec<Filte
     Ok(tests)
 }
 
-/// Merges tests of one field among the branches of an OR into one test with a lookup: a subsearch may yield thousands.
+/// Merges tests of one field among the branches of an OR into one test with a lookup: a subsearch may yield thousands
+/// of tests.
 fn merge_alternatives(parts: Vec<FilterNode>) -> Vec<FilterNode> {
     let mut joined: Vec<FilterNode> = Vec::new();
     let mut places = hashbrown::HashMap::<String, (usize, Vec<ValueTest>), foldhash::fast::FixedState>::default();

@@ -3,7 +3,7 @@
 //! Spans shorter than a day start at multiples since the epoch, days and longer spans at local midnight (see
 //! `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, even on
 //! days on which the offset of the zone changes. If only a maximum number of spans is specified, the span is the
-//! shortest usual one that results in no more.
+//! shortest usual span that does not exceed this number.
 
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ impl TimeSpans {
         starts.finish()
     }
 
-    /// Start of the span after the one that starts at `start`.
+    /// Start of the span after the span that starts at `start`.
     pub fn next(&self, start: TimeNs) -> TimeNs {
         match (self.align, self.span.fixed_ns()) {
             (Some(Align::At(_)), Some(length)) => start.saturating_add(length),

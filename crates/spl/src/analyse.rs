@@ -1,8 +1,8 @@
-//! Field flow analysis: which fields a search needs from its events, and whether it returns rows or events.
+//! Field flow analysis: determines the fields that a search needs from its events, and whether it returns events.
 //!
-//! Commands are walked from last to first. Fields that a command creates are not needed before the command; fields
-//! that it reads are needed. Commands that keep only named fields drop all others. When in doubt the answer is "all":
-//! too many fields are slow, too few are wrong.
+//! Commands are walked from last to first. Before a command, the fields that it creates are not needed; the fields
+//! that it reads are needed. Commands that keep only named fields drop all other fields. When in doubt, all fields are
+//! needed: extra fields cost time, missing fields give wrong results.
 
 mod field_needs;
 mod named_values;
@@ -32,7 +32,7 @@ pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
     fields_needed_before(commands, FieldNeeds::all_fields())
 }
 
-/// Fields needed before these commands, given those needed after them.
+/// Fields needed before these commands, given the fields needed after them.
 pub fn fields_needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
     commands.iter().rev().fold(after, |needs, stage| stage.command.node().fields_before(needs))
 }
@@ -42,7 +42,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
     transforming_command(commands).is_some()
 }
 
-/// Whether a search begins by selecting events itself.
+/// Whether the first command of a search selects events.
 pub fn begins_with_events(commands: &[Stage]) -> bool {
     commands.first().is_some_and(|stage| matches!(stage.command.begins_with(), Beginning::Events(_)))
 }

@@ -80,7 +80,7 @@ pub struct TimeModifiers {
 }
 
 impl TimeModifiers {
-    /// These modifiers; those that are missing come from `others`.
+    /// Fills in the missing modifiers from `others`.
     pub fn or(self, others: &TimeModifiers) -> TimeModifiers {
         TimeModifiers {
             earliest: self.earliest.or_else(|| others.earliest.clone()),
@@ -100,7 +100,7 @@ pub struct TimeText {
     pub span: Span,
 }
 
-/// Condition of `search`. Precedence: parentheses, NOT, OR, AND.
+/// Condition of `search`. Precedence, tightest first: parentheses, NOT, OR, AND.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SearchExpr {
     /// `*` or nothing.
@@ -125,7 +125,7 @@ pub enum SearchExpr {
         op: CompareOp,
         /// Literal right side.
         value: SearchPattern,
-        /// `field=CASE(x)`.
+        /// Whether the value is written as `CASE(x)`.
         case_sensitive: bool,
     },
     /// `field IN (a, b*)`.
@@ -151,7 +151,7 @@ pub enum SearchExpr {
 pub struct SearchPattern {
     /// Text without quotes, escapes resolved.
     pub text: String,
-    /// Whether it was quoted (a phrase when used as a keyword).
+    /// Whether the literal was quoted (a phrase when used as a keyword).
     pub quoted: bool,
     /// Position in the text.
     pub span: Span,
@@ -289,7 +289,7 @@ pub struct SubsearchLimits {
     pub max_time_s: Option<u64>,
     /// `timeout=` seconds.
     pub timeout_s: Option<u64>,
-    /// Value of `extendtimerange=` (default false).
+    /// Value of `extendtimerange=` (default `f`).
     pub extends_time: bool,
 }
 

@@ -8,13 +8,14 @@ use crate::ast::{Command, Pipeline, Span, Stage};
 /// A command, and the capability that it requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequiredCapability {
-    /// Name of the command in the syntax tree. Most aliases have the main name; for example, `sumindex` is `collect`.
+    /// Name of the command in the syntax tree. Most aliases are replaced by the main name; for example, `sumindex` by
+    /// `collect`.
     pub command: String,
     /// Splunk's name of the capability.
     pub capability: &'static str,
 }
 
-/// The capability that a command requires in addition to the capability `search`; `None` if none.
+/// The capability that a command requires in addition to the capability `search`, if any.
 pub fn required_capability(command: &Command) -> Option<RequiredCapability> {
     let capability = command.capability()?;
     Some(RequiredCapability { command: command.name().to_owned(), capability })

@@ -7,17 +7,17 @@ use crate::ast::{DataModelName, Pipeline};
 /// Names that a search depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies {
-    /// Lookup tables it reads.
+    /// Lookup tables that the search reads.
     pub lookups: BTreeSet<String>,
-    /// Columns of these tables that it names.
+    /// Columns of these tables that the search names.
     pub columns: BTreeMap<String, BTreeSet<String>>,
-    /// Data models it reads.
+    /// Data models that the search reads.
     pub data_models: BTreeSet<String>,
-    /// Objects of data models that it names.
+    /// Objects of data models that the search names.
     pub objects: BTreeSet<String>,
-    /// Machine learning models that it applies or describes.
+    /// Machine learning models that the search applies or describes.
     pub models: BTreeSet<String>,
-    /// Saved searches it runs.
+    /// Saved searches that the search runs.
     pub saved_searches: BTreeSet<String>,
     /// Searches that `map` runs; their macros are expanded when they run.
     pub map_texts: BTreeSet<String>,

@@ -21,9 +21,9 @@ pub enum Severity {
 /// One error or warning about a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Error or warning.
+    /// Severity: error or warning.
     pub severity: Severity,
-    /// The error or warning.
+    /// Description of the problem.
     pub message: String,
     /// Position in the text.
     pub span: Span,
@@ -58,8 +58,8 @@ impl Diagnostic {
         self.to_one_line_after(0, search)
     }
 
-    /// Like [`Diagnostic::to_one_line`], for a search whose first `prefix` bytes were added to what its author wrote:
-    /// characters are counted without them.
+    /// Like [`Diagnostic::to_one_line`], for a search to which `prefix` bytes were prepended: positions are counted
+    /// without these bytes.
     pub fn to_one_line_after(&self, prefix: usize, search: &str) -> String {
         let [start, end] = [self.span.start, self.span.end].map(|at| at.saturating_sub(prefix));
         let search = search.get(prefix..).unwrap_or_default();
@@ -101,7 +101,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Maximum bytes of a message and of a hint. They may contain names, values and results of subsearches, whose length is
+/// Maximum bytes of a message and of a hint. Both may contain names, values and results of subsearches, whose length is
 /// unbounded.
 pub const MESSAGE_BYTES_MAX: usize = 2_000;
 
@@ -144,7 +144,7 @@ pub fn closest_name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
-        // Prefers names with the same first letter among equally near ones: `sorce` means `source`, not `force`.
+        // Among equally near names, prefers names with the same first letter: `sorce` means `source`, not `force`.
         .min_by_key(|(distance, name)| (*distance, !name.to_ascii_lowercase().starts_with(word.get(..1).unwrap_or(""))))
         .map(|(_, name)| name)
 }

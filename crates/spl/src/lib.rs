@@ -1,4 +1,5 @@
-//! SPL parser: text to syntax tree with diagnostics, and the fields that the tree needs from the event scan.
+//! SPL parser: turns text into a syntax tree and diagnostics, and computes the fields that a search needs from the
+//! event scan.
 //!
 //! [`parse()`] never fails and never panics: it returns what it could parse and a list of [`Diagnostic`]s, each with
 //! its position in the text. Not here: execution.

@@ -60,7 +60,7 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
 /// Finds a command among the arguments of another.
 fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagnostic> {
     let inner = inner_command(text, stage.span)?;
-    // A `search` may contain any words; `find_missing_pipe` checks those of the leading one.
+    // A `search` may contain any words; `find_missing_pipe` checks the words of the leading search.
     if matches!(stage.command, Command::Search(_)) && (is_first || !has_command_punctuation(inner.command)) {
         return None;
     }
@@ -175,7 +175,7 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
 }
 
 /// A hint that words of the leading search look like a command with its arguments, or like the arguments of `stats`.
-/// Words that are common in logs also get a hint, because it is meant for a search that finds nothing.
+/// Words that are common in logs get a hint, too, because the hint is shown only if the search finds nothing.
 pub(crate) fn find_command_in_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
     let stage = commands.first()?;
     let Command::Search(search) = &stage.command else { return None };
@@ -211,7 +211,7 @@ fn is_grouped(text: &str, word: &SearchPattern) -> bool {
     stats_function(&name).is_some() && next.is_some_and(|next| next.eq_ignore_ascii_case("by"))
 }
 
-/// Whether words of a search are meant as a command: they parse as one and are unlikely in a log.
+/// Whether words of a search are probably a command: they parse as a command and are unlikely in a log.
 fn is_likely_command(name: &str, command: &str, only_fields: bool) -> bool {
     let arguments = command[name.len()..].trim();
     let is_telling = UNCOMMON_COMMANDS.contains(&name) || only_fields || has_command_punctuation(arguments);
@@ -232,7 +232,7 @@ fn is_number_range(text: &str) -> bool {
 
 /// The suggestion for a search in another language: SQL, or a shell command. `rest` begins with the word `name`.
 fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> {
-    // Every word of a search is tried, so only the first word may look at all the text.
+    // This runs for every word of a search, so it reads the whole text for the first word only.
     let after = &rest[name.len()..];
     let lower = after[..after.floor_char_boundary(FOREIGN_BYTES_MAX)].to_ascii_lowercase();
     match name.to_ascii_lowercase().as_str() {

@@ -14,14 +14,14 @@ use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 pub const MAX_MACRO_DEPTH: usize = 100;
 /// Maximum missing macros that are reported for one search.
 const MISSING_REPORTED_MAX: usize = 100;
-/// Maximum errors in macros that are reported for one search; the rest of its text is not expanded. A suggestion for a
-/// missing macro compares its name with all others, which takes minutes for a long text that consists of errors only.
+/// Maximum errors in macros that are reported for one search; the text after the last one is not expanded. For each
+/// missing macro, all known names are compared for a suggestion, which would take minutes for thousands of errors.
 const ERRORS_MAX: usize = 100;
 /// Maximum macros listed in a suggestion.
 const LISTED_MAX: usize = 12;
 /// Maximum macros of one search that are reported with their expansion.
 const EXPANSIONS_REPORTED_MAX: usize = 100;
-/// Maximum macros in a search, including nested ones: empty macros do not lengthen the text, so a limit on its length
+/// Maximum macros in a search, including nested macros: empty macros do not lengthen the text, so a limit on its length
 /// is not enough.
 pub const MAX_MACROS: usize = 10_000;
 
@@ -37,7 +37,8 @@ pub struct Macro {
     pub definition: String,
     /// `iseval`: the definition is an expression whose value is the expansion.
     pub is_eval: bool,
-    /// Expression over the arguments. The macro is refused if it is false, or a text, which is then the error message.
+    /// Expression over the arguments. The macro is refused if the value is false, or a text, which is the error
+    /// message.
     pub validation: Option<String>,
     /// Error message if the validation is false.
     pub error_message: Option<String>,
@@ -189,7 +190,7 @@ fn suggest_macro(missing: &str, source: &dyn MacroSource) -> Option<String> {
     let bare = |name: &str| name.split('(').next().unwrap_or_default().to_owned();
     let same = names.iter().find(|name| bare(name) == bare(missing));
     if let Some(same) = same {
-        return Some(format!("there is `{same}`, which takes a different number of arguments"));
+        return Some(format!("`{same}` takes a different number of arguments"));
     }
     let near = closest_name(&bare(missing), names.iter().map(|name| name.split('(').next().unwrap_or_default()));
     near.map(|near| format!("did you mean `{near}`?")).or_else(|| list_names(&names))
@@ -235,7 +236,7 @@ struct ExpansionState<'a> {
     remaining: &'a mut usize,
 }
 
-/// Returns the expansion of a macro. If it or a macro in its definition is unknown, `uses` records that.
+/// Returns the expansion of a macro. An unknown macro, including one in the definition, is recorded in `uses`.
 fn expand_macro(
     used: &str,
     source: &dyn MacroSource,
@@ -297,8 +298,8 @@ fn expand_nested(
     Ok(out)
 }
 
-/// The validation of a macro after its arguments are filled in: `$name$` is replaced by the argument's text, as in the
-/// definition, and a bare `name`, a field of the expression, by the argument as a value.
+/// Fills the arguments into the validation of a macro. As in the definition, `$name$` is replaced by the argument's
+/// text. A bare `name`, which would be a field of the expression, is replaced by the argument as a value.
 fn validation_of(text: &str, values: &[(String, String)]) -> String {
     let value_of = |name: &str| values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let mut out = String::with_capacity(text.len());
@@ -485,11 +486,7 @@ mod tests {
     fn faults_are_reported_at_the_macro() {
         for (text, message, hint) in [
             ("a `wbe` b", "there is no macro `wbe`", Some("did you mean `web`?")),
-            (
-                "a `drop` b",
-                "there is no macro `drop`",
-                Some("there is `drop(1)`, which takes a different number of arguments"),
-            ),
+            ("a `drop` b", "there is no macro `drop`", Some("`drop(1)` takes a different number of arguments")),
             ("a `weekly` b", "there is no macro `weekly`", Some("known macros: `web`, `twice`, `drop(1)`, `pair(2)`")),
             ("a `circle` b", "macros are nested deeper than the limit of 100", None),
             ("a `fan60` b", "the search uses more than the limit of 10000 macros", None),

@@ -1,4 +1,4 @@
-//! The parser: text to [`Pipeline`], with one diagnostic per error, resuming at the next command.
+//! The parser: turns text into a [`Pipeline`]. After an error, it adds a diagnostic and resumes at the next command.
 //!
 //! Comments and macros are first blanked out byte for byte, so every span still refers to the text as written. The
 //! parser then finds the end of each command, the next `|` or `]`, and parses the command by its own grammar; an error
@@ -37,7 +37,8 @@ pub const MAX_SUBSEARCH_DEPTH: usize = 16;
 pub const MAX_COMMANDS: usize = 2_000;
 /// Maximum terms, comparisons and values of `IN` lists of one search.
 pub(crate) const MAX_TERMS: usize = 100_000;
-/// Maximum different fields that the conditions and expressions of one search read. Each event is searched for each.
+/// Maximum different fields that the conditions and expressions of one search read, because each field is looked for in
+/// each event.
 pub(crate) const MAX_FIELDS_READ: usize = 5_000;
 /// A name with wildcards counts as this many names, because it is compared with all fields.
 pub(crate) const WILDCARD_NAMES: usize = 10;

@@ -249,7 +249,7 @@ fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A field name in single quotes, as in expressions; `None` if the name contains one.
+/// A field name in single quotes, as in expressions; `None` if the name contains a single quote.
 fn eval_field(name: &str) -> Option<String> {
     (!name.contains('\'')).then(|| format!("'{name}'"))
 }

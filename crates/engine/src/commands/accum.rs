@@ -1,4 +1,4 @@
-//! `accum`: a running sum.
+//! `accum`: computes a running sum.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -1,4 +1,4 @@
-//! `addtotals`: row sums as a field, column sums as a last row.
+//! `addtotals`: adds row sums as a field, and column sums as a last row.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Execute for AddTotalsCommand {
 /// The sums of rows.
 struct RowTotals(Arc<AddTotalsCommand>);
 
-/// Whether a column is summed: the named ones, or all that are not internal.
+/// Whether a column is summed: the named columns or, without names, all columns that are not internal.
 fn is_summed(command: &AddTotalsCommand, name: &str) -> bool {
     let named = |pattern: &str| {
         let internal = name.starts_with('_') && !pattern.starts_with('_');
@@ -70,7 +70,7 @@ impl Blocking for ColumnTotals {
             return Ok(of_batches(Vec::new()));
         }
         let schema = kept.schema();
-        // The row sums are summed too.
+        // The column with the sums of rows is summed, too.
         let is_told = |name: &String| (self.0.row && *name == self.0.field_name) || is_summed(&self.0, name);
         let names: Vec<String> =
             names_of(&RecordBatch::new_empty(Arc::clone(&schema))).into_iter().filter(is_told).collect();

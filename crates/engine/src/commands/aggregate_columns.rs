@@ -1,7 +1,7 @@
 //! Output columns of chart and timechart: aggregates, and expressions over aggregates.
 //!
-//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. For a cell
-//! without rows, an expression is not evaluated; the cell is empty.
+//! Expressions are evaluated per group when the groups are complete; the aggregates that they use are hidden. For a
+//! cell without rows, an expression is not evaluated; the cell is empty.
 
 use std::sync::Arc;
 

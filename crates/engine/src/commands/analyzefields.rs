@@ -1,4 +1,4 @@
-//! `analyzefields`: how well each numeric field predicts the value of one field, its class.
+//! `analyzefields`: measures how well each numeric field predicts the values of one field, the class.
 //!
 //! A number is assigned to its most probable class. The numbers of each class are assumed to be normally distributed,
 //! and classes are weighted by frequency (Gaussian naive Bayes with one feature). Splunk documents the output columns
@@ -18,9 +18,10 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Maximum number of classes; each number is compared with all of them.
+/// Maximum number of classes; each number is compared with all classes.
 const CLASSES_MAX: usize = 1_000;
-/// Minimum variance of a class, as a share of the variance of all numbers; applies if its numbers are equal.
+/// Minimum variance of a class, as a share of the variance of all numbers; applies if the numbers of the class are
+/// equal.
 const VARIANCE_RATIO_MIN: f64 = 1e-9;
 
 impl Execute for AnalyzeFieldsCommand {
@@ -65,7 +66,7 @@ struct FieldStatistics {
     balanced: f64,
 }
 
-/// `points`: class and number of each row that has both.
+/// The statistics of `points`: class and number of each row that has both.
 fn statistics_of(points: &[(usize, f64)], classes: usize) -> FieldStatistics {
     let mut known = vec![Class::default(); classes];
     let mut all = Class::default();

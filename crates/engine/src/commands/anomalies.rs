@@ -1,4 +1,4 @@
-//! `anomalies`: how much new text each row contains compared with the rows before it.
+//! `anomalies`: scores how much text each row contains that the rows before it do not.
 //!
 //! Scores differ from Splunk's, but the same rows stand out.
 
@@ -35,7 +35,7 @@ impl Execute for AnomaliesCommand {
 
 struct Anomalies {
     command: AnomaliesCommand,
-    /// N-grams of each denylisted text; such texts are always expected.
+    /// N-grams of each text on the denylist; rows with such texts are never anomalies.
     denied: Vec<Window>,
 }
 
@@ -47,8 +47,8 @@ struct Window {
 }
 
 impl Window {
-    /// Distinct n-grams of a row that are missing from the window, divided by the number of distinct n-grams of the row
-    /// plus that of the window.
+    /// Distinct n-grams of a row that are missing from the window, divided by the sum of the numbers of distinct
+    /// n-grams of the row and of the window.
     fn unexpectedness(&self, pieces: &[u64]) -> f64 {
         let new = pieces.iter().filter(|piece| !self.counts.contains_key(*piece)).count();
         let all = self.counts.len() + pieces.len();
@@ -94,7 +94,7 @@ impl BlockingTable for Anomalies {
 }
 
 impl Anomalies {
-    /// `denied` is a table of texts that are always expected.
+    /// `denied` is a table of texts that are never anomalies.
     fn new(command: &AnomaliesCommand, denied: Option<&RecordBatch>) -> Anomalies {
         let mut anomalies = Anomalies { command: command.clone(), denied: Vec::new() };
         if let Some(table) = denied {
@@ -109,7 +109,7 @@ impl Anomalies {
         anomalies
     }
 
-    /// Whether a text has hardly any n-grams that a denylisted text lacks.
+    /// Whether nearly all n-grams of a text occur in one of the texts on the denylist.
     fn is_denied(&self, pieces: &[u64]) -> bool {
         self.denied.iter().any(|denied| denied.unexpectedness(pieces) <= self.command.denied_threshold)
     }

@@ -1,4 +1,4 @@
-//! `anomalousvalue`: values that are rare in their field, or numbers far from its mean.
+//! `anomalousvalue`: finds values that are rare in their field, or numbers far from the mean of their field.
 //!
 //! Scores differ from Splunk's, but the same rows stand out.
 
@@ -23,8 +23,8 @@ impl Execute for AnomalousValueCommand {
 struct AnomalousValue(AnomalousValueCommand);
 
 impl AnomalousValue {
-    /// Two flags for a field: whether the rarity of its values is a meaningful measure, and whether the distance from
-    /// the mean is.
+    /// Two flags for a field: whether the rarity of its values is a meaningful measure, and whether their distance from
+    /// the mean is a meaningful measure.
     fn applicable_measures(&self, facts: &FieldProfile, rows: usize) -> (bool, bool) {
         let (least, share) = self.0.support;
         let supported = facts.count >= least && facts.count as f64 >= share * rows as f64;

@@ -1,4 +1,4 @@
-//! `anomalydetection`: improbable rows, by one of three methods.
+//! `anomalydetection`: finds improbable rows, by one of three methods.
 //!
 //! `method=histogram` multiplies the relative frequencies of a row's values in their fields, with numbers binned;
 //! `method=zscore` is `anomalousvalue`, and `method=iqr` is `outlier`. Scores differ from Splunk's, but the same rows
@@ -18,7 +18,7 @@ use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of bins of a histogram.
 const BINS_MAX: usize = 50;
-/// Number of interquartile ranges below the lower quartile from which on a probability is anomalous.
+/// A probability is anomalous if it is more than this many interquartile ranges below the lower quartile.
 const OUTLIER_IQR_FACTOR: f64 = 1.5;
 /// Like [`OUTLIER_IQR_FACTOR`], with `cutoff=true`, which reports fewer anomalies.
 const CUTOFF_IQR_FACTOR: f64 = 3.0;
@@ -83,7 +83,7 @@ impl Histogram {
         (0..all.num_rows()).map(of_row).collect()
     }
 
-    /// The log-probability below which a row is anomalous, and the quartiles it is derived from.
+    /// The log-probability below which a row is anomalous, and the quartiles from which it is derived.
     fn threshold(&self, likelihoods: &[Likelihood]) -> (f64, f64, f64) {
         let mut sorted: Vec<f64> = likelihoods.iter().map(|likelihood| likelihood.logarithm).collect();
         sorted.sort_by(f64::total_cmp);

@@ -23,7 +23,7 @@ impl Execute for AppendColsCommand {
 struct AppendCols {
     /// Result of the subsearch.
     right: Vec<RecordBatch>,
-    /// Whether its values override existing ones.
+    /// Whether values of the subsearch override existing values.
     replaces: bool,
 }
 

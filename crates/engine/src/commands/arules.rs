@@ -1,4 +1,4 @@
-//! `arules`: association rules between field values.
+//! `arules`: finds association rules between field values.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! `associate`: values that say much about the values of another field, measured by the decrease in entropy.
+//! `associate`: finds values that predict the values of another field, measured by the decrease in entropy.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `autoregress`: values of earlier rows, copied into each row.
+//! `autoregress`: copies values of earlier rows into each row.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `bucketdir`: paths grouped into directories until few enough remain.
+//! `bucketdir`: groups paths into directories until few enough remain.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct BucketDir(BucketDirCommand);
 struct PathTotals {
     size: f64,
     count: f64,
-    /// For a directory, the number of its entries that it replaced; 0 for a path of the input.
+    /// For a directory, the number of entries that it replaced; 0 for a path of the input.
     parts: usize,
 }
 
@@ -60,8 +60,7 @@ impl BlockingTable for BucketDir {
                     sum.parts += 1;
                 }
             }
-            // Directories with several entries are preferred; of the deepest ones, the one with the smallest size is
-            // merged.
+            // Directories with several entries are preferred; of the deepest directories, the smallest is merged.
             if folders.values().any(|sum| sum.parts > 1) {
                 folders.retain(|_, sum| sum.parts > 1);
             }
@@ -69,7 +68,7 @@ impl BlockingTable for BucketDir {
             let deepest = folders.keys().map(|folder| depth(folder)).max();
             let fitting = folders.into_iter().filter(|(folder, _)| Some(depth(folder)) == deepest);
             let Some((folder, _)) = fitting.min_by(|a, b| a.1.size.total_cmp(&b.1.size)) else { break };
-            // It also replaces paths in its subdirectories, which are not part of the sums so far.
+            // The directory also replaces paths in its subdirectories, which are not part of the sums so far.
             let below = held.range(folder.clone()..).take_while(|(path, _)| path.starts_with(&folder));
             let whole = below.fold(PathTotals::default(), |whole, (_, own)| PathTotals {
                 size: whole.size + own.size,

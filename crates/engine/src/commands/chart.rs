@@ -117,7 +117,7 @@ pub(super) enum AnyChart {
 }
 
 impl AnyChart {
-    /// Whether it has expressions over aggregates.
+    /// Whether the chart has expressions over aggregates.
     fn is_computed(&self) -> bool {
         match self {
             AnyChart::Chart(chart) => !chart.computed.is_empty(),

@@ -20,7 +20,7 @@ use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of groups; with more, the command fails.
 const CLUSTERS_MAX: usize = 5_000;
-/// Maximum number of words, or n-grams, compared per text; further ones are ignored.
+/// Maximum number of words, or n-grams, compared per text; further words are ignored.
 const TERMS_MAX: usize = 1_000;
 /// Length of the n-grams for `match=ngramset`.
 const NGRAM_CHARS: usize = 3;

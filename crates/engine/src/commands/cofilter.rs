@@ -1,4 +1,4 @@
-//! `cofilter`: for each pair of items, the number of users that have both.
+//! `cofilter`: counts, for each pair of items, the users who have both.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -23,7 +23,7 @@ use crate::source::SnapshotSource;
 const BATCH_BYTES: usize = 4 << 20;
 /// Format of the time prefix of an event that has no text of its own.
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S %z";
-/// Value of `source` for events that have none.
+/// Value of `source` for events without a source.
 const DEFAULT_SOURCE: &str = "collect";
 
 impl Execute for CollectCommand {
@@ -38,7 +38,7 @@ struct Collect {
     command: CollectCommand,
     /// Store that the events are written to.
     source: Arc<dyn SnapshotSource>,
-    /// Name of the node: host of events that name none.
+    /// Name of the node, which is the host of events without a host.
     node: String,
 }
 

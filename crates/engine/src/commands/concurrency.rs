@@ -1,4 +1,4 @@
-//! `concurrency`: for each row, the number of rows that are running at its start.
+//! `concurrency`: counts, for each row, the rows whose intervals contain its start.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -1,7 +1,8 @@
-//! `convert`: values of fields converted from one notation to another.
+//! `convert`: converts values of fields from one notation to another.
 //!
 //! A value that cannot be converted is kept, except by `num`, which removes it. `auto` converts a field only if a
-//! single function converts all its values, so it must see every row; the other functions convert values one by one.
+//! single function converts all its values, so `auto` must see every row; the other functions convert values one by
+//! one.
 
 use std::sync::Arc;
 
@@ -225,7 +226,7 @@ fn minutes_seconds(text: &str) -> Option<f64> {
     Some(minutes as f64 * 60.0 + seconds)
 }
 
-/// A number with the suffix `k`, `m`, `g` or none, in kilobytes.
+/// Parses a number with the suffix `k`, `m` or `g`, or without a suffix; the result is in kilobytes.
 fn kilobytes(text: &str) -> Option<f64> {
     const STEP: f64 = 1024.0;
     let (digits, factor) = match text.chars().last()?.to_ascii_lowercase() {

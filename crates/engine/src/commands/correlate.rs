@@ -1,4 +1,4 @@
-//! `correlate`: how often each pair of fields occurs in the same rows.
+//! `correlate`: measures how often each pair of fields occurs in the same rows.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -17,7 +17,7 @@ impl Execute for CorrelateCommand {
     }
 }
 
-/// Number of rows with both fields, divided by the number of rows with either.
+/// Number of rows with both fields, divided by the number of rows with at least one of them.
 struct Correlate;
 
 impl BlockingTable for Correlate {

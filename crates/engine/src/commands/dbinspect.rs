@@ -1,4 +1,4 @@
-//! `dbinspect`: the buckets of indexes.
+//! `dbinspect`: lists the buckets of indexes.
 
 use std::collections::BTreeMap;
 

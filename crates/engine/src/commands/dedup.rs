@@ -1,4 +1,4 @@
-//! `dedup`: the first rows of each combination of values, in input order.
+//! `dedup`: keeps the first rows of each combination of values, in input order.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `delete` where it is not allowed, which is an error. An allowed `delete` is the source of a plan
+//! `delete` in a place where it is not allowed, which is an error. An allowed `delete` is the source of a plan
 //! ([`crate::plan::Source::Delete`]) and has no steps.
 
 use quarry_eval::EngineError;

@@ -23,7 +23,7 @@ pub(super) fn step_for_results(stats: &StatsCommand) -> Option<Step> {
         .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
 }
 
-/// Sets the delimiter of fields; of all fields if none are named.
+/// Sets the delimiter of the named fields, or of all fields if no names are given.
 pub(super) struct Delimit {
     pub fields: Option<Vec<String>>,
     /// Fields that are excluded.

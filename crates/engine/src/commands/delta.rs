@@ -1,4 +1,4 @@
-//! `delta`: difference between a value and that of an earlier row.
+//! `delta`: computes the difference between a value and the value of an earlier row.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! `diff`: the lines in which a field of two rows differs, in the format of Unix `diff`.
+//! `diff`: shows the lines in which a field of two rows differs, in the format of Unix `diff`.
 //!
 //! Common lines at both ends are skipped; for the lines in between, the shortest edit script is computed (Myers, "An
-//! O(ND) difference algorithm and its variations", 1986). If it has more than [`EDITS_MAX`] lines, all lines in between
-//! are shown as removed and added, which is valid though not minimal.
+//! O(ND) difference algorithm and its variations", 1986). If the script has more than [`EDITS_MAX`] lines, all lines in
+//! between are shown as removed and added, which is valid though not minimal.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -113,7 +113,7 @@ fn edits<'t>(left: &[&'t str], right: &[&'t str]) -> Vec<Line<'t>> {
 /// The shortest edit script between two lists of lines; `None` if it is too long.
 fn shortest_edit_script<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<Line<'t>>> {
     let most = (old.len() + new.len()).min(EDITS_MAX) as isize;
-    // For each diagonal (lines of the old text minus lines of the new one), the farthest line of the old text that
+    // For each diagonal (lines of the old text minus lines of the new text), the farthest line of the old text that
     // the current number of edits reaches.
     let mut reached = vec![0_isize; 2 * most as usize + 3];
     let place = |diagonal: isize| (diagonal + most + 1) as usize;

@@ -27,7 +27,7 @@ use crate::lowering::{Lowering, Step, blocking};
 const DUMP_BYTES_MAX: u64 = 64 << 30;
 /// Maximum number of directories one `dump` writes to; each has a file open.
 const FOLDERS_MAX: usize = 200;
-/// Maximum number of characters of a component of `_dstpath`; further ones are dropped.
+/// Maximum number of characters of a component of `_dstpath`; further characters are dropped.
 const FOLDER_CHARS_MAX: usize = 100;
 /// Maximum depth of `_dstpath`; deeper components are dropped.
 const FOLDER_DEPTH_MAX: usize = 8;
@@ -83,7 +83,7 @@ impl Blocking for Dump {
 /// State of a dump in progress.
 struct DumpWriter<'d> {
     dump: &'d Dump,
-    /// Name of the search.
+    /// Id of the search.
     sid: &'d str,
     /// Fields that are written, in order.
     names: Vec<String>,
@@ -96,7 +96,7 @@ struct DumpWriter<'d> {
 /// A directory with rows.
 #[derive(Default)]
 struct Folder {
-    /// Number of its last file.
+    /// Number of the directory's last file.
     number: usize,
     /// The open file, and its size before compression.
     open: Option<(Sink, u64)>,

@@ -36,7 +36,7 @@ impl Execute for EvalCommand {
     }
 }
 
-/// Target, fields of the expression (`None` if it may read all) and expression of an assignment.
+/// Target, fields of the expression (`None` if the expression may read all fields) and expression of an assignment.
 type CompiledAssignment = (AssignTarget, Option<Vec<String>>, CompiledExpr);
 
 /// Makes the assignments.

@@ -29,7 +29,7 @@ impl Execute for EventStatsCommand {
     }
 }
 
-/// Maximum number of values that the rows of a batch get, unless it has a single row.
+/// Maximum number of values that the rows of a batch get, unless the batch has a single row.
 const VALUES_PER_BATCH_MAX: usize = 1 << 20;
 const _: () = assert!(VALUES_PER_BATCH_MAX < rows::REPEATED_VALUES_MAX, "a batch of several rows is never refused");
 
@@ -101,10 +101,10 @@ fn readers_of(rows: &RecordBatch, by: &[String]) -> Vec<ColumnReader> {
     by.iter().map(|name| rows::reader(rows, name)).collect()
 }
 
-/// The row of each row's group; null if it has no group. `group_rows` has the row of each number of `keys`.
+/// The row of each row's group; null for a row without a group. `group_rows` has the row of each number of `keys`.
 fn groups_of_rows(rows: &RecordBatch, keys: &mut RowGroups, group_rows: &UInt32Array, by: &[String]) -> UInt32Array {
     let numbers = keys.numbers(&readers_of(rows, by), rows.num_rows());
-    // A row without a group has a number beyond all others.
+    // A row without a group has a number greater than all group numbers.
     let row_of = |number: &u32| (*number as usize) < group_rows.len() && group_rows.is_valid(*number as usize);
     numbers.iter().map(|number| row_of(number).then(|| group_rows.value(*number as usize))).collect()
 }

@@ -6,7 +6,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{self, ColumnBuilder};
 
-/// Maximum number of distinct names per batch of rows; further ones are dropped.
+/// Maximum number of distinct names per batch of rows; further names are dropped.
 const NAMES_MAX: usize = 1_000;
 
 /// Rows with a field, each with its values.

@@ -76,12 +76,12 @@ impl FieldProfile {
         }
     }
 
-    /// Whether most of its values are numbers.
+    /// Whether most values of the field are numbers.
     pub(super) fn is_numeric(&self) -> bool {
         self.count > 0 && self.numbers as f64 >= NUMERIC_SHARE * self.count as f64
     }
 
-    /// Share of the field's values whose figure is at most the threshold.
+    /// Share of the field's values for which the number in `figures` is at most the threshold.
     pub(super) fn share_at_most(&self, figures: &[Option<f64>], threshold: f64) -> f64 {
         figures.iter().flatten().filter(|figure| **figure <= threshold).count() as f64 / self.count.max(1) as f64
     }

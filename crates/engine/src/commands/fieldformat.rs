@@ -1,5 +1,5 @@
-//! `fieldformat`: applied to the final rows of a search, see [`crate::field_formats`]; later commands see the original
-//! values.
+//! `fieldformat` has no steps, so later commands see the original values. Formats are applied to the final rows of a
+//! search ([`crate::field_formats`]).
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::FieldFormatCommand;

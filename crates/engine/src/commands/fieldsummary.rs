@@ -1,4 +1,4 @@
-//! `fieldsummary`: statistics of fields.
+//! `fieldsummary`: computes statistics of fields.
 
 use std::collections::BTreeSet;
 
@@ -65,8 +65,8 @@ impl FieldSummary {
         self.moments.add_number_parts(NumberParts::without_scale(number));
     }
 
-    /// The values with their counts, the most frequent first, as JSON: the `values_max` most frequent ones, or all if
-    /// it is 0, and those of `also_listed`.
+    /// The values with their counts, the most frequent first, as JSON: the `values_max` most frequent values (all if
+    /// 0), and the values in `also_listed`.
     fn values_json(&self, values_max: usize, also_listed: Option<&BTreeSet<String>>) -> String {
         let text = |at: usize| String::from_utf8_lossy(self.values.key(at));
         let mut order: Vec<usize> = (0..self.counts.len()).collect();

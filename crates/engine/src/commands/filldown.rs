@@ -1,4 +1,4 @@
-//! `filldown`: missing values replaced by the last value before them.
+//! `filldown`: replaces missing values by the last value before them.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

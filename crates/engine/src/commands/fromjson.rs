@@ -1,4 +1,4 @@
-//! `fromjson`: the members of a JSON object as fields.
+//! `fromjson`: extracts the members of a JSON object as fields.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 
-/// Maximum number of distinct members per batch; further ones are dropped.
+/// Maximum number of distinct members per batch; further members are dropped.
 const MEMBERS_MAX: usize = 1_000;
 
 impl Execute for FromJsonCommand {

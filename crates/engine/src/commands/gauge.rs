@@ -1,4 +1,4 @@
-//! `gauge`: the value and the ranges that a gauge shows.
+//! `gauge`: returns the value and the ranges that a gauge shows.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;

@@ -1,4 +1,4 @@
-//! `gentimes`: a row for each step of a time range.
+//! `gentimes`: generates a row for each step of a time range.
 
 use arrow::record_batch::RecordBatch;
 use jiff::civil::DateTime;

@@ -1,4 +1,4 @@
-//! `head`: the first rows, up to a number or as long as a condition holds.
+//! `head`: keeps the first rows, up to a number or as long as a condition holds.
 
 use std::sync::Arc;
 

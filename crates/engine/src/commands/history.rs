@@ -1,4 +1,4 @@
-//! `history`: earlier searches.
+//! `history`: lists earlier searches.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

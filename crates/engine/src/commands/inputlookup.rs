@@ -1,4 +1,4 @@
-//! `inputlookup`: the rows of a lookup table, alone or appended to those of the search.
+//! `inputlookup`: reads the rows of a lookup table, alone or appended to the rows of the search.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -1,4 +1,4 @@
-//! `iplocation`: geographic location of IP addresses.
+//! `iplocation`: looks up the geographic location of IP addresses.
 //!
 //! The node provides the database; this command turns its answers into fields. An address that is not in the database
 //! gets no fields; an address with incomplete data gets empty texts for the missing parts. Answers are cached per

@@ -1,7 +1,7 @@
 //! `kmeans`: clusters rows by numeric fields.
 //!
 //! Initial centres are far apart and chosen deterministically, so that the same rows always yield the same clusters.
-//! Of several runs with different starting centres, the one with the smallest sum of distances is used. Clusters are
+//! Of several runs with different starting centres, the run with the smallest sum of distances is used. Clusters are
 //! numbered in order of their first row.
 
 use arrow::record_batch::RecordBatch;
@@ -123,7 +123,8 @@ impl KMeans {
         renumber(best)
     }
 
-    /// Clusters with a first centre at a given point; each further centre is the point farthest from the previous ones.
+    /// Clusters with a first centre at a given point; each further centre is the point farthest from the previous
+    /// centres.
     fn seeded_clustering(&self, points: &[&[f64]], count: usize, start: usize, context: &CommandContext) -> Clustering {
         let first = start * points.len() / self.0.starts.min(points.len()).max(1);
         let mut centres: Vec<Vec<f64>> = vec![points[first].to_vec()];

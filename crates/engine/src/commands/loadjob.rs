@@ -1,4 +1,4 @@
-//! `loadjob`: the result of an earlier search.
+//! `loadjob`: loads the result of an earlier search.
 
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};

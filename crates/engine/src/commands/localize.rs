@@ -1,4 +1,4 @@
-//! `localize`: time ranges in which rows are close together.
+//! `localize`: finds time ranges in which rows are close together.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

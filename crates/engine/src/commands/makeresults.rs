@@ -67,7 +67,7 @@ fn empty_rows(now: TimeNs, rows: usize, server: Option<&str>) -> Result<RecordBa
     Ok(batch)
 }
 
-/// One row per object of a JSON array, with its members as fields.
+/// One row per object of a JSON array, with the object's members as fields.
 fn json_rows(text: &str, context: &CommandContext) -> Result<RecordBatch, EngineError> {
     let values: Vec<serde_json::Value> = serde_json::from_str(text)
         .map_err(|error| EngineError::invalid(format!("makeresults data is not a JSON array of objects: {error}")))?;

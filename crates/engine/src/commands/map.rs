@@ -30,7 +30,7 @@ impl Execute for MapCommand {
     }
 }
 
-/// Expands the macros in a quoted search, which macro expansion of the whole search skips.
+/// Expands the macros in a quoted search, because macro expansion of the whole search skips quoted texts.
 fn expand_quoted(text: &str, span: Span, lowering: &Lowering<'_>) -> Result<String, EngineError> {
     let knowledge = lowering.environment.knowledge();
     let expansion = expand_macros(text, knowledge.as_ref(), &lowering.expressions());

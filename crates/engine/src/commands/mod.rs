@@ -45,7 +45,7 @@ quarry_spl::each_command!(dispatch);
 
 /// The steps of a command that receives rows from another.
 pub(crate) fn steps_of(command: &Command, span: Span, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
-    // Also checks commands that did not exist when the search was checked, because data is substituted into them.
+    // Also checks commands that were unknown when the search was checked, because they contain substituted data.
     environment.permit(command, span)?;
     let steps = execution(command).steps(&Lowering { environment, span, name: command.name() })?;
     let most = steps.iter().map(Step::kind).max();

@@ -52,7 +52,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The columns with these names; a missing one has no values.
+    /// The columns with these names; a missing column has no values.
     pub(super) fn new<N: AsRef<str>>(rows: &RecordBatch, names: impl IntoIterator<Item = N>) -> Fields {
         let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         let values = names.iter().map(|name| FieldValues::new(rows, name)).collect();
@@ -66,8 +66,8 @@ impl Fields {
     }
 }
 
-/// Expands field patterns: `*` matches existing fields, internal ones only if the pattern begins with `_`; any other
-/// name is kept, whether the field exists or not.
+/// Expands field patterns: `*` matches existing fields, internal fields only if the pattern begins with `_`; any
+/// other name is kept, whether the field exists or not.
 pub(super) fn expand_patterns(patterns: &[FieldPattern], names: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in patterns {
@@ -122,7 +122,7 @@ pub(super) fn unknown_model_message(name: &ModelName, models: &dyn LookupSource)
     let hint = match known.len() {
         0 => "there are no models; `fit ... into NAME` creates one".to_owned(),
         count if count > NAMES_LISTED_MAX => format!("`| listmodels` shows the {count} existing ones"),
-        _ => format!("there are {}", known.join(", ")),
+        _ => format!("existing models: {}", known.join(", ")),
     };
     let whose = if name.shared { " that the app shares" } else { "" };
     format!("there is no model {}{whose}; {hint}", name.text)
@@ -134,7 +134,7 @@ pub(super) struct PredictedRows {
     rows: RowIter,
     predictor: Predictor,
     context: CommandContext,
-    /// Whether there was a row, and whether one got a prediction.
+    /// Whether there was a row, and whether a row got a prediction.
     seen: (bool, bool),
 }
 

@@ -1,4 +1,4 @@
-//! `multikv`: one row for each row of a table in an event's text.
+//! `multikv`: returns a row for each row of a table in an event's text.
 //!
 //! Not here: parsing the table ([`quarry_eval::extract::multikv`]).
 

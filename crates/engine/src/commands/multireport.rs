@@ -1,4 +1,4 @@
-//! `multireport`: the concatenated results of several pipelines over the same rows.
+//! `multireport`: concatenates the results of several pipelines over the same rows.
 
 use std::sync::Arc;
 

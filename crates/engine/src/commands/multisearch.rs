@@ -28,7 +28,7 @@ pub(super) fn merge_searches(search: &dyn SearchEnvironment, searches: &[Pipelin
     Ok(Box::new(MergedRows::new(sources)))
 }
 
-/// The first command of a search that prevents merging: it is not streaming, or does not return events.
+/// The first command of a search that prevents merging, because it is not streaming or does not return events.
 pub(super) fn find_non_streaming<'p>(
     search: &dyn SearchEnvironment,
     inner: &'p Pipeline,

@@ -1,4 +1,4 @@
-//! `mvexpand`: one row for each value of a field.
+//! `mvexpand`: returns a row for each value of a field.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl RowCommand for MvExpand {
                 column.push_null();
             }
         }
-        // The list itself is not repeated for each of its values.
+        // The multivalue itself is not repeated for each of its values.
         let others = rows::with_column(&rows, &self.field, rows::null_column(rows.num_rows()))?;
         let expanded = rows::take(&others, &UInt32Array::from(places))?;
         rows::with_column(&expanded, &self.field, column.finish())

@@ -123,7 +123,7 @@ impl OutputLookup {
         Ok(keys)
     }
 
-    /// Writes the table as CSV: the remaining old rows, then the new ones. The columns of an existing table are kept.
+    /// Writes the table as CSV: the remaining old rows, then the new rows. The columns of an existing table are kept.
     fn write_csv(&self, old: Option<&RecordBatch>, new: &NewRows<'_>, out: &mut dyn Write) -> Result<(), Fault> {
         let is_kept = |name: &String| !is_hidden(name) && (!name.starts_with('_') || name == "_time" || name == "_key");
         let names: Vec<String> = match old {

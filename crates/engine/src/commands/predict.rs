@@ -1,10 +1,10 @@
 //! `predict`: forecasts a series by exponential smoothing with additive errors.
 //!
-//! A level follows the series; a trend (`LLT`) or a season (`LLP`) may be added; `LLP5` is the mean of both. The
-//! smoothing parameters are chosen from a grid so that the one-step errors are smallest. `BiLL` chooses one parameter
-//! for two series, and `LLB` also uses the value of a second series at the same time. Confidence bounds are derived
-//! from the one-step errors and widen with the forecast horizon. Splunk's filters are not reproduced; results are
-//! close, not equal.
+//! A level follows the series; a trend (`LLT`) or a season (`LLP`) may be added; `LLP5` is the mean of both forecasts.
+//! The smoothing parameters are chosen from a grid so that the one-step errors are smallest. `BiLL` chooses one
+//! parameter for two series, and `LLB` also uses the value of a second series at the same time. Confidence bounds are
+//! derived from the one-step errors and widen with the forecast horizon. Splunk's filters are not reproduced; results
+//! are close, not equal.
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
@@ -81,8 +81,8 @@ fn numbers_of(all: &RecordBatch, field: &str, rows: usize) -> Vec<Option<f64>> {
     (0..rows).map(|row| reader.number(row).filter(|number| number.is_finite())).collect()
 }
 
-/// Forecasts a series from its level and from another series at the same time. The other's deviation from its level
-/// is transferred in proportion to the past correlation of the deviations.
+/// Forecasts a series from its level and from another series at the same time. The deviation of the other series
+/// from its level is transferred in proportion to the past correlation of the deviations.
 fn forecast_with_series(series: &[Option<f64>], other: &[Option<f64>], count: usize) -> Vec<Prediction> {
     let known = &other[..series.len().min(other.len())];
     let (own, others) = (LEVEL_ONLY.fit_and_forecast(series, count), LEVEL_ONLY.fit_and_forecast(known, count));
@@ -113,8 +113,8 @@ fn forecast_with_series(series: &[Option<f64>], other: &[Option<f64>], count: us
 }
 
 impl Predict {
-    /// The common smoothing parameter of two series: the one with the smallest errors, each relative to the variance of
-    /// its series.
+    /// The common smoothing parameter of two series. It has the smallest sum of errors, each relative to the variance
+    /// of its series.
     fn shared_level(&self, all: &RecordBatch, known: usize) -> Option<f64> {
         if self.0.algorithm != PredictAlgorithm::TwoLevels {
             return None;
@@ -280,7 +280,7 @@ struct State {
 }
 
 impl Model {
-    /// One-step predictions for the known rows, and multi-step ones for the rows after them.
+    /// One-step predictions for the known rows, and multi-step predictions for the rows after them.
     fn fit_and_forecast(self, series: &[Option<f64>], count: usize) -> Vec<Prediction> {
         let others: &[f64] = if self.slope || self.period.is_some() { &SMOOTHING_FACTORS } else { &[0.0] };
         let mut best: Option<(f64, SmoothingFactors)> = None;
@@ -321,7 +321,7 @@ impl Model {
         self.period.map_or(0.0, |period| state.season[row % period])
     }
 
-    /// The state after all rows, the prediction of each row from the previous ones, and the sum of squared errors.
+    /// The state after all rows, the prediction of each row from the previous rows, and the sum of squared errors.
     fn run(self, series: &[Option<f64>], shares: SmoothingFactors) -> (State, Vec<Option<f64>>, f64) {
         let mut state = self.initial_state(series);
         let mut started = false;

@@ -1,4 +1,4 @@
-//! `rangemap`: the name of the range that a number lies in.
+//! `rangemap`: names the range that a number lies in.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

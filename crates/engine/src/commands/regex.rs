@@ -1,4 +1,4 @@
-//! `regex`: the rows whose field matches a regular expression.
+//! `regex`: keeps the rows whose field matches a regular expression.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl RowCommand for RegexFilter {
 }
 
 impl RegexFilter {
-    /// Mask of the rows that pass the filter: one of their values matches, or none does with `!=`.
+    /// Mask of the rows that pass the filter: one of their values matches or, with `!=`, none matches.
     fn row_mask(&self, column: &ArrayRef) -> BooleanArray {
         let reader = ColumnReader::new(column);
         let matches = |row| reader.values(row).any(|value| self.regex.is_match(&value));

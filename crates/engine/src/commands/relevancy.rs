@@ -1,4 +1,4 @@
-//! `relevancy`: how relevant each text is to the search terms; rare words count more.
+//! `relevancy`: scores how relevant each text is to the search terms; rare words count more.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -1,4 +1,4 @@
-//! `replace`: whole values replaced by others.
+//! `replace`: replaces whole values by other values.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ struct Replace {
 
 impl Replace {
     fn new(command: &ReplaceCommand) -> Replace {
-        // Later pairs without wildcards come before earlier ones; pairs with wildcards come last, the most specific
+        // Later pairs without wildcards come before earlier pairs; pairs with wildcards come last, the most specific
         // first.
         let mut pairs: Vec<(String, String)> = command.pairs.iter().rev().cloned().collect();
         let fixed = |text: &str| text.chars().filter(|character| *character != '*').count();
@@ -54,7 +54,8 @@ impl Replace {
     }
 }
 
-/// Texts matched by the wildcards of `pattern` in `text`, each as short as possible; the last one takes the rest.
+/// Texts matched by the wildcards of `pattern` in `text`, each as short as possible; the last wildcard takes the
+/// remaining text.
 fn wildcard_matches<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut pieces = pattern.split('*');
     let mut rest = text.strip_prefix(pieces.next()?)?;

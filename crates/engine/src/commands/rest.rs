@@ -1,4 +1,4 @@
-//! `rest`: the entries of a REST endpoint of this node.
+//! `rest`: lists the entries of a REST endpoint of this node.
 
 mod answer;
 
@@ -46,7 +46,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         let known = search.node().endpoints();
         let hint = match known.is_empty() {
             true => "this search runs without a node".to_owned(),
-            false => format!("there are {}", list_names(&known)),
+            false => format!("existing endpoints: {}", list_names(&known)),
         };
         let message = format!("rest: there is no endpoint {endpoint}; {hint}");
         if command.strict {
@@ -71,7 +71,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
     table_of(&entries)
 }
 
-/// The entries of an endpoint, or the one named by the last part of the path, which may be percent-encoded.
+/// The entries of an endpoint, or the entry named by the last part of the path, which may be percent-encoded.
 fn entries_at(request: &EntriesRequest<'_>, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, Fault> {
     let viewer = search.context().permissions.as_ref();
     if let Some(entries) = search.node().listed(request, viewer)? {

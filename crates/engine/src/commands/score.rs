@@ -1,4 +1,4 @@
-//! `score`: statistics on how well predictions fit.
+//! `score`: computes statistics on how well predictions fit.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

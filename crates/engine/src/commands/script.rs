@@ -149,12 +149,12 @@ struct ProgramSession {
     reported_error: Option<String>,
     /// Whether the last answer contained an error message.
     has_new_error: bool,
-    /// The session of the program at the REST interface, which ends with it.
+    /// The session of the program at the REST interface, which ends with the program.
     _session: Option<NodeSession>,
 }
 
 impl ProgramSession {
-    /// Sends a request and returns the answer's metadata and body; messages in it go to the user.
+    /// Sends a request and returns the answer's metadata and body; messages in the answer go to the user.
     fn request(&mut self, metadata: &Value, body: Vec<u8>) -> Result<(Value, Vec<u8>), EngineError> {
         let name = &self.name;
         let failed = |fault: &dyn Display| EngineError::invalid(format!("{name}: {fault}"));
@@ -188,11 +188,11 @@ impl ProgramSession {
     }
 }
 
-/// Rows returned by a program, for rows it receives or on its own.
+/// Rows that a program returns for the rows that it receives, or that it generates.
 struct ProgramRows {
     /// Rows still to be read and sent; `None` at the end.
     rows: Option<RowIter>,
-    /// Rows read but not sent, the next ones last.
+    /// Rows read but not sent; the next rows to send are last.
     pending: Vec<RecordBatch>,
     /// Whether rows are collected to fill a chunk.
     fills_chunks: bool,

@@ -65,13 +65,14 @@ pub(crate) struct SeriesColumn {
 }
 
 impl SeriesTable<'_> {
-    /// Selects the series, merges the others and assigns every group to a cell.
+    /// Selects the series that get a column, merges all other series, and assigns every group to a cell.
     pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<SeriesColumns, EngineError> {
         let merged = self.merge_others(merged, context)?;
         let groups = self.outputs.add_computed(self.plan.finish(&merged)?)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
         let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
-        // `5` and `005` sort as equal but are two series; the tie-break by text keeps the groups of each together.
+        // `5` and `005` sort as equal but are two series; the tie-break by text keeps the groups of each series
+        // together.
         names.sort_unstable_by(|a, b| {
             series_rank(a).cmp(&series_rank(b)).then_with(|| sort_key(a).cmp(&sort_key(b))).then_with(|| a.cmp(b))
         });
@@ -149,7 +150,7 @@ impl SeriesTable<'_> {
         self.plan.merge(&renamed, context)
     }
 
-    /// The series with a column of their own; `None` if all have one.
+    /// The series with a column of their own; `None` if all series have a column.
     fn series_with_columns(&self, merged: &RecordBatch) -> Result<Option<KeyTable>, EngineError> {
         if self.options.limit == 0 && self.options.filter.is_none() {
             return Ok(None);
@@ -245,7 +246,7 @@ fn texts(column: &ArrayRef) -> StringViewArray {
     rows::as_text_array(column)
 }
 
-/// The cells at `places` of an aggregate's values; a missing one is 0 for counts, otherwise null.
+/// The cells at `places` of an aggregate's values; a missing cell is 0 for counts, otherwise null.
 pub(crate) fn cells(values: &ArrayRef, places: &[Option<u32>], zero: bool) -> ArrayRef {
     let reader = rows::ColumnReader::new(values);
     let mut column = ColumnBuilder::new(places.len());

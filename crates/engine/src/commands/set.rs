@@ -1,4 +1,4 @@
-//! `set`: union, difference or intersection of two search results.
+//! `set`: returns the union, difference or intersection of two search results.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;

@@ -22,7 +22,7 @@ use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 use crate::new_columns::NewColumns;
 
-/// Minimum number of buffered rows at which a sort with a limit drops those that cannot be in the result.
+/// Minimum number of buffered rows at which a sort with a limit drops rows that cannot be in the result.
 const LIMITED_BUFFER_ROWS: usize = 100_000;
 /// Name prefix of rank columns.
 const RANK_PREFIX: &str = "__rank";
@@ -170,13 +170,13 @@ pub(crate) fn add_value_ranks(rows: &RecordBatch, fields: &[String]) -> Result<R
     Ok(ranked)
 }
 
-/// A text that is ordered as the integer is.
+/// A text that sorts like the integer.
 fn ordered_text(integer: i64) -> String {
     const DIGITS: usize = 20;
     format!("{:0DIGITS$}", i128::from(integer) - i128::from(i64::MIN))
 }
 
-/// The number as an integer, by which integers that map to the same double are told apart.
+/// The number as an integer, which distinguishes integers that map to the same double.
 fn integer_of(number: Number) -> i64 {
     match number {
         Number::Int(integer) => integer,

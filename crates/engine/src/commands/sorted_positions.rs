@@ -8,7 +8,8 @@ use quarry_eval::EngineError;
 use quarry_eval::context::Stop;
 use quarry_eval::rows::sort_cancellable;
 
-/// The positions `0..count` in the order of `compare`; equal ones in ascending order. A cancelled search ends early.
+/// The positions `0..count` in the order of `compare`; positions of equal rows in ascending order. A cancelled search
+/// ends early.
 pub(super) fn sorted_positions(
     count: usize,
     compare: impl Fn(usize, usize) -> Ordering,

@@ -1,4 +1,4 @@
-//! `stats`: aggregates by group.
+//! `stats`: aggregates rows by group.
 
 mod all_num;
 

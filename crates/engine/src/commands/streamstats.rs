@@ -1,7 +1,8 @@
 //! `streamstats`: adds running aggregates to each row.
 //!
 //! Without a window, each group has one running fold per aggregate. With a window, the states of each group are
-//! updated as rows enter and leave ([`window`]); windows of integers have a form of their own ([`integer_windows`]).
+//! updated as rows enter and leave ([`window`]); windows of integers have an implementation of their own
+//! ([`integer_windows`]).
 
 mod integer_windows;
 mod row_values;
@@ -62,9 +63,9 @@ struct StreamStats {
     reset_before: Option<Arc<CompiledExpr>>,
     reset_after: Option<Arc<CompiledExpr>>,
     groups: RowGroups,
-    /// States of all groups, each with as many as there are aggregates.
+    /// States of all groups: for each group, one state per aggregate.
     running: Vec<RunningState>,
-    /// The windows, as long as they have only counts and small integers; replaces the next two fields.
+    /// The windows, as long as there are only counts and small integers; if set, replaces the next two fields.
     integers: Option<IntegerWindows>,
     windows: Vec<Window>,
     /// Window states of the groups.
@@ -197,7 +198,7 @@ impl StreamStats {
         values: &mut Vec<RowValues>,
         results: &mut Vec<Value<'static>>,
     ) -> Result<(), EngineError> {
-        // A single window over all groups counts rows of any group; otherwise each group has its own.
+        // A single window over all groups counts rows of any group; otherwise each group has its own window.
         let at = if self.command.global { 0 } else { seen.group as usize };
         while self.windows.len() <= at {
             self.windows.push(Window::new(self.plan.columns.len()));
@@ -353,7 +354,7 @@ impl StreamStats {
         Ok(built)
     }
 
-    /// The results for a batch from windows of integers; `None` if the batch has other values, or one before had.
+    /// The results for a batch from windows of integers; `None` if this or an earlier batch has other values.
     fn integer_columns(&mut self, inputs: &Inputs, groups: &[u32]) -> Result<Option<Vec<ColumnBuilder>>, EngineError> {
         self.stop.check_cancelled()?;
         let Some(windows) = &mut self.integers else { return Ok(None) };
@@ -368,7 +369,7 @@ impl StreamStats {
         Ok(None)
     }
 
-    /// Moves the rows in windows of integers to those of any values.
+    /// Moves the rows in windows of integers to windows of any values.
     fn leave_integers(&mut self) {
         let Some(integers) = self.integers.take() else { return };
         self.prepare_groups(self.groups.len());
@@ -426,7 +427,7 @@ impl StreamStats {
         Ok(columns)
     }
 
-    /// The group of a row, before which all states are reset if the command resets them when the group changes.
+    /// The group of a row. If it differs from the previous group and the command resets states then, resets all states.
     fn group_of_row(&mut self, by: &[ColumnReader], row: usize) -> u32 {
         let group = self.groups.number_of_row(by, row);
         if group == NO_GROUP {

@@ -1,9 +1,9 @@
 //! Substitutes subsearch results as text: runs the subsearches, inserts their results, then parses the command.
 //!
-//! A field named `search` or `query` yields its value verbatim, as `return $field` produces; rows without such a
-//! field yield a condition as written by `format`. A subsearch without a result yields an empty text; if the command
-//! does not parse with an empty text, a null value or a quoted empty text is inserted. A search condition with an
-//! empty result matches nothing. Source: Splunk's manual on subsearches.
+//! A field named `search` or `query` yields its value verbatim (`return $field` produces such a field); rows without
+//! such a field yield a condition as written by `format`. A subsearch without a result yields an empty text; if the
+//! command does not parse with an empty text, a null value or a quoted empty text is inserted. A search condition with
+//! an empty result matches nothing. Source: Splunk's manual on subsearches.
 //!
 //! The inserted text comes from events, so it must not change the rest of the command: text that could end the
 //! command, begin a subsearch or open a quote is rejected.

@@ -1,4 +1,4 @@
-//! `summary`: the contents of a model.
+//! `summary`: shows the contents of a model.
 
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};

@@ -1,4 +1,4 @@
-//! `table`: exactly the listed fields, in this order; a listed field that no row has becomes an empty column.
+//! `table`: keeps exactly the listed fields, in the listed order; a field that no row has becomes an empty column.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;

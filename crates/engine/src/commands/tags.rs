@@ -1,7 +1,7 @@
-//! `tags`: the tags of field values, for any rows.
+//! `tags`: adds the tags of field values to any rows.
 //!
-//! Events already have tags; this command determines them again from a row's current values and adds them to existing
-//! ones.
+//! Events already have tags; this command determines tags again from a row's current values and adds them to existing
+//! tags.
 
 use std::sync::Arc;
 

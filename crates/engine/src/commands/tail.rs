@@ -1,4 +1,4 @@
-//! `tail`: the last rows, in reverse order.
+//! `tail`: keeps the last rows, in reverse order.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -15,7 +15,7 @@ impl Execute for TailCommand {
     }
 }
 
-/// Keeps this number of last rows and returns them in reverse order.
+/// Keeps the last rows, up to this number, and returns them in reverse order.
 struct Tail(usize);
 
 impl Blocking for Tail {

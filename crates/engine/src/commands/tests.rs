@@ -1,5 +1,5 @@
-//! Folding commands return the same table for rows of texts and for coded rows, with any number of workers and any
-//! memory limit.
+//! Folding commands return the same table for rows of texts and for rows of dictionary codes, with any number of
+//! workers and any memory limit.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn tables_are_the_same_for_codes_and_texts_and_for_any_workers() {
         "rare odd by path",
         "top price",
     ] {
-        /// A memory limit that fits all groups, and one that fits none.
+        /// A memory limit that fits all groups, and a limit that fits no group.
         const MEMORY: [usize; 2] = [64 << 20, 0];
         let expected = table(search, &texts, false, MEMORY[0]);
         assert!(expected.len() > 1, "{search}: {expected:?}");

@@ -68,8 +68,8 @@ impl TimeChart {
         Ok(TimeChart { command: command.clone(), plan, outputs, column, span })
     }
 
-    /// Chooses the span from the time range that is shown (that of the search or, without `fixedrange`, of the rows),
-    /// unless it is given or already fixed.
+    /// Chooses the span from the time range that is shown (the range of the search or, without `fixedrange`, of the
+    /// rows), unless the span is given or already fixed.
     pub(crate) fn fix_span(&self, data: Option<(TimeNs, TimeNs)>, context: &CommandContext) -> Span {
         *self.span.get_or_init(|| {
             let (from, to) = data.unwrap_or((context.now, context.now));

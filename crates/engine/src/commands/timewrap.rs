@@ -100,7 +100,7 @@ impl TimeWrap {
             .map_err(|error| EngineError::invalid(format!("timewrap: {error}")))
     }
 
-    /// Age of a time in periods before the last one, and the corresponding moment in the last period.
+    /// Age of a time in periods before the last period, and the corresponding moment in the last period.
     fn wrap_time(&self, time: TimeNs, end: TimeNs, context: &CommandContext) -> Result<(u64, TimeNs), EngineError> {
         let length = length_of(&self.0.span).max(1);
         // Months and days vary in length: start from a low estimate and step forward.

@@ -149,7 +149,8 @@ impl Top {
         Ok((rows::concat_rows(best)?, Some(sum)))
     }
 
-    /// Rows ordered by group, then by count; equal counts by value. For a single group, only as many as requested.
+    /// Rows ordered by group, then by count; equal counts by value. For a single group, only the requested number of
+    /// rows.
     fn rank_rows(
         &self,
         counted: &RecordBatch,

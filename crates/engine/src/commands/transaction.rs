@@ -1,8 +1,8 @@
 //! `transaction`: groups related events into one row.
 //!
 //! Events come newest first, so the last event of a transaction comes first: an event that matches `endswith=` opens
-//! a transaction, and one that matches `startswith=` closes it. Open transactions are found by their field values. A
-//! transaction that no older event can join is closed; if a limit is exceeded, the transaction that has been
+//! a transaction, and an event that matches `startswith=` closes it. Open transactions are found by their field values.
+//! A transaction that no older event can join is closed; if a limit is exceeded, the transaction that has been
 //! unchanged for longest is evicted. Open transactions count towards the search's memory ([`members`]). Closed
 //! transactions wait until their position in the output order is known ([`rows`]), on disk if necessary.
 
@@ -141,7 +141,7 @@ struct TransactionGroups<'c> {
     open: HashMap<u64, OpenTransaction, FixedState>,
     /// Open transactions by the hash of a field's index and value.
     by_value: HashMap<u64, OpenIds, FixedState>,
-    /// Transactions in order of opening; may include closed ones.
+    /// Transactions in order of opening; may include closed transactions.
     opened: VecDeque<u64>,
     /// Transactions in order of change; may include outdated entries.
     changes: VecDeque<(u64, u64)>,
@@ -163,7 +163,7 @@ struct TransactionGroups<'c> {
     done: ClosedRows,
     names: FieldNames,
     evicted_by_limit: bool,
-    /// Whether an event was newer than the one before it.
+    /// Whether an event was newer than the event before it.
     is_out_of_order: bool,
 }
 
@@ -188,7 +188,7 @@ impl OpenIds {
         }
     }
 
-    /// Removes a transaction; true if none is left.
+    /// Removes a transaction; true if no transaction is left.
     fn remove(&mut self, id: u64) -> bool {
         match self {
             OpenIds::One(only) => *only == id,
@@ -241,7 +241,7 @@ impl<'c> TransactionGroups<'c> {
         }
     }
 
-    /// Keeps a batch in memory; earlier ones are released if they take too much memory.
+    /// Keeps a batch in memory; earlier batches are released if they take too much memory.
     fn retain_batch(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
         if self.held_bytes + events.bytes > self.held_bytes_max {
             self.done.detach_members();
@@ -283,7 +283,7 @@ impl<'c> TransactionGroups<'c> {
             return self.account_memory();
         }
         if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
-            // The end event would have come before the other events of its transaction. It was not seen, so the
+            // The end event would have come before the other events of its transaction. No end event was seen, so the
             // transaction of this event would not be shown.
             return self.emit_orphan(member);
         }
@@ -318,7 +318,7 @@ impl<'c> TransactionGroups<'c> {
         Ok(())
     }
 
-    /// The most recently changed open transaction that the current event may join (its field values are in
+    /// The most recently changed open transaction that the current event may join (the event's field values are in
     /// [`TransactionGroups::key`]).
     fn find_compatible(&self, time: TimeNs) -> Option<u64> {
         let key = &self.key;
@@ -406,7 +406,7 @@ impl<'c> TransactionGroups<'c> {
         if self.command.starts_with.is_some() { CloseReason::Evicted } else { CloseReason::Closed }
     }
 
-    /// Evicts the least recently changed transactions while there are too many.
+    /// Evicts the least recently changed transactions while too many are open.
     fn enforce_limits(&mut self) -> Result<(), EngineError> {
         while self.open.len() > self.max_open || self.open_events > self.max_open_events {
             let Some((id, changed)) = self.changes.pop_front() else { return Ok(()) };
@@ -441,11 +441,11 @@ impl<'c> TransactionGroups<'c> {
         self.emit(open, end, true)
     }
 
-    /// Outputs a transaction that is no longer open; an unclosed one only with `keepevicted`. If `counts` is false, its
-    /// rows are marked as not closed even if `end` is `Closed`.
+    /// Outputs a transaction that is no longer open; an unclosed transaction only with `keepevicted`. If `counts` is
+    /// false, its rows are marked as not closed even if `end` is `Closed`.
     fn emit(&mut self, open: OpenTransaction, end: CloseReason, counts: bool) -> Result<(), EngineError> {
         if open.is_endless && end == CloseReason::Evicted && self.command.keep_orphans {
-            // Neither its start nor its end event was found.
+            // Neither the start event nor the end event of the transaction was found.
             return open.members.into_iter().try_for_each(|member| self.emit_orphan(member));
         }
         let is_closed = end == CloseReason::Closed && !open.is_endless;

@@ -1,4 +1,4 @@
-//! `trendline`: moving averages.
+//! `trendline`: computes moving averages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl TrendLine {
     }
 }
 
-/// The average of the numbers in a full window, as exact as that of `stats`; `None` without numbers.
+/// The average of the numbers in a full window, as exact as in `stats`; `None` without numbers.
 fn average(kind: TrendKind, window: &VecDeque<Number>) -> Option<Number> {
     if kind != TrendKind::Weighted {
         let count = i64::try_from(window.len()).ok()?;
@@ -47,7 +47,7 @@ fn average(kind: TrendKind, window: &VecDeque<Number>) -> Option<Number> {
     sum.divided_by(weights().take(window.len()).reduce(Number::plus)?)
 }
 
-/// The exponential average after another number; the initial one is a simple average.
+/// The exponential average after another number; the initial average is a simple average.
 fn exponential_average(before: Number, number: Number, period: usize) -> Number {
     let (before, share) = (before.as_f64(), 2.0 / (period as f64 + 1.0));
     Number::Float(before + share * (number.as_f64() - before))

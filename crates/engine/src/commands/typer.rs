@@ -1,7 +1,7 @@
-//! `typer`: the event types of rows, for any rows.
+//! `typer`: adds event types to any rows.
 //!
 //! Events already have event types; this command determines them again from a row's current values and adds them to
-//! existing ones. Keywords in event type conditions are matched on `_raw`.
+//! existing event types. Keywords in event type conditions are matched on `_raw`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `union`: the rows of several searches and datasets.
+//! `union`: concatenates the rows of several searches and datasets.
 
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};

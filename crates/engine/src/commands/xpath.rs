@@ -1,4 +1,4 @@
-//! `xpath`: the values selected by a path in XML.
+//! `xpath`: extracts the values selected by a path in XML.
 
 use std::sync::Arc;
 

@@ -8,11 +8,11 @@ use quarry_event::TimeNs;
 pub struct AlertCall<'a> {
     /// Name of the action.
     pub action: &'a str,
-    /// Parameters of the command; they override those of the action.
+    /// Parameters of the command; they override the parameters of the action.
     pub parameters: &'a [(String, String)],
     /// Link to the results, as given in the command.
     pub results_link: Option<&'a str>,
-    /// An existing results file, to be used instead of writing these rows to one.
+    /// An existing results file, to be used instead of a file with these rows.
     pub results_path: Option<&'a str>,
     /// Name of the search.
     pub sid: &'a str,
@@ -20,7 +20,7 @@ pub struct AlertCall<'a> {
     pub search: &'a str,
     /// The search's user; `None` without a server.
     pub user: Option<&'a str>,
-    /// Key of a session of the search's user at the node's REST interface; empty if there is none.
+    /// Key of a session of the search's user at the node's REST interface; empty without a session.
     pub session_key: &'a str,
     /// Start of the search.
     pub now: TimeNs,

@@ -14,7 +14,7 @@ use quarry_stdx::Fault;
 const MULTIVALUE_PREFIX: &str = "__mv_";
 const TIME_COLUMN: &str = "_time";
 
-/// The rows as CSV, with only the columns covered by `wanted`; all columns if it is empty.
+/// The rows as CSV, with only the columns covered by `wanted`; all columns if `wanted` is empty.
 pub(crate) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, EngineError> {
     let covers = |name: &str| wanted.is_empty() || wanted.iter().any(|pattern| wildcard_parts(pattern, name).is_some());
     let names: Vec<String> = names_of(rows).into_iter().filter(|name| !is_hidden(name) && covers(name)).collect();
@@ -104,7 +104,7 @@ fn encode<'v>(values: impl Iterator<Item = &'v str>) -> String {
     values.map(|value| format!("${}$", value.replace('$', "$$"))).collect::<Vec<_>>().join(";")
 }
 
-/// Parses a value list; `None` if it is not one.
+/// Parses a value list; `None` if the text is not a value list.
 fn decode(text: &str) -> Option<Vec<String>> {
     let mut values = Vec::new();
     let mut characters = text.chars().peekable();

@@ -23,7 +23,7 @@ pub struct CommandChunk {
     pub body: Vec<u8>,
 }
 
-/// A running program; dropping it ends it.
+/// A running program, which ends when this value is dropped.
 pub trait CommandProcess: Send {
     /// Sends a message and waits until the answer arrives or `is_cancelled` returns true.
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault>;

@@ -45,7 +45,7 @@ impl Engine {
         expand_macros(&request.text, self.knowledge.as_ref(), &expressions)
     }
 
-    /// The names that searches of a user may use, except those of fields and indexes, which depend on the stored
+    /// The names that searches of a user may use, except the names of fields and indexes, which depend on the stored
     /// events.
     pub fn vocabulary(&self, request: &SearchRequest) -> Vocabulary {
         let of_user = self.lookups.for_user(&request.permissions);

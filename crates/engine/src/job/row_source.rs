@@ -74,7 +74,7 @@ impl SearchRows {
         }
     }
 
-    /// The rows, before the first is requested.
+    /// Starts the computation of the rows, when the first rows are requested.
     fn begin(&mut self) -> Result<State, EngineError> {
         let pipeline = match &self.work {
             RowSource::Search(pipeline) => Cow::Borrowed(pipeline),
@@ -96,7 +96,7 @@ impl SearchRows {
         Ok(State::Begun(formats, rows))
     }
 
-    /// The next rows; at the end, the sources are dropped before the reader learns of it.
+    /// The next rows; at the end, the sources are dropped before the reader learns of the end.
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         // A cancelled search ends without a result; commands leave their loops by an error.
         let next = match self.advance() {

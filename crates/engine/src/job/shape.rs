@@ -1,7 +1,7 @@
-//! Options of a request that change its search: the source of rows, sampling of events, and which part of the search
+//! Options of a request that change its search: the source of rows, sampling of events, and the part of the search that
 //! runs.
 //!
-//! They are applied to the tree before planning, so that plans, caches and permissions see an ordinary search.
+//! The options are applied to the tree before planning, so that plans, caches and permissions see an ordinary search.
 //! Commands that they add have an empty span, which distinguishes them from the commands in the text. Not here:
 //! request parameters (api).
 
@@ -29,16 +29,16 @@ pub struct SearchShape {
     pub is_condition: bool,
     /// The job whose rows replace the events at the start of the search.
     pub job: Option<String>,
-    /// One event in this many is read, always the same ones; 0 and 1 mean all.
+    /// Sampling ratio N: one event of N is read, always the same events; 0 and 1 mean all events.
     pub sample: u32,
-    /// Whether events have only the fields named in the search and the default ones.
+    /// Whether events have only the fields named in the search and the default fields.
     pub named_fields_only: bool,
     /// Whether the search is run repeatedly, so that it must have no side effects.
     pub is_repeated: bool,
     /// Reads only events that arrived at this time or later.
     pub arrived_from: Option<TimeNs>,
-    /// Runs only the commands before the first one that is transforming or has side effects, over the events that had
-    /// arrived by this time.
+    /// Runs only the commands before the first command that is transforming or has side effects, over the events that
+    /// had arrived by this time.
     pub events_until: Option<TimeNs>,
     /// Fields with values that the events at the start must have, in addition to meeting the condition of the search.
     pub same_fields: Vec<(String, String)>,
@@ -53,7 +53,7 @@ pub struct SearchShape {
 }
 
 impl SearchShape {
-    /// Whether options for the output change the result, so that it differs from that of the search text.
+    /// Whether options for the output change the result, so that it differs from the result of the search text.
     pub fn is_for_output(&self) -> bool {
         self.oldest_first || self.head.is_some() || self.text_only
     }
@@ -139,7 +139,7 @@ fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> 
     Ok(())
 }
 
-/// Limits the events at the start to those that arrived at a time or later, unless the search itself has such a limit
+/// Limits the events at the start to events that arrived at a time or later, unless the search itself has such a limit
 /// (`_index_earliest`).
 fn limit_to_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic> {
     match pipeline.commands.first_mut() {

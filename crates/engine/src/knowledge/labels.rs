@@ -29,9 +29,9 @@ const TAG_OF: &str = "tag::";
 /// A named search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventType {
-    /// Value of the field `eventtype` in its events.
+    /// Value of the field `eventtype` in events of this type.
     pub name: String,
-    /// Its search, without commands.
+    /// Search for events of this type, without commands.
     pub search: String,
 }
 

@@ -1,7 +1,7 @@
 //! Named knowledge objects used by searches: data models, macros, saved searches.
 //!
 //! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines are looked
-//! up among the bundled ones ([`common_information_model`]).
+//! up among the bundled models ([`common_information_model`]).
 
 pub(crate) mod common_information_model;
 pub(crate) mod labels;
@@ -112,7 +112,7 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
         return Ok(text);
     }
     common_information_model::json_of(name).map(str::to_owned).ok_or_else(|| {
-        let known = suggest_or_list(name, &model_names(source));
+        let known = suggest_or_list(name, "models", &model_names(source));
         EngineError::invalid(format!("there is no data model {name}{known}"))
     })
 }
@@ -121,7 +121,7 @@ pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<Dat
     Ok(DataModel::of_json(name, &model_text(source, name)?)?)
 }
 
-/// The first names, and the number of further ones.
+/// The first names, and the number of further names.
 pub(crate) fn list_names(names: &[String]) -> String {
     let first = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
@@ -130,13 +130,10 @@ pub(crate) fn list_names(names: &[String]) -> String {
     }
 }
 
-/// ` (did you mean ...?)` if there is a similar name, otherwise the known names.
-pub(crate) fn suggest_or_list(name: &str, known: &[String]) -> String {
+/// ` (did you mean ...?)` if there is a similar name, otherwise the known names; `what` says what they name.
+pub(crate) fn suggest_or_list(name: &str, what: &str, known: &[String]) -> String {
     match did_you_mean(name, known) {
-        near if near.is_empty() && !known.is_empty() => {
-            let verb = if known.len() == 1 { "is" } else { "are" };
-            format!("; there {verb} {}", list_names(known))
-        }
+        near if near.is_empty() && !known.is_empty() => format!("; existing {what}: {}", list_names(known)),
         near => near,
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct DataObject {
     pub name: String,
     /// `parentName`.
     pub parent: String,
-    /// Search conditions for its events, in addition to those of the parent.
+    /// Search conditions for the object's events, in addition to the conditions of the parent.
     pub constraints: Vec<String>,
     /// `baseSearch` of a root search object.
     pub base_search: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct DataObject {
     pub grouping: Option<Grouping>,
     /// Fields extracted from events.
     pub fields: Vec<String>,
-    /// Fields in the definition that every object with the same base has.
+    /// Fields that the definition lists although every object with the same base has them.
     pub base_fields: Vec<String>,
     /// Calculated fields, in order.
     pub calculations: Vec<Calculation>,

@@ -1,8 +1,8 @@
 //! Data models in the form that Splunk's REST interface returns and accepts.
 //!
 //! For each object, a description adds everything that the definition leaves to its ancestors: the path of objects
-//! down to it (`lineage`), inherited fields, constraints and calculations with the path of their owner, and searches.
-//! A client may send such a description; [`stored_model`] keeps only the parts that define the model.
+//! down to the object (`lineage`), inherited fields, constraints and calculations with the path of their owner, and
+//! searches. A client may send such a description; [`stored_model`] keeps only the parts that define the model.
 //!
 //! Not here: reading definitions for searches ([`super::model`]), storing definitions (`quarry_apps`).
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::model::{Calculation, DataModel, DataObject, Grouping, is_base};
 
-/// Members of an object that follow from others and are not stored.
+/// Members of an object that are computed from other members and not stored.
 const COMPUTED_MEMBERS: [&str; 7] = [
     "lineage",
     "children",
@@ -104,7 +104,7 @@ fn concise_description(model: &DataModel, json: &Value) -> Value {
     let counts =
         BASE_NAMES.map(|(base, shown)| (shown.to_owned(), bases.iter().filter(|own| *own == base).count().into()));
     let mut summary = Map::from_iter(counts);
-    // Splunk lists these two kinds, although no object ever has them.
+    // Splunk lists these two kinds, although no object is of either kind.
     for none in ["Interfaces", "Interface Implementations"] {
         summary.insert(none.to_owned(), 0.into());
     }
@@ -205,7 +205,7 @@ fn described_calculation(mut calculation: Map<String, Value>, id: &str) -> Value
         .and_then(Value::as_str)
         .is_some_and(|kind| kind.eq_ignore_ascii_case("lookup"));
     if is_lookup && !calculation.contains_key("lookupInputs") {
-        // A definition with one input stores it as plain members, but clients expect a list.
+        // A definition with one input stores the input as plain members, but clients expect a list.
         let input = calculation.get("inputField").cloned().unwrap_or_default();
         let column = calculation.get("lookupField").cloned().unwrap_or_else(|| input.clone());
         calculation.insert("lookupInputs".to_owned(), json!([{ "lookupField": column, "inputField": input }]));
@@ -260,7 +260,7 @@ fn transaction_search(model: &DataModel, grouping: &Grouping) -> Result<String, 
 }
 
 impl Calculation {
-    /// The command that calculates it, as text.
+    /// The command of the calculation, as text.
     fn command_text(&self) -> String {
         let quoted = |name: &str| format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
         let pairs = |pairs: &[(String, String)]| {

@@ -27,14 +27,14 @@ pub(crate) struct ModelObject {
     /// Descendants, in order of their paths.
     below: Vec<Member>,
     model: String,
-    /// Whether it represents rows of a summary, in which conditions and calculations are columns.
+    /// Whether this represents rows of a summary, in which conditions and calculations are columns.
     is_summary: bool,
 }
 
 /// An object of the hierarchy.
 #[derive(Clone)]
 struct Member {
-    /// Its index among the objects of the model.
+    /// Index of the object in the model.
     position: usize,
     /// `All_Changes.Account_Management`.
     path: String,
@@ -73,7 +73,7 @@ pub(crate) struct Guard {
     pub member: Option<String>,
 }
 
-/// Name prefix of summary columns that tell which objects an event belongs to.
+/// Name prefix of summary columns that mark the events of an object.
 const MEMBER_COLUMN_PREFIX: &str = "__in_";
 /// Maximum number of names in a message.
 const NAMES_LISTED_MAX: usize = 20;
@@ -89,8 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model. Without a name, it is the only root object or, if there are several, the only one
-    /// that is the first part of a field name in `mentioned`.
+    /// The object `name` of a model. Without a name, the only root object or, if there are several, the only root
+    /// object that is the first part of a field name in `mentioned`.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,
@@ -213,7 +213,7 @@ impl ModelObject {
         FieldReferent::Unknown
     }
 
-    /// Condition for events of a descendant, including those of the objects in between.
+    /// Condition for events of a descendant, including the conditions of the objects in between.
     fn condition_below(&self, member: &Member) -> Guard {
         let way = self.below.iter().filter(|other| {
             member.path == other.path || member.path.strip_prefix(&other.path).is_some_and(|rest| rest.starts_with('.'))
@@ -228,8 +228,8 @@ impl ModelObject {
         Guard { condition, text: text.join(" "), member: None }
     }
 
-    /// Name of the object whose summary contains the events of this one: the last object of the chain that calculates
-    /// fields, or the root. Objects after it in the chain only filter its events.
+    /// Name of the object whose summary contains the events of this object: the last object of the chain that
+    /// calculates fields, or the root. Later objects of the chain only filter its events.
     pub(crate) fn summarised_as(&self) -> &str {
         let computes = self.chain.iter().skip(1).rev().find(|member| !member.calculations.is_empty());
         computes.or(self.chain.first()).map_or("", |member| &member.name)
@@ -255,7 +255,7 @@ impl ModelObject {
 
     /// All fields that a name can refer to, except `_raw` and `splunk_server`.
     pub(crate) fn all_fields(&self) -> BTreeSet<String> {
-        // A summary has neither: the text is too long to be stored twice, and the server's name is a setting.
+        // A summary has neither of these: the text is too long to be stored twice, and the server's name is a setting.
         let is_kept = |field: &&&str| !matches!(**field, "_raw" | "splunk_server");
         let event = EVENT_FIELDS.iter().filter(is_kept).map(|field| (*field).to_owned());
         let mut all: BTreeSet<String> = event.chain(["tag".to_owned()]).collect();
@@ -356,7 +356,8 @@ impl ModelObject {
         (SearchCommand { expr, time }, stages)
     }
 
-    /// Calculations that produce needed fields, each with the index of its object; adds the fields they read.
+    /// Calculations that produce needed fields, each with the index of its object; adds the fields that they read to
+    /// `needed`.
     fn required_calculations(&self, needed: &mut BTreeSet<String>) -> Vec<(usize, &CalculationCommand)> {
         let mut kept = Vec::new();
         for (at, member) in self.chain.iter().enumerate().rev() {
@@ -435,7 +436,7 @@ fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
     (is_null && is_empty).then_some(text.as_str())
 }
 
-/// The root object to use if the search names none.
+/// The root object to use if the search names no object.
 fn root_of(model: &DataModel, mentioned: &BTreeSet<String>) -> Result<String, EngineError> {
     let roots: Vec<&DataObject> = model.roots().collect();
     let begins = |root: &DataObject| {

@@ -2,7 +2,7 @@
 //!
 //! The format is `postcard` over the types of the plan and the syntax tree, preceded by the program's version, which
 //! a node of another version rejects. The format depends on the types alone, which may differ between builds of the
-//! same version; such builds must not be mixed. It is never stored on disk.
+//! same version; such builds must not be mixed. Plans are never stored on disk.
 //!
 //! Not here: who may send a plan. Nesting depth is not bounded, so plans must only be read from trusted nodes.
 

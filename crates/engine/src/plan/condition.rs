@@ -64,7 +64,7 @@ impl Planner<'_> {
         Ok((SearchExpr::And(vec![condition, filter]), range))
     }
 
-    /// The indexes named by a condition, or the default ones.
+    /// The indexes named by a condition, or the default indexes.
     pub(super) fn indexes_of(&self, expr: &SearchExpr) -> Vec<String> {
         let default = &self.runner.default_indexes;
         index_patterns(expr, default).unwrap_or_else(|| default.clone())
@@ -117,7 +117,7 @@ impl Planner<'_> {
     }
 }
 
-/// A search-time field below a NOT: if no fields are extracted, such a condition would not filter anything.
+/// A search-time field below a NOT. If no fields are extracted, such a condition would not filter anything.
 fn field_under_not(expr: &SearchExpr, is_negated: bool) -> Option<&str> {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => {

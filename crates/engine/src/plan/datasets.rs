@@ -1,5 +1,5 @@
-//! Planning of commands that refer to objects defined elsewhere: datamodel, savedsearch, searchtxn, and those that are
-//! rewritten to them.
+//! Planning of commands that refer to objects defined elsewhere: datamodel, savedsearch, searchtxn, and the commands
+//! that are rewritten to these.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +24,8 @@ const SAVED_SEARCH_DEPTH_MAX: usize = 8;
 const EVENT_FIELDS: [&str; 6] = ["host", "source", "sourcetype", "index", "eventtype", "tag"];
 
 impl Planner<'_> {
-    /// The plan of `searchtxn` and the commands after it. It selects events by the stanza's search, keeps those that
-    /// share a value of the stanza's `fields` with an event that matches the condition, and groups them into
+    /// The plan of `searchtxn` and the commands after it. The plan selects events by the stanza's search, keeps events
+    /// that share a value of the stanza's `fields` with an event that matches the condition, and groups them into
     /// transactions.
     pub(super) fn transactions(&self, command: &SearchTxnCommand, rest: &[Stage]) -> Result<Plan, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };

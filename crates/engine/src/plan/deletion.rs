@@ -9,7 +9,7 @@ use quarry_spl::ast::{Command, Pipeline, Stage};
 use super::{Deletion, Plan, Planner, Source};
 
 impl Planner<'_> {
-    /// The plan of a deleting search; `None` for any other.
+    /// The plan of a deleting search; `None` for any other search.
     pub(crate) fn deletion(&self, pipeline: &Pipeline) -> Result<Option<Plan>, EngineError> {
         let is_delete = |stage: &Stage| matches!(stage.command, Command::Delete(_));
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(None) };

@@ -41,8 +41,8 @@ const EVERY_FIELD: &str = "*";
 pub struct Exchange {
     /// Meaning of a row.
     pub rows: ExchangedRows,
-    /// Columns of the rows. Groups and times have all of them, in this order. Events always have the first one,
-    /// `_time`; a batch may lack other columns if none of its events has the field.
+    /// Columns of the rows. Groups and times have all columns, in this order. Events always have the first
+    /// column, `_time`; a batch may lack other columns if none of its events has the field.
     pub columns: Vec<ExchangeColumn>,
     /// Patterns for the names of further event columns, which depend on the events.
     pub patterns: Vec<String>,
@@ -76,7 +76,7 @@ pub enum ExchangedRows {
     },
     /// Groups with their partial states, in any order. A group may have several rows.
     Groups,
-    /// The first and last time of a worker's rows; none if it has no rows.
+    /// One row with the first and last time of a worker's rows; no row if the worker has none.
     Times,
 }
 
@@ -110,7 +110,7 @@ pub enum ColumnContent {
     Key(String),
     /// A state of an aggregate.
     State {
-        /// The aggregate, as `avg(bytes)`.
+        /// The aggregate, such as `avg(bytes)`.
         aggregate: String,
         /// The state.
         column: StateColumn,
@@ -315,7 +315,7 @@ impl Exchange {
         keys.collect()
     }
 
-    /// Each aggregate with its states, as `avg(bytes) (sum, count of numbers)`.
+    /// Each aggregate with its states, such as `avg(bytes) (sum, count of numbers)`.
     fn aggregates(&self) -> Vec<String> {
         let states = self.columns.iter().filter_map(|column| match &column.content {
             ColumnContent::State { aggregate, column } => Some((aggregate, column.to_string())),

@@ -1,4 +1,4 @@
-//! The plan of a search: what is read, what runs in every worker, and what runs once.
+//! The plan of a search: the data that is read, the commands that run in every worker, and the commands that run once.
 //!
 //! Plain data between the syntax tree and execution. [`Planner`] turns a pipeline into a plan in passes. Subsearches in
 //! the condition are replaced by their results, event types and tags by their conditions, and time modifiers by tests
@@ -140,7 +140,7 @@ impl Plan {
         Pipeline { commands, span: Span::default() }
     }
 
-    /// Whether its rows are events.
+    /// Whether the plan's rows are events.
     pub(crate) fn yields_events(&self) -> bool {
         let begins_with_events = match &self.source {
             Source::Scan(_) => true,

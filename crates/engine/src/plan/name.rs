@@ -15,7 +15,8 @@ use quarry_spl::ast::Command;
 
 use super::{Plan, Source};
 
-/// Maximum bytes of a plan's name. Plans with longer names, as from large subsearch results, are not cached.
+/// Maximum bytes of a plan's name. Plans with longer names, such as those with large subsearch results, are
+/// not cached.
 const NAME_BYTES_MAX: usize = 16 << 10;
 
 /// The name of a plan's partial states; `None` if they cannot be cached. `fold` is the fold's own contribution

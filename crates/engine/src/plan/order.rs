@@ -4,8 +4,8 @@ use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Aggregate, Command, DedupCommand, DependsOn, Stage};
 use quarry_spl::commands::Kind;
 
-/// Whether the result of these commands does not depend on the order of the rows: a `stats` that reads only values
-/// follows commands that decide about each row by itself, or by values of all rows.
+/// Whether the result of these commands does not depend on the order of the rows: true if a `stats` that reads only
+/// values follows commands that treat each row by itself, or by values of all rows.
 pub(super) fn is_any_order_enough(commands: &[Stage]) -> bool {
     for (at, stage) in commands.iter().enumerate() {
         match &stage.command {
@@ -23,7 +23,7 @@ fn read_only_values(aggregates: &[Aggregate]) -> bool {
     aggregates.iter().all(|aggregate| aggregate.function.depends_on() == DependsOn::Nothing)
 }
 
-/// Whether it does not matter which rows of a combination `dedup` keeps, since the commands after it read no fields.
+/// Whether `dedup` may keep any rows of a combination, because the commands after it read no fields.
 fn is_any_row_enough(dedup: &DedupCommand, rest: &[Stage]) -> bool {
     let needs = required_fields(rest);
     let is_plain = !dedup.keep_events && !dedup.consecutive && dedup.sort_by.is_empty();

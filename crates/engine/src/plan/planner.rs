@@ -52,11 +52,11 @@ pub(crate) trait SearchChecker: Send + Sync {
 /// Side effects of a search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
-    /// Whether it changes anything.
+    /// Whether the search changes anything.
     pub any: bool,
-    /// Lookup tables that it writes.
+    /// Lookup tables that the search writes.
     pub tables: BTreeSet<String>,
-    /// Models that it stores or removes.
+    /// Models that the search stores or removes.
     pub models: BTreeSet<String>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Planner<'a> {
             _ if first.command.kind() == Kind::Generating => {
                 Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec()))
             }
-            // As in Splunk: `| stats count` yields a row with 0, `| stats count by x` none.
+            // As in Splunk: `| stats count` yields a row with 0, `| stats count by x` yields no row.
             _ => {
                 if !matches!(&first.command, Command::Stats(stats) if stats.by.is_empty()) {
                     context.messages.push(NO_ROWS.to_owned());
@@ -178,7 +178,7 @@ impl<'a> Planner<'a> {
             scan.counts = reduce.accepts_counts();
         }
         let states = FoldStates::of(reduce.as_ref(), &context);
-        // The times must be those of event rows.
+        // The times must come from rows of events.
         if let Some(summary) = scan.summary.as_mut().filter(|_| states.times == RowTimes::Needed) {
             summary.stages = None;
         }
@@ -198,7 +198,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn subsearch_rows(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
         match self.subsearches {
             Subsearches::Run => {
-                // Subsearches of a subsearch run only with it.
+                // Subsearches of a subsearch run only when the outer subsearch runs.
                 let rows = match &self.runner.subsearch_results {
                     SubsearchResults::Kept(_) => {
                         let inner = Runner { subsearch_results: SubsearchResults::Unkept, ..self.runner.clone() };

@@ -126,7 +126,7 @@ fn push_extractions(plan: &mut Plan) {
             ExtractionKind::SpathFields { input, .. } => is_made(input),
             ExtractionKind::Text { .. } => false,
         };
-        // Commands of one kind run together, so a later one must not replace what an earlier one reads.
+        // Commands of one kind run together, so a later command must not replace a field that an earlier command reads.
         let input_of = |kind: &ExtractionKind| match kind {
             ExtractionKind::Rex(rex) => Some(rex.field.clone()),
             ExtractionKind::Spath(spath) => Some(spath.input.clone()),
@@ -203,8 +203,8 @@ fn first_of(commands: &[Stage]) -> Option<FirstRows> {
     })
 }
 
-/// Lets a scan that reads all fields select the rows that the first commands keep; for this it reads only the fields
-/// that these commands need.
+/// Lets a scan that reads all fields select the rows that the first commands keep. To select rows, the scan reads
+/// only the fields that these commands need.
 fn push_selection(plan: &mut Plan) {
     let is_open = matches!(&plan.source, Source::Scan(scan) if scan.is_open() && scan.summary.is_none());
     if !is_open || plan.fold.is_some() {

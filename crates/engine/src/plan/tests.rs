@@ -159,7 +159,7 @@ fn rows_are_selected_by_the_fields_that_the_first_commands_read() {
         ("eval c=a", None),
         ("sort 0 a", None),
         ("dedup a sortby b", None),
-        // Each run may keep other rows, or run another search.
+        // Each run may keep different rows, or run a different search.
         ("where random()>5", None),
         ("search [ search x | fields y ]", None),
         ("search a*=1", None),

@@ -2,9 +2,9 @@
 //! `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text but return no part
 //! of it, and `json_extract(field, "…")` and `spath(field, "…")`, which return a small part.
 //!
-//! Each value is a hidden field; calls are replaced by a reference to it. Functions of JSON are still called, but on a
-//! document that has only the value at the path. This works for leading commands that neither change the text nor
-//! generate rows, and pays off only if nothing else reads the event text.
+//! Each value is a hidden field; calls are replaced by a reference to the field. Functions of JSON are still called,
+//! but on a document that has only the value at the path. This works for leading commands that neither change the text
+//! nor generate rows, and pays off only if nothing else reads the event text.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use quarry_spl::ast::{
 
 const TEXT: &str = "_raw";
 /// Maximum number of values per search. With more, the remaining calls read the event text, so replacing the first
-/// ones would gain nothing.
+/// calls would gain nothing.
 const VALUES_MAX: usize = 16;
 
 /// The text values that replaced calls in the commands.

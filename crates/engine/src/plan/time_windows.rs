@@ -1,8 +1,8 @@
 //! Time modifiers inside a condition: `(earliest=-1d index=a) OR (earliest=-7d latest=-6d index=b)`.
 //!
-//! Each branch of an OR has its own time range, by default that of the search. The scan reads the smallest range that
-//! covers all branches, and the condition tests `_time`. Source: Splunk's manual on specifying several time windows
-//! in a search.
+//! Each branch of an OR has its own time range, by default the range of the search. The scan reads the smallest range
+//! that covers all branches, and the condition tests `_time`. Source: Splunk's manual on specifying several time
+//! windows in a search.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;

@@ -44,7 +44,7 @@ impl Planner<'_> {
                 let mut plan = TstatsPlan::of_metrics(tstats, span);
                 let mut filter = tstats.filter.clone();
                 if requires_measurements(tstats) {
-                    // Resolved once, because it is used for events and for measurements.
+                    // The filter is resolved once, because it is used for events and for measurements.
                     let whole = self.resolve_subsearches(&filter)?;
                     filter = MeasurementsCommand::event_condition(&whole);
                     let left = MeasurementsCommand::remaining_condition(&whole);
@@ -211,7 +211,7 @@ fn tests_columns(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Names used in a `tstats` that determine the object.
+/// Names used in a `tstats`, from which the object is determined.
 fn mentioned_names(tstats: &TstatsCommand) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
     names.extend(argument_fields(tstats).map(str::to_owned));
@@ -318,7 +318,7 @@ impl TstatsPlan {
 
     /// Condition for events that measure one of the named metrics.
     fn metric_condition(&self) -> SearchExpr {
-        // Which events have fields of a wildcard is unknown before they are read.
+        // Until events are read, it is unknown which of them have fields that match a wildcard.
         if self.required_fields.iter().any(|name| name.contains('*')) {
             return SearchExpr::All;
         }
@@ -430,7 +430,7 @@ impl TstatsPlan {
         }
     }
 
-    /// `chart=t`: a timechart with a column for each value of the other field.
+    /// The command of `chart=t`: `timechart` with a column for each value of the other BY field.
     fn chart(&self, tstats: &TstatsCommand, series: &SeriesOptions) -> Command {
         let span = tstats.by.iter().find(|split| split.field == "_time").and_then(|split| split.span);
         let column = tstats.by.iter().find(|split| split.field != "_time");

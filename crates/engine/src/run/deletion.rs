@@ -1,7 +1,7 @@
 //! `delete`: hides the events found by a search from all later searches.
 //!
 //! `delete` must follow a search of events and commands that process one event at a time, and be written in the
-//! search itself, because only there does a row identify its event ([`crate::plan::Planner::plan_search`]). Pages are
+//! search itself, because only there a row identifies its event ([`crate::plan::Planner::plan_search`]). Pages are
 //! read as text, and each row carries its position through the commands in a column ([`POSITION_COLUMN`]). Nothing is
 //! deleted before all events are read; then everything is deleted at once. A search that is stopped earlier deletes
 //! nothing.
@@ -35,7 +35,7 @@ const POSITION_COLUMN: &str = "__place";
 /// Name of the row for all indexes together.
 const ALL_INDEXES: &str = "__ALL__";
 
-/// Number of an index's events that were deleted, and number of those that could not be deleted.
+/// Number of an index's events that were deleted, and number of its events that could not be deleted.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     deleted: u64,
@@ -43,8 +43,8 @@ struct Counts {
 }
 
 impl Runner {
-    /// Deletes the events; returns a row of counts for all indexes together and one for each index that has such
-    /// events.
+    /// Deletes the events; returns a row of counts for all indexes together and one for each index with
+    /// events to delete.
     pub(crate) fn delete(&self, deleting: &PlannedDeletion) -> Result<RowIter, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(deleting.span) };
         let context = CommandContext { range: deleting.scan.range, ..self.context.clone() };
@@ -125,7 +125,7 @@ pub(crate) fn event_commands(
     Ok(commands)
 }
 
-/// Positions of a page's events that pass the commands; `None` if there are none.
+/// Positions of a page's events that pass the commands; `None` if no event passes.
 fn matching_positions(
     scan: &EventScan,
     page: &PageRef,

@@ -1,10 +1,10 @@
-//! Runs the two halves of a plan apart: workers next to the data return the rows of its
-//! [exchange](crate::plan::Exchange), and the commands that run once process these rows.
+//! Runs the two halves of a plan separately: workers next to the data return the rows of its
+//! [exchange](crate::plan::Exchange); the other commands of the plan run once, on these rows.
 //!
 //! The first half of a plan with two [rounds](Plan::rounds) runs twice. Workers first return the times of their rows;
 //! once the plan contains the times of all workers, they return their groups.
 //!
-//! Each half checks the rows against the exchange, because they may come from another node. The rows of several
+//! Each half checks the rows against the exchange, because the rows may come from another node. The rows of several
 //! workers form one stream: events merged newest first, groups in any order.
 //!
 //! Not here: transport and merging of rows; undivided plans, whose workers pass folders in memory.
@@ -52,7 +52,7 @@ impl Runner {
     pub(crate) fn reduce(&self, plan: &Plan, exchanged: RowIter) -> Result<RowIter, EngineError> {
         let exchange = exchange_of(plan)?;
         if exchange.rows == ExchangedRows::Times {
-            let message = "the times of all rows are unknown: run the plan's first round and give it its times";
+            let message = "the times of all rows are unknown: run the first round, and add the times to the plan";
             return Err(EngineError::invalid(message));
         }
         let admitted = exchanged.map(move |rows| rows.and_then(|rows| exchange.check(&rows).map(|()| rows)));
@@ -77,5 +77,5 @@ fn exchange_of(plan: &Plan) -> Result<Exchange, EngineError> {
 }
 
 fn not_divisible_error() -> EngineError {
-    EngineError::invalid("nothing of this plan runs beside the data: run it whole")
+    EngineError::invalid("no part of this plan runs next to the data: run the whole plan")
 }

@@ -2,12 +2,12 @@
 //!
 //! For a fold over events, the states of all workers so far are merged and finished, and the commands after the fold
 //! run on the result. Other blocking commands run on the rows read so far, which are the newest. A preview uses new
-//! instances of the commands, so that those of the search are unaffected; messages of a preview are dropped.
+//! instances of the commands, so that the search's instances are unaffected; messages of a preview are dropped.
 //!
-//! The first preview is made soon after the start. Each further one is made after a client has read the previous one,
-//! and rarely enough that previews take at most a tenth of the search's time. If a command refuses that many rows, a
-//! preview is made from fewer. Results of subsearches are those that the search has read. There are no previews for
-//! searches with side effects or external programs, or for commands that run a search for each row (`map`).
+//! The first preview is made soon after the start. Each further preview is made after a client has read the previous
+//! one, and rarely enough that previews take at most a tenth of the search's time. If a command refuses that many rows,
+//! a preview is made from fewer rows. Previews use the results of subsearches that the search has read. There are no
+//! previews for searches with side effects or external programs, or for commands that run a search for each row (`map`).
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 
@@ -47,9 +47,9 @@ const BYTES_MAX: usize = 4 << 20;
 const READ_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of these rows.
 const READ_BYTES_MAX: usize = 32 << 20;
-/// Minimum number of these rows after a preview of more rows has failed.
+/// Minimum number of rows from which a preview is made after a preview of more rows has failed.
 const READ_ROWS_MIN: usize = 500;
-/// Divisor of their number after a preview has failed.
+/// Divisor of the number of rows after a preview has failed.
 const READ_ROWS_DIVISOR: usize = 4;
 
 /// The rows of a running search at one moment.
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Previews {
     }
 }
 
-/// The previews of one search; none are made until a client calls [`Previews::enable`].
+/// The previews of one search; no preview is made before a client calls [`Previews::enable`].
 #[derive(Default)]
 pub struct Previews {
     /// Clock, set when previews are requested.
@@ -234,7 +234,8 @@ impl PreviewMaker {
     }
 }
 
-/// Whether a command can be run again for a preview: it and those in its brackets write nothing and start no programs.
+/// Whether a command can be run again for a preview: the command and the commands in its brackets write
+/// nothing and start no programs.
 /// Subsearches are not run again.
 fn may_run_again(stage: &Stage) -> bool {
     let command = &stage.command;
@@ -270,7 +271,7 @@ impl Previewer for FoldPreviews<'_> {
     }
 }
 
-/// The first rows of a scan, without gaps: once a batch does not fit, none of the later ones is added.
+/// The first rows of a scan, without gaps: after a batch that does not fit, no later batch is added.
 #[derive(Default)]
 struct FirstRows {
     batches: Vec<RecordBatch>,
@@ -313,7 +314,7 @@ struct PreviewedRows {
     preparation: PreviewMaker,
     /// The rows from which previews are made.
     read: FirstRows,
-    /// The maximum number of them that the commands accept, as far as known.
+    /// Maximum number of these rows that the commands accept, as far as known.
     rows_max: usize,
     /// Accounts for these rows in the search's memory.
     account: MemoryAccount,

@@ -14,7 +14,7 @@ use quarry_spl::ast::Pipeline;
 struct Known {
     subsearch: Pipeline,
     rows_max: usize,
-    /// They share memory with those that the command holds.
+    /// The rows share memory with the rows that the command holds.
     rows: Vec<RecordBatch>,
 }
 
@@ -32,10 +32,10 @@ impl KnownResults {
 /// Treatment of the results of subsearches.
 #[derive(Clone, Default)]
 pub(crate) enum SubsearchResults {
-    /// They are not kept.
+    /// Results are not kept.
     #[default]
     Unkept,
-    /// They are kept for previews.
+    /// Results are kept for previews.
     Kept(KnownResults),
     /// Only kept results are available; no subsearch is run.
     Replayed(KnownResults),

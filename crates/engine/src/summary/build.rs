@@ -1,4 +1,4 @@
-//! Building summaries: determines which slabs have summaries, and builds missing ones, newest slabs first.
+//! Building summaries: determines which slabs have summaries, and builds missing summaries, newest slabs first.
 //!
 //! A slab is read as a search would read it. The summary is stored only if no event was left out and no message was
 //! raised, because a search that reads the summary instead of the events would not raise the message.
@@ -49,7 +49,7 @@ pub struct SummaryRequest {
     pub now: TimeNs,
     /// Time zone for the model's expressions.
     pub zone: TimeZone,
-    /// Indexes read if the model names none.
+    /// Indexes read if the model names no index.
     pub default_indexes: Vec<String>,
     /// Start of the summarised time range; a slab with an event in the range is summarised as a whole.
     pub earliest: Option<TimeNs>,
@@ -66,7 +66,7 @@ pub struct SummaryReport {
     pub objects: Vec<SummaryObject>,
     /// Names of the current summaries of all slabs, including those not built yet.
     pub names: BTreeSet<String>,
-    /// Whether no work was stopped before its end.
+    /// Whether all work ran to its end.
     pub is_complete: bool,
 }
 
@@ -75,9 +75,9 @@ pub struct SummaryReport {
 pub struct SummaryObject {
     /// Name of the object.
     pub object: String,
-    /// Directory of its summaries; empty if it cannot have any.
+    /// Directory of the object's summaries; empty if it cannot have any.
     pub folder: String,
-    /// Sealed slabs that may hold its events.
+    /// Sealed slabs that may hold events of the object.
     pub slabs_total: u64,
     /// Slabs with a summary.
     pub slabs_done: u64,
@@ -87,7 +87,7 @@ pub struct SummaryObject {
     pub events: u64,
     /// Events that belong to the object.
     pub rows: u64,
-    /// Bytes of its summaries.
+    /// Bytes of the object's summaries.
     pub bytes: u64,
     /// Smallest `_time` of summarised pages.
     pub earliest: Option<TimeNs>,
@@ -117,8 +117,8 @@ impl SummaryObject {
 }
 
 impl Engine {
-    /// Determines which slabs of `source` have a summary of a model, and builds missing ones if requested. `go_on` is
-    /// called before each page is read; false ends the work.
+    /// Determines which slabs of `source` have a summary of a model, and builds missing summaries if requested. `go_on`
+    /// is called before each page is read; false ends the work.
     pub fn summarise(
         &self,
         request: &SummaryRequest,
@@ -193,7 +193,7 @@ enum SummaryOutcome {
 }
 
 impl ObjectWork<'_> {
-    /// Processes all slabs; `false` if it was stopped.
+    /// Processes all slabs; `false` if the work was stopped.
     fn run(
         &self,
         state: &mut SummaryObject,

@@ -1,4 +1,5 @@
-//! Building summaries of data models: contents of an object's summary ([`plan`]), and slabs that lack one ([`build`]).
+//! Building summaries of data models: contents of an object's summary ([`plan`]), and slabs that lack a summary
+//! ([`build`]).
 //!
 //! Not here: encoding summaries, and reading them in place of events (scan).
 

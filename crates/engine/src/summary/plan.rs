@@ -1,4 +1,4 @@
-//! Contents of an object's summary, how it is built, and the digest of everything that its rows depend on.
+//! Contents and construction of an object's summary, and the digest of everything that its rows depend on.
 //!
 //! The digest covers the model's definition, the expanded search (macros, event types and tags), the columns, the time
 //! zone, the search-time settings and lookup tables, and the program's version. It is computed for every search and
@@ -50,7 +50,7 @@ impl SummaryPlan {
 }
 
 impl Runner {
-    /// Plans the summaries of an object; the error says why it cannot have any.
+    /// Plans the summaries of an object; the error says why the object cannot have summaries.
     pub(crate) fn summary_plan(&self, object: &ModelObject, model_text: &str) -> Result<SummaryPlan, Fault> {
         if object.base_search().is_some() {
             return Err(Fault::invalid("it is made of a search or of transactions, not of events"));

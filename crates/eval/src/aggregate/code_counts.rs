@@ -1,7 +1,8 @@
-//! Direct counting: counts rows by code of one or two coded columns, or by integer, without a group lookup.
+//! Direct counting: counts rows by the dictionary codes of one or two columns, or by integer, without a group lookup.
 //!
-//! `stats count by status` over dictionary codes needs one addition per row, and so does `timechart count by status`,
-//! where runs of rows share a span. The counts are turned into group counts when the dictionary changes, or at the end.
+//! One addition per row is enough for `stats count by status` over dictionary codes, and for `timechart count by
+//! status`, where runs of rows share a span. The counts are turned into group counts when the dictionary changes, or at
+//! the end.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ use crate::rows::{ColumnReader, DictionaryColumn};
 const INTEGERS_MAX: usize = 4 << 20;
 /// Maximum number of codes, or pairs of codes, counted in an array.
 const CODES_MAX: usize = 64 << 10;
-/// Number of codes up to which counts are kept in lanes; beyond that, runs are rare and the counts should stay in the
-/// nearest cache.
+/// Maximum number of codes whose counts are kept in lanes ([`super::fold::LANES`]). With more codes, runs are rare, and
+/// the counts should stay in the nearest cache.
 const LANE_CODES_MAX: usize = 1_024;
 /// A batch must have at least one row per this many codes to justify an array of its own.
 const CODES_PER_ROW: usize = 16;
@@ -25,7 +26,8 @@ const CODES_PER_ROW: usize = 16;
 const INTEGERS_PER_ROW: usize = 256;
 /// Maximum number of codes counted per timestamp.
 const TIME_CODES_MAX: usize = 4_096;
-/// Minimum average of rows per timestamp for counting by time: span starts reach it, event times do not.
+/// Minimum average of rows per timestamp for counting by time: starts of spans reach this average, times of events do
+/// not.
 const ROWS_PER_TIME: usize = 16;
 /// Number of rows after which counts are turned into group counts, because they could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
@@ -77,8 +79,8 @@ pub(crate) enum CountedValues<'a> {
 }
 
 impl DirectCounts {
-    /// Counts the rows of these columns; false if the columns are unsuitable, differ from those counted so far, or have
-    /// too many rows.
+    /// Counts the rows of these columns; false if the columns are unsuitable, differ from the columns counted so far,
+    /// or have too many rows.
     pub(crate) fn add(&mut self, columns: &[ColumnReader]) -> bool {
         let rows = columns.first().map_or(0, ColumnReader::len);
         let counted = self.rows + rows < ROWS_MAX
@@ -107,8 +109,8 @@ impl DirectCounts {
         counted
     }
 
-    /// Takes over the counts of `other` if there are none here, or if both count integers of one form with close
-    /// ranges; otherwise both are unchanged.
+    /// Takes over the counts of `other` if this has no counts, or if both count integers of one form with close ranges;
+    /// otherwise both are unchanged.
     pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
         if self.is_empty() {
             std::mem::swap(self, other);
@@ -218,8 +220,8 @@ fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
 }
 
 impl IntegerCounts {
-    /// Counts values; false, with nothing counted, if they have no range or their range is too far from that of the
-    /// array.
+    /// Counts values; false, with nothing counted, if the values have no range or their range is too far from the range
+    /// of the array.
     fn add<T: Copy + Into<i64>>(&mut self, values: &[T], range_of: impl Fn(&[T]) -> Option<(i64, i64)>) -> bool {
         // Usually the array covers all values.
         let Some(outside) = self.count_covered(values) else { return true };
@@ -258,7 +260,7 @@ impl IntegerCounts {
         if self.form != others.form || needed > INTEGERS_MAX {
             return false;
         }
-        // The longer array mostly covers the other, so that none is allocated.
+        // The longer array usually covers the shorter one, so that no array is allocated.
         if others.counts.len() > self.counts.len() {
             std::mem::swap(self, others);
         }

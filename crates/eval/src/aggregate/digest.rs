@@ -31,8 +31,8 @@ type LongNumber = (f64, i64);
 pub struct Digest {
     /// Sorted values or centroids with their weights.
     points: Vec<(f64, f64)>,
-    /// Like `points`, for values with more digits than a double; the last ones are unsorted. Empty once points were
-    /// merged.
+    /// Like `points`, for values with more digits than a double; the last numbers are unsorted. Empty after points
+    /// were merged.
     longs: Vec<(LongNumber, f64)>,
     /// Length of the sorted part of `longs`.
     longs_sorted: usize,
@@ -63,7 +63,7 @@ impl Digest {
         self.add_number_parts(NumberParts::without_scale(number));
     }
 
-    /// Like [`Digest::add_number`].
+    /// Like [`Digest::add_number`], for a number in parts.
     pub(super) fn add_number_parts(&mut self, figure: NumberParts) {
         if figure.rest == 0 {
             return self.add(figure.value);
@@ -185,7 +185,7 @@ impl Digest {
         }
     }
 
-    /// Sorts points, merges equal ones, and merges neighbours if there are too many.
+    /// Sorts points, merges equal points, and merges neighbours if there are too many points.
     fn merge_points(&mut self) {
         self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         self.points.dedup_by(|next, kept| {

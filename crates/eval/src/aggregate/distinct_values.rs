@@ -60,8 +60,8 @@ struct NumberedValues {
 }
 
 impl NumberedValues {
-    /// Calls `reserve` with the number of groups and values, then `found` with each group and the number of each value
-    /// that a row contributes.
+    /// Calls `reserve` with the number of groups and the number of values, then `found` for each value of each row,
+    /// with the row's group and the number of the value.
     fn update<T>(
         &mut self,
         pairs: &mut T,

@@ -97,7 +97,7 @@ pub(crate) struct Pick {
     values: Vec<String>,
 }
 
-/// A copy may be merged with slices of another search, so no slice number may equal that of the copy.
+/// A copy may be merged with slices of another search, so its slice number is one that no slice has.
 impl Clone for Pick {
     fn clone(&self) -> Pick {
         Pick { key: self.key, slice: u64::MAX, values: self.values.clone() }
@@ -130,7 +130,7 @@ impl Fold for PickFold {
             let texts = || -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
             match known {
                 // Among rows with equal keys, the first one within a slice wins; between slices, any rule is correct
-                // that does not depend on which worker read them.
+                // that does not depend on which worker read the slices.
                 Some(known) if key == known.key => {
                     if known.slice != input.slice {
                         known.slice = input.slice;

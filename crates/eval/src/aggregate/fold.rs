@@ -50,8 +50,8 @@ pub(crate) struct Input<'a> {
 pub(crate) trait Fold: AnyFold + Send + Sync {
     /// Takes a batch.
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
-    /// Merges the states of another fold of the same kind; `groups` maps the group numbers of `other` to those of this
-    /// fold, all below `total`.
+    /// Merges the states of another fold of the same kind; `groups` maps the group numbers of `other` to numbers
+    /// of this fold, all below `total`.
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize);
     /// Merges states from a column made by [`Fold::state`]; `groups` has the group of each state, all below `total`.
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize);
@@ -61,7 +61,7 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
         None
     }
-    /// Adds to each of these groups this many rows; for folds that count rows.
+    /// Adds a number of rows to each of these groups; for folds that count rows.
     fn add_counts(&mut self, _groups: &[u32], _rows: &[i64]) {}
     /// Prepares for [`Fold::add_counts`] of this many new groups.
     fn reserve(&mut self, _groups: usize) {}

@@ -26,7 +26,7 @@ use crate::rows::{self, ColumnReader, RowIter, batch_of};
 
 /// Minimum number of rows between two checks of a folder's size.
 const CHECK_ROWS: usize = 16_384;
-/// Divisor of the search's memory for all folders together; the rest of the memory serves to hold and sort the
+/// Divisor of the search's memory for all folders together; the remaining memory serves to hold and sort the
 /// resulting values.
 const MEMORY_DIVISOR: usize = 3;
 /// Bits of a position that number the rows within a slice.
@@ -144,7 +144,7 @@ impl Folder {
         self
     }
 
-    /// Adds rows of a slice, of which `place` rows were added before. Slice numbers ascend in the order of rows.
+    /// Adds rows of a slice; `place` rows of the slice were added before. Slice numbers ascend in the order of rows.
     pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
         match self.meter.clone() {
             Some(meter) => meter.call(rows::event_count(rows), || self.add_rows(rows, slice, place)),
@@ -200,7 +200,7 @@ impl Folder {
     }
 
     /// Turns direct counts into group counts before the groups are emptied or only read: if the integers are the only
-    /// values, they need no lookup table, which would take more memory than they do.
+    /// values, they need no lookup table, which would take more memory than the integers.
     fn flush_last_direct_counts(&mut self) {
         self.drain_direct_counts(self.groups.len() == 0);
     }
@@ -262,7 +262,7 @@ impl Folder {
         self.direct.bytes() + self.groups.bytes() + folds
     }
 
-    /// Approximate bytes held once direct counts are group counts.
+    /// Approximate bytes held after direct counts are turned into group counts.
     fn flushed_bytes(&self) -> usize {
         let of_group = GroupTable::INTEGER_BYTES + self.folds.len() * size_of::<i64>();
         self.bytes() + self.direct.integer_count() * of_group
@@ -307,7 +307,7 @@ impl Folder {
 
     /// Spills the states in memory and returns all spilled states.
     pub(super) fn into_spilled(mut self) -> Result<SpilledPartials, EngineError> {
-        // Direct counts added after the last call are not in groups yet.
+        // The direct counts are not in groups yet.
         self.flush_direct_counts();
         if self.groups.len() > 0 || self.spilled.is_none() {
             self.spill()?;
@@ -315,7 +315,7 @@ impl Folder {
         self.spilled.ok_or(EngineError::Memory)
     }
 
-    /// Merges states written by [`Folder::take_state`] of a folder of the same plan, here or on another node.
+    /// Merges states written by [`Folder::take_state`] of a folder of the same plan, on this or another node.
     pub fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
         self.flush_direct_counts();
         assert!(self.plan.layout().accepts(states), "the states belong to the same plan");
@@ -410,7 +410,7 @@ impl Folder {
 }
 
 impl FinishedGroups {
-    /// The BY fields and aggregates of all groups, or of those at `places`.
+    /// The BY fields and aggregates of all groups, or of the groups at `places`.
     pub fn rows(&self, plan: &AggregatePlan, places: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
         let keys = plan.by.iter().zip(self.groups.key_columns(places));
         let mut columns: Vec<(&String, ArrayRef)> =
@@ -524,7 +524,7 @@ impl AggregatePlan {
     }
 }
 
-/// The values read by an aggregate; `None` counts rows. False conditions do not count as values.
+/// The values read by an aggregate; `None` if it counts rows. False conditions do not count as values.
 fn argument_values(argument: &Argument, rows: &RecordBatch) -> Result<Option<ColumnReader>, EngineError> {
     let array = match argument {
         Argument::Rows => return Ok(None),

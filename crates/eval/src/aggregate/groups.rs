@@ -91,8 +91,8 @@ impl GroupTable {
     /// Bytes of a group of [`GroupTable::append_integers`].
     pub(super) const INTEGER_BYTES: usize = ValueTable::INTEGER_BYTES;
 
-    /// Creates a table; `texts_of_null` has the substitute for a missing value of each BY field; a row without value
-    /// and substitute has no group.
+    /// Creates a table; `texts_of_null` has the substitute for a missing value of each BY field. A row with neither
+    /// value nor substitute has no group.
     pub(crate) fn new(texts_of_null: Vec<Option<&'static str>>) -> GroupTable {
         GroupTable {
             fields: texts_of_null.iter().map(|_| ValueTable::default()).collect(),
@@ -111,8 +111,8 @@ impl GroupTable {
         }
     }
 
-    /// The groups of rows. A row that lacks a BY field without a substitute has no group; a multivalue puts it into
-    /// several.
+    /// The groups of rows. A row that lacks a BY field without a substitute has no group; a row with a multivalue
+    /// is in several groups.
     pub(crate) fn members(&mut self, columns: &[ColumnReader], rows: usize) -> Members<'_> {
         assert_eq!(columns.len(), self.fields.len(), "a column per BY field");
         if columns.is_empty() {
@@ -196,7 +196,7 @@ impl GroupTable {
         }
     }
 
-    /// New groups for integers that have none yet, for a single field. Their groups cannot be looked up afterwards.
+    /// Creates groups for integers that have no group yet, for a single field. These groups cannot be looked up later.
     pub(super) fn append_integers(&mut self, form: IntegerForm, integers: &[i64]) -> &[u32] {
         self.groups.clear();
         if let [values] = self.fields.as_mut_slice() {
@@ -282,7 +282,7 @@ impl GroupTable {
         numbers
     }
 
-    /// The keys of all groups, or of those at `places`, as one text column per field.
+    /// The keys of all groups, or of the groups at `places`, as one text column per field.
     pub(crate) fn key_columns(&self, places: Option<&[u32]>) -> Vec<ArrayRef> {
         let mut numbers: Vec<u32> = places.map_or_else(|| (0..u32_of(self.len())).collect(), <[u32]>::to_vec);
         let mut columns = Vec::with_capacity(self.fields.len());

@@ -2,8 +2,8 @@
 //!
 //! The key of one field is its text; the key of several fields consists of their texts, each prefixed by its length,
 //! so that keys are unambiguous. All keys are stored in one buffer, each after its number and length. The hash table
-//! holds part of the hash next to each slot, so a lookup of a known key costs two accesses to distant memory. For keys
-//! looked up in bulk, both accesses are prefetched.
+//! holds part of the hash next to each slot, so a lookup of a known key costs two cache misses. For keys looked up in
+//! bulk, both are prefetched.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

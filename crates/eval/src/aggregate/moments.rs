@@ -24,7 +24,7 @@ pub struct Moments {
     squares: Total,
     /// The first number: its double, and the remainder that the double lacks.
     first: (f64, f64),
-    /// Whether another number differs from the first one.
+    /// Whether another number differs from the first number.
     differ: bool,
 }
 
@@ -69,8 +69,7 @@ impl Moments {
         if first.abs() >= LARGE_NUMBER_MIN && first.is_finite() { first } else { 0.0 }
     }
 
-    /// Compares a number with the first one; `differ` tells that it represents several numbers that differ from each
-    /// other.
+    /// Compares a number with the first number; `differ`: whether it represents several different numbers.
     #[inline]
     fn compare_with_first(&mut self, one: (f64, f64), differ: bool) {
         match self.count > 0.0 {
@@ -99,7 +98,7 @@ impl Moments {
         self.squares.merge(squares);
     }
 
-    /// The variance or, if `sample`, the sample variance; 0 for a single number, `None` without numbers.
+    /// The population variance or, if `sample`, the sample variance; 0 for a single number, `None` without numbers.
     pub fn variance(&self, sample: bool) -> Option<f64> {
         let divisor = if sample { self.count - 1.0 } else { self.count };
         if self.count == 0.0 {
@@ -130,7 +129,7 @@ impl Moments {
         [count, sum.sum, sum.lost, squares.sum, squares.lost, first.0, first.1, f64::from(u8::from(differ))]
     }
 
-    /// From a state; a malformed one is the empty set.
+    /// Reads a state; a malformed state becomes the empty set.
     pub fn from_state(state: &[f64]) -> Moments {
         match *state {
             [count, sum, sum_lost, squares, squares_lost, first, more, differ] => Moments {

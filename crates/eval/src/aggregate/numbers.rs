@@ -2,7 +2,7 @@
 //! digits as were read.
 //!
 //! Sums are computed on doubles, which represent most decimals only approximately. If the maximum number of decimal
-//! places (the *scale*) is known, the sum can be rounded to it, which is the exact sum of the numbers as written.
+//! places (the *scale*) is known, the sum rounded to this scale is the exact sum of the numbers as written.
 //! Integers beyond 2^53 and timestamps have a *rest* in addition to their double.
 //!
 //! Not here: folds ([`super::fold`]).
@@ -26,7 +26,7 @@ const SCALES_TRIED_MAX: usize = 10;
 /// Seconds below which a number of nanoseconds fits into 64 bits.
 const NANOS_I64_SECONDS_MAX: f64 = 9e9;
 
-/// A number, as the nearest double, what the double lacks, and the scale.
+/// A number as the nearest double, the rest that the double lacks, and the scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NumberParts {
     /// The nearest double.
@@ -183,7 +183,7 @@ impl NumberColumn {
     }
 }
 
-/// Reads the numbers of one argument's columns, and caches those of the last dictionary.
+/// Reads the numbers of one argument's columns, and caches the numbers of the last dictionary.
 #[derive(Default)]
 pub struct Numbers {
     dictionary: Option<(ArrayRef, Vec<Option<NumberParts>>)>,
@@ -233,7 +233,7 @@ impl Numbers {
         })
     }
 
-    /// Exceptions are rarely numbers, so the numbers usually are those of the column of numbers.
+    /// Like [`Self::of`], for a mixed column. Its texts are rarely numbers, so usually only its numbers are read.
     fn of_mixed(&mut self, mixed: &MixedColumn) -> Option<NumberColumn> {
         let numbers = self.of(&mixed.numbers)?;
         let parse = |row| NumberParts::of_text(mixed.texts.value(row), self.with_scales);
@@ -262,7 +262,7 @@ impl Numbers {
     }
 }
 
-/// The scales of doubles. Neighbours usually share one, so the previous row's is tried first.
+/// The scales of doubles. Neighbours usually share a scale, so the previous row's scale is tried first.
 fn scales_of(values: &Float64Array) -> Scales {
     const UNITS: [f64; SCALES_TRIED_MAX] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
     /// Decimals of fewer units than this are recovered exactly from their doubles.

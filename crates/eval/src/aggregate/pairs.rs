@@ -1,6 +1,6 @@
 //! Maps pairs of numbers to dense numbers: combinations of two fields, or values of a group.
 //!
-//! Both numbers are dense. If there are few of each, a small table has a cell per pair; otherwise pairs are hashed.
+//! Both numbers are dense. If both ranges are small, a table has a cell per pair; otherwise pairs are hashed.
 
 use quarry_stdx::number::u32_of;
 use std::hash::BuildHasher;
@@ -34,7 +34,7 @@ impl PairTable {
         &self.pairs
     }
 
-    /// Reserves space for first numbers below `lefts` and second ones below `rights`. Must be called before
+    /// Reserves space for first numbers below `lefts` and second numbers below `rights`. Must be called before
     /// [`PairTable::number`] with such numbers.
     pub(crate) fn reserve(&mut self, lefts: usize, rights: usize) {
         let fits = rights <= 1 << self.right_bits && lefts << self.right_bits <= self.cells.len();
@@ -106,7 +106,7 @@ pub(crate) struct PairSet {
 const WORDS_MAX: usize = 4 << 20;
 
 impl PairSet {
-    /// Reserves space for first numbers below `lefts` and, if hashed, second ones below `rights`.
+    /// Reserves space for first numbers below `lefts` and, if hashed, second numbers below `rights`.
     pub(crate) fn reserve(&mut self, lefts: usize, rights: usize) {
         if self.bits.len() < lefts {
             self.bits.resize(lefts, Vec::new());

@@ -1,4 +1,4 @@
-//! Numbers of combinations of values for commands that add to each row, or drop rows, by the group of the row.
+//! Numbers the combinations of BY values, for commands that change or drop rows depending on the row's group.
 //!
 //! Unlike a fold, these commands need exactly one group per row. Rows are numbered batch by batch ([`GroupTable`]), so
 //! that repeated values are looked up once, and dictionaries once per code.

@@ -24,7 +24,8 @@ const POSITION_DIGITS: usize = 20;
 /// Digits of a value's index within its row.
 const INDEX_DIGITS: usize = 3;
 
-/// The columns of a fold's partial states: one row per group, with its keys first, then the states of each aggregate.
+/// The columns of a fold's partial states: one row per group, first the group's keys, then the states of each
+/// aggregate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateLayout {
     /// The columns in order.
@@ -51,7 +52,7 @@ pub enum StateContent {
     },
     /// A state column of an aggregate.
     State {
-        /// The aggregate, as `avg(bytes)`.
+        /// The aggregate, such as `avg(bytes)`.
         aggregate: String,
         /// The state.
         column: StateColumn,
@@ -164,7 +165,7 @@ pub(crate) fn number_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Float64, true))
 }
 
-/// An entry of a `list` state; the order of entries is that of the positions of their values.
+/// An entry of a `list` state; entries sort by the positions of their values.
 pub(crate) fn sequence_entry(position: u64, place: usize, value: &str) -> String {
     format!("{position:0POSITION_DIGITS$}{place:0INDEX_DIGITS$}{value}")
 }

@@ -1,4 +1,4 @@
-//! State columns, of which the states of aggregates consist.
+//! State columns: the parts of the states of aggregates.
 
 use serde::{Deserialize, Serialize};
 

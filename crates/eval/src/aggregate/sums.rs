@@ -98,7 +98,7 @@ impl Fold for SumFold {
     }
 }
 
-/// The smallest or largest number of each group; NaN if a group has none.
+/// The smallest or largest number of each group; NaN if a group has no number.
 #[derive(Clone)]
 pub(super) struct ExtremeFold<const LARGEST: bool> {
     numbers: Vec<f64>,

@@ -376,7 +376,7 @@ impl ValueTable {
         }));
     }
 
-    /// Numbers of timestamps; a run of equal ones, such as the start of a span, is looked up once.
+    /// Numbers of timestamps; a run of equal timestamps, such as the start of a span, is looked up once.
     fn numbers_of_times(&mut self, times: &TimestampNanosecondArray, out: &mut Vec<u32>) {
         let mut last = (0, UNSET);
         out.extend(times.values().iter().enumerate().map(|(row, time)| {

@@ -38,7 +38,7 @@ impl ByteSemaphore {
         ByteSemaphore { bytes_max: most, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Acquires `bytes` as soon as they fit or no others are held, at the latest after five seconds; `None` if
+    /// Acquires `bytes` as soon as they fit or no other bytes are held, at the latest after five seconds; `None` if
     /// `is_over` becomes true first. A search that already holds a permit must not wait for another: `may_wait` is then
     /// false.
     pub fn acquire(

@@ -53,8 +53,8 @@ impl Operand {
         )
     }
 
-    /// The operand as integers. Its exceptions count as missing values, unless the operator can use texts (`+`) or an
-    /// exception is a number.
+    /// The operand as integers, if possible. The texts of a mixed column count as missing values, unless a text is a
+    /// number or the operator is `+`, which concatenates texts.
     fn as_int(&self, op: Arithmetic) -> Option<Box<dyn Datum>> {
         match self {
             Operand::Column(ColumnReader::Mixed(mixed)) if op != Arithmetic::Add => match &mixed.numbers {
@@ -159,7 +159,7 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     }
 }
 
-/// Adding seconds to a time, or subtracting them, yields a time, even if a plain number would suffice.
+/// Adds seconds to a time, or subtracts them; the result is a time, even if a plain number would suffice.
 fn shift_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
     let moved = match (op, a, b) {
         (Arithmetic::Add, Value::Time(time), Value::Int(seconds))
@@ -238,7 +238,7 @@ fn int_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
         Arithmetic::Add => numeric::add(a.as_ref(), b.as_ref()).ok(),
         Arithmetic::Sub => numeric::sub(a.as_ref(), b.as_ref()).ok(),
         Arithmetic::Mul => numeric::mul(a.as_ref(), b.as_ref()).ok(),
-        // An error means that a divisor is 0 as well.
+        // An error means that a divisor is 0.
         Arithmetic::Rem => numeric::rem(a.as_ref(), b.as_ref()).ok(),
         Arithmetic::Div => None,
     }

@@ -52,7 +52,7 @@ impl<'a> Batch<'a> {
         Ok(Batch::of_arrays(arrays, batch.num_rows(), context, state))
     }
 
-    /// A batch with one column at its slot; the others are null.
+    /// A batch with one column at its slot; the other slots are null.
     pub(super) fn of_slot(slot: usize, values: &ArrayRef, context: &'a ExprContext, state: &'a CallState) -> Batch<'a> {
         let mut arrays = vec![rows::null_column(values.len()); slot];
         arrays.push(std::sync::Arc::clone(values));
@@ -70,7 +70,7 @@ impl<'a> Batch<'a> {
         Batch { arrays, readers, singles: Vec::new(), single_readers: Vec::new(), rows, context, state }
     }
 
-    /// Evaluates the parts of the expression that read a single coded column.
+    /// Evaluates the parts of the expression that read a single dictionary column.
     pub(super) fn evaluate_singles(mut self, root: &ExprNode) -> Result<Batch<'a>, EngineError> {
         let mut singles: Vec<Option<ArrayRef>> = Vec::new();
         root.for_each_single(&mut |single| {

@@ -1,7 +1,7 @@
 //! Column-wise evaluation of an expression.
 //!
-//! Nodes that support column-wise evaluation take their operands as columns; all others are evaluated row by row. If
-//! the right side of AND or OR is evaluated row by row, it is computed only for rows in which the left side does not
+//! Nodes that support column-wise evaluation take their operands as columns; all other nodes are evaluated row by row.
+//! If the right side of AND or OR is evaluated row by row, it is computed only for rows in which the left side does not
 //! determine the result.
 
 use std::sync::Arc;

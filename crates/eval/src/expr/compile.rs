@@ -92,8 +92,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// Compiles functions that choose which arguments to evaluate, or bind values; all others come from the function
-    /// table.
+    /// Compiles functions that choose which arguments to evaluate, or bind values; all other functions come from the
+    /// function table.
     fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<ExprNode, EngineError> {
         match (name, args) {
             ("true", []) => Ok(ExprNode::Constant(Value::Bool(true))),
@@ -207,8 +207,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles `mvmap`; it binds the field in the third argument or, without one, the first field of the first
-    /// argument.
+    /// Compiles `mvmap`; it binds the field in the third argument or, without a third argument, the first field
+    /// of the first argument.
     fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<ExprNode, EngineError> {
         let mut names = Vec::new();
         match rest.first().map(|expr| &expr.kind) {

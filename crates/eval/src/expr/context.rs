@@ -20,7 +20,7 @@ pub struct ExprContext {
     pub percentiles: PercentileMethod,
 }
 
-/// The tables for `lookup()`; none outside of searches.
+/// The tables for `lookup()`; outside of searches, there are no tables.
 #[derive(Clone, Default)]
 pub struct ExprTables(pub Option<Arc<dyn LookupSource>>);
 

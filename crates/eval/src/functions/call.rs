@@ -153,7 +153,7 @@ pub enum Prepared {
     Figures(Box<Figures>),
 }
 
-/// Takes an argument; a missing one is null.
+/// Takes an argument; a missing argument is null.
 #[inline]
 pub(super) fn take<'a>(args: &mut [Value<'a>], at: usize) -> Value<'a> {
     args.get_mut(at).map_or(Value::Null, |value| std::mem::replace(value, Value::Null))

@@ -1,5 +1,5 @@
-//! Functions on JSON texts. Except for tests and conversions, they return null for invalid JSON; so does extraction by
-//! a path that matches nothing.
+//! Functions on JSON texts. Except for tests and conversions, they return null for invalid JSON. Extraction also
+//! returns null if the path matches nothing.
 
 use std::borrow::Cow;
 

@@ -31,8 +31,8 @@ fn mvcount<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// `mvindex`: positions are zero-based; negative ones count from the end. A range is limited to the existing positions;
-/// null if it covers none of them.
+/// `mvindex`: positions are zero-based; negative positions count from the end. A range is limited to the existing
+/// positions; the result is null if the range covers no position.
 fn mvindex<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let start = integer(args, 1);
     let end = if args.len() > 2 { integer(args, 2) } else { start };

@@ -226,7 +226,7 @@ fn group_digits(digits: &str) -> String {
     out
 }
 
-/// Scientific notation, as `1.500000e+03`.
+/// Scientific notation, such as `1.500000e+03`.
 fn scientific(magnitude: f64, precision: usize) -> String {
     let text = format!("{magnitude:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -254,7 +254,7 @@ fn shortest_notation(magnitude: f64, digits: usize, keep_zeros: bool) -> String 
     trimmed(&format!("{magnitude:.decimals$}"))
 }
 
-/// Hexadecimal notation, as `0x1.8p+1`.
+/// Hexadecimal notation, such as `0x1.8p+1`.
 fn hexadecimal(magnitude: f64, precision: Option<usize>) -> String {
     const MANTISSA_BITS: u32 = 52;
     const MANTISSA_DIGITS: usize = 13;

@@ -1,7 +1,7 @@
 //! `sigfig`: rounds the result of a calculation to its significant figures.
 //!
 //! A product or quotient has as many significant figures as the operand with the fewest, a sum or difference as many
-//! decimal places: `1.00*1111` is 1111 with three significant figures, so 1110. Significant figures depend on how
+//! decimal places: `1.00*1111` is 1111 with three significant figures, that is 1110. Significant figures depend on how
 //! numbers are written, so the calculation is traced back to its fields and literals.
 
 use quarry_event::value::Number;

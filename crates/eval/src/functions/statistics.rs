@@ -44,7 +44,7 @@ fn variance(numbers: &[f64], less: usize) -> Option<f64> {
     Some(squares / (count - less) as f64)
 }
 
-/// The middle value; for an even count, the mean of the two middle ones.
+/// The middle value; for an even count, the mean of the two middle values.
 fn median<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     compute_on_numbers(args, |numbers| {
         let mut sorted = numbers.to_vec();

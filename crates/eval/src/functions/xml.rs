@@ -318,7 +318,7 @@ fn close_tag<'t>(open: &mut Vec<OpenElement<'t>>, text: &'t str, end: usize, see
     open.pop();
 }
 
-/// The value of an attribute that is written like this between its quotes.
+/// The value of an attribute, given the text between its quotes.
 pub fn attribute_value(written: &str) -> Cow<'_, str> {
     match memchr::memchr(b'&', written.as_bytes()) {
         None => Cow::Borrowed(written),
@@ -326,7 +326,7 @@ pub fn attribute_value(written: &str) -> Cow<'_, str> {
     }
 }
 
-/// The value of an element without child elements that is written like this between its tags.
+/// The value of an element without child elements, given the text between its tags.
 pub fn content_value(written: &str) -> Cow<'_, str> {
     if memchr::memchr2(b'<', b'&', written.as_bytes()).is_none() {
         return Cow::Borrowed(written.trim());

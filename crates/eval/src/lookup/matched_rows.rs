@@ -85,7 +85,7 @@ impl RowCommand for Lookup {
             let column = match &asks_nothing {
                 Some(asks_nothing) => match rows::column(&rows, field) {
                     Some(old) => choose_values(old, &column, asks_nothing),
-                    // Keeps a dictionary, unlike a copy of each value.
+                    // Unlike copying each value, this keeps the dictionary.
                     None if column.data_type() == &DataType::Null => column,
                     None => nullif(&column, &BooleanArray::from(asks_nothing.clone()))?,
                 },
@@ -111,7 +111,7 @@ fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
     lacks.contains(&true).then_some(lacks)
 }
 
-/// For each row, the value of `first` where `takes_first` is true, otherwise that of `second`.
+/// For each row, the value of `first` where `takes_first` is true, otherwise the value of `second`.
 fn choose_values(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
     let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
     let mut column = ColumnBuilder::new(takes_first.len());

@@ -1,8 +1,8 @@
 //! Borders of groups: whether breakers surround the text of an expression's group in every match.
 //!
-//! The search for the group descends from the whole expression and carries the borders around the current part. A part
-//! that may match nothing counts as the weaker of its own border and the one beyond it. Not here: conclusions about the
-//! terms of a search (scan).
+//! The search for the group descends from the whole expression and carries the borders around the current part. For a
+//! part that may match the empty text, the weaker of its own border and the border beyond it counts. Not here:
+//! conclusions about the terms of a search (scan).
 
 use quarry_event::segment::{UNBROKEN_BLANKS, is_breaker};
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
@@ -23,7 +23,7 @@ pub enum GroupBorders {
         prefix: Box<str>,
         /// Letters and digits after the text; `None` if a token may continue after it.
         suffix: Option<Box<str>>,
-        /// The bytes that surround all this.
+        /// The bytes that surround prefix, text and suffix.
         bytes: BorderBytes,
     },
     /// Nothing is known.
@@ -128,7 +128,8 @@ fn border(side: Side, part: &Hir, beyond: Border) -> Border {
     match part.kind() {
         HirKind::Empty => beyond,
         HirKind::Literal(literal) => border_of_literal(side, &literal.0, beyond),
-        // The start of the searched text, or of one of its lines, may precede a group, an end may follow one.
+        // The start of the searched text, or of one of its lines, may precede a group; the end of a text or line may
+        // follow it.
         HirKind::Look(look) => match (side, look) {
             (Side::End, Look::Start | Look::StartLF | Look::StartCRLF) => Some(KnownBorder::of(BorderBytes::Breakers)),
             (Side::Start, Look::End | Look::EndLF | Look::EndCRLF) => Some(KnownBorder::of(BorderBytes::Breakers)),
@@ -155,14 +156,14 @@ fn border_of_repetition(side: Side, repetition: &Repetition, beyond: Border) -> 
     if repetition.max == Some(1) {
         return border(side, &repetition.sub, beyond);
     }
-    // The last occurrence decides alone, or it may be empty.
+    // If the last occurrence alone has no border, it may be empty.
     border(side, &repetition.sub, None).or_else(|| {
         let plain = beyond.filter(|beyond| beyond.affix.is_empty());
         border(side, &repetition.sub, plain).filter(|found| found.affix.is_empty())
     })
 }
 
-/// The border of a literal, and those of its bytes that are between the border and the group.
+/// The border of a literal, and the bytes of the literal that are between the border and the group.
 fn border_of_literal(side: Side, literal: &[u8], beyond: Border) -> Border {
     let is_border = |byte: &u8| border_of_byte(*byte).is_some();
     let at = match side {
@@ -180,7 +181,7 @@ fn border_of_literal(side: Side, literal: &[u8], beyond: Border) -> Border {
     (affix.len() <= AFFIX_BYTES_MAX).then_some(KnownBorder { bytes, affix })
 }
 
-/// The bytes that form the border of a class of which any may stand beside a group.
+/// The border that a class forms, of which any character may stand beside a group.
 fn border_of_class(class: &Class) -> Option<BorderBytes> {
     let of_range = |start: u8, end: u8| (start..=end).map(border_of_byte).min().flatten();
     let of_ranges = match class {
@@ -213,8 +214,8 @@ fn border_after_last(part: &Hir) -> Option<BorderBytes> {
     }
 }
 
-/// The border that a byte forms, whatever is next to it. A percent sign does not count as one, because it may begin a
-/// longer breaker (`%20`).
+/// The border that a byte forms, whatever is next to it. A percent sign is no border, because it may begin a longer
+/// breaker (`%20`).
 fn border_of_byte(byte: u8) -> Option<BorderBytes> {
     if byte.is_ascii() && byte != b'%' && is_breaker(byte) {
         Some(BorderBytes::Breakers)
@@ -286,7 +287,7 @@ mod tests {
             (r"user=(?<x>\w+),?", Begin(Breakers)),
             (r"user=(?<x>\w+)%", Begin(Breakers)),
             (r"user=(?<x>\w+)(?m)$", Whole(Breakers)),
-            // Optional parts: the weaker of the part's border and that of what follows it.
+            // Optional parts: the weaker of the part's border and the border of the part after it.
             (r" (?<x>\S+)(?::(?<port>\d+))? -> ", Whole(Breakers)),
             (r" (?<a>\S+)(?::(?<x>\d+))? -> ", Whole(Breakers)),
             (r" (?<a>\S+)(?::(?<x>\d+))?$", Whole(Breakers)),

@@ -1,7 +1,7 @@
 //! LIKE patterns: `%` matches any run of characters, `_` one character; the whole text must match, case-sensitively.
 //!
-//! The common forms (`x`, `x%`, `%x`, `%x%`) compare bytes directly; others scan the text once with one backtracking
-//! point.
+//! The common forms (`x`, `x%`, `%x`, `%x%`) compare bytes directly; other patterns scan the text once with one
+//! backtracking point.
 
 use memchr::memmem;
 

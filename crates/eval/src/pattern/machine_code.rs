@@ -5,8 +5,8 @@
 //! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth of
 //! that time. Machine code tries few positions: the start of the text, the first occurrences of the literals with which
 //! all matches begin, or the start of the match that the linear engine finds without groups. The number of its
-//! steps is limited: if a text needs more, the linear engine decides, and if many texts do, machine code is no longer
-//! used.
+//! steps is limited: if a text needs more, the linear engine decides, and if many texts need more, machine code is
+//! no longer used.
 //!
 //! Both engines must have the same result. Expressions that reach this module have passed [`super::translate`], so that
 //! each construct has the same meaning in both dialects. Differences that remain are excluded here: `$` before a final
@@ -24,7 +24,7 @@ use super::prefix_search::{CANDIDATES_MAX, prefix_literals};
 
 /// Maximum number of steps at one position; a typical access log takes a few hundred.
 const STEPS_MAX: u32 = 2_000;
-/// Number of texts searched by the linear engine before machine code is generated, which takes as long as these.
+/// Number of texts searched by the linear engine before machine code is generated; both take about the same time.
 pub(super) const TEXTS_BEFORE: u32 = 64;
 /// Maximum length of a text in which machine code finds matches after the first one, in bytes. The limit exists because
 /// each of these searches examines the whole text.
@@ -40,7 +40,7 @@ pub(super) struct MachineCode {
     /// The expression, which matches only where the search starts.
     expression: Arc<str>,
     bytes: pcre2::bytes::Regex,
-    /// The code for texts beyond ASCII, generated for the first of them.
+    /// The code for texts beyond ASCII, generated for the first such text.
     characters: Arc<OnceLock<Option<pcre2::bytes::Regex>>>,
     starts: Starts,
     /// Whether the expression contains `$`, which PCRE2 also matches before a newline at the end of the text.
@@ -58,7 +58,7 @@ enum Starts {
     Match,
 }
 
-/// Positions of the groups of one match, and what earlier matches have earned.
+/// Positions of the groups of one match, and the credit left after earlier matches.
 #[derive(Clone, Debug)]
 pub(super) struct MachineCodeMatch {
     places: pcre2::bytes::CaptureLocations,
@@ -385,7 +385,7 @@ mod tests {
     fn expressions_with_many_ways_of_matching_return_to_the_linear_engine() {
         let regex = Regex::new(r"^(?:(a+)(a+)(a+))+b").unwrap();
         let code = code_of(&regex).unwrap();
-        // With a `b` at the end, or no attempt would be made.
+        // Without the `b` at the end, no attempt would be made.
         let (text, mut found) = (format!("{}cb", "a".repeat(200)), code.new_match());
         assert_eq!(code.captures_starting_at("aaab", 0, &mut found), Some(true));
         for _ in 0..CREDIT_MAX / ABORT_COST {

@@ -15,7 +15,7 @@ use regex_syntax::hir::literal::Extractor;
 
 use super::one_pass::{OnePass, OnePassMatch};
 
-/// Minimum length of the shortest literal, in bytes. A shorter one occurs so often that attempts are not worthwhile.
+/// Minimum length of the shortest literal, in bytes. Shorter literals occur so often that attempts are not worthwhile.
 const LITERAL_BYTES_MIN: usize = 2;
 /// Number of occurrences without a match after which one search passes to the linear engine. Each attempt may scan the
 /// rest of the text, so their number must be bounded.
@@ -60,7 +60,8 @@ impl PrefixSearch {
     }
 }
 
-/// A search for the literals with which all matches begin; `None` if there are none, or one is too short.
+/// A search for the literals with which all matches begin; `None` if there are no such literals, or a literal is too
+/// short.
 pub(super) fn prefix_literals(tree: &Hir) -> Option<Prefilter> {
     let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, tree)?;
     // These are the literals of the prefilter, which itself only knows the length of the longest one.

@@ -1,17 +1,17 @@
 //! Regular expressions over templates: determines where in a template a match can be, before the values of its
 //! variables are known.
 //!
-//! The texts of a slab share a few hundred templates. For each, a [`Planner`] tries every position at which a match can
-//! start: it steps an anchored automaton over the literals and, at a variable, over every string that its
-//! [`ValueTraits`] allow. Positions at which all attempts fail are excluded. The others become [`Window`]s: the parts
-//! of the template that an attempt can read before it is decided. The expression then runs once per combination of
-//! values in a window, on a text of a few bytes, with the same result as on the whole event.
+//! The texts of a slab share a few hundred templates. For each template, a [`Planner`] tries every position at which a
+//! match can start: it steps an anchored automaton over the literals and, at a variable, over every string that its
+//! [`ValueTraits`] allow. Positions at which all attempts fail are excluded. The other positions become [`Window`]s:
+//! the parts of the template that an attempt can read before it is decided. The expression then runs once per
+//! combination of values in a window, on a text of a few bytes, with the same result as on the whole event.
 //!
 //! This is exact: a window extends until every attempt that starts in it is decided, so later text cannot change the
 //! result; and windows are evaluated from left to right, so the leftmost match wins. If the expression looks behind,
 //! one character of context before the start is kept.
 //!
-//! Not here: reading columns (scan), which expressions are pushed down into the scan (engine).
+//! Not here: reading columns (scan), the choice of expressions that are pushed down into the scan (engine).
 
 mod assertion;
 mod attempts;
@@ -47,7 +47,7 @@ const STATES_MAX: usize = 128;
 const DEPENDENCE_STEP_COST: usize = 4;
 /// Maximum number of automaton steps per template; with more steps, the template is not planned.
 const STEPS_MAX: usize = 400_000;
-/// Number of templates of a slab that could not be planned with listed values, after which it is not tried again.
+/// Number of templates of a slab that could not be planned with listed values, after which no further attempt is made.
 const FAILED_LISTS_MAX: usize = 4;
 /// Maximum memory of an expression's lazy automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
@@ -117,7 +117,7 @@ impl FlatTemplate {
         FlatTemplate::new(self.parts.into_iter().flat_map(split).flatten())
     }
 
-    /// The template with the values that `list` adds to the traits of these parts; `None` if it adds none.
+    /// The template with the values that `list` adds to the traits of these parts; `None` if it adds no values.
     fn with_listed_values(&self, parts: &[usize], list: &mut ValueLists<'_>) -> Option<FlatTemplate> {
         let mut listed: Option<FlatTemplate> = None;
         for part in parts {
@@ -316,7 +316,7 @@ impl Window {
 
     /// Runs the expression on this window. The window's text is built in `text`: `value` appends the values of
     /// [`Window::read`] in order, fillers are used for the other variables. Returns the text if a match starts in the
-    /// window; `captures` then holds the groups of the match, of which only the requested ones are meaningful.
+    /// window; `captures` then holds the groups of the match, of which only the requested groups are meaningful.
     pub fn evaluate<'t>(
         &self,
         template: &FlatTemplate,
@@ -362,7 +362,7 @@ impl Window {
 
 /// Whether a match begins within a range of a text; the range must begin at the start of a character.
 fn has_match_within(regex: &Regex, text: &str, start: usize, starts_end: usize, captures: &mut Captures) -> bool {
-    // Most windows allow a single start position: that of their literal.
+    // Most windows allow a single start position, which is in a literal.
     if text.get(start..starts_end).is_some_and(|starts| starts.chars().nth(1).is_none() && !starts.is_empty()) {
         return regex.captures_starting_at(text, start, captures);
     }
@@ -402,9 +402,9 @@ pub struct Planner {
     outcome_cache: dependence::OutcomeCache,
     /// Cached beginnings of walks.
     walk_prefixes: dependence::WalkPrefixes,
-    /// Number of times the automaton's cache was cleared; state ids are only valid until then.
+    /// Number of times the automaton's cache was cleared; state ids are valid only until the next time.
     cache_clears: usize,
-    /// Plans of earlier templates, by as much of a template as they depend on.
+    /// Plans of earlier templates, by the parts of the template on which they depend.
     plan_cache: PlanCache,
     /// Long lists of values, and lists of forms, seen so far; keys of caches refer to them by number.
     value_lists: Vec<Arc<[Box<str>]>>,
@@ -513,7 +513,7 @@ impl Planner {
         }
     }
 
-    /// Starts over if the automaton's cache was cleared in between, since state ids are invalid then.
+    /// Starts over if the automaton's cache was cleared in between, because state ids are then invalid.
     fn reset_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {

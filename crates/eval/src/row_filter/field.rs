@@ -62,8 +62,8 @@ impl ValueTest {
         }
     }
 
-    /// Whether the value equals that of the test: as a text or by its wildcards, as a number if the test compares numbers
-    /// (`200` equals `200.0`), or as an address of the test's network.
+    /// Whether a value equals the value of the test: as a text or by wildcards, as a number if the test compares
+    /// numbers (`200` equals `200.0`), or as an address of the test's network.
     #[inline]
     fn equals(&self, text: &str) -> bool {
         self.wildcard.is_match(text)
@@ -73,7 +73,7 @@ impl ValueTest {
             || self.network.is_some_and(|network| network.contains(text))
     }
 
-    /// The number of the test, if it also accepts other spellings of it.
+    /// The number of the test, if the test also accepts other spellings of the number.
     fn spelled_number(&self) -> Option<&str> {
         let accepts = self.op == CompareOp::Eq && self.numbers == NumberEquality::Word && self.literal.is_number();
         accepts.then(|| self.literal.text())
@@ -103,7 +103,7 @@ pub(super) struct FieldTest {
     tests: Vec<ValueTest>,
     /// Equality tests that are looked up.
     set: Option<Arc<EqualitySet>>,
-    /// Numbers of which other spellings pass in rows whose text contains the number.
+    /// Numbers whose other spellings pass in rows whose text contains the number.
     spelled: Option<Arc<SpelledNumbers>>,
 }
 
@@ -205,7 +205,7 @@ struct EqualitySet {
     tests: Vec<ValueTest>,
 }
 
-/// Numbers of which other spellings are accepted, in lower case.
+/// Numbers whose other spellings are accepted, in lower case.
 #[derive(Debug, Default)]
 struct SpelledNumbers {
     numbers: HashSet<Box<str>, FixedState>,
@@ -218,7 +218,7 @@ impl<'a> FromIterator<&'a str> for SpelledNumbers {
 }
 
 impl SpelledNumbers {
-    /// The open rows with a value that is a spelling of a number, and with this number as a word of their text.
+    /// The open rows with a value that is a spelling of a number and a text that contains this number as a word.
     fn run(&self, values: &ColumnReader, texts: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
         let (mut scratch, mut text) = (String::new(), String::new());
         BooleanBuffer::collect_bool(open.len(), |row| {

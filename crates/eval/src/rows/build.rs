@@ -144,7 +144,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds a multivalue; an empty one becomes null, and one with a single value becomes a text.
+    /// Adds a multivalue; without values it becomes null, and with a single value a text.
     pub fn push_multi<T: AsRef<str>>(&mut self, values: impl IntoIterator<Item = T>) {
         let mut values = values.into_iter();
         let Some(first) = values.next() else { return self.push_null() };

@@ -1,8 +1,8 @@
 //! Sort that a cancelled search can interrupt, for commands that hold all rows in memory.
 //!
 //! A sort of the standard library cannot be interrupted, and for millions of texts it takes seconds. Here, items are
-//! divided by pivots until the parts are small, and these are sorted with the standard library. That sort begins by
-//! dividing, too, so this one takes about as long; merging sorted parts took up to twice as long.
+//! divided by pivots until the parts are small, and the parts are sorted with the standard library. The sort of the
+//! library divides, too, so this sort takes about as long; merging sorted parts took up to twice as long.
 //!
 //! Not here: sorts that spill ([`super::sort_rows`]).
 
@@ -12,14 +12,14 @@ use crate::EngineError;
 
 /// Number of items that are sorted or divided between two checks for cancellation.
 const PART_ITEMS: usize = 32_768;
-/// Number of items whose median divides the others.
+/// Number of items whose median divides all items.
 const SAMPLE_ITEMS: usize = 63;
-/// Maximum divisions of a part, each of which usually halves it. Parts that are still large are then sorted without
+/// Maximum divisions of a part; each usually halves the part. Parts that are still large afterwards are sorted without
 /// checks; only contrived orders and many equal items lead to such parts.
 const DIVISIONS_MAX: u32 = 64;
 
-/// Sorts items by `compare`, which should tell any two apart: the order of equal ones is not defined. Fails as soon as
-/// `check` does; the items are then in any order.
+/// Sorts items by `compare`, which should tell any two items apart: the order of equal items is not defined. Fails as
+/// soon as `check` does; the items are then in any order.
 pub fn sort_cancellable<T: Copy>(
     items: &mut [T],
     compare: impl Fn(&T, &T) -> Ordering,
@@ -49,14 +49,14 @@ pub fn sort_cancellable<T: Copy>(
     Ok(())
 }
 
-/// Sorts items as [`sort_cancellable`] does and keeps the first `count`; if these are few, in linear time.
+/// Sorts items as [`sort_cancellable`] does and keeps the first `count`. If `count` is small, this takes linear time.
 pub fn sort_first<T: Copy>(
     items: &mut Vec<T>,
     count: usize,
     compare: impl Fn(&T, &T) -> Ordering,
     check: impl Fn() -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
-    // The items before this part are among the first, those after it are not.
+    // The items before this part are among the first `count`; the items after it are not.
     let (mut part, mut divisions) = (0..items.len(), 0);
     while count < part.end && part.len() > PART_ITEMS && divisions < DIVISIONS_MAX {
         let middle = part.start + divide(&mut items[part.clone()], &compare, &check)?;
@@ -83,7 +83,7 @@ fn is_in_order<T>(
 ) -> Result<bool, EngineError> {
     for start in (0..items.len()).step_by(PART_ITEMS) {
         check()?;
-        // The last item of a part is compared with the first of the next.
+        // The last item of a part is compared with the first item of the next part.
         let end = items.len().min(start + PART_ITEMS + 1);
         if !items[start..end].is_sorted_by(&holds) {
             return Ok(false);
@@ -106,7 +106,7 @@ fn divide<T: Copy>(
     for start in (0..items.len()).step_by(PART_ITEMS) {
         check()?;
         for at in start..items.len().min(start + PART_ITEMS) {
-            // Without a branch, which would be mispredicted for every other item.
+            // This code has no branch, which would be mispredicted for every second item.
             let is_less = compare(&items[at], &pivot).is_lt();
             items.swap(less, at);
             less += usize::from(is_less);
@@ -127,7 +127,7 @@ mod tests {
         (0..count as u64).map(|at| at.wrapping_mul(2_654_435_761) % 5_003).collect()
     }
 
-    /// Numbers with their positions, which tell equal ones apart.
+    /// Numbers with their positions, which tell equal numbers apart.
     fn numbered(numbers: Vec<u64>) -> Vec<(u64, usize)> {
         numbers.into_iter().zip(0..).collect()
     }
@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn orders_that_defeat_the_sample_are_sorted() {
-        // Everything that the sample reads is greater than the rest.
+        // All items in the sample are greater than all other items.
         let count = 4 * PART_ITEMS;
         let mut items = numbers(count);
         (0..SAMPLE_ITEMS).for_each(|at| items[at * (count / SAMPLE_ITEMS)] = u64::MAX - at as u64);
         assert_sorted(&numbered(items), "defeated sample");
-        // All equal but two, and nothing tells the equal ones apart.
+        // All items but two are equal, and nothing tells the equal items apart.
         let mut items = vec![(7, 0); count];
         (items[5], items[count - 9]) = ((9, 0), (1, 0));
         assert_sorted(&items, "equal items but two");

@@ -1,7 +1,7 @@
-//! Decoding of coded columns to texts.
+//! Decodes coded columns ([`super::read`]) to texts.
 //!
-//! A scan returns dictionary codes, addresses and decimals as numbers, and numbers with exceptions; commands that do
-//! not support these forms receive texts. Integers remain numbers, because their text is canonical.
+//! A scan returns dictionary codes, addresses and decimals as numbers, and mixed columns; commands that do not support
+//! these forms receive texts. Integers remain numbers, because their text is canonical.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn decode_rows(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     decode_columns(rows, |kind| is_mixed(kind) || is_coded(kind))
 }
 
-/// Like [`decode_rows`], but numbers with exceptions stay numbers.
+/// Like [`decode_rows`], but the numbers of mixed columns stay numbers.
 pub fn decode_rows_except_numbers(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     decode_columns(rows, is_coded)
 }

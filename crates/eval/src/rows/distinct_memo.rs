@@ -1,12 +1,12 @@
 //! Evaluation once per distinct value of a column instead of once per row.
 //!
-//! [`DistinctMemo::run`] passes its caller the distinct values of a coded column, followed by null, and spreads the
-//! results over the rows; texts are returned coded. Results for a whole dictionary are cached, because a scan shares
-//! one dictionary among many batches. A dictionary is evaluated as a whole only after as many lookups as it has
-//! values, so that the work at most doubles; before that, only the values that occur are evaluated.
+//! [`DistinctMemo::run`] passes its caller the distinct values of a coded column, followed by null, and assigns the
+//! results to the rows; texts are returned as dictionary codes. Results for a whole dictionary are cached, because a
+//! scan shares one dictionary among many batches. A dictionary is evaluated as a whole only after as many lookups as it
+//! has values, so that the work at most doubles; before that, only the values that occur are evaluated.
 //!
 //! The caller must compute each result from the value alone. Columns whose values do not repeat gain nothing and are
-//! refused. Only coded columns have coded results: callers that do not read codes never receive any.
+//! refused. Only coded columns have coded results, so callers that do not read codes never receive codes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,9 +29,9 @@ const DICTIONARIES_MAX: usize = 8;
 const CACHED_BYTES_MAX: usize = 16 << 20;
 /// Number of values of a dictionary that are evaluated at once.
 const CHUNK_VALUES: usize = 4_096;
-/// Minimum average number of repetitions of a batch's numbers for which finding the distinct ones pays off.
+/// Minimum average number of repetitions of a batch's numbers for which finding the distinct numbers pays off.
 const REPEATS_MIN: usize = 2;
-/// Number of batches skipped after one whose numbers did not repeat.
+/// Number of batches skipped after a batch whose numbers did not repeat.
 const BATCHES_SKIPPED: u32 = 15;
 /// Ratio of dictionary size to batch size above which no table by code is built.
 const TABLE_RATIO: usize = 16;

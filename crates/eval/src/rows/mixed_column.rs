@@ -1,10 +1,10 @@
-//! Columns of numbers with exceptions: nearly all values are integers, or decimals of one scale; the others, such as
-//! `-` for a missing size, are texts.
+//! Columns of numbers with exceptions: nearly all values are integers, or decimals of one scale; the exceptions, such
+//! as `-` for a missing size, are texts.
 //!
-//! The column is a struct of two columns, of which at most one has a value in a row. So numbers stay numbers, and only
-//! the exceptions are parsed or compared as texts. The text of a value is canonical as in any other column.
+//! The column is a struct of two columns, of which at most one has a value in a row. Thus numbers stay numbers, and
+//! only the exceptions are parsed or compared as texts. The text of a value is canonical as in any other column.
 //!
-//! Not here: which columns of a scan have this form (`scan`).
+//! Not here: the choice of columns with this form (`scan`).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const NUMBERS: &str = "numbers";
 /// Name of the struct's texts.
 const TEXTS: &str = "texts";
 
-/// Numbers, and the texts of the rows whose value is another.
+/// Numbers, and the texts of the rows without a number.
 #[derive(Clone, Debug)]
 pub struct MixedColumn {
     /// Integers or decimals.
@@ -55,13 +55,13 @@ impl MixedColumn {
         some.into_iter().flatten().chain(all)
     }
 
-    /// Marks the rows with a value; `None` if every row has one.
+    /// Marks the rows with a value; `None` if every row has a value.
     pub(super) fn validity(&self) -> Option<NullBuffer> {
         present_rows(self.numbers.validity().as_ref(), self.texts.nulls())
     }
 }
 
-/// The rows that are valid in either of two columns; `None` if all rows are.
+/// The rows that are valid in either of two columns; `None` if all rows are valid.
 fn present_rows(one: Option<&NullBuffer>, other: Option<&NullBuffer>) -> Option<NullBuffer> {
     let either = NullBuffer::new(one?.inner() | other?.inner());
     (either.null_count() > 0).then_some(either)

@@ -2,7 +2,7 @@
 //!
 //! Events with many different keys have thousands of columns in one schema, of which each row uses a few. Such batches
 //! are reduced to the columns that have values; their names identify the columns of the schema. Batches are
-//! concatenated column by column, and each column only from batches that contain it.
+//! concatenated column by column, each column only from the batches that contain it.
 //!
 //! Not here: cutting batches so that few columns have values ([`super::sparse_rows`]).
 
@@ -33,8 +33,8 @@ pub(super) struct PresentColumns {
 }
 
 impl PresentColumns {
-    /// The columns of `schema`, with text in place of dictionaries and mixed columns, because batches may
-    /// have different ones.
+    /// The columns of `schema`, with text in place of dictionaries and mixed columns, which may differ
+    /// between batches.
     pub(super) fn new(schema: &SchemaRef) -> PresentColumns {
         let with_type = |field: &FieldRef, kind| Arc::new(Field::new(field.name(), kind, true));
         let plain = |field: &FieldRef| match field.data_type() {

@@ -44,7 +44,7 @@ pub fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&st
 }
 
 /// Rank of each row's value among the distinct values of a column, in automatic order; a missing value counts as an
-/// empty one.
+/// empty text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueRanks {
     /// One rank per row; values that the order does not distinguish have the same rank.
@@ -54,8 +54,8 @@ pub struct ValueRanks {
 }
 
 impl ValueRanks {
-    /// Ranks a column of at most `u32::MAX` rows. For millions of values this takes a second, so a cancelled search ends
-    /// meanwhile.
+    /// Ranks a column of at most `u32::MAX` rows. Ends early if the search is cancelled, because millions of values
+    /// take a second.
     pub fn of(column: &StringViewArray, stop: &Stop) -> Result<ValueRanks, EngineError> {
         let mut numbers: HashMap<&str, u32, FixedState> = HashMap::default();
         let mut values: Vec<SortKey<'_>> = Vec::new();

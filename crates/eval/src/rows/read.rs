@@ -1,7 +1,7 @@
 //! Row-wise reading of a column; the type is resolved once per column.
 //!
-//! Columns of a scan may be coded: texts as dictionary codes, addresses as 32 bits, decimals as integers with a known
-//! scale, numbers with exceptions as two columns. A coded value reads exactly as it was written.
+//! Columns of a scan may be *coded*: texts as dictionary codes, addresses as 32 bits, decimals as integers with a known
+//! scale, mixed columns as a struct of two columns. A coded value reads exactly as it was written.
 
 use std::borrow::Cow;
 
@@ -401,8 +401,8 @@ pub fn write_decimal(number: i64, digits: u8, out: &mut String) {
     }
 }
 
-/// The number that a decimal's text parses to. If both integers are exact in a double, their quotient is the double
-/// nearest to the true value, as when parsing the text.
+/// The number to which a decimal's text would be parsed. If both integers are exact in a double, their quotient is the
+/// double nearest to the true value, as when parsing the text.
 #[inline]
 pub(crate) fn decimal_number(number: i64, digits: u8) -> Option<f64> {
     if number.unsigned_abs() <= MAX_EXACT_INTEGER as u64 {

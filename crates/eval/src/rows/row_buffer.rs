@@ -2,7 +2,7 @@
 //!
 //! Batches are held in memory while the pool grants their bytes. When the pool refuses, all batches in memory are
 //! written to one spill file, one by one, so that rows can be read forwards, backwards and repeatedly. Batches are
-//! compacted first, because texts of a scan point into the text of whole pages and would keep all of that text alive.
+//! compacted first, because texts of a scan point into whole pages, which they would keep in memory.
 //!
 //! Every batch is a point at which a cancelled search ends ([`Dataflow::check_cancelled`]).
 //!
@@ -31,7 +31,7 @@ use crate::EngineError;
 use crate::context::CommandContext;
 use crate::dataflow::{Dataflow, MemoryAccount};
 
-/// Divisor of the search's memory for a row buffer; the command that reads the buffer needs the rest.
+/// Divisor of the search's memory for a row buffer; the command that reads the buffer needs the remaining memory.
 const MEMORY_DIVISOR: usize = 4;
 /// Approximate overhead of a column, in bytes.
 const COLUMN_OVERHEAD_BYTES: usize = 32;
@@ -176,7 +176,7 @@ impl RowBuffer {
         (0..self.places.len()).map(|at| self.batch(at))
     }
 
-    /// The batches in order; each is dropped once read.
+    /// The batches in order; each is dropped after it is read.
     pub fn into_rows(self) -> RowIter {
         Box::new(DrainingIter { kept: self, backwards: false })
     }
@@ -215,7 +215,7 @@ impl RowBuffer {
             let BatchLocation::InMemory(batch, _) = place else { continue };
             self.dataflow.check_cancelled()?;
             let start = out.written;
-            // If columns point into the same text, each of them would write all of it.
+            // If columns point into the same text, each column would write the whole text.
             let own = copy_texts(batch)?;
             let mut writer = StreamWriter::try_new(&mut out, own.schema_ref())?;
             writer.write(&own)?;
@@ -288,7 +288,7 @@ impl Iterator for DrainingIter {
     }
 }
 
-/// Rows in one batch. Their bytes count as used by the search until this is dropped.
+/// Rows in one batch. Their bytes count as used by the search until this value is dropped.
 pub struct RowsInMemory {
     rows: RecordBatch,
     _account: MemoryAccount,

@@ -29,8 +29,8 @@ use crate::dataflow::Dataflow;
 
 /// Divisor of the memory for the maximum size of a run; sorting the run also needs its keys and a copy.
 const RUN_MEMORY_DIVISOR: usize = 8;
-/// Divisor of that size for the minimum size of a run, which is reached even if the memory pool refuses: smaller runs
-/// would be too many.
+/// Divisor of that maximum for the minimum size of a run. A run reaches the minimum even if the memory pool refuses,
+/// because there would be too many smaller runs.
 const SMALLEST_RUN_DIVISOR: usize = 8;
 /// Divisor of the memory for the maximum size of a run's batch.
 const BATCH_MEMORY_DIVISOR: usize = 128;
@@ -151,7 +151,7 @@ impl RunBuffer {
     fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(&batch)?;
         let bytes = bytes + batch.num_columns() * COLUMN_OVERHEAD_BYTES;
-        // The keys need about as much memory again.
+        // The keys need about as much memory as the rows.
         self.refused |= self.held.try_grow(2 * bytes).is_err();
         self.bytes += bytes;
         self.batches.push(batch);
@@ -223,7 +223,7 @@ struct SortedBatches {
 }
 
 impl SortedBatches {
-    /// Builds the next batches; none at the end.
+    /// Builds the next batches; no batch at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let end = self.sorted.len().min(self.next + self.order.batch_rows);
         let some = &self.sorted[self.next..end];
@@ -366,7 +366,7 @@ impl Merge {
         }
     }
 
-    /// Builds the next batches; none at the end.
+    /// Builds the next batches; no batch at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
         let mut places = Vec::with_capacity(most);

@@ -1,8 +1,8 @@
 //! Sparse rows: many columns, few values.
 //!
-//! A batch has a cell for each row in each column. For events with many different keys, that is hundreds of empty
-//! cells per value. Such a batch is cut into short ones: a column without values in these few rows takes no space, and
-//! a column with values has cells for these rows only. Names and order of columns are kept.
+//! A batch has a cell for each row in each column. For events with many different keys, there are hundreds of empty
+//! cells per value. Such a batch is cut into short batches: a column without values in these few rows takes no space,
+//! and a column with values has cells for these rows only. Names and order of columns are kept.
 //!
 //! Not here: readers of such rows (scan).
 
@@ -24,7 +24,7 @@ const WIDE_COLUMNS: usize = 32;
 /// Minimum number of cells per value for which a batch is cut.
 const PLACES_PER_VALUE: usize = 8;
 
-/// Cuts a sparse batch into short ones; any other batch is returned whole.
+/// Cuts a sparse batch into short batches; any other batch is returned whole.
 pub(super) fn split_sparse(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
     if !is_sparse(&batch) {
         return Ok(vec![batch]);

@@ -1,7 +1,7 @@
 //! Batches cut by bytes.
 //!
-//! A batch is limited in rows, but a single row may have a megabyte; here, the data sent or written at once is limited
-//! in bytes.
+//! The number of rows of a batch is limited, but a single row may have a megabyte. Here, the bytes that are sent or
+//! written at once are limited.
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray};
 use arrow::datatypes::{DataType, UInt32Type};

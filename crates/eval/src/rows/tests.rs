@@ -104,7 +104,7 @@ fn columns_are_replaced_renamed_selected_and_dropped() {
     assert_eq!(filter(&none, &BooleanArray::from(vec![false])).unwrap().num_rows(), 0);
 }
 
-/// Results computed once per distinct value must equal those computed row by row.
+/// Results computed once per distinct value must equal results computed row by row.
 #[test]
 fn results_by_distinct_value_equal_results_by_row() {
     use arrow::array::{DictionaryArray, UInt32Array};

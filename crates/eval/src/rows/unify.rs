@@ -105,7 +105,8 @@ pub fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, En
     rebuild(schema.fields().to_vec(), columns.collect(), rows.num_rows())
 }
 
-/// Converts the column to `kind`. Values that cannot be converted become null; [`promote`] never requires that.
+/// Converts the column to `kind`. Values that cannot be converted become null, which never happens for types chosen by
+/// [`promote`].
 pub(crate) fn conform_column(array: &ArrayRef, kind: &DataType) -> ArrayRef {
     if array.data_type() == kind {
         return Arc::clone(array);

@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number, as an integer if it is exactly one.
+    /// A number; an integer if the double is exactly an integer.
     pub fn from_f64(value: f64) -> Value<'a> {
         match Number::of_float(value) {
             Number::Int(value) => Value::Int(value),

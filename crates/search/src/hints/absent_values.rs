@@ -95,9 +95,9 @@ fn value_note(field: &str, value: &SearchPattern, known: &[&str], by_name: bool)
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
         // At this limit, more values than the known ones may exist.
         None if known.len() >= VALUES_MAX => {
-            remark.with_hint(format!("there are {} and others", known[..SHOWN_VALUES_MAX].join(", ")))
+            remark.with_hint(format!("existing values: {} and others", known[..SHOWN_VALUES_MAX].join(", ")))
         }
-        None => remark.with_hint(existing_names(known)),
+        None => remark.with_hint(existing_names(if by_name { "names" } else { "values" }, known)),
     }
 }
 
@@ -191,7 +191,7 @@ pub(super) fn missing_value_notes(
             }
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
             None if shown.is_empty() => remark.with_hint("nothing has been added yet: `quarry add oneshot FILE`"),
-            None => remark.with_hint(existing_names(&shown)),
+            None => remark.with_hint(existing_names(if field == "index" { "indexes" } else { "values" }, &shown)),
         }
     });
     wrong.collect()

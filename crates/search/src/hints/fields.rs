@@ -52,7 +52,7 @@ pub(super) fn removed_field_note(text: &str, commands: &[Stage], field: &ReadFie
             remark.with_hint(format!("a name without quotes is a field here: write \"{}\" for the text", field.name))
         }
         None if names.is_empty() => remark,
-        None => remark.with_hint(existing_names(&names)),
+        None => remark.with_hint(existing_names("fields", &names)),
     })
 }
 
@@ -176,7 +176,7 @@ fn list_available_fields(at_hand: &[&str]) -> String {
         [] | ["host"] => {
             "no fields are extracted from these events: use `rex`, or give the data another sourcetype".to_owned()
         }
-        shown => existing_names(shown),
+        shown => existing_names("fields", shown),
     }
 }
 

@@ -123,7 +123,7 @@ fn index_time_field_notes(
                 as_search(found.text, tstats, stage)
             )),
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-            None => remark.with_hint(format!("there are {}", INDEXED.join(", "))),
+            None => remark.with_hint(format!("existing fields: {}", INDEXED.join(", "))),
         });
     }
     notes
@@ -293,7 +293,7 @@ fn unknown_name_note(what: String, place: Span, name: &str, known: &BTreeSet<Str
     let remark = Diagnostic::warning(what, place);
     match closest_name(name, known.iter().map(String::as_str)) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-        None => remark.with_hint(existing_names(&known.iter().map(String::as_str).collect::<Vec<_>>())),
+        None => remark.with_hint(existing_names("names", &known.iter().map(String::as_str).collect::<Vec<_>>())),
     }
 }
 

@@ -173,7 +173,7 @@ mod tests {
         ] {
             assert_eq!(hint_texts(text, has_events, "admin power user"), notes, "{text}");
         }
-        let of_others = "there is no index `payroll` that eva may search (character 7); there are main, web";
+        let of_others = "there is no index `payroll` that eva may search (character 7); existing indexes: main, web";
         assert_eq!(hint_texts("index=payroll", true, "webber user"), [of_others]);
     }
 }

@@ -73,10 +73,9 @@ pub(super) fn find_name_span(text: &str, stage: Span, name: &str) -> Span {
     place.unwrap_or(stage)
 }
 
-/// Hint that lists the existing names, or the first few of them.
-pub(super) fn existing_names(names: &[&str]) -> String {
-    let verb = if names.len() == 1 { "is" } else { "are" };
-    format!("there {verb} {}", list_names(names))
+/// Hint that lists the existing names of `what`, or the first few of them.
+pub(super) fn existing_names(what: &str, names: &[&str]) -> String {
+    format!("existing {what}: {}", list_names(names))
 }
 
 /// The first few names, as a phrase.

@@ -83,7 +83,7 @@ fn percentile_method_and_lookup_folder_are_configurable() {
     let missing = place.run(&["search", "| inputlookup nosuch.csv"]);
     let says = "there is no lookup table nosuch.csv (looked for in transforms.conf, ";
     assert!(missing.code != 0 && missing.err.contains(says), "{missing:?}");
-    assert!(missing.err.contains("etc/system/lookups); there are none"), "{missing:?}");
+    assert!(missing.err.contains("etc/system/lookups); no table exists"), "{missing:?}");
     install(&place);
     let found = "| makeresults | eval a=json_extract(lookup(\"vpn_codes\", json_object(\"code\", 1), json_array(\"action\")), \"action\") \
                  | table a";

@@ -1,4 +1,4 @@
-//! The names in a search: values of index, sourcetype and host, and fields. Used only for hints.
+//! The names in a search: fields, and values of index, sourcetype and host. Used only for hints.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::commands::Beginning;
 /// Fields that every event has.
 const EVENT_FIELDS: [&str; 2] = ["_raw", "_time"];
 
-/// The literal values (without `*`) of a field in the comparisons by `=` or `IN` at the top level of the leading
-/// search, or of `tstats`.
+/// The literal values (without `*`) that a field must have by the comparisons with `=` or `IN` at the top level of the
+/// leading search, or of `tstats`.
 pub fn required_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
     let expr = match commands.first().map(|stage| &stage.command) {
         Some(Command::Search(search)) => &search.expr,
@@ -27,7 +27,7 @@ pub fn required_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s Search
 }
 
 /// The words and phrases that the leading search requires in the text of each event, in groups: an event must contain
-/// at least one of each group. A group is a single word or the alternatives of an OR that has no other conditions.
+/// at least one word of each group. A group is a single word or the alternatives of an OR that has no other conditions.
 pub fn required_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');
@@ -35,8 +35,8 @@ pub fn required_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     groups.filter(|group| !group.iter().any(is_any)).collect()
 }
 
-/// Positions of the words, phrases and comparisons that the leading search requires of each event, and whether these
-/// are all of its conditions: no `IN`, `OR`, `NOT`, `TERM`, `CASE` or subsearch.
+/// Positions of the words, phrases and comparisons that the leading search requires of each event, and whether the
+/// search has no other conditions (`IN`, `OR`, `NOT`, `TERM`, `CASE`, subsearches).
 pub fn required_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
         return (Vec::new(), false);
@@ -91,7 +91,7 @@ fn collect_values<'s>(expr: &'s SearchExpr, wanted: &str, found: &mut Vec<&'s Se
     }
 }
 
-/// Whether the leading search mentions a field, or contains a subsearch, which may.
+/// Whether the leading search mentions a field, or contains a subsearch, which may mention it.
 pub fn mentions_field(commands: &[Stage], field: &str) -> bool {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return false };
     search_fields(&search.expr).iter().any(|name| name == field) || has_subsearch(&search.expr)
@@ -149,7 +149,7 @@ fn collect_equalities<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<Wh
     }
 }
 
-/// Fields in the expressions of `where`, `eval`, `stats` and `timechart` where a text is usual: on the right of a
+/// Fields in the expressions of `where`, `eval`, `stats` and `timechart` in places of texts: on the right of a
 /// comparison, beside AND or OR, in a list, and as second or later arguments of a function.
 pub fn fields_as_values(commands: &[Stage]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();

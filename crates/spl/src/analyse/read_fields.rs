@@ -15,7 +15,7 @@ pub(super) fn reads_event(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Call(name, _) if name == "searchmatch") || expr.parts().into_iter().any(reads_event)
 }
 
-/// Fields an expression reads.
+/// Fields that an expression reads.
 pub fn expr_fields(expr: &Expr) -> BTreeSet<String> {
     let mut fields = BTreeSet::new();
     collect_expr(expr, &mut fields);
@@ -56,7 +56,7 @@ fn collect_possibly_missing(expr: &Expr, fields: &mut BTreeSet<String>) {
     }
 }
 
-/// Fields a search condition reads; keywords read `_raw`.
+/// Fields that a search condition reads; keywords read `_raw`.
 pub fn search_fields(expr: &SearchExpr) -> BTreeSet<String> {
     let mut fields = BTreeSet::new();
     collect_search(expr, &mut fields);

@@ -2,8 +2,7 @@
 
 use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Stage};
 
-/// Maximum number of texts: highlighting a thousand addresses is not worth comparing each position of each event with
-/// all of them.
+/// Maximum number of texts, because each position of each event is compared with all texts.
 const TEXTS_MAX: usize = 64;
 
 /// A text that a search looks for.
@@ -17,7 +16,7 @@ pub struct SearchedText {
     pub ends_inside: bool,
 }
 
-/// The texts that the searches of a pipeline look for: words, phrases and field values, except those under NOT and
+/// The texts that the searches of a pipeline look for: words, phrases and field values. Omits texts under NOT, and
 /// values of metadata fields, event types, tags and internal fields.
 pub fn highlighted_texts(commands: &[Stage]) -> Vec<SearchedText> {
     let mut found = Vec::new();

@@ -21,7 +21,7 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// Whether its argument is a pattern, which stands for one aggregate per matching field.
+    /// Whether the argument is a pattern, which stands for one aggregate per matching field.
     pub fn has_wildcard(&self) -> bool {
         matches!(&self.arg, AggregateArg::Field(field) if field.is_wildcard())
     }

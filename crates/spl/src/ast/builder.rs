@@ -1,5 +1,5 @@
-//! Builder of nodes for generated commands. Code that expands a command into others builds their nodes directly, so
-//! that no name or value needs to be quoted in a text and parsed again.
+//! Builder of nodes for generated commands. Code that expands a command into other commands builds their nodes
+//! directly, so that no name or value needs to be quoted in a text and parsed again.
 
 use super::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinOptions, BinaryOp, ChartCommand, Command, CompareOp,

@@ -24,25 +24,25 @@ impl SplitField {
 /// Limits of the series of chart and timechart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesOptions {
-    /// `limit=`; 0 is all. Default 10.
+    /// `limit=` (default `10`): number of series; 0 for all.
     pub limit: usize,
-    /// `limit=bottomN`: whether the series with the smallest values are kept.
+    /// Whether the series with the smallest values are kept (`limit=bottomN`).
     pub bottom: bool,
     /// `agg=` used to rank series.
     pub agg: Option<StatsFunction>,
-    /// `useother=t`: whether the other series are merged into one.
+    /// `useother=` (default `t`): whether the other series are merged into one.
     pub use_other: bool,
-    /// `otherstr=OTHER`: name of the merged series.
+    /// `otherstr=` (default `OTHER`): name of the merged series.
     pub other_name: String,
-    /// `usenull=t`: whether rows without the split field form a series.
+    /// `usenull=` (default `t`): whether rows without the split field form a series.
     pub use_null: bool,
-    /// `nullstr=NULL`: name of that series.
+    /// `nullstr=` (default `NULL`): name of the series of rows without the split field.
     pub null_name: String,
     /// `where AGG in topN` / `where AGG > N`.
     pub filter: Option<SeriesFilter>,
-    /// `sep=": "` between aggregate and series name.
+    /// `sep=` (default `: `): separator between the names of aggregate and series.
     pub separator: String,
-    /// `format=$AGG$: $VAL$`: pattern for series names.
+    /// `format=`: pattern for series names, such as `$AGG$: $VAL$`.
     pub format: Option<String>,
 }
 

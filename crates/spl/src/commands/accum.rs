@@ -1,4 +1,4 @@
-//! `accum`: a running sum.
+//! `accum`: computes a running sum.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `addinfo`: time range and identifier of the search in every row.
+//! `addinfo`: adds the time range and identifier of the search to every row.
 
 use serde::{Deserialize, Serialize};
 

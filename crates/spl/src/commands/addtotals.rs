@@ -1,4 +1,4 @@
-//! `addtotals`: sums of each row as a field, sums of each column as a last row.
+//! `addtotals`: adds the sum of each row as a field, and the sums of columns as a last row.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,13 +17,13 @@ pub struct AddTotalsCommand {
     pub row: bool,
     /// `col=`: whether a row with the sums of columns is added.
     pub column: bool,
-    /// `fieldname=Total`: field with the sum of a row.
+    /// `fieldname=` (default `Total`): field with the sum of a row.
     pub field_name: String,
     /// `labelfield=`: field with the label of the last row.
     pub label_field: Option<String>,
-    /// `label=Total`: label of the last row.
+    /// `label=` (default `Total`): label of the last row.
     pub label: String,
-    /// Fields summed; if empty, all numeric ones.
+    /// Fields summed; if empty, all numeric fields.
     pub fields: Vec<FieldPattern>,
 }
 

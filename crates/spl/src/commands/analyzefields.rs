@@ -1,4 +1,4 @@
-//! `analyzefields`: how well each numeric field predicts the value of one field, its class.
+//! `analyzefields`: measures how well each numeric field predicts the values of one field, the class.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `anomalies`: how unexpected each row is given the rows before it.
+//! `anomalies`: scores how unexpected each row is, given the rows before it.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,20 +29,20 @@ const OPTIONS: OptionNames = OptionNames {
 /// `anomalies`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnomaliesCommand {
-    /// `threshold=0.01`: rows less unexpected than this are dropped.
+    /// `threshold=` (default `0.01`): rows less unexpected than this are dropped.
     pub threshold: f64,
-    /// `labelonly=f`: whether every row is kept.
+    /// `labelonly=` (default `f`): whether every row is kept.
     pub label_only: bool,
-    /// `normalize=t`: whether all numbers count as equal.
+    /// `normalize=` (default `t`): whether all numbers count as equal.
     pub normalizes: bool,
-    /// `maxvalues=100`: number of preceding rows compared.
+    /// `maxvalues=` (default `100`): number of preceding rows compared.
     pub window: usize,
-    /// `field=_raw`: field with the text.
+    /// `field=` (default `_raw`): field with the text.
     pub field: String,
-    /// `denylist=`: a table of texts that are never unexpected, and its position.
+    /// `denylist=`: name of a lookup table of texts that are never unexpected, and the position of the name.
     pub denied: Option<(String, Span)>,
-    /// `denylistthreshold=0.05`: a row is similar to a listed text if at most this share of its short substrings is
-    /// new.
+    /// `denylistthreshold=` (default `0.05`): a row is similar to a listed text if at most this share of its short
+    /// substrings is new.
     pub denied_threshold: f64,
     /// `BY`.
     pub by: Vec<FieldPattern>,

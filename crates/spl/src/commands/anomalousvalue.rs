@@ -1,4 +1,4 @@
-//! `anomalousvalue`: values that are rare in their field or far from its mean.
+//! `anomalousvalue`: finds values that are rare in their field or far from the mean of the field.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,15 +17,16 @@ const OPTIONS: OptionNames = OptionNames {
 /// `anomalousvalue`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnomalousValueCommand {
-    /// `action=filter`: treatment of anomalies.
+    /// `action=` (default `filter`): treatment of anomalies.
     pub action: AnomalyAction,
-    /// `pthresh=0.01`: probability below which a value is anomalous.
+    /// `pthresh=` (default `0.01`): probability below which a value is anomalous.
     pub threshold: f64,
-    /// `minsupcount=100` and `minsupfreq=0.05`: minimum number and share of rows that have a field.
+    /// `minsupcount=` (default `100`) and `minsupfreq=` (default `0.05`): minimum number and share of rows that have a
+    /// field.
     pub support: (usize, f64),
-    /// `maxanofreq=0.05`: maximum share of anomalous rows for a field.
+    /// `maxanofreq=` (default `0.05`): maximum share of anomalous rows for a field.
     pub anomalous_share: f64,
-    /// `minnormfreq=0.01`: minimum frequency of the most frequent value of a text field.
+    /// `minnormfreq=` (default `0.01`): minimum frequency of the most frequent value of a text field.
     pub normal_share: f64,
     /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,
@@ -38,7 +39,7 @@ pub enum AnomalyAction {
     Filter,
     /// Keep all rows and add fields that describe the anomalies.
     Annotate,
-    /// Replace the rows by one per field.
+    /// Replace the rows by one row per field.
     Summary,
 }
 

@@ -1,4 +1,4 @@
-//! `anomalydetection`: improbable rows, by one of three methods.
+//! `anomalydetection`: finds improbable rows, by one of three methods.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,20 +19,20 @@ const OPTIONS: OptionNames = OptionNames {
 pub enum AnomalyDetectionCommand {
     /// `method=histogram`.
     Histogram(HistogramDetection),
-    /// `method=zscore`: as `anomalousvalue`.
+    /// `method=zscore`: like `anomalousvalue`.
     ZScore(AnomalousValueCommand),
-    /// `method=iqr`: as `outlier`.
+    /// `method=iqr`: like `outlier`.
     Quartiles(OutlierCommand),
 }
 
 /// `anomalydetection method=histogram`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HistogramDetection {
-    /// `action=filter`: treatment of anomalies.
+    /// `action=` (default `filter`): treatment of anomalies.
     pub action: AnomalyAction,
     /// `pthresh=`: probability below which a row is anomalous; estimated if absent.
     pub threshold: Option<f64>,
-    /// `cutoff=t`: whether few anomalies are reported rather than many.
+    /// `cutoff=` (default `t`): whether few anomalies are reported rather than many.
     pub cutoff: bool,
     /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,

@@ -1,4 +1,4 @@
-//! `appendcols`: the columns of a subsearch, added row by row.
+//! `appendcols`: adds the columns of a subsearch, row by row.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ const OPTIONS: OptionNames = OptionNames {
 /// `appendcols [override=] [maxout=N] [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppendColsCommand {
-    /// `override=f`: whether values of the subsearch take precedence.
+    /// `override=` (default `f`): whether values of the subsearch replace existing values.
     pub replaces: bool,
     /// Subsearch whose columns are appended.
     pub subsearch: Pipeline,

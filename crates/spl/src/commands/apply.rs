@@ -9,7 +9,7 @@ use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-/// Options of all algorithms; those that the model's algorithm lacks are refused when the model is read.
+/// Options of all algorithms. When the model is read, options that its algorithm lacks are refused.
 const OPTIONS: OptionNames = OptionNames {
     command: "apply",
     names: &["lower_threshold", "probabilities", "show_density", "threshold", "upper_threshold"],

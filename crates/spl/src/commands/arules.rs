@@ -1,4 +1,4 @@
-//! `arules`: association rules between the values of fields.
+//! `arules`: finds association rules between the values of fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,9 @@ const OPTIONS: OptionNames = OptionNames { command: "arules", names: &["sup", "c
 /// `arules`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArulesCommand {
-    /// `sup=3`: minimum rows for which a rule holds.
+    /// `sup=` (default `3`): minimum number of rows for which a rule holds.
     pub support: usize,
-    /// `conf=0.5`: minimum confidence of a rule.
+    /// `conf=` (default `0.5`): minimum confidence of a rule.
     pub confidence: f64,
     /// Fields whose values are related; at least two.
     pub fields: Vec<FieldPattern>,

@@ -1,4 +1,4 @@
-//! `associate`: values that are informative about the values of other fields.
+//! `associate`: finds values that are informative about the values of other fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ const OPTIONS: OptionNames =
 /// `associate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssociateCommand {
-    /// `supcnt=100`: minimum rows that have the value.
+    /// `supcnt=` (default `100`): minimum number of rows that have the value.
     pub support: usize,
-    /// `supfreq=0.1`: minimum share of rows that have the value.
+    /// `supfreq=` (default `0.1`): minimum share of rows that have the value.
     pub support_share: f64,
-    /// `improv=0.5`: minimum reduction of entropy from knowing the value.
+    /// `improv=` (default `0.5`): minimum reduction of entropy from knowing the value.
     pub improvement: f64,
     /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,

@@ -1,4 +1,4 @@
-//! `autoregress`: values of earlier rows, copied into each row.
+//! `autoregress`: copies values of earlier rows into each row.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ const OPTIONS: OptionNames = OptionNames { command: "autoregress", names: &["p"]
 pub struct AutoRegressCommand {
     /// Field copied.
     pub field: String,
-    /// `AS`; only with a single distance.
+    /// Output field (`AS`), allowed only with a single distance.
     pub output: Option<String>,
     /// Minimum distance in rows.
     pub first: usize,

@@ -36,9 +36,9 @@ pub struct BinOptions {
     pub min_span: Option<BinSpan>,
     /// `start=`: start of the range that is divided into bins.
     pub start: Option<f64>,
-    /// `end=`: end of that range.
+    /// `end=`: end of the range that is divided into bins.
     pub end: Option<f64>,
-    /// `aligntime=`: as written (`earliest`, `latest` or a time).
+    /// `aligntime=` as written: `earliest`, `latest` or a time.
     pub align_time: Option<String>,
 }
 

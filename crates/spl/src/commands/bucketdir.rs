@@ -20,13 +20,13 @@ pub struct BucketDirCommand {
     pub path: String,
     /// `sizefield=`: field with the size.
     pub size: String,
-    /// `maxcount=10`: maximum number of paths that remain.
+    /// `maxcount=` (default `10`): maximum number of paths that remain.
     pub max: usize,
     /// `minfolders=` of `folderize`: minimum number of paths that remain.
     pub least: usize,
     /// `countfield=`: field with the number of items at a path.
     pub count: Option<String>,
-    /// `sep=/`: separator between directories.
+    /// `sep=` (default `/`): separator between directories.
     pub separator: String,
 }
 

@@ -45,7 +45,7 @@ pub struct ChartCommand {
     pub column: Option<SplitField>,
     /// Series options.
     pub series: SeriesOptions,
-    /// `cont=t`: accepted without effect.
+    /// `cont=` (default `t`): accepted without effect.
     pub cont: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `cluster`: groups of rows with similar texts.
+//! `cluster`: groups rows with similar texts.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,21 +15,21 @@ const OPTIONS: OptionNames = OptionNames {
 /// `cluster`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterCommand {
-    /// `t=0.8`: similarity of the texts in a cluster, above 0 and below 1.
+    /// `t=` (default `0.8`): similarity of the texts in a cluster, above 0 and below 1.
     pub threshold: f64,
     /// `delims=`: characters between words; `None` for everything but letters and digits.
     pub delimiters: Option<String>,
-    /// `showcount=f`: whether the size of a cluster is shown.
+    /// `showcount=` (default `f`): whether the size of a cluster is shown.
     pub shows_count: bool,
-    /// `countfield=cluster_count`: field with the size of a cluster.
+    /// `countfield=` (default `cluster_count`): field with the size of a cluster.
     pub count_field: String,
-    /// `labelfield=cluster_label`: field with the number of a cluster.
+    /// `labelfield=` (default `cluster_label`): field with the number of a cluster.
     pub label_field: String,
-    /// `field=_raw`: field with the text.
+    /// `field=` (default `_raw`): field with the text.
     pub field: String,
-    /// `labelonly=f`: whether every row is kept, rather than one row of each cluster.
+    /// `labelonly=` (default `f`): whether every row is kept, rather than one row of each cluster.
     pub label_only: bool,
-    /// `match=termlist`: similarity measure.
+    /// `match=` (default `termlist`): similarity measure.
     pub matching: ClusterMatch,
 }
 

@@ -1,4 +1,4 @@
-//! `cofilter`: for each pair of items, the number of users who have both.
+//! `cofilter`: counts, for each pair of items, the users who have both.
 
 use serde::{Deserialize, Serialize};
 

@@ -35,7 +35,7 @@ pub struct CollectCommand {
     pub index: String,
     /// Position of the name.
     pub index_span: Span,
-    /// `sourcetype=stash`: sourcetype of the events.
+    /// `sourcetype=` (default `stash`): sourcetype of the events.
     pub sourcetype: String,
     /// `source=`: source of the events.
     pub source: Option<String>,
@@ -43,15 +43,15 @@ pub struct CollectCommand {
     pub host: Option<String>,
     /// `marker=`: text added to every event.
     pub marker: Option<String>,
-    /// `addtime=t`: whether a time is prepended to events without `_raw`.
+    /// `addtime=` (default `t`): whether a time is prepended to events without `_raw`.
     pub add_time: bool,
-    /// `addinfo=t`: whether the search's time range and start are added after the time.
+    /// `addinfo=` (default `t`): whether the search's time range and start are added after the time.
     pub add_info: bool,
     /// `timeformat=`: format of the prepended time.
     pub time_format: Option<String>,
-    /// `output_format=hec`: whether events contain their fields as a JSON object.
+    /// Whether events contain their fields as a JSON object (`output_format=hec`).
     pub as_json: bool,
-    /// `testmode=f`: whether the events are shown without being stored.
+    /// `testmode=` (default `f`): whether the events are shown without being stored.
     pub test_mode: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `concurrency`: for each row, the number of rows whose intervals contain its start.
+//! `concurrency`: counts, for each row, the rows whose intervals contain its start.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ const OPTIONS: OptionNames =
 pub struct ConcurrencyCommand {
     /// `duration=`: field with the duration of a row.
     pub duration: String,
-    /// `start=_time`: field with the start of a row.
+    /// `start=` (default `_time`): field with the start of a row.
     pub start: String,
-    /// `output=concurrency`: output field.
+    /// `output=` (default `concurrency`): output field.
     pub output: String,
 }
 
@@ -25,7 +25,7 @@ impl Syntax for ConcurrencyCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["concurrency"],
         syntax: "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
-        summary: "Counts the rows in progress at the start of each",
+        summary: "Counts the rows in progress at the start of each row",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

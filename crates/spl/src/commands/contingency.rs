@@ -1,4 +1,4 @@
-//! `contingency`: number of rows for each pair of values of two fields; rewritten to `chart` and totals.
+//! `contingency`: counts the rows for each pair of values of two fields; rewritten to `chart` and totals.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{AddTotalsCommand, BinaryOp, CompareOp, EventStatsCommand, NodeBuilder, SeriesOptions, SortKind};
@@ -90,7 +90,7 @@ fn most_frequent(make: NodeBuilder, limits: [(&str, &str, u32); 2], commands: &m
         commands.push(make.sort(0, keys));
         commands.push(make.streamstats(vec![make.aggregate(StatsFunction::Dc, name, rank)], &[]).into());
     }
-    // Both ranks are computed before either field is filtered, so that they count all values.
+    // The ranks of both fields are computed before either field is filtered, so that all values count.
     commands.extend(
         limits.map(|(_, rank, most)| make.filter(make.compare(CompareOp::Le, make.field(rank), make.number(most)))),
     );

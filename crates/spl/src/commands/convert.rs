@@ -104,7 +104,7 @@ impl Syntax for ConvertCommand {
 
 impl Semantics for ConvertCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // A wildcard may match more fields than are needed; too many are merely slow.
+        // A wildcard may match more fields than are needed, which only costs time.
         after.add_all(self.conversions.iter().map(|conversion| &conversion.field));
         after
     }
@@ -149,7 +149,7 @@ impl Parser<'_> {
         Ok(Conversion { function: *function, field, output })
     }
 
-    /// Parses the argument of a conversion in parentheses; an empty argument, or none after `auto`, means every field.
+    /// Parses the argument of a conversion in parentheses; `()` and `auto` alone mean every field.
     fn converted_field(&mut self, start: usize, name: &str) -> ParseResult<FieldPattern> {
         let all = |parser: &Self| FieldPattern { text: "*".to_owned(), span: parser.since(start) };
         if !self.eat('(') {

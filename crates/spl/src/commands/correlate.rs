@@ -1,4 +1,4 @@
-//! `correlate`: how often each pair of fields occurs in the same rows.
+//! `correlate`: measures how often each pair of fields occurs in the same rows.
 
 use serde::{Deserialize, Serialize};
 

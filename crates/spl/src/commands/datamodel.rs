@@ -1,4 +1,4 @@
-//! `datamodel`: the events or the definition of a data model.
+//! `datamodel`: returns the events or the definition of a data model.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,18 +18,18 @@ const OPTIONS: OptionNames = OptionNames {
 /// `datamodel`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataModelCommand {
-    /// Model and object; `None` to list the models.
+    /// Model and object; `None` lists the models.
     pub name: Option<DataModelName>,
     /// Output of the command.
     pub mode: DataModelMode,
-    /// `strict_fields=t`: whether only fields of the model are kept.
+    /// `strict_fields=` (default `t`): whether only fields of the model are kept.
     pub strict_fields: bool,
     /// Fields that `pivot` names, each with its position; the object must have them.
     pub required: Vec<(String, Span)>,
 }
 
 impl DataModelCommand {
-    /// A command that returns the events of an object with all their fields, as `from` needs.
+    /// The command to which `from` is rewritten: returns the events of an object with all their fields.
     pub(super) fn events_of(name: DataModelName) -> DataModelCommand {
         let (mode, strict_fields, required) = (DataModelMode::Flat, false, Vec::new());
         DataModelCommand { name: Some(name), mode, strict_fields, required }
@@ -52,7 +52,7 @@ pub enum DataModelMode {
 pub struct DataModelName {
     /// Name of the model.
     pub model: String,
-    /// Name of the object; the last element of a path.
+    /// Name of the object: the last element of its path.
     pub object: Option<String>,
     /// Position in the text.
     pub span: Span,

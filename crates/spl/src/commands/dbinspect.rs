@@ -1,4 +1,4 @@
-//! `dbinspect`: the buckets of indexes.
+//! `dbinspect`: lists the buckets of indexes.
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
@@ -17,11 +17,11 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct DbInspectCommand {
     /// `index=`; if empty, the default indexes.
     pub indexes: Vec<String>,
-    /// `timeformat=%m/%d/%Y:%H:%M:%S`: format of times.
+    /// `timeformat=` (default `%m/%d/%Y:%H:%M:%S`): format of times.
     pub time_format: String,
-    /// `span=`: counts buckets by time.
+    /// `span=`: if set, buckets are counted by the span of time in which they begin.
     pub span: Option<TimeSpan>,
-    /// `corruptonly=f`: if true, nothing is listed, because `quarry bucket verify` reports damage instead.
+    /// `corruptonly=` (default `f`): if true, nothing is listed, because `quarry bucket verify` reports damage instead.
     pub corrupt_only: bool,
     /// Whether the time range of the search is ignored (`alltime=f`).
     pub all_time: bool,

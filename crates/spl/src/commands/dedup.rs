@@ -1,4 +1,4 @@
-//! `dedup`: the first rows for each combination of values.
+//! `dedup`: keeps the first rows for each combination of values.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +18,11 @@ pub struct DedupCommand {
     pub count: usize,
     /// Fields of the combination.
     pub fields: Vec<FieldPattern>,
-    /// `keepevents=f`: whether duplicate rows are kept, with these fields cleared.
+    /// `keepevents=` (default `f`): whether duplicate rows are kept, with the fields of the combination cleared.
     pub keep_events: bool,
-    /// `keepempty=f`: whether rows that lack a field are kept.
+    /// `keepempty=` (default `f`): whether rows that lack a field are kept.
     pub keep_empty: bool,
-    /// `consecutive=f`: whether only consecutive duplicates are dropped.
+    /// `consecutive=` (default `f`): whether only consecutive duplicates are dropped.
     pub consecutive: bool,
     /// `sortby`.
     pub sort_by: Vec<SortKey>,

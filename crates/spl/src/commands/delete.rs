@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{ParseResult, Parser};
 
-/// `delete`, which returns counts instead of its rows.
+/// `delete`, which returns counts instead of the deleted events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteCommand;
 

@@ -1,4 +1,4 @@
-//! `delta`: the difference between a value and that of an earlier row.
+//! `delta`: computes the difference between a value and the value of an earlier row.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct DeltaCommand {
     pub field: String,
     /// Field written.
     pub output: String,
-    /// `p=1`: number of rows back.
+    /// `p=` (default `1`): number of rows back.
     pub distance: usize,
 }
 

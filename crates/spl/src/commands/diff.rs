@@ -1,4 +1,4 @@
-//! `diff`: the lines in which a field differs between two rows.
+//! `diff`: shows the lines in which a field differs between two rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,15 +19,16 @@ const OPTIONS: OptionNames = OptionNames {
 /// `diff`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffCommand {
-    /// `position1=1` and `position2=2`: numbers of the compared rows, from 1; the second is the greater.
+    /// `position1=` (default `1`) and `position2=` (default `2`): numbers of the compared rows, from 1; the second is
+    /// the greater.
     pub positions: (usize, usize),
-    /// `attribute=_raw`: field that is compared.
+    /// `attribute=` (default `_raw`): field that is compared.
     pub field: String,
-    /// `diffheader=f`: whether two lines that name the rows come first.
+    /// `diffheader=` (default `f`): whether two lines that name the rows come first.
     pub header: bool,
-    /// `context=f`: whether the output is in context format.
+    /// `context=` (default `f`): whether the output is in context format.
     pub context: bool,
-    /// `maxlen=100000`: bytes of each text that are compared; 0 for all.
+    /// `maxlen=` (default `100000`): bytes of each text that are compared; 0 for all.
     pub bytes_max: usize,
 }
 

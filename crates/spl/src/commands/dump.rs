@@ -31,11 +31,11 @@ pub struct DumpCommand {
     pub base: String,
     /// Position of the name.
     pub base_span: Span,
-    /// `rollsize=63`, in bytes: a file that has reached this size, before compression, gets no more rows.
+    /// `rollsize=` (default 63 MB), in bytes: a file gets no more rows once its rows have this size uncompressed.
     pub roll_bytes: u64,
-    /// `compress=2`: level of gzip; 0 is none.
+    /// `compress=` (default `2`): level of gzip; 0 is none.
     pub compression: u32,
-    /// `format=raw`: file format.
+    /// `format=` (default `raw`): file format.
     pub format: DumpFormat,
     /// `fields=`; if empty, all.
     pub fields: Vec<String>,

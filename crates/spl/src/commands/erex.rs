@@ -1,4 +1,4 @@
-//! `erex`: a field extracted by a regular expression learnt from examples.
+//! `erex`: extracts a field by a regular expression learnt from examples.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,13 @@ const OPTIONS: OptionNames =
 pub struct ErexCommand {
     /// Output field.
     pub output: String,
-    /// `fromfield=_raw`: field with the text.
+    /// `fromfield=` (default `_raw`): field with the text.
     pub field: String,
     /// `examples=`: values to extract.
     pub examples: Vec<String>,
     /// `counterexamples=`: values that must not be extracted.
     pub counterexamples: Vec<String>,
-    /// `maxtrainers=100`: maximum rows to learn from.
+    /// `maxtrainers=` (default `100`): maximum rows to learn from.
     pub rows: usize,
     /// Position of the examples.
     pub span: Span,

@@ -1,4 +1,5 @@
-//! `eventcount`: rewritten to `tstats count`, or with sizes to `dbinspect` and `stats`.
+//! `eventcount`: counts the events of indexes; rewritten to `tstats count` or, with `report_size=t`, to `dbinspect` and
+//! `stats`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{BinaryOp, DbInspectCommand, StatsFunction, TimeModifiers, TstatsCommand, TstatsSplit};

@@ -12,7 +12,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 const OPTIONS: OptionNames =
     OptionNames { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
 
-/// `eventstats AGG... [BY FIELD...]`, written as `stats` is.
+/// `eventstats AGG... [BY FIELD...]`, with the syntax of `stats`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventStatsCommand(pub StatsCommand);
 

@@ -1,4 +1,4 @@
-//! `excerpt` and `abstract`: accepted without effect; texts are not shortened.
+//! `excerpt` and `abstract`: accepted without effect, as texts are never shortened.
 
 use super::{Call, Command, CommandInfo, Group};
 use crate::parse::{ParseResult, Parser};

@@ -26,13 +26,13 @@ pub struct ExtractCommand {
     pub rules: Vec<(String, Span)>,
     /// `pairdelim=` and `kvdelim=`: characters that end a pair and a name; by default `name=value` is found anywhere.
     pub delimiters: Option<(String, String)>,
-    /// `limit=50`: maximum pairs per row.
+    /// `limit=` (default `50`): maximum pairs per row.
     pub limit: usize,
-    /// `maxchars=10240`: maximum characters read per row.
+    /// `maxchars=` (default `10240`): maximum characters read per row.
     pub chars_max: usize,
-    /// `clean_keys=t`: whether characters of names other than letters and digits become `_`.
+    /// `clean_keys=` (default `t`): whether characters in names become `_` unless they are letters or digits.
     pub clean_keys: bool,
-    /// `mv_add=f`: whether a repeated name adds a value.
+    /// `mv_add=` (default `f`): whether a repeated name adds a value.
     pub adds_values: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::parse::{ParseResult, Parser};
 /// `fields [+|-] FIELD...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldsCommand {
-    /// `-`: removes the fields rather than keeping only them.
+    /// Whether the fields are removed (`-`) rather than kept.
     pub removes: bool,
     /// Fields to keep or remove; names may contain `*`.
     pub fields: Vec<FieldPattern>,
@@ -81,7 +81,7 @@ impl FieldsCommand {
     fn kept_of(&self, after: FieldNeeds) -> FieldNeeds {
         let mut kept = FieldNeeds::default();
         kept.add_all(&self.fields);
-        // `fields` always keeps these two.
+        // `fields` always keeps the text and time of events.
         kept.add(RAW);
         kept.add(TIME);
         if after.all {

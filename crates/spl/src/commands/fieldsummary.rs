@@ -1,4 +1,4 @@
-//! `fieldsummary`: statistics of fields.
+//! `fieldsummary`: computes statistics of fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ const OPTIONS: OptionNames = OptionNames { command: "fieldsummary", names: &["ma
 /// `fieldsummary [maxvals=N] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldSummaryCommand {
-    /// `maxvals=100`: values listed per field; 0 is all.
+    /// `maxvals=` (default `100`): values listed per field; 0 is all.
     pub values_max: usize,
     /// Fields to summarize; empty for all that are not internal.
     pub fields: Vec<FieldPattern>,
-    /// Values that are listed even if `values_max` more frequent ones exist, with their fields. No option sets them.
+    /// By field, the values that are listed even if `values_max` values are more frequent. No option sets this.
     pub also_listed: BTreeMap<String, BTreeSet<String>>,
 }
 

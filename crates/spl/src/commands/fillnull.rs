@@ -15,9 +15,9 @@ const OPTIONS: OptionNames = OptionNames { command: "fillnull", names: &["value"
 /// `fillnull [value=TEXT] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillNullCommand {
-    /// `value=0`: text that replaces missing values.
+    /// `value=` (default `0`): text that replaces missing values.
     pub value: String,
-    /// Fields; if empty, all known ones.
+    /// Fields; if empty, all known fields.
     pub fields: Vec<FieldPattern>,
 }
 

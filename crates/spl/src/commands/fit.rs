@@ -26,7 +26,7 @@ pub struct FitCommand {
     pub target: Option<FieldPattern>,
     /// Fields to learn from.
     pub features: Vec<FieldPattern>,
-    /// `by`: a model for each combination of values.
+    /// `by`: fields; each combination of their values gets a model of its own.
     pub by: Vec<String>,
     /// `into`: name of the saved model.
     pub model: Option<ModelName>,
@@ -54,7 +54,7 @@ pub struct AlgorithmRow {
     pub name: &'static str,
     /// Purpose of the algorithm.
     pub kind: AlgorithmKind,
-    /// Options it reads.
+    /// Options that the algorithm reads.
     pub options: &'static [&'static str],
 }
 
@@ -171,7 +171,7 @@ impl Syntax for FitCommand {
         let Some(algorithm) = ALGORITHMS.iter().find(|row| row.name == word.text) else {
             parser.report_unsupported(format!("algorithm:{}", word.text));
             let names: Vec<&str> = ALGORITHMS.iter().map(|row| row.name).collect();
-            let message = format!("fit: there is no algorithm `{}`; there are {}", word.text, names.join(", "));
+            let message = format!("fit: there is no algorithm `{}`; expected one of: {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
         };
         let known = OptionNames { command: "fit", names: algorithm.options, ignored: &[] };
@@ -231,7 +231,7 @@ impl Parser<'_> {
     fn fit_by(&mut self, algorithm: &AlgorithmRow, by: &[FieldPattern]) -> ParseResult<Vec<String>> {
         let Some(first) = by.first() else { return Ok(Vec::new()) };
         if algorithm.name != GROUPED_ALGORITHM {
-            let message = format!("fit: {} has no `by`; {GROUPED_ALGORITHM} has", algorithm.name);
+            let message = format!("fit: {} has no `by`; only {GROUPED_ALGORITHM} supports it", algorithm.name);
             return Err(Diagnostic::error(message, first.span));
         }
         let names = by.iter().flat_map(|field| field.text.split(',')).map(|name| name.trim().to_owned());

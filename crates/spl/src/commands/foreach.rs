@@ -1,4 +1,4 @@
-//! `foreach`: runs a template of commands for each of several fields or values.
+//! `foreach`: runs a template of commands once for each of several fields or values.
 //!
 //! The template is kept as text with its `<<...>>` placeholders. To report errors at the right positions, it is
 //! parsed once with each placeholder replaced by a name of the same length.

@@ -16,9 +16,9 @@ const FORMAT_TEXTS: usize = 6;
 /// `format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FormatCommand {
-    /// `mvsep=OR`: operator between the values of a multivalue field.
+    /// `mvsep=` (default `OR`): operator between the values of a multivalue field.
     pub value_separator: String,
-    /// `maxresults=0`: maximum number of rows; 0 is all.
+    /// `maxresults=` (default `0`): maximum number of rows; 0 is all.
     pub rows_max: usize,
     /// `emptystr=`: the condition if there are no rows.
     pub empty: String,

@@ -1,4 +1,4 @@
-//! `from`: a data model, a lookup table or a saved search as a data set; rewritten to the command that reads it.
+//! `from`: reads a data model, a lookup table or a saved search; rewritten to the command that reads it.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{DataModelCommand, InputLookupCommand, SavedSearchCommand};

@@ -17,7 +17,7 @@ pub struct GenTimesCommand {
     pub start: GenTime,
     /// `end=`; midnight today if absent.
     pub end: Option<GenTime>,
-    /// `increment=1d`: number and unit `s`, `m`, `h` or `d`.
+    /// `increment=` (default `1d`): number and unit `s`, `m`, `h` or `d`.
     pub increment: TimeSpan,
 }
 

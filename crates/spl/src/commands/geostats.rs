@@ -79,8 +79,8 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
         return Err(remark.with_hint("write `geostats latfield=lat longfield=lon count`"));
     }
     if let (Some(place), true) = (by_category, by.is_some()) {
-        let message = "geostats: `translatetoxy=false` is not supported with BY: a row has the series of its tile";
-        return Err(Diagnostic::error(message, place).with_hint("drop it, and use untable for a row per series"));
+        let message = "geostats: `translatetoxy=false` is not supported with BY: each row has all series of its tile";
+        return Err(Diagnostic::error(message, place).with_hint("leave it out; untable makes a row per series"));
     }
     let fits = |span: f64| span.is_finite() && span > 0.0;
     if !fits(span_lat) || !fits(span_long) || zoom > ZOOM_MAX {

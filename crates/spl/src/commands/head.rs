@@ -1,4 +1,4 @@
-//! `head`: the first rows.
+//! `head`: keeps the first rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use crate::ast::{BinaryOp, CompareOp, Expr, ExprKind};
 use crate::diagnostic::{Diagnostic, closest_name};
 use crate::parse::{ParseResult, Parser};
 
-/// Default number of rows, if there is no condition either.
+/// Default number of rows, if there is neither a number nor a condition.
 const DEFAULT_ROWS: usize = 10;
 
 /// Options; any other `name=` starts a condition.
 const OPTION_NAMES: &[&str] = &["limit", "null", "keeplast"];
 
-/// Modifiers of a search that are often written after `head`.
+/// Time modifiers, which belong to the leading search but are often written after `head`.
 const TIME_RANGE_NAMES: &[&str] = &["earliest", "latest"];
 
 /// `head [N] [(CONDITION)]`.
@@ -22,11 +22,11 @@ const TIME_RANGE_NAMES: &[&str] = &["earliest", "latest"];
 pub struct HeadCommand {
     /// Maximum rows; 10 by default, if there is no condition.
     pub limit: Option<usize>,
-    /// Stops at the first row for which this is false.
+    /// Condition; `head` stops at the first row for which it is false.
     pub condition: Option<Expr>,
-    /// `null=f`: whether a null condition counts as true.
+    /// `null=` (default `f`): whether a null condition counts as true.
     pub null_is_true: bool,
-    /// `keeplast=f`: whether the row that stops the command is kept.
+    /// `keeplast=` (default `f`): whether the row that stops the command is kept.
     pub keep_last: bool,
 }
 

@@ -3,7 +3,7 @@
 /// Static description of a command: its names, help line and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandInfo {
-    /// Names in lower case; the first is the main one, the others are aliases.
+    /// Names in lower case; the first is the main name, the others are aliases.
     pub names: &'static [&'static str],
     /// Syntax line, beginning with the main name.
     pub syntax: &'static str,
@@ -11,11 +11,11 @@ pub struct CommandInfo {
     pub summary: &'static str,
     /// Chapter of the help page.
     pub group: Group,
-    /// Splunk's name of the capability that it requires in addition to `search`.
+    /// Splunk's name of the capability that the command requires in addition to `search`.
     pub capability: Option<&'static str>,
     /// Kind of row processing with the most demanding options.
     pub kind: Kind,
-    /// Page of `spec/spl` that describes it, if not named after the command.
+    /// Page of `spec/spl` that describes the command, if the page has another name.
     pub page: Option<&'static str>,
 }
 
@@ -37,7 +37,7 @@ impl CommandInfo {
     }
 }
 
-/// Kinds of row processing, ordered so that each kind includes the abilities of the ones before it.
+/// Kinds of row processing, ordered so that each kind includes the abilities of the kinds before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Maps each row independently, so batches may run in parallel and in any order.
@@ -50,8 +50,8 @@ pub enum Kind {
     OrderedFold,
     /// Needs all rows before it returns the first.
     Blocking,
-    /// Generates rows. Must be the first command of a search, except for commands that can add their rows to those of
-    /// the commands before them (`union`, `inputlookup append=true`).
+    /// Generates rows. Must be the first command of a search, except for commands that can add their rows to the rows
+    /// of the commands before them (`union`, `inputlookup append=true`).
     Generating,
 }
 

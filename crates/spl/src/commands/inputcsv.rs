@@ -1,4 +1,4 @@
-//! `inputcsv`: rewritten to `inputlookup` of a file that `outputcsv` wrote.
+//! `inputcsv`: reads a file that `outputcsv` wrote; rewritten to `inputlookup`.
 
 use super::outputcsv::table_of;
 use super::{Call, Command, CommandInfo, Group, Kind};

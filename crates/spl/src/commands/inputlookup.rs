@@ -1,4 +1,4 @@
-//! `inputlookup`: the rows of a lookup table.
+//! `inputlookup`: reads the rows of a lookup table.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,13 +25,13 @@ pub struct InputLookupCommand {
     pub table: String,
     /// Position of the table name.
     pub table_span: Span,
-    /// `append=f`: whether the rows are appended to existing ones.
+    /// `append=` (default `f`): whether the rows are appended to existing rows.
     pub append: bool,
     /// Whether a missing table is an error rather than a warning.
     pub strict: bool,
-    /// `start=0`: number of rows that are skipped.
+    /// `start=` (default `0`): number of rows that are skipped.
     pub start: usize,
-    /// `max=1000000000`: maximum number of rows read.
+    /// `max=` (default `1000000000`): maximum number of rows read.
     pub max: usize,
     /// `where` search expression.
     pub filter: Option<SearchExpr>,

@@ -17,7 +17,7 @@ pub struct IpLocationCommand {
     pub field: String,
     /// `prefix=`: prefix of the output fields.
     pub prefix: String,
-    /// `allfields=f`: whether continent, metro code and time zone are added too.
+    /// `allfields=` (default `f`): whether continent, metro code and time zone are added too.
     pub all_fields: bool,
     /// `lang=`: languages of place names in order of preference; empty for English.
     pub languages: Vec<String>,

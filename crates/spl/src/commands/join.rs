@@ -1,4 +1,4 @@
-//! `join`: rows joined with those of a subsearch.
+//! `join`: joins rows with the rows of a subsearch.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,15 +19,15 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct JoinCommand {
     /// Join fields; empty for all common fields.
     pub fields: Vec<FieldPattern>,
-    /// `type=left|outer`: whether rows without a match are kept.
+    /// Whether rows without a match are kept (`type=left` or `type=outer`).
     pub left_outer: bool,
-    /// `max=1`: maximum number of matches for each row; 0 is all.
+    /// `max=` (default `1`): maximum number of matches for each row; 0 is all.
     pub max: usize,
-    /// `overwrite=t`: whether fields of the subsearch replace fields of the same name.
+    /// `overwrite=` (default `t`): whether fields of the subsearch replace fields of the same name.
     pub overwrite: bool,
-    /// `usetime=f`: whether the time of a row restricts its matches.
+    /// `usetime=` (default `f`): whether the time of a row restricts its matches.
     pub use_time: bool,
-    /// `earlier=t`: with `usetime`, whether matches must be earlier than the row rather than later.
+    /// `earlier=` (default `t`): with `usetime`, whether matches must be earlier than the row rather than later.
     pub earlier: bool,
     /// `left=L right=R where L.a=R.b`: aliases of both sides.
     pub aliases: Option<JoinAliases>,
@@ -52,7 +52,7 @@ impl Syntax for JoinCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["join"],
         syntax: "join [type=inner|left] [max=N] FIELD... [ SEARCH ]",
-        summary: "Joins rows with those of a subsearch",
+        summary: "Joins rows with the rows of a subsearch",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -7,8 +7,9 @@ use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-/// Maximum number of clusters, and maximum difference between the bounds of a range of numbers to try.
+/// Maximum number of clusters.
 const CLUSTERS_MAX: usize = 1_000;
+/// Maximum difference between the bounds of a range of numbers of clusters to try.
 const CLUSTER_COUNTS_MAX: usize = 100;
 
 const OPTIONS: OptionNames = OptionNames {
@@ -20,19 +21,19 @@ const OPTIONS: OptionNames = OptionNames {
 /// `kmeans`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KMeansCommand {
-    /// `k=2`: number of clusters, or the range of numbers to try.
+    /// `k=` (default `2`): number of clusters, or the range of numbers to try.
     pub groups: (usize, usize),
-    /// `reps=10`: number of runs with different starting centres; the best one is used.
+    /// `reps=` (default `10`): number of runs with different starting centres; the best one is used.
     pub starts: usize,
-    /// `maxiters=10000`: maximum number of iterations of a run.
+    /// `maxiters=` (default `10000`): maximum number of iterations of a run.
     pub rounds: usize,
-    /// `t=0`: a run ends when the centres move by at most this distance.
+    /// `t=` (default `0`): a run ends when the centres move by at most this distance.
     pub tolerance: f64,
-    /// `dt=sqeuclidean`: distance measure.
+    /// `dt=` (default `sqeuclidean`): distance measure.
     pub distance: KMeansDistance,
-    /// `cfield=CLUSTERNUM`: field with the number of a row's cluster.
+    /// `cfield=` (default `CLUSTERNUM`): field with the number of a row's cluster.
     pub output: String,
-    /// `showcentroid=t`: whether the centres are added to the rows.
+    /// `showcentroid=` (default `t`): whether the centres are added to the rows.
     pub shows_centre: bool,
     /// Fields; empty for every numeric field.
     pub fields: Vec<FieldPattern>,
@@ -79,7 +80,7 @@ impl Syntax for KMeansCommand {
                         let fits = |&(low, high): &(usize, usize)| {
                             (1..=high).contains(&low) && high <= CLUSTERS_MAX && high - low <= CLUSTER_COUNTS_MAX
                         };
-                        let wants = || format!("a count up to {CLUSTERS_MAX}, or two with `-` between");
+                        let wants = || format!("a number up to {CLUSTERS_MAX}, or a range such as 2-5");
                         command.groups = read.filter(fits).ok_or_else(|| option.invalid_value(&wants()))?;
                     }
                     "reps" => command.starts = option.number::<usize>()?.max(1),

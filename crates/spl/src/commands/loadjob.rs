@@ -1,4 +1,4 @@
-//! `loadjob`: the result of a finished search.
+//! `loadjob`: loads the result of a finished search.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +21,9 @@ pub struct LoadJobCommand {
     pub job: LoadedJob,
     /// Position of the job's name in the text.
     pub span: Span,
-    /// `artifact_offset=0`: number of runs of a saved search to go back.
+    /// `artifact_offset=` (default `0`): number of runs of a saved search to go back.
     pub offset: usize,
-    /// `events=f`: whether the events of the search are loaded instead of its result.
+    /// `events=` (default `f`): whether the events of the search are loaded instead of its result.
     pub events: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `localize`: the time ranges in which rows lie close together.
+//! `localize`: finds the time ranges in which rows lie close together.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,11 @@ const OPTIONS: OptionNames =
 /// `localize`; a time of zero is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalizeCommand {
-    /// `maxpause=1m`: maximum time between two rows of a range.
+    /// `maxpause=` (default `1m`): maximum time between two rows of a range.
     pub max_pause: Option<TimeSpan>,
-    /// `timebefore=30s`: time by which a range is extended at its start.
+    /// `timebefore=` (default `30s`): time by which a range is extended at its start.
     pub before: Option<TimeSpan>,
-    /// `timeafter=30s`: time by which a range is extended at its end.
+    /// `timeafter=` (default `30s`): time by which a range is extended at its end.
     pub after: Option<TimeSpan>,
 }
 

@@ -1,4 +1,4 @@
-//! `makecontinuous`: adds rows for missing values of a time or number between the existing ones.
+//! `makecontinuous`: adds rows for values of a time or number that are missing between the existing values.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};

@@ -18,9 +18,9 @@ pub struct MakeMvCommand {
     pub field: String,
     /// Method of splitting.
     pub split: MvSplit,
-    /// `allowempty=f`: whether empty values are kept.
+    /// `allowempty=` (default `f`): whether empty values are kept.
     pub allow_empty: bool,
-    /// `setsv=f`: whether a later `nomv` joins the values with the original separator.
+    /// `setsv=` (default `f`): whether a later `nomv` joins the values with the original separator.
     pub set_sv: bool,
 }
 

@@ -16,9 +16,9 @@ const OPTIONS: OptionNames = OptionNames {
 /// `makeresults`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MakeResultsCommand {
-    /// `count=1`: number of rows.
+    /// `count=` (default `1`): number of rows.
     pub count: usize,
-    /// `annotate=f`: whether the default fields of events are added.
+    /// `annotate=` (default `f`): whether the default fields of events are added.
     pub annotate: bool,
     /// `format=csv|json data=`: data from which the rows are made.
     pub data: Option<InlineData>,

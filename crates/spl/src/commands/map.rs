@@ -20,7 +20,7 @@ const OPTIONS: OptionNames =
 pub struct MapCommand {
     /// Search to run for each row.
     pub search: MapSearch,
-    /// `maxsearches=10`: maximum number of searches.
+    /// `maxsearches=` (default `10`): maximum number of searches.
     pub max_searches: usize,
 }
 

@@ -1,8 +1,8 @@
 //! Metric measurements as rows, each with the metric's name in `metric_name` and the number in `_value`.
 //!
-//! An event is a measurement if it has these two fields, or any number of fields `metric_name:NAME`. If a command
-//! refers to metric names or to `_value`, `mstats` and `mcatalog` first convert both forms to one, by means of this
-//! command. A search cannot contain it.
+//! An event contains a measurement in these two fields, or any number of measurements in fields
+//! `metric_name:NAME`. If `mstats` or `mcatalog` refers to metric names or to `_value`, this command runs first and
+//! converts both forms to rows. Searches cannot contain this command.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `metasearch`: host, index, source and sourcetype of events; rewritten to `search` and `fields`.
+//! `metasearch`: finds host, index, source and sourcetype of events; rewritten to `search` and `fields`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::FieldsCommand;

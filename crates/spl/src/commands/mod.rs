@@ -1,4 +1,4 @@
-//! The commands of SPL: one file per command, and the table of all.
+//! The commands of SPL: one file per command, and the table of all commands.
 //!
 //! A command's file contains its node of the syntax tree, its parser ([`Syntax`]) and the properties that the planner
 //! reads without running the command ([`Semantics`]). The file of a command that is rewritten to others contains an
@@ -205,17 +205,17 @@ pub(crate) trait Syntax: Sized {
 pub(crate) struct Call<'a> {
     /// Name as written, in lower case: one of [`CommandInfo::names`].
     pub(crate) name: &'a str,
-    /// Whether it is the first command of a search.
+    /// Whether the command is the first of a search.
     pub(crate) is_first: bool,
 }
 
 /// Properties of a command that the planner uses without running it.
 pub(crate) trait Semantics {
-    /// Fields that its input rows need so that its output has the fields `after`. When in doubt, all: too many fields
-    /// are slow, too few are wrong.
+    /// Fields that the command's input rows need so that its output has the fields `after`. When in doubt, all fields:
+    /// extra fields cost time, missing fields give wrong results.
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds;
 
-    /// Its kind with these options; `declared` is the kind in [`Syntax::INFO`].
+    /// The command's kind with these options; `declared` is the kind in [`Syntax::INFO`].
     fn kind(&self, declared: Kind) -> Kind {
         declared
     }
@@ -226,28 +226,28 @@ pub(crate) trait Semantics {
         declared
     }
 
-    /// Splunk's name of the capability that it requires with these options; `declared` is the capability in
-    /// [`Syntax::INFO`].
+    /// Splunk's name of the capability that the command requires with these options; `declared` is the capability
+    /// in [`Syntax::INFO`].
     fn capability(&self, declared: Option<&'static str>) -> Option<&'static str> {
         declared
     }
 
-    /// Commands that represent it in analyses until its subsearches have run and it can be parsed.
+    /// Commands that represent this command in analyses until its subsearches have run and it can be parsed.
     fn placeholder_commands(&self) -> &[Command] {
         &[]
     }
 
-    /// Whether it returns a table of results, whatever its input; otherwise it returns events if its input is events.
+    /// Whether the command always returns a table of results; otherwise it returns events if its input is events.
     fn returns_table(&self) -> bool {
         false
     }
 
-    /// The kind of rows with which it begins a search.
+    /// The kind of rows with which the command begins a search.
     fn begins_with(&self) -> Beginning<'_> {
         Beginning::Rows
     }
 
-    /// The search in its arguments that is parsed only when it runs.
+    /// The search in the command's arguments that is parsed only when the command runs.
     fn inner_search(&self) -> Option<InnerSearchText<'_>> {
         match self.begins_with() {
             Beginning::SavedSearch(saved) => Some(InnerSearchText::Saved(&saved.name)),
@@ -255,50 +255,50 @@ pub(crate) trait Semantics {
         }
     }
 
-    /// The fields that it creates; `None` if they are known only at run time. Used only for hints.
+    /// The fields that the command creates; `None` if they are known only at run time. Used only for hints.
     fn created_fields(&self) -> Option<CreatedFields> {
         None
     }
 
-    /// Fields that it reads but handles if they are missing. Used only for hints.
+    /// Fields that the command reads but that may be missing. Used only for hints.
     fn optional_fields(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
 
-    /// The fields that it writes, if it leaves all other fields of the rows unchanged; `None` if it may change
-    /// others.
+    /// The fields that the command writes, if it leaves all other fields of the rows unchanged; `None` if it may
+    /// change others.
     fn written_fields(&self) -> Option<Vec<&str>> {
         None
     }
 
-    /// Whether the rows that it returns have the fields that it reads. Used only for hints.
+    /// Whether the rows that the command returns have the fields that it reads. Used only for hints.
     fn guarantees_read_fields(&self) -> bool {
         self.written_fields().is_some_and(|written| written.is_empty())
     }
 
-    /// Whether its output rows have the times of its input rows.
+    /// Whether the command's output rows have the times of its input rows.
     fn keeps_times(&self) -> bool {
         self.written_fields().is_some_and(|written| !written.contains(&TIME))
     }
 
-    /// Whether it always produces the same output for a row, in every search, so that partial states after it can be
+    /// Whether the command produces the same output for a row in every search, so that partial states after it can be
     /// cached.
     fn is_repeatable(&self) -> bool {
         false
     }
 
-    /// Its subsearches, in order, including those in its conditions.
+    /// The command's subsearches, in order, including subsearches in its conditions.
     fn subsearches(&self) -> Vec<&Pipeline> {
         Vec::new()
     }
 
-    /// Its side effect; `None` if it only reads.
+    /// The command's side effect; `None` if it only reads.
     fn effect(&self) -> Option<Effect<'_>> {
         None
     }
 
-    /// Adds the lookup tables, data models and saved searches that its own arguments name; `following` are the
-    /// commands after it.
+    /// Adds the lookup tables, data models and saved searches that the command's own arguments name; `following` are
+    /// the commands after it.
     fn add_dependencies(&self, _following: &[Stage], _needs: &mut Dependencies) {}
 
     /// Adds lints: warnings about a command that runs but was probably not meant this way.
@@ -308,7 +308,7 @@ pub(crate) trait Semantics {
 /// The kind of rows with which a command begins a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beginning<'a> {
-    /// Events that it selects.
+    /// Events that the command selects.
     Events(&'a SearchCommand),
     /// Transactions of events.
     Transactions(&'a SearchTxnCommand),
@@ -322,16 +322,16 @@ pub enum Beginning<'a> {
     SavedSearch(&'a SavedSearchCommand),
     /// Results of its subsearches.
     Subsearches,
-    /// Results of a search to which it is rewritten.
+    /// Results of a search to which the command is rewritten.
     Search {
         /// The search whose results come first.
         search: &'a Pipeline,
-        /// Whether it sees only index-time fields of events; otherwise, search-time rules apply.
+        /// Whether the search sees only index-time fields of events; otherwise, search-time rules apply.
         is_indexed: bool,
     },
     /// One row with only `_time`.
     EmptyRow,
-    /// Rows that are not events; no rows if the command only processes those of other commands.
+    /// Rows that are not events; no rows if the command only processes rows of other commands.
     Rows,
 }
 
@@ -346,12 +346,12 @@ pub enum InnerSearchText<'a> {
     Commands(String),
 }
 
-/// The fields that a command creates, and those that it removes.
+/// The fields that a command creates and the fields that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CreatedFields {
     /// Names of the created fields; patterns if fields are renamed by pattern.
     pub(crate) names: Vec<String>,
-    /// Whether its output rows have no other fields.
+    /// Whether the command's output rows have no other fields.
     pub(crate) alone: bool,
     /// Removed fields or patterns, each with its new name or pattern if it is renamed. The same field may be created
     /// again.
@@ -363,7 +363,7 @@ impl CreatedFields {
         Some(CreatedFields::default())
     }
 
-    /// The command creates these fields and keeps all others; `None` if one of them is not a plain name.
+    /// The command creates these fields and keeps all other fields; `None` if a name is not plain.
     pub(crate) fn adding<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         (!names.iter().any(|name| name.contains(['*', '{', '$'])))
@@ -393,7 +393,7 @@ impl CreatedFields {
         Some(new.as_ref().map(|new| rename_by_pattern(name, pattern, new)))
     }
 
-    /// The command's rows have these fields and no others.
+    /// The command's rows have exactly these fields.
     pub(crate) fn exactly<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
         CreatedFields::adding(names).map(|made| CreatedFields { alone: true, ..made })
     }
@@ -433,7 +433,7 @@ pub(crate) struct StageContext<'a> {
     pub(crate) text: &'a str,
     /// Position from the command's name to its last argument.
     pub(crate) span: Span,
-    /// Whether it is the first command.
+    /// Whether the command is the first.
     pub(crate) is_first: bool,
 }
 
@@ -472,7 +472,7 @@ macro_rules! define_commands {
         ];
 
         impl Command {
-            /// Its description and its node.
+            /// The command's description and its node.
             fn described(&self) -> (&'static CommandInfo, &dyn Semantics) {
                 match self {
                     $(Command::$variant(node) => (&<$node as Syntax>::INFO, node),)*
@@ -500,55 +500,55 @@ impl From<Command> for Vec<Command> {
 }
 
 impl Command {
-    /// Its planner interface.
+    /// The command's interface for the planner.
     pub(crate) fn node(&self) -> &dyn Semantics {
         self.described().1
     }
 
-    /// Its subsearches, in order, including those in its conditions.
+    /// The command's subsearches, in order, including subsearches in its conditions.
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         self.node().subsearches()
     }
 
-    /// The kind of rows with which it begins a search.
+    /// The kind of rows with which the command begins a search.
     pub fn begins_with(&self) -> Beginning<'_> {
         self.node().begins_with()
     }
 
-    /// The search in its arguments that is parsed only when it runs.
+    /// The search in the command's arguments that is parsed only when the command runs.
     pub fn inner_search(&self) -> Option<InnerSearchText<'_>> {
         self.node().inner_search()
     }
 
-    /// The fields that it writes, if it leaves all other fields of the rows unchanged; `None` if it may change
-    /// others.
+    /// The fields that the command writes, if it leaves all other fields of the rows unchanged; `None` if it may
+    /// change others.
     pub fn written_fields(&self) -> Option<Vec<&str>> {
         self.node().written_fields()
     }
 
-    /// Whether the rows that it returns have the fields that it reads.
+    /// Whether the rows that the command returns have the fields that it reads.
     pub fn guarantees_read_fields(&self) -> bool {
         self.node().guarantees_read_fields()
     }
 
-    /// Whether its output rows have the times of its input rows.
+    /// Whether the command's output rows have the times of its input rows.
     pub fn keeps_times(&self) -> bool {
         self.node().keeps_times()
     }
 
-    /// Whether it always produces the same output for a row, in every search, so that partial states after it can be
+    /// Whether the command produces the same output for a row in every search, so that partial states after it can be
     /// cached.
     pub fn is_repeatable(&self) -> bool {
         self.node().is_repeatable()
     }
 
-    /// Its side effect; `None` if it only reads.
+    /// The command's side effect; `None` if it only reads.
     pub fn effect(&self) -> Option<Effect<'_>> {
         self.node().effect()
     }
 
-    /// The lookup tables, data models and saved searches that its own arguments name, excluding those of its
-    /// subsearches.
+    /// The lookup tables, data models and saved searches that the command's arguments name, except those that its
+    /// subsearches name.
     pub fn own_dependencies(&self) -> Dependencies {
         let mut needs = Dependencies::default();
         self.node().add_dependencies(&[], &mut needs);
@@ -561,18 +561,18 @@ impl Command {
         node.kind(info.kind)
     }
 
-    /// Whether this lower-case name is one of its names.
+    /// Whether this lower-case name is one of the command's names.
     pub fn is_named(&self, name: &str) -> bool {
         self.described().0.names.contains(&name) || self.name() == name
     }
 
-    /// The name as written if it depends on the alias, otherwise the main one.
+    /// The name in messages: the name as written if the aliases differ, otherwise the main name.
     pub fn name(&self) -> &str {
         let (info, node) = self.described();
         node.name(info.name())
     }
 
-    /// Splunk's name of the capability that it requires in addition to `search`.
+    /// Splunk's name of the capability that the command requires in addition to `search`.
     pub(crate) fn capability(&self) -> Option<&'static str> {
         let (info, node) = self.described();
         node.capability(info.capability)

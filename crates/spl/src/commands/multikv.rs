@@ -17,7 +17,7 @@ const OPTIONS: OptionNames = OptionNames {
 /// `multikv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MultiKvCommand {
-    /// `copyattrs=t`: whether rows keep the fields of their event.
+    /// `copyattrs=` (default `t`): whether rows keep the fields of their event.
     pub copies_fields: bool,
     /// `fields`: columns that become fields; if empty, all.
     pub fields: Vec<String>,
@@ -25,11 +25,11 @@ pub struct MultiKvCommand {
     pub filter: Vec<String>,
     /// `forceheader=`: line number of the header, from 1, not counting blank lines.
     pub header_line: Option<usize>,
-    /// `multitable=t`: whether a text may contain several tables.
+    /// `multitable=` (default `t`): whether a text may contain several tables.
     pub several_tables: bool,
-    /// `noheader=f`: whether columns are named `Column_1` and so on.
+    /// `noheader=` (default `f`): whether columns are named `Column_1` and so on.
     pub no_header: bool,
-    /// `rmorig=t`: whether the original event is dropped.
+    /// `rmorig=` (default `t`): whether the original event is dropped.
     pub removes_event: bool,
     /// `conf=`: a stanza of multikv.conf, and its position.
     pub rule: Option<(String, Span)>,

@@ -1,4 +1,4 @@
-//! `multisearch`: the events of several searches merged, newest first.
+//! `multisearch`: merges the events of several searches, newest first.
 
 use serde::{Deserialize, Serialize};
 

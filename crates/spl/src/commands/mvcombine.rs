@@ -14,7 +14,7 @@ const OPTIONS: OptionNames = OptionNames { command: "mvcombine", names: &["delim
 pub struct MvCombineCommand {
     /// Field whose values are collected.
     pub field: String,
-    /// `delim=" "`: separator if the values are used as one text.
+    /// `delim=` (default `" "`): separator if the values are used as one text.
     pub delimiter: String,
 }
 

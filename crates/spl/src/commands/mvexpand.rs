@@ -14,7 +14,7 @@ const OPTIONS: OptionNames = OptionNames { command: "mvexpand", names: &["limit"
 pub struct MvExpandCommand {
     /// Field expanded.
     pub field: String,
-    /// `limit=0`: maximum values per row; 0 for all.
+    /// `limit=` (default `0`): maximum values per row; 0 for all.
     pub limit: usize,
 }
 

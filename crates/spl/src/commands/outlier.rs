@@ -1,4 +1,4 @@
-//! `outlier`: truncates numbers far from the others, or removes their rows.
+//! `outlier`: truncates numbers far from most other numbers, or removes their rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ const OPTIONS: OptionNames =
 /// `outlier`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutlierCommand {
-    /// `action=rm`: drops the row rather than truncating the number.
+    /// Whether the row of an outlier is dropped (`action=rm`) rather than the number truncated.
     pub removes: bool,
-    /// `mark=f`: whether truncated numbers are prefixed with `000`.
+    /// `mark=` (default `f`): whether truncated numbers are prefixed with `000`.
     pub marks: bool,
-    /// `param=2.5`: distance from the median, in interquartile ranges.
+    /// `param=` (default `2.5`): distance from the median, in interquartile ranges.
     pub factor: f64,
-    /// `uselower=f`: whether low numbers are outliers too.
+    /// `uselower=` (default `f`): whether low numbers are outliers too.
     pub lower: bool,
     /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,

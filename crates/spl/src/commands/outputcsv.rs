@@ -1,4 +1,4 @@
-//! `outputcsv`: rewritten to `outputlookup` to a result file, which is a lookup table with a special name.
+//! `outputcsv`: writes rows to a CSV file; rewritten to `outputlookup` of a table with a special name.
 
 use super::outputlookup::OutputLookupCommand;
 use super::{Call, Command, CommandInfo, Group, Kind, Syntax};

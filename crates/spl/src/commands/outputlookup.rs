@@ -43,19 +43,19 @@ pub struct OutputLookupCommand {
     pub table: String,
     /// Position of the table's name.
     pub table_span: Span,
-    /// `append=` (default false): whether rows are added to the existing ones.
+    /// `append=` (default `f`): whether rows are added to the existing rows.
     pub append: bool,
-    /// `create_empty=` (default true): whether an empty result creates a missing table.
+    /// `create_empty=` (default `t`): whether an empty result creates a missing table.
     pub create_empty: bool,
-    /// `override_if_empty=` (default true): whether an empty result empties the table.
+    /// `override_if_empty=` (default `t`): whether an empty result empties the table.
     pub override_if_empty: bool,
     /// `create_context=`, or else `createinapp=`: where a new file is created; an existing file is written in place.
     pub context: Option<TableContext>,
     /// `max=`: maximum rows written.
     pub max: Option<usize>,
-    /// `key_field=`: rows with the same value in it are replaced.
+    /// `key_field=`: existing rows with the same value in this field are replaced.
     pub key_field: Option<String>,
-    /// `csv_safe=` (default false): whether new cells that a spreadsheet would read as formulas are prefixed with an
+    /// `csv_safe=` (default `f`): whether new cells that a spreadsheet would read as formulas are prefixed with an
     /// apostrophe; not in Splunk.
     pub safe: bool,
 }

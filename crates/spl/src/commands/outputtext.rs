@@ -1,4 +1,4 @@
-//! `outputtext`: the text of events as `_xml`; rewritten to `eval`.
+//! `outputtext`: copies the text of events to `_xml`; rewritten to `eval`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::EvalCommand;

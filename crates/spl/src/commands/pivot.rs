@@ -1,4 +1,4 @@
-//! `pivot`: a report on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
+//! `pivot`: reports on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 
@@ -63,7 +63,7 @@ struct Split {
     truth: (Option<String>, Option<String>),
 }
 
-/// `TOP 10 sum(price)`: which rows are kept, and their order.
+/// The rows that are kept and their order, such as `TOP 10 sum(price)`.
 struct Ranking {
     count: usize,
     by: Aggregate,
@@ -156,7 +156,7 @@ fn parse_pivot(parser: &mut Parser<'_>) -> ParseResult<(DataModelName, Pivot)> {
         return Err(remark.with_hint("write `pivot MODEL OBJECT count(OBJECT) AS count`"));
     }
     if pivot.ranking.is_some() && pivot.rows.is_empty() {
-        let remark = Diagnostic::error("pivot: TOP and BOTTOM rank rows, and there is no SPLITROW", parser.here());
+        let remark = Diagnostic::error("pivot: TOP and BOTTOM rank rows and need SPLITROW", parser.here());
         return Err(remark.with_hint("write `SPLITROW field TOP 10 count(OBJECT)`"));
     }
     Ok((name, pivot))
@@ -530,8 +530,8 @@ impl Ranking {
     }
 }
 
-/// The commands for several or ranked row fields together with a column field: the row fields pass through `chart` as
-/// one value.
+/// The commands for several or ranked row fields together with a column field: the row fields pass through `chart`
+/// joined into one value.
 fn split_both_ways(chart: Command, rows: &[Split], ranking: Option<&Ranking>, make: NodeBuilder) -> Vec<Command> {
     let fields: Vec<&str> = rows.iter().map(|row| row.field.as_str()).collect();
     let mut commands: Vec<Command> = Vec::new();

@@ -19,13 +19,13 @@ const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback
 pub struct PredictCommand {
     /// Series, each with its output name.
     pub series: Vec<(String, String)>,
-    /// `algorithm=LLP5`: the model.
+    /// `algorithm=` (default `LLP5`): the model.
     pub algorithm: PredictAlgorithm,
-    /// `future_timespan=5`: rows added after the last.
+    /// `future_timespan=` (default `5`): rows added after the last.
     pub future: usize,
     /// `correlate=`: the series used by [`PredictAlgorithm::Beside`].
     pub correlate: Option<String>,
-    /// `holdback=0`: number of rows at the end that the model ignores.
+    /// `holdback=` (default `0`): number of rows at the end that the model ignores.
     pub holdback: usize,
     /// `period=`: number of rows in a season; detected if absent.
     pub period: Option<usize>,

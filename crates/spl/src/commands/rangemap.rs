@@ -17,7 +17,7 @@ pub struct RangeMapCommand {
     pub field: String,
     /// Name, minimum and maximum of each range.
     pub ranges: Vec<(String, f64, f64)>,
-    /// `default=None`: value if no range contains the number.
+    /// `default=` (default `None`): value if no range contains the number.
     pub default: String,
 }
 

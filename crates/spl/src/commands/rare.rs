@@ -1,4 +1,4 @@
-//! `rare`: the least frequent values of fields; [`super::top`] in reverse order.
+//! `rare`: counts the least frequent values of fields; [`super::top`] in reverse order.
 
 use super::top::OPTION_NAMES;
 use super::{Call, Command, CommandInfo, Group, Kind};

@@ -10,7 +10,7 @@ use crate::parse::{ParseResult, Parser};
 pub(crate) struct Entry {
     /// Names, help line and kind.
     pub(crate) info: &'static CommandInfo,
-    /// Parses the command's arguments; a command that is rewritten to others returns the others.
+    /// Parses the command's arguments; a command that is rewritten to other commands returns these.
     pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> ParseResult<Vec<Command>>,
 }
 
@@ -23,11 +23,11 @@ pub struct CommandHelp {
     pub syntax: String,
     /// Summary in one line.
     pub summary: String,
-    /// Splunk's name of the capability that it requires in addition to `search`.
+    /// Splunk's name of the capability that the command requires in addition to `search`.
     pub capability: Option<&'static str>,
     /// Chapter of the help page.
     pub group: Group,
-    /// Page of `spec/spl` that describes it.
+    /// Page of `spec/spl` that describes the command.
     pub page: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! `relevancy`: how relevant each text is to the words of the search.
+//! `relevancy`: scores how relevant each text is to the words of the search.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `reltime`: how long ago a time is; rewritten to `eval`.
+//! `reltime`: describes how long ago a time is; rewritten to `eval`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::analyse::TIME;

@@ -13,7 +13,7 @@ use crate::parse::{ParseResult, Parser, Word};
 pub struct ReplaceCommand {
     /// Old and new values, including wildcards.
     pub pairs: Vec<(String, String)>,
-    /// `IN` fields; if empty, all but internal ones.
+    /// `IN` fields; if empty, all but internal fields.
     pub fields: Vec<FieldPattern>,
 }
 

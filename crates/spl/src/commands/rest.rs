@@ -21,17 +21,17 @@ pub struct RestCommand {
     pub path: String,
     /// Position of the path in the text.
     pub span: Span,
-    /// `count=0`: maximum entries; 0 for all.
+    /// `count=` (default `0`): maximum entries; 0 for all.
     pub count: usize,
     /// `search=`: words or `name=value` conditions that entries must match.
     pub search: Option<String>,
     /// `f=`: fields that are kept; if empty, all.
     pub fields: Vec<String>,
-    /// `strict=f`: whether an unknown endpoint is an error.
+    /// `strict=` (default `f`): whether an unknown endpoint is an error.
     pub strict: bool,
-    /// `splunk_server=`: names of the nodes to query, with `*`; empty for this one.
+    /// `splunk_server=`: names of the nodes to query, possibly with `*`; empty for this node.
     pub servers: Vec<String>,
-    /// `report_as=text`: whether the response is returned as one text instead of its entries.
+    /// Whether the response is returned as one text (`report_as=text`) instead of its entries.
     pub as_text: bool,
 }
 

@@ -10,9 +10,9 @@ use crate::parse::{ParseResult, Parser};
 /// `return [N] FIELD... | NAME=FIELD... | $FIELD...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReturnCommand {
-    /// Rows taken. Default 1.
+    /// Rows taken (default 1).
     pub count: usize,
-    /// Text to write for each row.
+    /// Items written for each row.
     pub items: Vec<ReturnItem>,
 }
 

@@ -1,4 +1,4 @@
-//! `reverse`: the rows in the opposite order.
+//! `reverse`: reverses the order of the rows.
 
 use serde::{Deserialize, Serialize};
 

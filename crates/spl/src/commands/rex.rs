@@ -29,9 +29,9 @@ pub struct RexExtraction {
     pub field: String,
     /// Pattern with named groups.
     pub pattern: Pattern,
-    /// Names of its groups, in order.
+    /// Names of the pattern's groups, in order.
     pub groups: Vec<String>,
-    /// `max_match=1`: maximum number of matches; 0 is unlimited.
+    /// `max_match=` (default `1`): maximum number of matches; 0 is unlimited.
     pub max_match: usize,
     /// `offset_field=`: field with the positions of the matches.
     pub offset_field: Option<String>,
@@ -55,14 +55,14 @@ pub enum SedEdit {
         pattern: Pattern,
         /// Replacement with `\1` references.
         replacement: String,
-        /// The matches that it replaces.
+        /// Matches that are replaced.
         which: SedMatches,
     },
     /// `y/abc/xyz/`.
     Transliterate {
         /// Characters replaced.
         from: Vec<char>,
-        /// Their replacements, same length.
+        /// Replacements, one per character.
         to: Vec<char>,
     },
 }
@@ -79,7 +79,7 @@ pub enum SedMatches {
 }
 
 impl RexExtraction {
-    /// The extraction of a pattern's named groups from a field; an error if the pattern has none.
+    /// The extraction of a pattern's named groups from a field; an error if no group is named.
     pub fn of(field: &str, pattern: &str) -> Result<RexExtraction, Diagnostic> {
         let pattern = Word { text: pattern.to_owned(), quoted: true, span: Span::default() };
         let groups = group_names(&pattern)?;
@@ -196,7 +196,7 @@ fn group_names(pattern: &Word) -> ParseResult<Vec<String>> {
     let (mut names, mut known): (Vec<String>, BTreeSet<&str>) = Default::default();
     let mut in_class = false;
     let mut is_unclosed = false;
-    // Looked for once, because a text may have many groups.
+    // Computed once for all groups, because a pattern may have many.
     let last_end = text.rfind(['>', '\'', '=', '!']);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {

@@ -1,4 +1,4 @@
-//! `savedsearch`: the result of a saved search.
+//! `savedsearch`: returns the result of a saved search.
 
 use serde::{Deserialize, Serialize};
 

@@ -29,7 +29,7 @@ pub struct ScoreCommand {
 pub struct ScoreRow {
     /// Name as written in a search.
     pub name: &'static str,
-    /// Options it reads.
+    /// Options that the method reads.
     pub options: &'static [&'static str],
 }
 
@@ -86,7 +86,7 @@ impl Syntax for ScoreCommand {
         let Some(method): Option<&'static ScoreRow> = SCORES.iter().find(|row| row.name == word.text) else {
             parser.report_unsupported(format!("score:{}", word.text));
             let names: Vec<&str> = SCORES.iter().map(|row| row.name).collect();
-            let message = format!("score: there is no method `{}`; there are {}", word.text, names.join(", "));
+            let message = format!("score: there is no method `{}`; expected one of: {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
         };
         let known = OptionNames { command: "score", names: method.options, ignored: &[] };

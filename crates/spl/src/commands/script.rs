@@ -13,13 +13,13 @@ use crate::parse::{ParseResult, Parser, quoted_len};
 /// A command that runs a program of an app.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomCommand {
-    /// Name in lower case: `script`, `run` or that of an app's command.
+    /// Name in lower case: `script`, `run` or the name of an app's command.
     pub name: String,
     /// Arguments, split at blanks outside quotes, without the quotes.
     pub arguments: Vec<String>,
     /// Arguments with their quotes.
     pub raw_arguments: Vec<String>,
-    /// Whether it is the first command and must generate rows.
+    /// Whether this is the first command, which must generate rows.
     pub is_first: bool,
     /// Position in the text.
     pub span: Span,

@@ -11,7 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::lints;
 use crate::parse::{ParseResult, Parser};
 
-/// `search EXPR`; the first `search` of a pipeline selects events, later ones filter rows.
+/// `search EXPR`; the first `search` of a pipeline selects events, later `search` commands filter rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchCommand {
     /// The condition without inline time modifiers.

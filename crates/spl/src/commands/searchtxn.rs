@@ -1,4 +1,4 @@
-//! `searchtxn`: transactions of a type that match a condition; the type is a stanza of transactiontypes.conf.
+//! `searchtxn`: finds transactions of a type that match a condition; the type is a stanza of transactiontypes.conf.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +21,12 @@ pub struct SearchTxnCommand {
     pub kind: String,
     /// Position of the stanza's name in the text.
     pub span: Span,
-    /// `max_terms=1000`: maximum number of different combinations of values that select further events.
+    /// `max_terms=` (default `1000`): maximum number of different combinations of values that select further events.
     pub terms_max: usize,
-    /// `use_disjunct=t`: whether an event is selected if it shares one value with a matching event; otherwise all
-    /// fields must be equal.
+    /// `use_disjunct=` (default `t`): whether an event is selected if it shares one value with a matching event;
+    /// otherwise all fields must be equal.
     pub any: bool,
-    /// `eventsonly=f`: whether the events are returned instead of the transactions.
+    /// `eventsonly=` (default `f`): whether the events are returned instead of the transactions.
     pub events_only: bool,
     /// Condition on the transactions.
     pub condition: SearchCommand,

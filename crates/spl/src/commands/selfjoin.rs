@@ -1,4 +1,4 @@
-//! `selfjoin`: joins rows with others of the same result.
+//! `selfjoin`: joins rows with other rows of the same result.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ const OPTIONS: OptionNames =
 /// `selfjoin`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelfJoinCommand {
-    /// `overwrite=t`: whether values of the other row take precedence.
+    /// `overwrite=` (default `t`): whether values of the other row take precedence.
     pub overwrites: bool,
-    /// `max=1`: maximum other rows for each row; 0 for all.
+    /// `max=` (default `1`): maximum other rows for each row; 0 for all.
     pub max: usize,
-    /// `keepsingle=f`: whether rows without a match are kept.
+    /// `keepsingle=` (default `f`): whether rows without a match are kept.
     pub keeps_single: bool,
     /// Fields that must be equal.
     pub fields: Vec<FieldPattern>,

@@ -20,7 +20,7 @@ pub struct SendAlertCommand {
     pub action_span: Span,
     /// `results_link=`: address where the results can be viewed.
     pub results_link: Option<String>,
-    /// `results_path=`: an existing file with results, instead of writing one.
+    /// `results_path=`: an existing file with results, used instead of writing a new file.
     pub results_path: Option<String>,
     /// `param.NAME=VALUE` without the prefix `param.`, in order; the last of several with the same name applies.
     pub parameters: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! `set`: union, difference or intersection of the rows of two searches.
+//! `set`: returns the union, difference or intersection of the rows of two searches.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `sichart`: rows for a summary index, from which `chart` computes its result later.
+//! `sichart`: returns rows for a summary index, from which `chart` computes its result later.
 
 use super::sistats::summary_rows;
 use super::{Call, Command, CommandInfo, Group, Kind};

@@ -1,4 +1,4 @@
-//! `sirare`: rows for a summary index, from which `rare` computes its result later.
+//! `sirare`: returns rows for a summary index, from which `rare` computes its result later.
 
 use super::sistats::summary_rows;
 use super::{Call, Command, CommandInfo, Group, Kind};

@@ -1,4 +1,4 @@
-//! `sistats`: rows for a summary index, from which `stats` computes its result later.
+//! `sistats`: returns rows for a summary index, from which `stats` computes its result later.
 
 use super::{Call, Command, CommandInfo, Group, Kind, entry};
 use crate::analyse::required_fields;

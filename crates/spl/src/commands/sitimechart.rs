@@ -1,4 +1,4 @@
-//! `sitimechart`: rows for a summary index, from which `timechart` computes its result later.
+//! `sitimechart`: returns rows for a summary index, from which `timechart` computes its result later.
 
 use super::sistats::summary_rows;
 use super::{Call, Command, CommandInfo, Group, Kind};

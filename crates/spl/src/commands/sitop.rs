@@ -1,4 +1,4 @@
-//! `sitop`: rows for a summary index, from which `top` computes its result later.
+//! `sitop`: returns rows for a summary index, from which `top` computes its result later.
 
 use super::sistats::summary_rows;
 use super::{Call, Command, CommandInfo, Group, Kind};

@@ -16,7 +16,7 @@ const OPTIONS: OptionNames = OptionNames { command: "sort", names: &["limit"], i
 /// `sort [N] KEY...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortCommand {
-    /// Rows kept; 0 is all. Default 10,000.
+    /// Rows kept (default 10,000); 0 for all.
     pub limit: usize,
     /// Whether the search contains a limit.
     pub has_limit: bool,
@@ -31,7 +31,7 @@ pub struct SortCommand {
 pub struct SortKey {
     /// Field name.
     pub field: FieldPattern,
-    /// `-`.
+    /// Descending order (`-`).
     pub descending: bool,
     /// Comparison of values.
     pub kind: SortKind,
@@ -40,7 +40,7 @@ pub struct SortKey {
 /// `auto()`, `num()`, `ip()`, `str()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SortKind {
-    /// Numbers numerically, addresses as addresses, else text.
+    /// Numbers numerically, addresses as addresses, everything else as text.
     Auto,
     /// Numerically.
     Num,

@@ -12,7 +12,7 @@ const OPTIONS: OptionNames = OptionNames { command: "spath", names: &["input", "
 /// `spath [input=FIELD] [output=FIELD] [path=PATH]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpathCommand {
-    /// `input=_raw`: field with the text.
+    /// `input=` (default `_raw`): field with the text.
     pub input: String,
     /// `output=`; default the path.
     pub output: Option<String>,

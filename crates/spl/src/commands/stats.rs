@@ -1,4 +1,4 @@
-//! `stats`: aggregates of groups of rows.
+//! `stats`: aggregates groups of rows.
 
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ const OPTIONS: OptionNames = OptionNames { command: "strcat", names: &["allrequi
 /// `strcat [allrequired=] SOURCE... TARGET`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StrcatCommand {
-    /// `allrequired=f`: whether the target is written only if all sources have values.
+    /// `allrequired=` (default `f`): whether the target is written only if all sources have values.
     pub all_required: bool,
     /// Values and texts to concatenate.
     pub sources: Vec<StrcatSource>,

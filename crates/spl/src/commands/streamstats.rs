@@ -1,4 +1,4 @@
-//! `streamstats`: aggregates over the rows seen so far, added to each row.
+//! `streamstats`: adds aggregates over the rows so far to each row.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
@@ -23,21 +23,21 @@ pub struct StreamStatsCommand {
     pub aggregates: Vec<Aggregate>,
     /// BY fields.
     pub by: Vec<FieldPattern>,
-    /// `current=t`: whether the row itself is included.
+    /// `current=` (default `t`): whether the row itself is included.
     pub current: bool,
-    /// `window=0`: number of rows in the window; 0 for all.
+    /// `window=` (default `0`): number of rows in the window; 0 for all.
     pub window: usize,
-    /// `global=t`: whether all groups share one window.
+    /// `global=` (default `t`): whether all groups share one window.
     pub global: bool,
     /// `time_window=`: length of the window in time.
     pub time_window: Option<TimeSpan>,
-    /// `reset_on_change=f`: whether the aggregates restart when a BY value changes.
+    /// `reset_on_change=` (default `f`): whether the aggregates restart when a BY value changes.
     pub reset_on_change: bool,
     /// `reset_before=(EXPR)`: condition on which the aggregates restart before a row.
     pub reset_before: Option<Expr>,
     /// `reset_after=(EXPR)`: condition on which the aggregates restart after a row.
     pub reset_after: Option<Expr>,
-    /// `allnum=f`: whether numeric functions require all values to be numbers.
+    /// `allnum=` (default `f`): whether numeric functions require all values to be numbers.
     pub all_num: bool,
 }
 

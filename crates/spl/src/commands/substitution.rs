@@ -1,9 +1,9 @@
 //! Subsearches whose result is substituted as text: `eval n=[...]`, `where n > [...]`, `timechart span=[...]`.
 //!
-//! A command whose grammar has no subsearch may contain brackets, which are replaced by the text of their results at
-//! run time. To check that such a command can be parsed at all, the parser first reads it with a simple word in place
-//! of each subsearch. The command is kept as pieces of text. All this happens only if the command does not parse as
-//! written. Commands with templates keep their brackets.
+//! If a command with brackets does not parse as written, the brackets are read as subsearches, whose results replace
+//! them as text at run time. To check that such a command can be parsed at all, the parser reads it with a simple word
+//! in place of each subsearch; the tree contains the pieces of text between the brackets. In commands with templates,
+//! brackets are not subsearches.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,14 +21,14 @@ const TEMPLATES: [&str; 2] = ["foreach", "map"];
 /// Maximum subsearches of one command.
 const SUBSEARCHES_MAX: usize = 16;
 
-/// A command in which subsearches replace parts of the text. It is parsed once their results are substituted.
+/// A command in which subsearches replace parts of the text. It is parsed after their results are substituted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubstitutionCommand {
     /// Text before, between and after the subsearches.
     pub pieces: Vec<String>,
     /// The subsearches, one fewer than the pieces.
     pub subsearches: Vec<Pipeline>,
-    /// Whether it begins a search.
+    /// Whether the command begins a search.
     pub first: bool,
     /// The commands that result from parsing with simple words in place of the subsearches.
     pub shape: Vec<Command>,
@@ -42,7 +42,7 @@ impl SubstitutionCommand {
 
 impl Semantics for SubstitutionCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // The results of its subsearches may name any field.
+        // The results of the subsearches may name any field.
         after.all = true;
         after
     }
@@ -128,7 +128,7 @@ impl Parser<'_> {
             let (name, shown) = (excerpt(name), excerpt(&self.text[span.start..span.end]));
             let remark = Diagnostic::error(format!("`{shown}` is not a field: brackets are for subsearches"), span);
             Some(remark.with_hint(format!(
-                "write mvindex({name}, 0) for an item of several values, \"{shown}\" for a name with brackets"
+                "write mvindex({name}, 0) for one value of a multivalue field, \"{shown}\" for a name with brackets"
             )))
         })
     }

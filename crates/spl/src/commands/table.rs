@@ -20,7 +20,7 @@ impl Syntax for TableCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["table"],
         syntax: "table FIELD...",
-        summary: "Keeps these fields in this order",
+        summary: "Keeps the listed fields, in this order",
         group: Group::Fields,
         kind: Kind::Row,
         ..CommandInfo::DEFAULT

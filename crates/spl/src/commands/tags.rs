@@ -17,9 +17,9 @@ pub struct TagsCommand {
     /// `outputfield=`: one field for all tags; by default the tags of each field are in a field of their own,
     /// `tag::FIELD`.
     pub output: Option<String>,
-    /// `inclname=f`: whether `FIELD::` precedes a tag.
+    /// `inclname=` (default `f`): whether `FIELD::` precedes a tag.
     pub with_name: bool,
-    /// `inclvalue=f`: whether the value and `::` precede a tag.
+    /// `inclvalue=` (default `f`): whether the value and `::` precede a tag.
     pub with_value: bool,
     /// `allowed_tags=`: the only tags to add.
     pub allowed: Option<Vec<String>>,

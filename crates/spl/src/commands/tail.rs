@@ -1,4 +1,4 @@
-//! `tail`: the last rows, in reverse order.
+//! `tail`: keeps the last rows, in reverse order.
 
 use serde::{Deserialize, Serialize};
 

@@ -47,11 +47,11 @@ pub struct TimeChartCommand {
     pub series: SeriesOptions,
     /// Time binning (`span=`, `bins=`, `minspan=`, `aligntime=`).
     pub bin: BinOptions,
-    /// `cont=t`: whether spans without rows are shown.
+    /// `cont=` (default `t`): whether spans without rows are shown.
     pub cont: bool,
-    /// `fixedrange=t`: whether the whole time range of the search is shown.
+    /// `fixedrange=` (default `t`): whether the whole time range of the search is shown.
     pub fixed_range: bool,
-    /// `partial=t`: whether incomplete spans at the edges of the range are kept.
+    /// `partial=` (default `t`): whether incomplete spans at the edges of the range are kept.
     pub partial: bool,
 }
 

@@ -18,7 +18,7 @@ pub struct TimeWrapCommand {
     pub span: TimeSpan,
     /// Name of the unit, such as `day` or `week`.
     pub unit: String,
-    /// `align=now`: whether periods end now rather than at the end of the range.
+    /// Whether periods end now (`align=now`) rather than at the end of the range.
     pub ends_now: bool,
     /// `series=`: naming of the series.
     pub series: WrapSeries,

@@ -18,13 +18,13 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct ToJsonCommand {
     /// Patterns of fields and their types; if empty, all fields.
     pub fields: Vec<(JsonType, String)>,
-    /// `default_type=none`: type of fields that are listed without a type.
+    /// `default_type=` (default `none`): type of fields that are listed without a type.
     pub default_type: JsonType,
-    /// `fill_null=f`: whether values that cannot be written in their type become `null`.
+    /// `fill_null=` (default `f`): whether values that cannot be written in their type become `null`.
     pub fill_null: bool,
-    /// `include_internal=f`: whether fields whose names begin with `_` are included.
+    /// `include_internal=` (default `f`): whether fields whose names begin with `_` are included.
     pub internal: bool,
-    /// `output_field=_raw`: field with the object.
+    /// `output_field=` (default `_raw`): field with the object.
     pub output: String,
 }
 

@@ -1,4 +1,4 @@
-//! `top`: the most frequent values of fields.
+//! `top`: counts the most frequent values of fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,25 +18,25 @@ pub(super) const OPTION_NAMES: &[&str] =
 /// `top` or `rare`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopCommand {
-    /// Whether the least frequent values are kept rather than the most frequent ones.
+    /// Whether the least frequent values are kept (`rare`) rather than the most frequent values.
     pub rarest: bool,
-    /// Rows kept; 0 is all. Default 10.
+    /// Rows kept (default 10); 0 for all.
     pub limit: usize,
     /// Fields counted.
     pub fields: Vec<FieldPattern>,
     /// BY fields.
     pub by: Vec<FieldPattern>,
-    /// `showcount=t`: whether the counts are shown.
+    /// `showcount=` (default `t`): whether the counts are shown.
     pub show_count: bool,
-    /// `showperc=t`: whether the percentages are shown.
+    /// `showperc=` (default `t`): whether the percentages are shown.
     pub show_percent: bool,
-    /// `countfield=count`: field with the count.
+    /// `countfield=` (default `count`): field with the count.
     pub count_field: String,
-    /// `percentfield=percent`: field with the percentage.
+    /// `percentfield=` (default `percent`): field with the percentage.
     pub percent_field: String,
-    /// `useother=f`: whether a last row sums up all other values.
+    /// `useother=` (default `f`): whether a last row sums up all other values.
     pub use_other: bool,
-    /// `otherstr=OTHER`: value of that row.
+    /// `otherstr=` (default `OTHER`): value shown in the row of all other values.
     pub other_name: String,
 }
 
@@ -128,8 +128,8 @@ impl Parser<'_> {
 }
 
 impl TopCommand {
-    /// Gives the columns with count and percentage other names if a counted field has theirs: `top count` must show
-    /// both the values and how often they occur.
+    /// Renames the columns for count and percentage if a counted field has the same name: `top count` must show both
+    /// the values and how often they occur.
     fn rename_own_columns(&mut self, command: &str) {
         let fields: Vec<&str> = self.fields.iter().chain(&self.by).map(|field| field.text.as_str()).collect();
         while fields.contains(&self.count_field.as_str()) {

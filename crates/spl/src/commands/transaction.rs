@@ -42,35 +42,35 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct TransactionCommand {
     /// Fields whose values relate events.
     pub fields: Vec<String>,
-    /// `maxspan=-1`: maximum time from first to last event.
+    /// `maxspan=`: maximum time from first to last event; by default unlimited.
     pub max_span: Option<TimeSpan>,
-    /// `maxpause=-1`: maximum time between two events.
+    /// `maxpause=`: maximum time between two events; by default unlimited.
     pub max_pause: Option<TimeSpan>,
-    /// `maxevents=1000`: maximum number of events.
+    /// `maxevents=` (default `1000`): maximum number of events.
     pub max_events: usize,
     /// `startswith=`: test of the first event.
     pub starts_with: Option<EventTest>,
     /// `endswith=`: test of the last event.
     pub ends_with: Option<EventTest>,
-    /// `connected=t`: whether an event must share a value with the transaction to join it.
+    /// `connected=` (default `t`): whether an event must share a value with the transaction to join it.
     pub connected: bool,
-    /// `unifyends=t`: accepted without effect.
+    /// `unifyends=` (default `t`): accepted without effect.
     pub unify_ends: bool,
-    /// `keeporphans=f`: whether events without a transaction are shown.
+    /// `keeporphans=` (default `f`): whether events without a transaction are shown.
     pub keep_orphans: bool,
-    /// `keepevicted=f`: whether incomplete transactions are shown.
+    /// `keepevicted=` (default `f`): whether incomplete transactions are shown.
     pub keep_evicted: bool,
     /// `mvlist=`: fields that keep all values in order.
     pub lists: TransactionLists,
-    /// `delim=" "`: separator if the values are used as one text.
+    /// `delim=` (default `" "`): separator if the values are used as one text.
     pub delimiter: String,
-    /// `nullstr=NULL`: placeholder for a missing value in lists.
+    /// `nullstr=` (default `NULL`): placeholder for a missing value in lists.
     pub null_text: String,
     /// `maxopentxn=`; the default is in limits.conf.
     pub max_open: Option<usize>,
     /// `maxopenevents=`; the default is in limits.conf.
     pub max_open_events: Option<usize>,
-    /// `mvraw=f`: whether `_raw` has a value for each event.
+    /// `mvraw=` (default `f`): whether `_raw` has a value for each event.
     pub raw_is_list: bool,
     /// `name=`: stanza of transactiontypes.conf, whose settings the other options override.
     pub kind: Option<TransactionKind>,
@@ -81,7 +81,7 @@ pub struct TransactionCommand {
 pub struct TransactionKind {
     /// Name of the stanza.
     pub name: String,
-    /// Position of its name in the text.
+    /// Position of the stanza's name in the text.
     pub span: Span,
     /// The other options, as written in the search.
     pub options: String,
@@ -159,7 +159,7 @@ impl Semantics for TransactionCommand {
         for made in ["duration", "eventcount", "closed_txn", "transactiontype"] {
             after.fields.remove(made);
         }
-        // The fields of its stanza are not known here.
+        // The fields of the transaction type's stanza are not known here.
         after.all |= self.kind.is_some();
         self.fields.iter().for_each(|field| after.add(field));
         after.add(TIME);

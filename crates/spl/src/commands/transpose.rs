@@ -16,13 +16,13 @@ const OPTIONS: OptionNames =
 /// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransposeCommand {
-    /// Maximum rows; 0 for all. Default 5.
+    /// Maximum rows (default 5); 0 for all.
     pub limit: usize,
-    /// `column_name=column`: name of the column with the field names.
+    /// `column_name=` (default `column`): name of the column with the field names.
     pub column_name: String,
     /// `header_field=`: field whose values name the columns.
     pub header_field: Option<String>,
-    /// `include_empty=t`: whether fields without values get a row.
+    /// `include_empty=` (default `t`): whether fields without values get a row.
     pub include_empty: bool,
 }
 

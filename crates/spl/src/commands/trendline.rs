@@ -1,4 +1,4 @@
-//! `trendline`: moving averages.
+//! `trendline`: computes moving averages.
 
 use serde::{Deserialize, Serialize};
 

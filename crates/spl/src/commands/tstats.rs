@@ -1,4 +1,4 @@
-//! `tstats`: aggregates over index-time fields or a data model.
+//! `tstats`: aggregates index-time fields or a data model.
 //!
 //! Options and aggregates come in any order, then FROM, WHERE and BY. WHERE is a search condition that ends at the word
 //! BY outside of quotes and brackets.
@@ -45,13 +45,13 @@ pub struct TstatsCommand {
     pub time: TimeModifiers,
     /// `by`.
     pub by: Vec<TstatsSplit>,
-    /// `prestats=f`: whether the aggregates are left to the next reporting command.
+    /// `prestats=` (default `f`): whether the aggregates are left to the next reporting command.
     pub prestats: bool,
-    /// `append=f`: whether rows are added to the previous ones.
+    /// `append=` (default `f`): whether rows are added to the previous rows.
     pub append: bool,
-    /// `chart=t` of mstats: a column for each value of the BY field, as in timechart; contains the limits.
+    /// Limits of the series of `mstats chart=t`, which makes a column for each value of the BY field.
     pub chart: Option<SeriesOptions>,
-    /// `summariesonly=f`: whether events without a summary are ignored.
+    /// `summariesonly=` (default `f`): whether events without a summary are ignored.
     pub summaries_only: bool,
     /// `fillnull_value=`: replacement for a missing BY value; without it the row is dropped.
     pub fill_null: Option<String>,

@@ -1,4 +1,4 @@
-//! `typeahead`: words and field values with a given prefix; rewritten to a search of events.
+//! `typeahead`: lists words and field values with a given prefix; rewritten to a search of events.
 
 use quarry_event::segment::is_major;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 pub struct TypeAheadCommand {
     /// The search that lists the suggestions.
     pub search: Pipeline,
-    /// Whether it reads index-time fields only.
+    /// Whether the search reads index-time fields only.
     pub is_indexed: bool,
 }
 
@@ -71,7 +71,7 @@ impl Syntax for TypeAheadCommand {
 /// The events whose words and values are suggested.
 #[derive(Default)]
 pub struct TypeAheadScope {
-    /// Indexes of the events; if empty, all that the user may search.
+    /// Indexes of the events; if empty, all indexes that the user may search.
     pub indexes: Vec<String>,
     /// Time range of the events.
     pub range: TimeModifiers,
@@ -109,7 +109,7 @@ impl TypeAheadCommand {
     }
 }
 
-/// Commands that count the words of events, and the values of [`EVENT_FIELDS`] whose names begin with the prefix.
+/// Commands that count the words of events, and the values of those [`EVENT_FIELDS`] whose names begin with the prefix.
 fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> ParseResult<Vec<Command>> {
     if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
         let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", make.span());
@@ -133,7 +133,7 @@ fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> ParseResult
     Ok(commands)
 }
 
-/// Commands that count the values of a field that begin with `value`, as `field="value"`.
+/// Commands that count the values that begin with `value` in a field, and show each as `field="value"`.
 fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) -> Vec<Command> {
     let begins = format!("{value}*");
     let condition = make.equals(name, &begins);
@@ -147,7 +147,7 @@ fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) ->
         };
         vec![tstats.into()]
     } else {
-        // An event with several values may also have values with other beginnings.
+        // A multivalue field may also have values that do not begin with `value`.
         let pattern = make.text(&to_like_pattern(&begins));
         vec![
             search_indexes(make, &scope.indexes, condition, scope.range.clone()),

@@ -1,6 +1,6 @@
 //! Commands of SPL that are not supported, each with an alternative.
 
-/// Name of each command, and the hint of its error message; may be empty.
+/// Name of each command, and the hint of its error message, which may be empty.
 pub const UNSUPPORTED_COMMANDS: &[(&str, &str)] = &[
     ("collapse", "internal to Splunk; results need no condensing here"),
     ("crawl", "add directories with `quarry add` or in inputs.conf"),

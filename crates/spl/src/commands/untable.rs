@@ -1,4 +1,4 @@
-//! `untable`: a table unpivoted into a list, the opposite of `xyseries`.
+//! `untable`: unpivots a table into a list, the opposite of `xyseries`.
 
 use serde::{Deserialize, Serialize};
 

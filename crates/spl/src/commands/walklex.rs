@@ -172,7 +172,7 @@ pub(super) fn to_like_pattern(pattern: &str) -> String {
     escaped.replace('*', "%")
 }
 
-/// A search for the events that match a condition, in these indexes or, without names, in any.
+/// A search for the events that match a condition, in these indexes; in any index if the list is empty.
 pub(super) fn search_indexes(
     make: NodeBuilder,
     indexes: &[String],
@@ -182,7 +182,7 @@ pub(super) fn search_indexes(
     SearchCommand { expr: SearchExpr::conjunction(vec![index_condition(make, indexes), condition]), time }.into()
 }
 
-/// The condition for events in these indexes or, without names, in any.
+/// The condition for events in these indexes; in any index if the list is empty.
 pub(super) fn index_condition(make: NodeBuilder, indexes: &[String]) -> SearchExpr {
     if indexes.is_empty() { make.equals("index", "*") } else { make.equals_any("index", indexes) }
 }

@@ -12,9 +12,9 @@ const OPTIONS: OptionNames = OptionNames { command: "xpath", names: &["field", "
 /// `xpath [field=] [outfield=] [default=] "PATH"`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathCommand {
-    /// `field=_raw`: field with the XML.
+    /// `field=` (default `_raw`): field with the XML.
     pub field: String,
-    /// `outfield=xpath`: output field.
+    /// `outfield=` (default `xpath`): output field.
     pub output: String,
     /// `default=`: value if the path selects nothing.
     pub default: Option<String>,
@@ -34,7 +34,7 @@ pub struct XPath {
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathStep {
-    /// Whether `//` precedes it.
+    /// Whether `//` precedes the step.
     pub anywhere: bool,
     /// Name of the element; `*` for any.
     pub name: String,

@@ -1,4 +1,4 @@
-//! `xyseries`: a list of series, names and values pivoted into a table.
+//! `xyseries`: pivots a list of series, names and values into a table.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ const OPTIONS: OptionNames = OptionNames { command: "xyseries", names: &["groupe
 /// `xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct XySeriesCommand {
-    /// `grouped=f`: whether rows of the same x are already adjacent.
+    /// `grouped=` (default `f`): whether rows with the same row field are already adjacent.
     pub grouped: bool,
     /// Field of the rows.
     pub row: String,
@@ -20,7 +20,7 @@ pub struct XySeriesCommand {
     pub name: String,
     /// Fields whose values are the cells.
     pub data: Vec<String>,
-    /// `sep=": "`: separator between the names of a column, if there are several fields of cells.
+    /// `sep=` (default `": "`): separator in column names between cell field and value (several cell fields).
     pub separator: String,
     /// `format=`: pattern for column names.
     pub format: Option<String>,

@@ -1,7 +1,7 @@
 //! Completion: the texts that may follow at a cursor.
 //!
-//! The tokens before the cursor decide: commands after a pipe, values after an option, functions and fields in an
-//! expression, fields after `by`. A candidate must begin with the text already written, in either case.
+//! The tokens before the cursor determine the candidates: commands after a pipe, values after an option, functions and
+//! fields in an expression, fields after `by`. A candidate must begin with the text already written, in either case.
 //!
 //! Not here: field values, which only a search of the events could find.
 

@@ -1,7 +1,7 @@
 //! Formatting: one command per line, one blank between tokens, long subsearches on lines of their own.
 //!
-//! Only blanks outside quotes, comments and macros change. Two tokens of a command stay separate or adjacent, so the
-//! search means the same.
+//! Only blanks outside quotes, comments and macros change. Adjacent tokens stay adjacent and separate tokens stay
+//! separate, so the search means the same.
 
 use super::token::{Token, TokenKind, tokens};
 
@@ -9,7 +9,7 @@ use super::token::{Token, TokenKind, tokens};
 const INNER_CHARS_MAX: usize = 60;
 /// Blanks per nested subsearch.
 const INDENT_BLANKS: usize = 4;
-/// Nested subsearches that are indented; deeper ones are not indented further.
+/// Maximum nesting of subsearches that increases the indentation.
 const INDENT_DEPTH_MAX: usize = 16;
 
 /// The search with its blanks normalised.
@@ -83,7 +83,7 @@ fn is_long(text: &str, inner: &[Token]) -> bool {
     has_pipe && text[first.span.start..last.span.end].chars().count() > INNER_CHARS_MAX
 }
 
-/// For each opening bracket, the position of its closing one among the tokens.
+/// For each opening bracket, the position of the closing bracket among the tokens.
 fn closing_brackets(text: &str, tokens: &[Token]) -> Vec<Option<usize>> {
     let (mut found, mut open) = (vec![None; tokens.len()], Vec::new());
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == TokenKind::Bracket) {

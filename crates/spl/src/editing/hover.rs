@@ -13,13 +13,13 @@ pub struct Hover {
     pub span: Span,
     /// Kind of the word: `command`, `function`, `option` or `macro`.
     pub kind: &'static str,
-    /// Its name.
+    /// Name of the command, function or option.
     pub name: String,
     /// Syntax line; empty for a macro.
     pub syntax: String,
     /// Summary in one line; empty for a macro.
     pub summary: String,
-    /// Page of the manual, if there is one.
+    /// Page of the manual about the word, if there is one.
     pub page: Option<&'static str>,
 }
 

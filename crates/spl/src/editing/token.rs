@@ -78,11 +78,11 @@ impl TokenKind {
 /// A token. Whitespace is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Its class.
+    /// Class of the token.
     pub kind: TokenKind,
     /// Position in the text.
     pub span: Span,
-    /// Position of the name of the command that it belongs to; `None` for the terms at the start of a search.
+    /// Position of the name of the command that the token belongs to; `None` for the terms at the start of a search.
     pub command: Option<Span>,
 }
 
@@ -248,8 +248,8 @@ impl Lexer<'_> {
         self.take(kind, length);
     }
 
-    /// Whether a stage's first word is a command. After a pipe it always is; elsewhere only `search` is one, and in
-    /// brackets any command, unless a comparison operator follows.
+    /// Whether a stage's first word is a command: after a pipe, any word. Without a pipe, the word must be `search` or,
+    /// in brackets, the name of a command, and no comparison operator may follow.
     fn begins_command(&self, word: &str, length: usize) -> bool {
         let stage = self.stage();
         let after = self.rest()[length..].trim_start();

@@ -13,7 +13,7 @@ pub struct EvalFunction {
     pub help: FunctionHelp,
     /// Dependence of the function's value on anything besides its arguments.
     pub volatility: Volatility,
-    /// Type of its non-null results.
+    /// Type of the function's non-null results.
     pub result: ResultType,
 }
 
@@ -34,9 +34,9 @@ pub enum Volatility {
 pub enum ResultType {
     /// A boolean, which a field cannot hold.
     Boolean,
-    /// A number, or a text that preserves the digits of one; a time is in seconds since the epoch.
+    /// A number, or a text that preserves the digits of a number; times are seconds since the epoch.
     Number,
-    /// A text, or several.
+    /// A text, or several texts.
     Text,
     /// Depends on the arguments.
     Any,
@@ -98,7 +98,7 @@ pub static EVAL_FUNCTIONS: &[EvalFunction] = &[
     row("false", Arity::exactly(0), Immutable, Boolean, "false()", "boolean false"),
     row("floor", Arity::exactly(1), Immutable, Number, "floor(x)", "greatest integer not above x"),
     row("hypot", Arity::exactly(2), Immutable, Number, "hypot(x, y)", "length of the hypotenuse"),
-    row("if", Arity::exactly(3), Immutable, Any, "if(condition, yes, no)", "one of two values"),
+    row("if", Arity::exactly(3), Immutable, Any, "if(condition, yes, no)", "yes if the condition is true, else no"),
     row("in", Arity::at_least(2), Immutable, Boolean, "in(x, value, ...)", "whether x equals one of the values"),
     row("ipmask", Arity::exactly(2), Immutable, Text, "ipmask(\"mask\", ip)", "an IP address with a mask applied"),
     row("isarray", Arity::exactly(1), Immutable, Boolean, "isarray(x)", "whether a value is a JSON array"),
@@ -323,7 +323,7 @@ pub static EVAL_FUNCTIONS: &[EvalFunction] = &[
     ),
     row("now", Arity::exactly(0), Stable, Number, "now()", "time the search started, in epoch seconds"),
     row("null", Arity::exactly(0), Immutable, Any, "null()", "no value"),
-    row("nullif", Arity::exactly(2), Immutable, Any, "nullif(a, b)", "null when both are equal, else the first"),
+    row("nullif", Arity::exactly(2), Immutable, Any, "nullif(a, b)", "null if a equals b, otherwise a"),
     row("pi", Arity::exactly(0), Immutable, Number, "pi()", "3.14159..."),
     row("pow", Arity::exactly(2), Immutable, Number, "pow(x, y)", "x to the power y"),
     row(
@@ -434,7 +434,7 @@ pub static EVAL_FUNCTIONS: &[EvalFunction] = &[
         Immutable,
         Any,
         "tomv(x)",
-        "elements of a JSON array as values, anything else as it is",
+        "elements of a JSON array as values, any other value unchanged",
     ),
     row("tonumber", Arity::between(1, 2), Immutable, Number, "tonumber(text, base)", "a number parsed from text"),
     row("toobject", Arity::exactly(1), Immutable, Text, "toobject(x)", "x if it is a JSON object, else null"),
@@ -444,7 +444,7 @@ pub static EVAL_FUNCTIONS: &[EvalFunction] = &[
         Immutable,
         Text,
         "tostring(x, \"format\")",
-        "a value as text; optionally hex, commas or duration",
+        "a value as text; formats: hex, commas, duration",
     ),
     row(
         "trim",

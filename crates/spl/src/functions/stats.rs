@@ -75,7 +75,7 @@ pub enum StatsFunction {
     Rate,
     /// `rate_avg` and `rate_sum` of mstats: the combined rates of a group's time series.
     SeriesRate {
-        /// Whether their sum is returned rather than their mean.
+        /// Whether the sum of the rates is returned rather than their mean.
         sum: bool,
     },
     /// `per_second`, `per_minute`, `per_hour`, `per_day`: seconds of the unit (timechart only).
@@ -137,7 +137,7 @@ impl StatsFunction {
         }
     }
 
-    /// Its name in a search; that of a percentile ends with the percentage.
+    /// The function's name in a search; the name of a percentile ends with the percentage.
     pub fn name(&self) -> String {
         match self {
             Percentile { percent, kind: PercentileKind::Default, .. } => format!("perc{percent}"),
@@ -147,7 +147,7 @@ impl StatsFunction {
             SeriesRate { sum: true } => "rate_sum".to_owned(),
             SeriesRate { sum: false } => "rate_avg".to_owned(),
             function => {
-                // Names of one letter are abbreviations of others.
+                // Names of one letter are abbreviations of other names.
                 let is_name = |row: &&StatsRow| row.function.as_ref() == Some(function) && row.help.name.len() > 1;
                 STATS_FUNCTIONS.iter().find(is_name).map_or_else(String::new, |row| row.help.name.to_owned())
             }
@@ -159,7 +159,7 @@ impl StatsFunction {
         self.dependence_and_type().0
     }
 
-    /// Type of its non-null results.
+    /// Type of the function's non-null results.
     pub fn result(&self) -> ResultType {
         self.dependence_and_type().1
     }
@@ -177,7 +177,7 @@ const MEDIAN: StatsFunction =
 pub struct StatsRow {
     /// Name, arguments and help line.
     pub help: FunctionHelp,
-    /// Its node in the syntax tree; `None` if the call contains more: a percentage after the name, or a function in
+    /// The function in the syntax tree; `None` if it also depends on a percentage after the name, or on a function in
     /// parentheses.
     pub function: Option<StatsFunction>,
 }

@@ -11,7 +11,7 @@ use crate::ast::{Aggregate, AggregateArg, FieldPattern, PercentileKind, Percenti
 use crate::diagnostic::Diagnostic;
 use crate::functions::{STATS_FUNCTIONS, stats_function};
 
-/// Prefixes of time units that people separate from their number.
+/// Prefixes of time units that users write separately from the number, as in `5 min`.
 const TIME_UNITS: [&str; 5] = ["sec", "min", "hour", "day", "week"];
 
 impl Parser<'_> {

@@ -12,7 +12,7 @@ use crate::ast::{Aggregate, ComputedAggregate, Expr, ExprKind, PART_PREFIX, Stat
 use crate::diagnostic::Diagnostic;
 use crate::functions::{eval_function, stats_function};
 
-/// Maximum position, among the aggregates of a command, of one inside `eval(...)`.
+/// Maximum number of aggregates of a command, counted up to the last aggregate inside `eval(...)`.
 const PARTS_MAX: usize = 256;
 
 /// The aggregates inside an `eval(...)`.
@@ -89,8 +89,8 @@ impl Parser<'_> {
         Ok(Some(Expr { kind: ExprKind::Field(hidden), span }))
     }
 
-    /// Whether this is an aggregate. If eval has a function of the same name, a call is an aggregate only with a
-    /// plain field as its argument.
+    /// Whether the name at `start` begins an aggregate. If eval has a function of the same name, a call is an aggregate
+    /// only with a plain field as its argument.
     fn is_part(&self, name: &str, start: usize) -> bool {
         if stats_function(name).is_none_or(|row| row.function.is_none()) && percentile(name).is_none() {
             return false;

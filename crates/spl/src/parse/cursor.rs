@@ -1,7 +1,7 @@
 //! The parser's cursor in the text, and the smallest units: blanks, words, quotes, names, lists.
 //!
-//! A reader that returns `None` has skipped at most blanks and commas. Errors are [`Diagnostic`]s passed up with `?` to
-//! the current command, which is then dropped; lesser errors are recorded, and parsing continues.
+//! A method that returns `None` has skipped at most blanks and commas. Errors are [`Diagnostic`]s that are passed up
+//! with `?` and drop the current command; lesser errors are recorded, and parsing continues.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,10 @@ use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
 /// Free bytes of stack below which parsing continues on a larger stack. One level of nesting, including a command and
-/// its analysis, needs less.
+/// its analysis, needs less than this.
 const STACK_FREE_MIN_BYTES: usize = 512 << 10;
-/// Bytes of the larger stack. All levels together need less; an unoptimized build needs about 27 KB per level.
+/// Bytes of the larger stack. All levels together need less than this; an unoptimized build needs about 27 KB per
+/// level.
 const STACK_BYTES: usize = 4 << 20;
 
 /// Runs `read` with at least [`STACK_FREE_MIN_BYTES`] bytes of stack.
@@ -29,7 +30,7 @@ pub(crate) type ParseResult<T> = Result<T, Diagnostic>;
 pub(crate) struct Word {
     /// The word, unquoted.
     pub(crate) text: String,
-    /// Whether it was quoted.
+    /// Whether the word was quoted.
     pub(crate) quoted: bool,
     /// Position in the text.
     pub(crate) span: Span,
@@ -74,7 +75,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) names_read: usize,
     /// Number of operators that deepen the tree of the current expression.
     pub(crate) chain: usize,
-    /// Aggregates of the current expression over aggregates.
+    /// Aggregates inside the current `eval(...)` that stands in place of an aggregate.
     pub(crate) parts: Option<Parts>,
     /// Lower-case names of apps' commands.
     pub(crate) custom: BTreeSet<String>,
@@ -117,7 +118,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Adds "did you mean", unless enough diagnostics are kept already.
+    /// Adds "did you mean", unless the maximum number of diagnostics is reached.
     pub(crate) fn suggest<'a>(
         &self,
         remark: Diagnostic,
@@ -202,7 +203,7 @@ impl<'t> Parser<'t> {
 
     /// Whether there is a macro between two positions.
     pub(crate) fn has_macro(&self, start: usize, end: usize) -> bool {
-        // Macros are in order and do not overlap, and there may be very many.
+        // Macros are in order and do not overlap; there may be too many for a linear search.
         let next = self.macros.partition_point(|place| place.start < start);
         self.macros.get(next).is_some_and(|place| place.end <= end)
     }
@@ -250,7 +251,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Parses one level deeper, within [`MAX_NESTING`]. All recursion of the parser goes through here; if little stack
-    /// is left, it continues on a larger one, because a search may be parsed on any thread.
+    /// is left, parsing continues on a larger stack, because a search may be parsed on any thread.
     pub(crate) fn parse_nested<T>(&mut self, read: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
@@ -390,7 +391,7 @@ impl<'t> Parser<'t> {
         if self.eat_keyword("as") { Ok(Some(self.expect_field("a name after AS")?.text)) } else { Ok(None) }
     }
 
-    /// Reads field names up to the end of the command; may return none.
+    /// Reads field names up to the end of the command; the list may be empty.
     pub(crate) fn fields_to_end(&mut self) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {

@@ -48,7 +48,7 @@ enum Infix {
 }
 
 /// Length in bytes of a name before the first `=` that contains blanks or balanced parentheses, as in `size (MB)=...`
-/// and `avg(bytes)=...`; `None` if there is no such name. As in Splunk the left side needs no quotes.
+/// and `avg(bytes)=...`; `None` if there is no such name. As in Splunk, the left side needs no quotes.
 fn name_with_blanks(text: &str) -> Option<usize> {
     let end = text.find('=')?;
     if text[end + 1..].starts_with('=') {
@@ -131,7 +131,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// Parses an expression up to where it ends by itself.
+    /// Parses the longest expression at the cursor.
     pub(crate) fn expression(&mut self) -> ParseResult<Expr> {
         self.parse_nested(|parser| parser.level(Level::Or))
     }

@@ -1,7 +1,7 @@
 //! `name=value` options, shared by all commands.
 //!
 //! A command declares the options it knows in one place and then reads one option after another. Unknown options are
-//! reported with a suggestion and skipped, so that one typing error does not hide the rest.
+//! reported with a suggestion and skipped, so that a typing error does not hide later errors.
 
 use std::str::FromStr;
 
@@ -54,7 +54,7 @@ impl OptionArg {
             .map_err(|error| self.value_error("a span of time such as 5m").with_hint(error.to_string()))
     }
 
-    /// An error about the value; `wants` describes valid values. If `wants` lists them, the closest one is suggested.
+    /// An error about the value; `wants` describes valid values. If `wants` lists values, the closest one is suggested.
     pub(crate) fn invalid_value(&self, wants: &str) -> Diagnostic {
         let words = wants.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() > 1);
         self.value_error(wants)
@@ -62,12 +62,12 @@ impl OptionArg {
     }
 }
 
-/// Options that a command reads or skips; others are errors.
+/// Options that a command reads or skips; other options are errors.
 #[derive(Clone, Copy)]
 pub(crate) struct OptionNames {
     /// The command, for messages.
     pub(crate) command: &'static str,
-    /// Options the command reads.
+    /// Options that the command reads.
     pub(crate) names: &'static [&'static str],
     /// Options that have no effect and are skipped.
     pub(crate) ignored: &'static [&'static str],
@@ -132,7 +132,7 @@ impl Parser<'_> {
         rest[..length].to_owned()
     }
 
-    /// Reads the next option that the command knows. Unknown options are reported, ignored ones skipped.
+    /// Reads the next option that the command knows. Unknown options are reported, ignored options skipped.
     pub(crate) fn option(&mut self, known: OptionNames) -> ParseResult<Option<OptionArg>> {
         loop {
             let place = self.pos;

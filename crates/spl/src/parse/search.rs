@@ -36,7 +36,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// Parses a condition in parentheses and stops after the closing one.
+    /// Parses a condition in parentheses and stops after the closing parenthesis.
     pub(crate) fn search_in_parentheses(&mut self) -> ParseResult<SearchExpr> {
         self.expect('(', "before the condition")?;
         self.parse_nested(|parser| {
@@ -480,8 +480,8 @@ fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> 
     Ok(())
 }
 
-/// Checks time modifiers under OR or NOT. They stay part of the condition; modifiers of the index time are errors,
-/// because they must apply to the whole search.
+/// Checks time modifiers under OR or NOT. Such modifiers stay part of the condition. Modifiers of the index time
+/// are errors, because they must apply to the whole search.
 fn check_inner_time(expr: &SearchExpr) -> ParseResult<()> {
     match time_modifier(expr) {
         Some((TimeSlot::IndexEarliest | TimeSlot::IndexLatest, value)) => {

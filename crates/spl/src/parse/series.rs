@@ -64,7 +64,7 @@ impl Parser<'_> {
                 series.bottom = lower.starts_with("bottom");
             }
             "agg" => {
-                // The function ranks series; the field in parentheses is always the one that the chart aggregates.
+                // The function ranks series; the field in parentheses is always the field that the chart aggregates.
                 let name = option.value.split('(').next().unwrap_or_default().to_ascii_lowercase();
                 series.agg = Some(self.stats_function(&name, option.value_span, command)?);
             }

@@ -174,7 +174,7 @@ impl Parser<'_> {
         commands.into_iter().map(|command| Stage { command, span }).collect()
     }
 
-    /// Adds a hint to a command's error: a missing pipe if that explains it, or else the command's syntax.
+    /// Adds a hint to a command's error: the missing pipe if a pipe is missing, or else the command's syntax.
     fn with_syntax_hint(&self, remark: Diagnostic, start: usize, implicit: bool) -> Diagnostic {
         let stage = Span { start, end: self.end };
         if let Some(inner) = inner_command(self.text, stage).filter(|inner| remark.span.start >= inner.span.start) {
@@ -195,7 +195,7 @@ impl Parser<'_> {
         self.text[..self.pos].rfind(['|', '[']).map_or(0, |at| at + 1)
     }
 
-    /// Whether a search without leading `|` starts with a command name. Outside of subsearches, only `search` is one.
+    /// Whether a search without leading `|` starts with a command name. Outside of subsearches, only `search` counts.
     fn at_command(&mut self) -> bool {
         let name = self.peek_name().to_ascii_lowercase();
         let rest = &self.rest()[name.len().min(self.rest().len())..];
@@ -321,14 +321,14 @@ impl Parser<'_> {
                 Some(_) => remark,
                 None if begins_subsearch => {
                     remark.with_hint(format!(
-                        "brackets begin with a command: write `search {name}` in them for the word, \"...\" around a text with brackets"
+                        "a search in brackets begins with a command: write `search {name}` for the word, or quote a text with brackets"
                     ))
                 }
-                // A search sent over REST begins with a command, as does one whose first character is `|`.
+                // A search begins with a command if it is sent over REST or if its first character is `|`.
                 None if before == "|" => remark.with_hint(format!(
-                    "write `search {name}` for events with this word: here a search begins with a command, and none has this name"
+                    "write `search {name}` for events with this word: a search begins with a command here, and no command has this name"
                 )),
-                // The name is not a typing error, but that of a command that some app would provide.
+                // The name is probably not misspelt: some app that is not installed may declare the command.
                 None => remark.with_hint(
                     "no app declares a command of this name in commands.conf; `quarry help` lists the built-in ones",
                 ),

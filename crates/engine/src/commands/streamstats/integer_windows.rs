@@ -1,8 +1,8 @@
 //! Windows of counts and of sums and averages of integers, computed without a value per row and aggregate.
 //!
-//! As long as every number is a small integer, a window needs the group of each row and its integers, and a group the
-//! count and the sum of each aggregate. The first batch with another number ends this: its rows, and those still in the
-//! windows, are processed by [`super::window`], whose results are the same.
+//! As long as every number is a small integer, a window stores the group and the integers of each row, and a group
+//! stores the count and the sum of each aggregate. From the first batch with another number on, all rows, including
+//! those in the windows, are processed by [`super::window`], whose results are the same.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub(super) struct IntegerWindows {
     windows: Vec<IntegerWindow>,
     /// Number of rows in all windows.
     rows: usize,
-    /// The totals of all groups, each with as many as there are aggregates.
+    /// The totals of all groups: for each group, one total per aggregate.
     totals: Vec<WindowTotal>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct IntegerWindows {
 #[derive(Default)]
 struct IntegerWindow {
     groups: VecDeque<u32>,
-    /// For each row, as many as there are aggregates.
+    /// For each row, one value per aggregate.
     values: VecDeque<Option<i64>>,
 }
 
@@ -78,7 +78,7 @@ impl IntegerWindows {
         Some(IntegerWindows { size, current, results, windows: Vec::new(), rows: 0, totals: Vec::new() })
     }
 
-    /// The integers of an argument; `None` if a value is a number other than a small integer, or one of several.
+    /// The integers of an argument; `None` if a value is a number other than a small integer, or part of a multivalue.
     pub(super) fn read(body: FunctionBody, argument: Option<&ColumnReader>) -> Option<Option<Integers>> {
         let Some(reader) = argument else {
             return matches!(body, FunctionBody::Count).then_some(None);
@@ -101,7 +101,7 @@ impl IntegerWindows {
     }
 
     /// Adds rows with these groups and integers, and appends the results of each aggregate. Rows without a group have
-    /// none. `is_global` says whether one window counts the rows of all groups.
+    /// no results. `is_global` says whether one window counts the rows of all groups.
     pub(super) fn add(
         &mut self,
         groups: &[u32],
@@ -332,7 +332,7 @@ mod tests {
                     assert_eq!(found, results, "row {row} of batch {number}, windows of {size}");
                 }
             }
-            // The rows that are handed over give the same results.
+            // After the rows are handed over, the results are the same.
             let mut moved = AnyWindows::new(&bodies, size, current, is_global);
             assert!(windows.row_bytes() > 0 && windows.state_bytes() > 0);
             windows.into_rows(|at, group, values| moved.push(at, group, values));

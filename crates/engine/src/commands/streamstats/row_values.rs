@@ -1,7 +1,7 @@
 //! Values of an aggregate's argument in one row of `streamstats`, in the form that its function needs.
 //!
-//! A count needs no texts, and a sum needs only the number, so that neither allocates for a row. All other functions
-//! receive the texts.
+//! A count needs no texts, and a sum needs only the number, so that these functions allocate nothing per row. All other
+//! functions receive the texts.
 
 use std::borrow::Cow;
 
@@ -15,11 +15,11 @@ use quarry_event::value::Number;
 /// Values of an aggregate's argument in one row, as far as its function needs them.
 #[derive(Clone, Debug)]
 pub(super) enum RowValues {
-    /// Their number.
+    /// Number of values.
     Count(usize),
     /// The only value, if it is a number.
     Number(Option<Number>),
-    /// All of them.
+    /// All values, as texts.
     Texts(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! Totals of a window of `streamstats` from which nothing is ever subtracted: two stacks.
+//! Totals of a window of `streamstats`, kept in two stacks so that nothing is ever subtracted.
 
 use quarry_eval::aggregate::moments::Moments;
 use quarry_eval::aggregate::running_state::Sums;
@@ -10,7 +10,7 @@ use super::row_values::RowValues;
 pub(super) trait Foldable: Copy + Default {
     /// The value for one row.
     fn from_values(values: &RowValues) -> Self;
-    /// Combines this value with the one after it.
+    /// Combines this value with the next value.
     fn combine(self, other: Self) -> Self;
 }
 
@@ -43,7 +43,8 @@ impl Foldable for Moments {
     }
 }
 
-/// A queue that maintains the total of its elements: older ones as suffix totals, newer ones with a running total.
+/// A queue that maintains the total of its elements: older elements as suffix totals, newer elements with a running
+/// total.
 #[derive(Default)]
 pub(super) struct Stacks<T> {
     /// Suffix totals: for each older element, the total from it to the newest older element. The oldest element is at

@@ -95,7 +95,7 @@ pub(super) enum Sliding {
     Sums(Box<WindowSums>),
     /// For variances.
     Moments(Stacks<Moments>),
-    /// Smallest and largest value, separately for numbers and other texts, as only values of one kind are ordered.
+    /// Smallest and largest value, separately for numbers and other texts, because only values of one kind are ordered.
     Extremes(Box<[Kind; 2]>),
     /// Number of rows with each value.
     Distinct(HashMap<Box<str>, usize, FixedState>, usize),
@@ -298,11 +298,11 @@ pub(super) struct WindowSums {
     sum: i64,
     /// The numbers of the sum, from which the stacks are filled if another number comes.
     integers: VecDeque<i64>,
-    /// Sums of any numbers; once there are any, they take the place of the sum of integers.
+    /// Sums of any numbers; if set, they replace the sum of integers.
     stacks: Option<Stacks<Sums>>,
 }
 
-/// Largest integer of an exact sum: as many of them as a window may have add up to an exact double.
+/// Largest integer that is summed exactly: a full window of such integers adds up to an exact double.
 pub(super) const EXACT_INTEGER_MAX: u64 = 1 << 32;
 const _: () = assert!(EXACT_INTEGER_MAX * (super::WINDOW_MAX as u64 + 1) < 1 << 53, "the sum is an exact double");
 

@@ -84,7 +84,7 @@ impl Events {
         self.times.len()
     }
 
-    /// Writes the values of the transaction's fields to `key`; false if the event has none of them.
+    /// Writes the values of the transaction's fields to `key`; false if the event has none of these fields.
     pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
         let mut any = false;
         for (place, column) in key.iter_mut().zip(&self.keys) {
@@ -124,12 +124,12 @@ impl Member {
         Member { time: events.times[row], place: MemberValues::Row(Arc::clone(events), u32_of(row)) }
     }
 
-    /// Whether it keeps a batch alive.
+    /// Whether the event keeps a batch alive.
     pub(super) fn is_in_batch(&self) -> bool {
         matches!(self.place, MemberValues::Row(..))
     }
 
-    /// Copies its values out of the batch.
+    /// Copies the event's values out of the batch.
     pub(super) fn detach(&mut self) {
         let MemberValues::Row(events, row) = &self.place else { return };
         let (mut text, mut ends) = (String::new(), Vec::new());
@@ -151,7 +151,7 @@ impl Member {
             }
     }
 
-    /// Approximate bytes of its values.
+    /// Approximate bytes of the event's values.
     pub(super) fn value_bytes(&self) -> usize {
         match &self.place {
             MemberValues::Row(events, _) => size_of::<Member>() + events.bytes / events.count().max(1),

@@ -1,8 +1,8 @@
 //! Output rows of `transaction`.
 //!
 //! A finished transaction waits until no open or future transaction can precede it. It then becomes a row, in the
-//! search's memory or spilled to a file. If too many would have to wait, rows are made out of order and sorted at the
-//! end.
+//! search's memory or spilled to a file. If too many transactions would have to wait, rows are made out of order and
+//! sorted at the end.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use super::members::{FieldNames, Member};
 
 /// Number of finished rows that form a batch.
 const BATCH_ROWS: usize = 1_024;
-/// Bytes of finished rows that form a batch, if these are reached first.
+/// Bytes of finished rows that form a batch, even if there are fewer than [`BATCH_ROWS`].
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of finished rows that wait for their place in the order.
 const WAITING_ROWS_MAX: usize = 32_768;
@@ -35,7 +35,7 @@ const WAITING_MEMORY_DIVISOR: usize = 32;
 /// A finished transaction.
 struct FinishedTransaction {
     time: TimeNs,
-    /// Order in which transactions ended.
+    /// Number in the order in which transactions ended.
     number: u64,
     /// Oldest first.
     members: Vec<Member>,

@@ -51,7 +51,7 @@ const SEARCHES: &[&str] = &[
     "contingency name word",
     "uniq | reverse",
 ];
-/// A limit of memory that fits all rows, and one that fits none.
+/// A memory limit that fits all rows, and a limit that does not.
 const MEMORY: [usize; 2] = [64 << 20, 192 << 10];
 const BATCHES: usize = 16;
 const BATCH_ROWS: usize = 250;

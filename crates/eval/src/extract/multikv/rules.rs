@@ -5,7 +5,7 @@
 //! section are lines found by a regular expression, or are given by a number of lines. The header's tokens are the
 //! column names; each line of the body is a row. Further tables may follow.
 //!
-//! Not here: which rows and fields `multikv` keeps ([`super`]); tokens of `pre` and `post`, which rows do not use.
+//! Not here: the choice of rows and fields by `multikv` ([`super`]); tokens of `pre` and `post`, which rows do not use.
 
 use quarry_stdx::Fault;
 use std::collections::BTreeMap;
@@ -177,8 +177,8 @@ impl Section {
         Ok(())
     }
 
-    /// First line and end of the section; `unsaid` is the number of lines if no setting defines it. `None` if the
-    /// section does not start.
+    /// First line and end of the section; `unsaid` is the number of lines if no setting defines the number. `None` if
+    /// the section does not start.
     fn section_range(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
         let (start, is_found) = match &self.start {
             SectionStart::Here => (from, false),

@@ -11,7 +11,7 @@ pub(crate) enum Tokens {
     Chop(Vec<(usize, usize)>),
     /// `_tokenize_`: tokens between delimiters.
     Split {
-        /// Maximum number of tokens; the last one takes the rest of the line.
+        /// Maximum number of tokens; the last token is the remaining line.
         most: TokenLimit,
         /// Delimiter characters.
         delimiters: Vec<char>,

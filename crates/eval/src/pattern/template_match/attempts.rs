@@ -15,7 +15,7 @@ use super::{
 
 /// Maximum number of cached variable passes.
 pub(super) const PASSES_MAX: usize = 4_096;
-/// Minimum lengths of values up to this one are distinguished; greater ones are treated alike.
+/// Minimum lengths of values are distinguished up to this limit; greater ones are treated alike.
 const LENGTH_MAX: u32 = 64;
 
 /// A state, and whether a match was seen before it was reached.
@@ -260,7 +260,8 @@ impl Planner {
     /// Steps over each of these values.
     fn pass_values(&mut self, attempts: &mut Attempts, values: &[Box<str>]) -> Result<(), LimitExceeded> {
         let mut ends: Vec<LiveState> = Vec::new();
-        // The states after each prefix of the previous value. Values ascend, so most share a prefix with the one before.
+        // The states after each prefix of the previous value. Values ascend, so most values share a prefix with the
+        // value before.
         let mut after = vec![std::mem::take(&mut attempts.live)];
         let mut previous: &[u8] = &[];
         for value in values {

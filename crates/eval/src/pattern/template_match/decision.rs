@@ -1,6 +1,6 @@
-//! Windows whose groups have fixed positions in every match, although not every text matches: `after (?<n>\d+)
-//! attempts` if the template is `after N TEXT`. To decide whether there is a match, fewer values are needed than to
-//! find the groups, whose positions are known.
+//! Windows whose groups have fixed positions in every match, although not every text matches, such as `after
+//! (?<n>\d+) attempts` if the template is `after N TEXT`. To decide whether there is a match, fewer values are needed
+//! than to find the groups, whose positions are known.
 //!
 //! If a single value decides, the automaton's state before the value is precomputed: only as many bytes of each value
 //! are read as are needed to decide.
@@ -150,7 +150,7 @@ fn step_bytes(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Op
     Some(StepResult::Open(state))
 }
 
-/// Minimum number of bytes left for which it is worthwhile to look for one that changes the state.
+/// Minimum number of remaining bytes for which it pays to search for a byte that changes the state.
 const SKIPPED_BYTES_MIN: usize = 8;
 
 /// The bytes that change a state, such as the quote in `[^"]*`.
@@ -183,7 +183,7 @@ impl Planner {
             if self.next(state, byte)? != state {
                 classes.insert(self.dfa.byte_classes().get(byte));
             }
-            // The state's id is valid no longer.
+            // The state's id is no longer valid.
             if self.cache.clear_count() > 0 {
                 return Err(LimitExceeded);
             }

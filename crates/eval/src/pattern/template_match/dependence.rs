@@ -5,13 +5,13 @@
 //! *positions* in place of text offsets. A variable represents every value that its [`ValueTraits`] allow, so after a
 //! variable there is a set of *configurations*, one for each possible outcome of the threads. If each configuration
 //! has only one successor over a variable, the result does not depend on that variable. Groups are independent of each
-//! other, and groups that are not requested are not tracked, so that an undecided group does not affect the others.
+//! other, and groups that are not requested are not tracked, so that an undecided group does not affect other groups.
 //! The result is one of:
 //!
 //! - all requested groups have fixed positions in the template, whatever the values ([`Dependence::groups`]): the
 //!   expression need not run, and a group that spans one variable equals that variable's column;
 //! - the result depends on the values of some variables only ([`Dependence::read`]), and any allowed value may be used
-//!   for the others ([`filler`]).
+//!   for the other variables ([`filler`]).
 //!
 //! If there are too many configurations, threads or steps, or an assertion cannot be evaluated, the analysis has no
 //! result.
@@ -75,8 +75,8 @@ pub(super) struct Dependence {
     pub(super) apart: Option<GroupDependence>,
 }
 
-/// The parts on which a match depends, and those on which each requested group depends: two matching texts with equal
-/// values in the parts of a group have the same text in the group.
+/// The parts on which a match depends, and the parts on which each requested group depends: two matching texts with
+/// equal values in the parts of a group have the same text in the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDependence {
     /// Parts on which the existence of a match depends.
@@ -96,7 +96,8 @@ enum Position {
     /// the threads that left the part with such a position, because each of them may refer to another byte of the
     /// value.
     Within(usize, usize),
-    /// The position with this number among those before the variable being passed; only while it is passed.
+    /// The position with this number among those before the variable being passed; used only while the variable is
+    /// passed.
     Earlier(usize),
 }
 
@@ -225,7 +226,7 @@ impl TemplatePosition {
     /// Start of every template.
     const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
 
-    /// The position relative to `origin`, which must not be after it.
+    /// The position relative to `origin`, which must not be after the position.
     pub(super) fn relative_to(self, origin: TemplatePosition) -> TemplatePosition {
         let part = self.part - origin.part;
         TemplatePosition {
@@ -234,7 +235,7 @@ impl TemplatePosition {
         }
     }
 
-    /// Converts a position relative to `origin` to one in the whole template.
+    /// Converts a position relative to `origin` to a position in the whole template.
     fn absolute_from(self, origin: TemplatePosition) -> TemplatePosition {
         let offset = if self.part == 0 { self.offset + origin.offset } else { self.offset };
         TemplatePosition { part: self.part + origin.part, offset }
@@ -484,7 +485,7 @@ impl<'a> Walk<'a> {
                 .or_else(|_| self.find_outcomes(&from, starts, traits, true)),
             (None, None) => self.find_outcomes(&from, starts, traits, true),
         };
-        // A variable that alone takes most of the steps of a window would take as many in the next one, so its failure
+        // A variable that alone takes most of the steps of a window would do so in the next window, too, so its failure
         // is cached.
         let is_settled = ends.is_ok() || self.steps - before > self.steps_max / 2;
         if is_settled && self.known.len() < CACHED_OUTCOMES_MAX {
@@ -501,8 +502,8 @@ impl<'a> Walk<'a> {
         values: &[Box<str>],
     ) -> Result<Vec<Configuration>, Undecidable> {
         let mut ends = Vec::new();
-        // The configurations after each prefix of the previous value. Values ascend, so most share a prefix with the
-        // one before.
+        // The configurations after each prefix of the previous value. Values ascend, so most values share a prefix
+        // with the value before.
         let mut after = vec![from.clone()];
         let mut previous: &[u8] = &[];
         for value in values {
@@ -570,8 +571,8 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// Determines the outcomes by trying all values. `is_first` is false if the values follow others in this part; an
-    /// empty value then changes nothing.
+    /// Determines the outcomes by trying all values. `is_first` is false if the values follow other values in this
+    /// part; an empty value then changes nothing.
     fn find_outcomes(
         &mut self,
         from: &Configuration,
@@ -620,8 +621,8 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// Steps a configuration over one byte. `before` and `after` are the positions around the byte; `starts` tells
-    /// whether a match of the window may start after it.
+    /// Steps a configuration over one byte. `before` and `after` are the positions around the byte; `starts` says
+    /// whether a match of the window may start after the byte.
     fn step(
         &mut self,
         from: &Configuration,
@@ -749,9 +750,9 @@ impl Configuration {
         same
     }
 
-    /// The configuration with every position relative to the variable of this part, so that it is the same wherever the
-    /// variable is: the position before the variable is that before part 0. All others are replaced by numbered ones,
-    /// and added to `earlier`.
+    /// The configuration with positions that do not depend on where the variable of this part is: the position before
+    /// the variable becomes the position before part 0; all other positions are replaced by numbers, and added to
+    /// `earlier`.
     fn with_relative_positions(&self, part: usize, earlier: &mut Vec<Position>) -> Configuration {
         let before = Position::Fixed(TemplatePosition { part, offset: 0 });
         self.with_positions(|position| {

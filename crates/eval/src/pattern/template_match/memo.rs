@@ -5,7 +5,7 @@ use quarry_stdx::number::u32_of;
 
 /// Maximum number of cached combinations per template and slab; beyond that, each row is evaluated separately.
 pub const COMBINATIONS_MAX: usize = 65_536;
-/// Maximum number of places of a [`PairTable`]: two megabytes. Pairs beyond it are hashed.
+/// Maximum number of places of a [`PairTable`]: two megabytes. Further pairs are hashed.
 const PAIR_PLACES_MAX: usize = 1 << 19;
 /// Size of an empty row in places.
 const ROW_PLACES: usize = size_of::<Vec<u32>>() / size_of::<u32>();
@@ -16,13 +16,14 @@ pub struct CombinationMemo<T> {
     answers: Vec<T>,
     /// Index of the answer plus one, by the code of a single variable.
     single: Vec<u32>,
-    /// The same by the codes of two variables; pairs for which it has no place are in `far_pairs`.
+    /// The same by the codes of two variables; pairs for which the table has no place are in `far_pairs`.
     pairs: PairTable,
     far_pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
     others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,
 }
 
-/// Numbers by two codes, of which the first usually has fewer values: the code of a status before a size.
+/// Numbers by two codes, of which the first usually has fewer values, such as the code of a status before the code of
+/// a size.
 #[derive(Clone, Debug, Default)]
 struct PairTable {
     /// By the first code, then by the second: the number plus one; 0 if there is none.

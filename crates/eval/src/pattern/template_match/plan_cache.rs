@@ -21,8 +21,8 @@ const PLANS_MAX: usize = 4_096;
 const PLANS_PER_GROUP_MAX: usize = 48;
 /// Maximum bytes of the literals on which cached plans depend.
 const LITERAL_BYTES_MAX: usize = 4 << 20;
-/// Number of templates with the same first part after which the cache decides whether comparing pays off: if fewer
-/// than one in `LOOKUPS_PER_HIT` had a cached plan, further ones are planned without a lookup.
+/// Number of templates with the same first part after which the cache decides whether lookups pay off: if fewer
+/// than one in `LOOKUPS_PER_HIT` had a cached plan, further templates are planned without a lookup.
 const LOOKUPS_MIN: u32 = 96;
 const LOOKUPS_PER_HIT: u32 = 2;
 /// Maximum parts of a template whose plan is cached although it depends on all of them; longer templates hardly ever

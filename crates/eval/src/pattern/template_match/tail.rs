@@ -2,7 +2,7 @@
 //! test whether there is a match.
 //!
 //! A repetition at the end is repeated only as often as necessary: `(?<file>\S+)\] (?<message>.+)` finds the same
-//! files as `(?<file>\S+)\] .`, so that the rest of the message need not be read if only the file is requested. This
+//! files as `(?<file>\S+)\] .`, so that the remaining message need not be read if only the file is requested. This
 //! is exact: the path up to the repetition depends on whether the repetition matches, not on the length of the match.
 //! In texts of one line, `(?<message>.*)$` always matches.
 

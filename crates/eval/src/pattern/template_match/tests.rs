@@ -191,8 +191,8 @@ fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], ske
     }
 }
 
-/// Checks that texts agree in the match or in a group if they have the same values in the parts on which it depends;
-/// `seen` holds the results of earlier texts.
+/// Checks that texts with the same values in the parts on which the match or a group depends have the same match or
+/// group; `seen` holds the results of earlier texts.
 fn check_apart(
     regex: &Regex,
     wanted: &[usize],
@@ -394,7 +394,8 @@ fn cached_plans_do_not_affect_similar_templates() {
     TestRunner::new(config).run(&forks(), plans).unwrap();
 }
 
-/// A window whose analysis fails at the part after it is analysed anew in a template that goes on otherwise.
+/// If the analysis of a window fails at the part after the window, the window is analysed anew in a template that has
+/// another part there.
 #[test]
 fn failures_after_a_window_are_not_cached() {
     let regex = Regex::new(r"\b(?<v>\d+)\b").unwrap();

@@ -1,4 +1,4 @@
-//! Commands that are rewritten to others yield the same nodes as the other commands written out.
+//! A command that is rewritten to other commands yields the same nodes as these commands written out.
 
 use super::*;
 use crate::ast::{CollectCommand, ForeachCommand};

@@ -11,7 +11,7 @@ use crate::parse::{
 
 const SMALL_STACK_BYTES: usize = 256 << 10;
 
-/// Searches in the style of real ones.
+/// Searches in the style of real searches.
 const SEARCHES: &[&str] = &[
     "sourcetype=aws:cloudtrail eventName = \"Put*\" NOT (userAgent!=*.amazonaws.com OR user IN (\"a\\\\b\", c*)) earliest=-1d@d \
      | bucket _time span=1h | stats count as failures dc(eventName) as methods by src_ip, userIdentity.arn, _time \
@@ -90,7 +90,7 @@ fn mixed_searches_do_not_panic() {
     }
 }
 
-/// Runs `read` on a thread whose stack is smaller than that of any thread of the program.
+/// Runs `read` on a thread whose stack is smaller than the stack of any thread of the program.
 fn on_a_small_stack(read: fn()) {
     std::thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn(read).unwrap().join().unwrap();
 }
@@ -110,7 +110,7 @@ fn deep_and_long_searches_are_read_on_a_small_stack() {
             assert!(check(&text).is_ok(), "{text}");
             assert!(crate::parse_with_unknown_macros(&text).is_ok());
         }
-        // Every macro is known, because any of them may supply text that is missing.
+        // The position of every macro is kept, because any of them may supply missing text.
         let macros = format!("* {} | stats `what` by x", "`m` ".repeat(10_000));
         assert_eq!(super::super::blank_out(&macros).macros.len(), 10_001);
         assert!(crate::parse_with_unknown_macros(&macros).is_ok());

@@ -1,4 +1,4 @@
-//! Invalid searches and their diagnostics: `spec/wrong-searches.txt`, which is also meant to be read.
+//! Invalid searches and their diagnostics: `spec/wrong-searches.txt`, which is also documentation.
 //!
 //! A search begins at the margin. Its diagnostics follow, indented: `error` or `note` with the position, the message,
 //! and `help` with a correction. A line that begins with `#` is a comment.

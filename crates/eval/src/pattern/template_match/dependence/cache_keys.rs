@@ -20,7 +20,7 @@ use crate::pattern::template_match::{FlatPart, Planner, TemplatePosition, Templa
 /// Lists of more values than this are long.
 pub(super) const SHORT_LIST_MAX: usize = 16;
 /// Maximum number of long lists, and of lists of forms, that a planner knows. Slabs have lists of their own, so a search
-/// over many slabs would otherwise retain those of all.
+/// over many slabs would otherwise retain the lists of all slabs.
 const VALUE_LISTS_MAX: usize = 128;
 const FORM_LISTS_MAX: usize = 2_048;
 
@@ -83,7 +83,7 @@ impl<T: ?Sized> Hash for Identity<T> {
 }
 
 /// Cached successors of configurations after variables; `None` if they are too many. Windows of many templates begin
-/// with the same variables, such as those of a time.
+/// with the same variables, such as the variables of a time.
 pub(in crate::pattern::template_match) type OutcomeCache =
     HashMap<PassedVariable<Configuration>, Option<Vec<Configuration>>, foldhash::fast::FixedState>;
 
@@ -93,12 +93,11 @@ pub(in crate::pattern::template_match) type DependenceCache =
     HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
 impl Planner {
-    /// Prepares for the templates of another slab, which may take as many steps as those of the first, and empties the
-    /// caches if they are half full.
+    /// Resets the number of steps for the templates of another slab, and empties the caches if they are half full.
     pub fn begin_slab(&mut self) {
         self.spent += std::mem::take(&mut self.dependence_steps);
         self.failed_lists = 0;
-        // What was cached for earlier slabs hardly ever serves this one, and full caches accept nothing new.
+        // Entries of earlier slabs are hardly ever used for this slab, and full caches accept no new entries.
         let is_full = self.value_lists.len() > VALUE_LISTS_MAX
             || self.form_lists.len() > FORM_LISTS_MAX
             || self.dependence_cache.len() > CACHED_WINDOWS_MAX / 2

@@ -1,5 +1,5 @@
-//! Reads the result of the analysis from the configurations that the walk reached: which variables decide on it, and
-//! the positions of the groups.
+//! Reads the result of the analysis from the configurations that the walk reached: which variables decide it, and the
+//! positions of the groups.
 //!
 //! A variable is decisive if configurations with different results diverge at it. The layers of the walk are therefore
 //! followed backwards, from the final configurations to the first variable.
@@ -121,12 +121,12 @@ enum Verdict {
     Open,
 }
 
-/// The variables at which configurations with different answers diverge; `verdicts` are those of the final
-/// configurations.
+/// The variables at which configurations with different answers diverge; `verdicts` are the verdicts of the
+/// final configurations.
 ///
-/// Configurations for which later values have the same effect form a *class*: those with the same answer at the end,
-/// and those all of whose successors are in one class. A variable that leads to configurations of a single class
-/// decides nothing, even if these differ for a while, for example in the byte before the position.
+/// Configurations for which later values have the same effect form a *class*: configurations with the same answer
+/// at the end, and configurations whose successors are all in one class. A variable that leads to configurations of a
+/// single class decides nothing, even if they differ for a while, for example in the byte before the position.
 fn deciding_parts(layers: &[Arc<Layer>], verdicts: Vec<Verdict>) -> Vec<usize> {
     let mut deciding = Vec::new();
     let mut classes = verdicts.len();

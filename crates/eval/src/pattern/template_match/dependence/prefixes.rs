@@ -1,6 +1,6 @@
 //! Cached beginnings of walks. Many templates of a slab begin with the same parts, and the templates of an inner value
 //! are all planned with the same parts around them. A walk therefore continues after the last part that it shares with
-//! an earlier one.
+//! an earlier walk.
 //!
 //! Not here: results of whole walks, and of single variables ([`super::cache_keys`]).
 
