@@ -36,10 +36,6 @@ pub trait LookupSource: Send + Sync {
     fn for_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         None
     }
-    /// The same tables for a search, which gets remarks on the tables that it reads; `None` if there are no remarks.
-    fn for_search(&self, _messages: &Arc<Messages>) -> Option<Arc<dyn LookupSource>> {
-        None
-    }
     /// The table of a transforms.conf stanza or of a CSV file; `None` if no table has this name. An error names the
     /// table.
     fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault>;
