@@ -20,7 +20,6 @@ use quarry_stdx::number::u32_of;
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::functions::Network;
-use crate::messages::Messages;
 use crate::pattern::Wildcard;
 use crate::row_filter::network_of;
 use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of};

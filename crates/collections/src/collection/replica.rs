@@ -53,7 +53,7 @@ impl TouchedDocuments {
     }
 
     /// Users and keys in parts.
-    fn parts(self) -> Vec<Vec<(String, String)>> {
+    pub(super) fn parts(self) -> Vec<Vec<(String, String)>> {
         let mut ordered: Vec<((String, String), Touched)> = self.0.into_iter().collect();
         ordered.sort_unstable_by_key(|(_, touched)| touched.at);
         let (mut parts, mut bytes): (Vec<Vec<(String, String)>>, usize) = (Vec::new(), 0);
