@@ -301,9 +301,6 @@ pub trait Node: Send + Sync {
     /// The configured roles.
     fn roles(&self) -> Roles;
 
-    /// Name of the cluster of nodes that share users and knowledge objects; `None` if the node is in none.
-    fn cluster(&self) -> Option<String>;
-
     /// Limits of collections.
     fn collection_limits(&self) -> CollectionLimits;
 

@@ -94,16 +94,6 @@ impl Lookups {
         Ok(collections.get(&home.app, collection)?)
     }
 
-    /// Tells the search that other nodes may have further documents of a collection.
-    pub(crate) fn remark_on_cluster(&self, collection: &str) {
-        if let (Some(cluster), Some(messages)) = (&self.cluster, &self.messages) {
-            messages.remark(format!(
-                "collection {collection}: only the documents on this node are read; the nodes of cluster {cluster} do not \
-                 share documents of the KV store"
-            ));
-        }
-    }
-
     /// The documents of a collection as CSV: the fields listed by the lookup, else all, and `_key`.
     pub(crate) fn collection(&self, name: &str, collection: &str, fields: &[String]) -> Result<String, Fault> {
         let home = self.home(name, collection)?;

@@ -14,9 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quarry_collections::{Collections, KEY};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, ObjectAccess, Permissions, Transforms, View};
-use quarry_engine::{
-    AddressLocations, FillTable, LookupSource, LookupTable, Messages, ModelFile, TableContext, TableTime,
-};
+use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableContext, TableTime};
 use quarry_stdx::{Fault, NodeFiles};
 
 use crate::address_database::AddressDatabase;
@@ -461,10 +459,6 @@ pub struct Lookups {
     pub transforms: Arc<Transforms>,
     /// Collections; `None` without a data directory.
     pub collections: Option<Arc<Collections>>,
-    /// Cluster of nodes that share definitions of collections, but not their documents.
-    pub cluster: Option<Arc<str>>,
-    /// Messages of the search that reads the tables; `None` outside of searches.
-    pub messages: Option<Arc<Messages>>,
     /// The geolocation database; `None` without a data directory.
     pub addresses: Option<Arc<AddressDatabase>>,
     /// Folder of searches' own files; `None` without a data directory.
@@ -479,16 +473,10 @@ impl LookupSource for Lookups {
         Some(Arc::new(Lookups { files: self.files.with_user(user), ..self.clone() }))
     }
 
-    fn for_search(&self, messages: &Arc<Messages>) -> Option<Arc<dyn LookupSource>> {
-        self.cluster.as_ref()?;
-        Some(Arc::new(Lookups { messages: Some(Arc::clone(messages)), ..self.clone() }))
-    }
-
     fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
             let csv = self.collection(name, collection, &definition.fields)?;
-            self.remark_on_cluster(collection);
             return Ok(Some(table_of(csv, definition)));
         }
         let filename = definition.map_or(name, |definition| &definition.filename);

@@ -47,8 +47,8 @@ pub use log_segment::LogSegmentRow;
 pub use origin::Origin;
 pub use overlap::BucketSpan;
 pub use postgresql::{
-    PostgreSqlLocation, PostgreSqlSettings, SharedFile, SharedFileChange, SharedFileRow, SharedFileTable,
-    SharedPutResult,
+    DocumentParts, DocumentPutResult, PostgreSqlLocation, PostgreSqlSettings, SharedCollectionState, SharedDocument,
+    SharedDocumentTable, SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPutResult,
 };
 pub use rebuild::FoundBucket;
 pub use remote::{OtherCopy, RemoteCopy, RemoteState};

@@ -11,12 +11,13 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde_json::Value;
 
+use self::replica::TouchedDocuments;
 use crate::access::StoredAcceleration;
 use crate::definition::{Acceleration, CollectionDefinition};
 use crate::document::{Object, ObjectConsumer, PreparedDocument, check_key, new_key, prepare, write_answer};
@@ -24,7 +25,11 @@ use crate::entry::{IndexedDocument, entries};
 use crate::error::Failure;
 use crate::field_path::FieldPath;
 use crate::find::{ALL, DocumentView, Find, StoredDocument};
-use crate::{CollectionError, Query, migration};
+use crate::{CollectionError, Query, SharedDocuments, migration};
+
+mod replica;
+#[cfg(test)]
+mod replica_tests;
 
 /// Time for which a statement waits for a lock that another process holds.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
@@ -47,6 +52,7 @@ const SCHEMA: &str = "\
      CREATE UNIQUE INDEX IF NOT EXISTS keys ON documents (user, key); \
      CREATE TABLE IF NOT EXISTS accelerations (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, fields TEXT NOT NULL, \
      exact INTEGER NOT NULL); \
+     CREATE TABLE IF NOT EXISTS shared (id INTEGER NOT NULL, version INTEGER NOT NULL); \
      CREATE TABLE IF NOT EXISTS entries (acceleration INTEGER NOT NULL, value BLOB NOT NULL, place INTEGER NOT NULL, \
      PRIMARY KEY (acceleration, value, place)) WITHOUT ROWID;";
 
@@ -72,10 +78,13 @@ pub enum Removed<'r> {
 /// One collection of documents, stored in a file of its own.
 #[derive(Debug)]
 pub struct Collection {
+    app: String,
     name: String,
     path: PathBuf,
     /// File in the older format that may still contain documents of this collection.
     former_path: PathBuf,
+    /// The database through which nodes share the documents.
+    shared: Option<Arc<dyn SharedDocuments>>,
     writer: Mutex<Writer>,
     /// Whether the last commit failed, so that its transaction may reappear after a crash.
     is_in_doubt: AtomicBool,
@@ -95,11 +104,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Collection {
-    pub(crate) fn new(path: PathBuf, name: &str, former: PathBuf) -> Collection {
+    pub(crate) fn new(
+        path: PathBuf,
+        (app, name): (&str, &str),
+        former_path: PathBuf,
+        shared: Option<Arc<dyn SharedDocuments>>,
+    ) -> Collection {
         Collection {
+            app: app.to_owned(),
             name: name.to_owned(),
             path,
-            former_path: former,
+            former_path,
+            shared,
             writer: Mutex::default(),
             is_in_doubt: AtomicBool::new(false),
             idle: Mutex::default(),
@@ -199,7 +215,7 @@ impl Collection {
         if self.is_up_to_date(definition) || !self.exists() {
             return Ok(());
         }
-        self.write(definition, |_| Ok(()))
+        self.write_here(&mut locked(&self.writer), definition, |_| Ok(()))
     }
 
     fn is_up_to_date(&self, definition: &CollectionDefinition) -> bool {
@@ -284,7 +300,7 @@ impl Collection {
                 return Ok(None);
             }
             // Migrates the documents from the older format.
-            self.write(&CollectionDefinition::default(), |_| Ok(()))?;
+            self.write_here(&mut locked(&self.writer), &CollectionDefinition::default(), |_| Ok(()))?;
         }
         if self.is_in_doubt.load(Ordering::Acquire) {
             self.clear_failed_commit(&mut locked(&self.writer))?;
@@ -336,7 +352,7 @@ impl Collection {
             drop(locked(&self.writer));
             return Ok(begin()?);
         }
-        match self.write(&CollectionDefinition::default(), |_| Ok(())) {
+        match self.write_here(&mut locked(&self.writer), &CollectionDefinition::default(), |_| Ok(())) {
             Err(CollectionError::Unknown) => Ok(None),
             done => Ok(done.and(Ok(begin()?))?),
         }
@@ -386,7 +402,7 @@ impl Collection {
         }
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
-        let mut file = FileWriter { transaction: &transaction, kept: Vec::new() };
+        let mut file = FileWriter::new(&transaction, Vec::new());
         // The version decides, not the existence of the file, because a process that dies before the commit leaves a
         // file without tables.
         let takes_over = version == 0 && self.former_path.is_file();
@@ -401,25 +417,55 @@ impl Collection {
         Ok(!documents.is_empty())
     }
 
-    /// Writes in one transaction, after bringing the accelerations in line with the definition.
+    /// Writes documents in one transaction; if nodes share them, for all nodes.
     fn write<T>(
         &self,
         definition: &CollectionDefinition,
         work: impl FnOnce(&mut FileWriter<'_>) -> Result<T, Failure>,
     ) -> Result<T, CollectionError> {
         let mut writer = locked(&self.writer);
+        match &self.shared {
+            Some(shared) => self.write_shared(&mut writer, shared, definition, work),
+            None => self.write_here(&mut writer, definition, work),
+        }
+    }
+
+    /// Writes in one transaction, after bringing the accelerations in line with the definition. Changed documents are
+    /// not shared, so the file no longer counts as a copy of the database of a cluster.
+    fn write_here<T>(
+        &self,
+        writer: &mut Writer,
+        definition: &CollectionDefinition,
+        work: impl FnOnce(&mut FileWriter<'_>) -> Result<T, Failure>,
+    ) -> Result<T, CollectionError> {
+        self.in_transaction(writer, Some(definition), |file| {
+            let done = work(file)?;
+            if file.is_changed {
+                file.forget_database()?;
+            }
+            Ok(done)
+        })
+    }
+
+    /// Runs `work` in a transaction that writes.
+    fn in_transaction<T>(
+        &self,
+        writer: &mut Writer,
+        definition: Option<&CollectionDefinition>,
+        work: impl FnOnce(&mut FileWriter<'_>) -> Result<T, Failure>,
+    ) -> Result<T, CollectionError> {
         if writer.is_removed {
             return Err(CollectionError::Unknown);
         }
-        self.clear_failed_commit(&mut writer)?;
+        self.clear_failed_commit(writer)?;
         let connection = match &mut writer.connection {
             Some(connection) => connection,
             none => none.insert(self.prepare_file()?),
         };
         let run = || -> Result<T, Failure> {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut file = FileWriter { kept: stored_accelerations(&transaction)?, transaction: &transaction };
-            if !self.is_up_to_date(definition) {
+            let mut file = FileWriter::new(&transaction, stored_accelerations(&transaction)?);
+            if let Some(definition) = definition.filter(|definition| !self.is_up_to_date(definition)) {
                 file.update_accelerations(&definition.accelerations)?;
             }
             let done = work(&mut file)?;
@@ -427,7 +473,9 @@ impl Collection {
             Ok(done)
         };
         let done = run().map_err(|failure| failure.at(&self.path))?;
-        *locked(&self.adopted) = Some(definition.accelerations.clone());
+        if let Some(definition) = definition {
+            *locked(&self.adopted) = Some(definition.accelerations.clone());
+        }
         Ok(done)
     }
 
@@ -452,6 +500,7 @@ impl Collection {
     /// Removes the file; later writers to this object get an error.
     pub(crate) fn remove_file(&self) -> Result<(), CollectionError> {
         let mut writer = locked(&self.writer);
+        self.clear_shared()?;
         // Removes documents in the older format, which would otherwise be migrated into the next collection of this
         // name.
         if writer.connection.is_none() && self.former_path.is_file() {
@@ -500,9 +549,24 @@ fn stored_accelerations(connection: &Connection) -> Result<Vec<StoredAcceleratio
 struct FileWriter<'t> {
     transaction: &'t Transaction<'t>,
     kept: Vec<StoredAcceleration>,
+    /// Whether a document was written or removed.
+    is_changed: bool,
+    /// The documents written and removed, if other nodes need them.
+    touched: Option<TouchedDocuments>,
 }
 
-impl FileWriter<'_> {
+impl<'t> FileWriter<'t> {
+    fn new(transaction: &'t Transaction<'t>, kept: Vec<StoredAcceleration>) -> FileWriter<'t> {
+        FileWriter { transaction, kept, is_changed: false, touched: None }
+    }
+
+    fn touch(&mut self, user: &str, key: &str, bytes: usize) {
+        self.is_changed = true;
+        if let Some(touched) = &mut self.touched {
+            touched.add(user, key, bytes);
+        }
+    }
+
     /// Row id and JSON of the existing document with this key.
     fn existing(&self, user: &str, key: &str) -> Result<Option<(i64, String)>, Failure> {
         let text = "SELECT place, body FROM documents WHERE user = ?1 AND key = ?2";
@@ -513,6 +577,7 @@ impl FileWriter<'_> {
     /// Writes a document, replacing the one with its key.
     fn put(&mut self, user: &str, key: &str, prepared: &PreparedDocument) -> Result<(), Failure> {
         check_key(key)?;
+        self.touch(user, key, prepared.body.len());
         let row_id = match self.existing(user, key)? {
             Some((row_id, body)) => {
                 self.remove_entries(row_id, user, key, &body)?;
@@ -564,7 +629,8 @@ impl FileWriter<'_> {
         Ok(())
     }
 
-    fn remove_at(&self, row_id: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
+    fn remove_at(&mut self, row_id: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
+        self.touch(user, key, 0);
         self.remove_entries(row_id, user, key, body)?;
         self.transaction.prepare_cached("DELETE FROM documents WHERE place = ?1")?.execute(params![row_id])?;
         Ok(())
@@ -572,7 +638,7 @@ impl FileWriter<'_> {
 
     /// Removes a user's documents that match and satisfy `is_removed`; returns their number.
     fn remove_matching(
-        &self,
+        &mut self,
         user: &str,
         query: &Query,
         is_removed: &dyn Fn(&Object) -> bool,
@@ -588,9 +654,10 @@ impl FileWriter<'_> {
         })?;
         let text = "SELECT key, body FROM documents WHERE place = ?1";
         for row_id in &row_ids {
-            let mut statement = self.transaction.prepare_cached(text)?;
-            let (key, body): (String, String) =
-                statement.query_row(params![row_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let (key, body): (String, String) = {
+                let mut statement = self.transaction.prepare_cached(text)?;
+                statement.query_row(params![row_id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            };
             self.remove_at(*row_id, user, &key, &body)?;
         }
         Ok(row_ids.len())

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::migration::FORMER_FILE;
-use crate::{Collection, CollectionError};
+use crate::{Collection, CollectionError, SharedDocuments};
 
 /// Folder of the collections, below the data directory.
 const FOLDER: &str = "kvstore";
@@ -20,6 +20,10 @@ const EXTENSION: &str = ".sqlite";
 #[derive(Debug)]
 pub struct Collections {
     folder: PathBuf,
+    /// The database through which nodes share documents.
+    shared: OnceLock<Arc<dyn SharedDocuments>>,
+    /// Number of the last change by any node that was applied here.
+    applied: Mutex<i64>,
     open: Mutex<OpenCollections>,
 }
 
@@ -44,7 +48,12 @@ impl Collections {
             return collections;
         }
         known.retain(|_, collections| collections.strong_count() > 0);
-        let collections = Arc::new(Collections { folder: folder.clone(), open: Mutex::default() });
+        let collections = Arc::new(Collections {
+            folder: folder.clone(),
+            shared: OnceLock::new(),
+            applied: Mutex::default(),
+            open: Mutex::default(),
+        });
         known.insert(folder, Arc::downgrade(&collections));
         collections
     }
@@ -65,7 +74,8 @@ impl Collections {
             return Ok(Arc::clone(collection));
         }
         let path = self.folder.join(folder).join(format!("{file}{EXTENSION}"));
-        let collection = Arc::new(Collection::new(path, name, self.folder.join(FORMER_FILE)));
+        let shared = self.shared.get().map(Arc::clone);
+        let collection = Arc::new(Collection::new(path, (app, name), self.folder.join(FORMER_FILE), shared));
         open.collections.insert(key, (Arc::clone(&collection), access));
         while open.collections.len() > OPEN_MAX {
             // Only unused collections are closed. Even two handles to one file would be safe, because SQLite serialises
@@ -75,6 +85,50 @@ impl Collections {
             open.collections.remove(&oldest);
         }
         Ok(collection)
+    }
+
+    /// Shares the documents of all collections with other nodes from now on. Call it before collections are used.
+    ///
+    /// Documents that only this node has are given to the others; if a document differs, the database wins, and the
+    /// file of the collection is kept beside the new one.
+    pub fn share_through(&self, shared: Arc<dyn SharedDocuments>) -> Result<(), CollectionError> {
+        // Those that are open do not know the database.
+        self.lock().collections.clear();
+        drop(self.shared.set(shared));
+        for (app, name) in self.existing()? {
+            self.get(&app, &name)?.apply_shared_changes()?;
+        }
+        self.apply_shared_changes()
+    }
+
+    /// Applies the changes of documents by other nodes. A collection that fails does not keep the others back; the first
+    /// error is returned, and the next call tries again.
+    pub fn apply_shared_changes(&self) -> Result<(), CollectionError> {
+        let Some(shared) = self.shared.get() else { return Ok(()) };
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, changed) = shared.changed_since(*applied)?;
+        let mut failed = None;
+        for (app, name) in &changed {
+            let done = self.get(app, name).and_then(|collection| collection.apply_shared_changes());
+            failed = failed.or(done.err());
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        *applied = last;
+        Ok(())
+    }
+
+    /// App and name of the collections that have a file.
+    fn existing(&self) -> Result<Vec<(String, String)>, CollectionError> {
+        let mut existing = Vec::new();
+        for app in entries(&self.folder)? {
+            for file in entries(&self.folder.join(&app))? {
+                let name = file.strip_suffix(EXTENSION).and_then(name_of);
+                existing.extend(name_of(&app).zip(name));
+            }
+        }
+        Ok(existing)
     }
 
     /// Removes a collection with all its documents.
@@ -106,6 +160,36 @@ fn file_name(name: &str) -> Result<String, CollectionError> {
     Ok(file)
 }
 
+/// The name that [`file_name`] encodes as `file`.
+fn name_of(file: &str) -> Option<String> {
+    let (mut name, mut rest) = (Vec::new(), file.as_bytes());
+    while let [first, others @ ..] = rest {
+        rest = others;
+        if *first != b'%' {
+            name.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        name.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(name).ok().filter(|name| file_name(name).is_ok_and(|encoded| encoded == file))
+}
+
+/// Names of the entries of a folder; none if it does not exist.
+fn entries(folder: &Path) -> Result<Vec<String>, CollectionError> {
+    let failed = |error: std::io::Error| CollectionError::Failed { path: folder.to_owned(), reason: error.to_string() };
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        names.extend(entry.map_err(failed)?.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +199,10 @@ mod tests {
         assert_eq!(file_name("a_b-1").unwrap(), "a_b-1");
         assert_eq!(file_name("../ü").unwrap(), "%2e%2e%2f%c3%bc");
         assert!(file_name("").is_err() && file_name(&"a".repeat(201)).is_err());
+        for name in ["a_b-1", "../ü", "50%"] {
+            assert_eq!(name_of(&file_name(name).unwrap()).as_deref(), Some(name));
+        }
+        assert!(["a.b", "%2", "%zz", "%61", ""].iter().all(|file| name_of(file).is_none()));
     }
 
     #[test]

@@ -31,6 +31,14 @@ pub enum CollectionError {
         /// The database's error.
         reason: String,
     },
+    /// The caller, or the database through which nodes share documents, refused the change.
+    #[error("{reason}")]
+    Refused {
+        /// Kind of the refusal.
+        kind: ErrorKind,
+        /// Cause and remedy.
+        reason: String,
+    },
     /// Any other failure.
     #[error("the collection {}: {reason}", path.display())]
     Failed {
@@ -49,6 +57,7 @@ impl HasKind for CollectionError {
             CollectionError::Busy(_) => ErrorKind::Busy,
             CollectionError::Corrupt { .. } => ErrorKind::Corrupt,
             CollectionError::Full(_) | CollectionError::Failed { .. } => ErrorKind::Unavailable,
+            CollectionError::Refused { kind, .. } => *kind,
         }
     }
 }
@@ -105,7 +114,7 @@ impl From<Fault> for CollectionError {
     fn from(fault: Fault) -> CollectionError {
         match fault.kind() {
             ErrorKind::Invalid => CollectionError::Invalid(fault.to_string()),
-            _ => CollectionError::Failed { path: PathBuf::new(), reason: fault.to_string() },
+            kind => CollectionError::Refused { kind, reason: fault.to_string() },
         }
     }
 }

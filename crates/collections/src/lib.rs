@@ -3,10 +3,12 @@
 //! A document is a JSON object with a key that is unique per user and collection. A collection is its own SQLite file
 //! ([`Collection`]); all collections of a data directory are opened through one [`Collections`] per process. Writes are
 //! on disk before they are answered. Queries ([`Query`]) use the subset of MongoDB's language that Splunk supports, and
-//! some further operators. Accelerated fields have sorted index entries, which reduce the documents read and never
+//! some further operators. If the nodes of a cluster share documents, a write reaches their database before this file, and
+//! changes by other nodes are applied here ([`SharedDocuments`]). Accelerated fields have sorted index entries, which reduce the documents read and never
 //! change an answer.
 //!
-//! Not here: `collections.conf` files and permissions (`apps`), request paths and formats (`api`).
+//! Not here: `collections.conf` files and permissions (`apps`), request paths and formats (`api`), the database of a
+//! cluster (`sharing`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
@@ -22,6 +24,7 @@ mod migration;
 mod pairs;
 mod projection;
 mod query;
+mod sharing;
 mod sort;
 mod value_order;
 
@@ -35,6 +38,7 @@ pub use find::Find;
 pub use pairs::Pairs;
 pub use projection::Projection;
 pub use query::Query;
+pub use sharing::{ChangeParts, DocumentChange, SharedDocuments, SharedState};
 pub use sort::Sort;
 
 /// The user that stands for shared documents.

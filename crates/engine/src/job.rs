@@ -479,7 +479,6 @@ impl Engine {
         let of_user = self.lookups.for_user(&request.permissions);
         let lookups = of_user.unwrap_or_else(|| Arc::clone(&self.lookups));
         let messages = Arc::default();
-        let lookups = lookups.for_search(&messages).unwrap_or(lookups);
         let stop = Arc::default();
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),

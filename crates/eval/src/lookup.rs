@@ -20,7 +20,6 @@ use quarry_stdx::number::u32_of;
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::functions::Network;
-use crate::messages::Messages;
 use crate::pattern::Wildcard;
 use crate::row_filter::network_of;
 use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of};
@@ -34,11 +33,6 @@ pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<()
 pub trait LookupSource: Send + Sync {
     /// The tables and models that a user can see and change; `None` if they do not depend on the user.
     fn for_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
-        None
-    }
-    /// The same tables for a search, whose messages receive remarks on the tables that it reads; `None` if the source
-    /// makes no remarks.
-    fn for_search(&self, _messages: &Arc<Messages>) -> Option<Arc<dyn LookupSource>> {
         None
     }
     /// The table of a transforms.conf stanza or of a CSV file; `None` if no table has this name. An error names the

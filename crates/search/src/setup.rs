@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_apps::{AddressDatabase, KnowledgeFiles, KnowledgeLocation, LookupFiles, Lookups};
 use quarry_collections::Collections;
-use quarry_conf::{CatalogSettings, Layers, LimitSettings, Namespace, PropsResolver, Readable, Transforms, View};
+use quarry_conf::{Layers, LimitSettings, Namespace, PropsResolver, Readable, Transforms, View};
 use quarry_engine::{
     CommandSource, DeletionRecord, Engine, EngineError, EngineOptions, SnapshotSource, TransactionLimits,
 };
@@ -150,8 +150,6 @@ impl SearchSettings {
             files: files.clone(),
             transforms: Arc::new(Transforms::new(&self.layers)),
             collections: data_dir.map(Collections::of_data_dir),
-            cluster: CatalogSettings::new(&self.layers).and_then(|conf| conf.cluster).map(Arc::from),
-            messages: None,
             addresses: data_dir.map(|dir| Arc::new(AddressDatabase::new(dir, limits.address_database.clone()))),
             dispatch: self.searched_dir().map(|dir| dir.join(JOBS_FOLDER)),
         };

@@ -1,13 +1,14 @@
 //! `quarry catalog migrate`: moves the catalog of a data directory to PostgreSQL, or back to a file.
 //!
-//! Users and knowledge objects that nodes share are updated in both locations.
+//! Users, knowledge objects and documents of collections that nodes share are updated in both locations.
 //!
 //! The verb runs in this process, and needs the server to be stopped, because a running server has the catalog open.
 
 use std::io::Write;
 use std::path::Path;
 
-use quarry_stdx::log;
+use quarry_collections::Collections;
+use quarry_stdx::{Fault, log};
 use quarry_store::CatalogLocation;
 
 use crate::cli::CatalogTo;
@@ -27,8 +28,13 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
         let store = data_directory::open_existing(data_dir, &settings)?;
         let shared =
             quarry_ingest::open_shared_files(data_dir, &settings.layers, &settings.clock, &environment_variables());
+        let shared_documents = || -> Result<(), Fault> {
+            let Some(shared) = shared? else { return Ok(()) };
+            Ok(Collections::of_data_dir(data_dir).share_through(shared.documents())?)
+        };
+        let shared = shared_documents();
         store.close();
-        Ok(shared.map(drop)?)
+        Ok(shared?)
     };
     if to == CatalogLocation::Sqlite {
         // This keeps the latest changes of other nodes in the data directory.

@@ -16,7 +16,7 @@ use quarry_api::{
     PreviewFile, PreviewText, ReceivedText, SearchLimits, TokenChange, TokenError, UPLOADS_FOLDER,
 };
 use quarry_conf::text::DEFAULT_STANZA;
-use quarry_conf::{CatalogSettings, CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
+use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
@@ -246,10 +246,6 @@ impl Node for LocalNode {
 
     fn roles(&self) -> Roles {
         Roles::new(&self.settings().layers)
-    }
-
-    fn cluster(&self) -> Option<String> {
-        CatalogSettings::new(&self.settings().layers).and_then(|conf| conf.cluster)
     }
 
     fn collection_limits(&self) -> CollectionLimits {

@@ -10,6 +10,7 @@ use quarry_api::{ApiState, listed_entries, listed_paths};
 use quarry_apps::objects::Objects;
 use quarry_apps::run_file::management_address;
 use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
+use quarry_collections::Collections;
 use quarry_conf::{LimitSettings, Permissions, Reader, Roles, ServerSettings};
 use quarry_engine::{EntriesRequest, NodeEntry, NodeSession};
 use quarry_ingest::{Ingest, open_shared_files};
@@ -37,6 +38,8 @@ pub(crate) struct OpenNode {
     pub(crate) searching: SearchSettings,
     /// Files shared with other nodes, if there are any.
     pub(crate) shared: Option<Arc<SharedFolder>>,
+    /// The collections of the data directory.
+    pub(crate) collections: Arc<Collections>,
 }
 
 impl OpenNode {
@@ -46,6 +49,10 @@ impl OpenNode {
         let is_changed = shared.as_ref().is_some_and(|shared| !shared.take_changed().is_empty());
         let settings = if is_changed { Settings::of_data_dir(data_dir) } else { settings };
         let files = NodeFiles::shared_by(data_dir, shared.clone().map(|shared| shared as Arc<dyn SharedFiles>));
+        let collections = Collections::of_data_dir(data_dir);
+        if let Some(shared) = &shared {
+            collections.share_through(shared.documents()).map_err(Fault::from)?;
+        }
         identity::create_if_missing(data_dir)?;
         let auth = Arc::new(open_auth(&files, &settings)?);
         settings.open_job_store(data_dir).remove_expired();
@@ -69,7 +76,7 @@ impl OpenNode {
         let limits = LimitSettings::new(&node.settings().layers);
         let searches_max = (limits.concurrent_searches_max(cpus), limits.concurrent_real_time_max(cpus));
         let state = ApiState::new(auth, jobs, node.clone(), Objects::with_files(files), searches_max);
-        Ok(OpenNode { state, node, searching, shared })
+        Ok(OpenNode { state, node, searching, shared, collections })
     }
 }
 

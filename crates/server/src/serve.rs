@@ -5,13 +5,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_api::{ApiState, Node};
 use quarry_apps::rest_handlers::declared_endpoints;
 use quarry_apps::run_file::RunFile;
 use quarry_auth::{Auth, FIRST_USER};
+use quarry_collections::{CollectionError, Collections};
 use quarry_conf::{ServerSettings, SslSettings};
 use quarry_ingest::{
     Ingest, SinkFactory, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
@@ -25,7 +26,7 @@ use quarry_programs::{ManagementPort, ProgramSessions, start_inputs};
 use quarry_search::jobs::Jobs;
 use quarry_search::summaries;
 use quarry_sharing::SharedFolder;
-use quarry_stdx::{descriptors, log};
+use quarry_stdx::{ErrorKind, HasKind, descriptors, log};
 use quarry_store::{ExpiredBucket, RemovedBuckets, Store, ThawScanResult};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -95,7 +96,7 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     RunFile::remove_stale(data_dir);
     let open = OpenNode::new(data_dir, settings, store)?;
     report_first_password(&open.state.auth);
-    let OpenNode { state, node, searching, shared } = open;
+    let OpenNode { state, node, searching, shared, collections } = open;
     if shared.is_some() {
         log::note(
             "this node shares users and knowledge objects; jobs, sessions and documents of the KV store stay on the node that has them",
@@ -118,7 +119,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let rest = Arc::clone(&searching.rest);
     let (runtime_handle, data_dir_of_rest) = (runtime.handle().clone(), data_dir.to_path_buf());
     rest.connect(Arc::new(ServerEntries { state: state.clone(), runtime: runtime_handle, data_dir: data_dir_of_rest }));
-    let following = shared.map(|shared| follow_other_nodes(shared, node.clone(), Arc::clone(&state.auth)));
+    let following =
+        shared.map(|shared| follow_other_nodes((shared, collections), node.clone(), Arc::clone(&state.auth)));
     let following = following.map(|following| runtime.spawn(following));
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
@@ -308,13 +310,21 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
     })
 }
 
-/// Periodically applies the changes of other nodes to shared files.
-async fn follow_other_nodes(shared: Arc<SharedFolder>, node: Arc<LocalNode>, auth: Arc<Auth>) {
+/// Periodically applies the changes of other nodes to shared files and documents.
+async fn follow_other_nodes(
+    (shared, collections): (Arc<SharedFolder>, Arc<Collections>),
+    node: Arc<LocalNode>,
+    auth: Arc<Auth>,
+) {
+    // Kind of the last failure of documents, which is logged once.
+    let failed: Arc<Mutex<Option<ErrorKind>>> = Arc::default();
     loop {
         tokio::time::sleep(SHARED_FILES_POLL_INTERVAL).await;
         let (shared, node, auth) = (Arc::clone(&shared), node.clone(), Arc::clone(&auth));
+        let (collections, failed) = (Arc::clone(&collections), Arc::clone(&failed));
         let round = tokio::task::spawn_blocking(move || {
             shared.poll();
+            log_changed_failure(collections.apply_shared_changes(), &failed);
             if shared.take_changed().is_empty() {
                 return;
             }
@@ -410,4 +420,16 @@ fn addresses(
         ("token", json!(token)),
     ];
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Logs a failure to apply documents of other nodes unless it is of the same kind as the last one.
+fn log_changed_failure(done: Result<(), CollectionError>, last: &Mutex<Option<ErrorKind>>) {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let kind = done.as_ref().err().map(HasKind::kind);
+    if let Err(error) = &done
+        && *last != kind
+    {
+        log::warning(format!("shared documents: {error}"));
+    }
+    *last = kind;
 }

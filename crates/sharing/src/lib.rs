@@ -1,4 +1,4 @@
-//! Users and knowledge objects that nodes share through a database.
+//! Users, knowledge objects and documents of collections that nodes share through a database.
 //!
 //! All code still reads the files of the data directory. A request's change is written to the database and then to the
 //! file, before the request is answered ([`SharedFiles`]); a node that dies in between takes the file from the database
@@ -8,9 +8,13 @@
 //! A file edited by hand on a node is shared at the node's next poll. If another node has changed the same file, that
 //! node's version wins, and the edited one is kept beside it. A file deleted by hand is restored at the next start.
 //!
-//! Not here: rows and transactions (catalog), who changes files and when, the meaning of a file.
+//! Documents of collections are shared one by one ([`DocumentDatabase`]).
+//!
+//! Not here: rows and transactions (catalog), who changes files and when, the meaning of a file, the copies of documents
+//! on this node (collections).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod documents;
 mod manifest;
 mod scan;
 mod scope;
@@ -26,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quarry_catalog::{CatalogError, PostgreSqlLocation, SharedFileChange, SharedFileTable, SharedPutResult};
 use quarry_stdx::{ErrorKind, Fault, SharedClock, SharedFiles, log, node_files, private_file};
 
+pub use crate::documents::DocumentDatabase;
 use crate::manifest::Manifest;
 use crate::scan::EditedFiles;
 
@@ -44,6 +49,7 @@ pub fn schema_of(cluster: &str) -> String {
 pub struct SharedFolder {
     data_dir: PathBuf,
     table: SharedFileTable,
+    documents: Arc<DocumentDatabase>,
     clock: SharedClock,
     state: Mutex<FolderState>,
 }
@@ -63,11 +69,13 @@ impl SharedFolder {
     /// Opens the shared files at `place`, and brings those of `data_dir` up to date.
     pub fn open(data_dir: &Path, place: &PostgreSqlLocation, clock: &SharedClock) -> Result<Arc<SharedFolder>, Fault> {
         let table = SharedFileTable::open(place, clock).map_err(to_fault)?;
-        let manifest = Manifest::read(data_dir, table.id().map_err(to_fault)?);
+        let id = table.id().map_err(to_fault)?;
+        let documents = DocumentDatabase::open(place, id, clock)?;
+        let manifest = Manifest::read(data_dir, id);
         let state =
             FolderState { manifest, edits: EditedFiles::default(), changed: BTreeSet::new(), is_unreachable: false };
         let (data_dir, clock) = (data_dir.to_owned(), clock.clone());
-        let folder = SharedFolder { data_dir, table, clock, state: Mutex::new(state) };
+        let folder = SharedFolder { data_dir, table, documents, clock, state: Mutex::new(state) };
         let _alone = node_files::lock_files();
         folder.begin(folder.now())?;
         let joined = folder.restore_missing().and_then(|()| folder.share_edits());
@@ -91,6 +99,11 @@ impl SharedFolder {
             }
             Ok(()) | Err(_) => {}
         }
+    }
+
+    /// The documents of collections in the same database.
+    pub fn documents(&self) -> Arc<DocumentDatabase> {
+        Arc::clone(&self.documents)
     }
 
     /// Paths, relative to the data directory, of files that have changed since the last call other than by requests to

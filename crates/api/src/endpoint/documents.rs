@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{NOBODY, ObjectError, Scope};
@@ -216,18 +216,6 @@ async fn receive_documents(
     Ok(ReceivedDocuments { bytes: read.map_err(late)?.map_err(over)?, _place: place })
 }
 
-/// An answer with documents. In a cluster, its header says that other nodes may have further ones: the body has no place
-/// for remarks.
-fn documents_answer(state: &ApiState, documents: String) -> Response {
-    let mut answer = json_answer(documents);
-    let remark = state.node.cluster().and_then(|cluster| {
-        let text = format!("299 - \"documents of this node only: the nodes of cluster {cluster} do not share them\"");
-        HeaderValue::from_str(&text).ok()
-    });
-    answer.headers_mut().extend(remark.map(|remark| (header::WARNING, remark)));
-    answer
-}
-
 fn key_answer(status: StatusCode, key: &str) -> Response {
     (status, json_answer(json!({ "_key": key }).to_string())).into_response()
 }
@@ -253,7 +241,7 @@ async fn find(
         target.collection.find(&target.users(with_shared), &target.with_limits(find), &mut out)?;
         Ok(out)
     });
-    Ok(documents_answer(&state, found.await?))
+    Ok(json_answer(found.await?))
 }
 
 async fn show(
@@ -266,7 +254,7 @@ async fn show(
     let found = with_target(&state, parts, &caller, false, move |target| {
         Ok(target.collection.document(&target.users(with_shared), &target.key)?)
     });
-    Ok(documents_answer(&state, found.await?))
+    Ok(json_answer(found.await?))
 }
 
 async fn insert(
@@ -436,5 +424,5 @@ async fn find_all(
         out.push(']');
         Ok(out)
     });
-    Ok(documents_answer(&state, found.await?))
+    Ok(json_answer(found.await?))
 }

@@ -14,10 +14,12 @@
 //!
 //! Not here: the methods of the catalog and their SQL, which are the same for SQLite.
 
+mod locked_sessions;
 mod nul;
 mod schema;
 mod session;
 mod settings;
+mod shared_documents;
 mod shared_files;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::schema::SchemaContents;
 use self::session::Session;
 pub use self::settings::{PostgreSqlLocation, PostgreSqlSettings};
+pub use self::shared_documents::{
+    DocumentParts, DocumentPutResult, SharedCollectionState, SharedDocument, SharedDocumentTable,
+};
 pub use self::shared_files::{SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPutResult};
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};

@@ -4,35 +4,35 @@ use serde_json::json;
 use super::*;
 use crate::{Collections, NOBODY, Projection, Sort};
 
-fn object(value: Value) -> Object {
+pub(super) fn object(value: Value) -> Object {
     match value {
         Value::Object(members) => members,
         other => panic!("{other}"),
     }
 }
 
-fn definition(settings: &[(&str, &str)]) -> CollectionDefinition {
+pub(super) fn definition(settings: &[(&str, &str)]) -> CollectionDefinition {
     let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let (definition, faults) = CollectionDefinition::parse_settings(&settings);
     assert_eq!(faults, []);
     definition
 }
 
-fn everything() -> Find {
+pub(super) fn everything() -> Find {
     Find { limit: 1_000_000, bytes_max: usize::MAX, ..Find::default() }
 }
 
-fn find(collection: &Collection, users: &[&str], find: &Find) -> Vec<Value> {
+pub(super) fn find(collection: &Collection, users: &[&str], find: &Find) -> Vec<Value> {
     let mut out = String::new();
     collection.find(users, find, &mut out).unwrap();
     serde_json::from_str(&out).unwrap()
 }
 
-fn keys(found: &[Value]) -> Vec<&str> {
+pub(super) fn keys(found: &[Value]) -> Vec<&str> {
     found.iter().map(|document| document["_key"].as_str().unwrap()).collect()
 }
 
-fn save(collection: &Collection, documents: &[Value], definition: &CollectionDefinition) -> Vec<String> {
+pub(super) fn save(collection: &Collection, documents: &[Value], definition: &CollectionDefinition) -> Vec<String> {
     let mut fill = |take: &mut dyn FnMut(Object) -> Result<(), CollectionError>| {
         documents.iter().try_for_each(|document| take(object(document.clone())))
     };

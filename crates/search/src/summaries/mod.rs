@@ -98,8 +98,6 @@ impl ModelSummaries {
             files,
             transforms: Arc::new(Transforms::new(layers)),
             collections: Some(Collections::of_data_dir(data_dir)),
-            cluster: None,
-            messages: None,
             addresses: None,
             dispatch: None,
         };

@@ -58,7 +58,7 @@ fn result(place: &Place, authorization: &str, text: &str) -> String {
 }
 
 #[test]
-fn reads_of_documents_say_that_other_nodes_may_have_more() {
+fn documents_of_collections_reach_the_other_nodes() {
     let database = PostgreSql::start();
     let (one, other) = (member(&database, 60), member(&database, 60));
     for place in [&one, &other] {
@@ -70,21 +70,33 @@ fn reads_of_documents_say_that_other_nodes_may_have_more() {
         place.write("data/etc/apps/shop/default/transforms.conf", lookup);
         place.write("data/etc/apps/shop/metadata/default.meta", "[]\nexport = system\n");
     }
-    let _servers = [&one, &other].map(Server::start);
-    let write = search(&one, &owner(&one), "| makeresults | eval m=1 | outputlookup towns");
+    let servers = [&one, &other].map(Server::start);
+    let write = search(&one, &owner(&one), "| makeresults | eval m=1, _key=\"k\" | outputlookup towns");
     assert_eq!(status(&write), "200", "{write}");
-    for (place, documents) in [(&one, 1), (&other, 0)] {
-        let path = "/servicesNS/nobody/shop/storage/collections/data/towns";
-        let answer = good(place, "GET", path, &owner(place), "");
-        assert!(answer.contains("warning: 299 - \"documents of this node only: the nodes of cluster east"), "{answer}");
-        for text in
-            ["| inputlookup towns", "| makeresults | eval m=1 | lookup towns m OUTPUT _key AS k | where isnotnull(k)"]
-        {
-            let answer = search(place, &owner(place), text);
-            assert_eq!(body(&answer)["results"].as_array().unwrap().len(), documents, "{text}: {answer}");
-            assert!(answer.contains("collection towns: only the documents on this node are read"), "{text}: {answer}");
-        }
-    }
+    let read =
+        |place: &Place| result(place, &owner(place), "| makeresults | eval _key=\"k\" | lookup towns _key OUTPUT m");
+    assert_eq!(read(&one), "1", "a node sees its own write at once");
+    assert!(wait_until(|| read(&other) == "1"));
+    let path = "/servicesNS/nobody/shop/storage/collections/data/towns";
+    // The other node writes after it has applied the changes of the first one.
+    let post = |place: &Place, path: &str, document: &str| ask(place, "POST", path, &owner(place), document);
+    let replaced = post(&other, &format!("{path}/k"), "{\"m\":\"2\"}");
+    assert_eq!(status(&replaced), "200", "{replaced}");
+    let exists = post(&one, path, "{\"_key\":\"k\",\"m\":\"3\"}");
+    assert_eq!(status(&exists), "409", "{exists}");
+    assert!(wait_until(|| read(&one) == "2"));
+    // Neither a killed node nor a new one loses or misses an answered write.
+    let added = post(&one, path, "{\"_key\":\"l\",\"m\":\"4\"}");
+    assert_eq!(status(&added), "201", "{added}");
+    let [first, second] = servers;
+    assert_eq!(first.stop("-KILL"), -1);
+    drop(one);
+    let all = |place: &Place| body(&good(place, "GET", path, &owner(place), "")).as_array().map(Vec::len);
+    assert!(wait_until(|| all(&other) == Some(2)));
+    second.stop("-TERM");
+    let again = Server::start(&other);
+    assert_eq!(all(&other), Some(2));
+    drop(again);
 }
 
 #[test]

@@ -12,18 +12,16 @@
 //!
 //! Not here: which files are shared, and their copies on disk (sharing).
 
-use std::sync::Mutex;
-use std::time::Duration;
-
 use quarry_stdx::SharedClock;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{PostgreSql, PostgreSqlLocation, Remedy, RetryWait, Session, in_transaction, lock, lock_key, remedy};
+use super::locked_sessions::LockedSessions;
+use super::{PostgreSqlLocation, Remedy, Session, in_transaction, remedy, shared_documents};
 use crate::CatalogError;
-use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction, values};
+use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction as _, values};
 
-/// Version of these tables, which are independent of the catalog's.
-const VERSION: i64 = 1;
+/// Version of the shared tables, which are independent of the catalog's. Version 1 had no documents.
+const VERSION: i64 = 2;
 const TABLES: &str = r#"
     CREATE TABLE version (version BIGINT NOT NULL);
     CREATE TABLE clock (last BIGINT NOT NULL, id BIGINT NOT NULL);
@@ -38,15 +36,11 @@ const TABLES: &str = r#"
     CREATE UNIQUE INDEX file_version ON file (version);
 "#;
 /// Number of these tables.
-const TABLES_MAX: i64 = 3;
+const FILE_TABLES: i64 = 3;
+/// Number of all shared tables.
+const ALL_TABLES: i64 = FILE_TABLES + shared_documents::TABLES_COUNT;
 /// Maximum number of rows, including those of removed files.
 const ROWS_MAX: i64 = 50_000;
-/// Maximum wait of one statement for the lock; a shorter configured wait takes precedence.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
-/// Keepalive settings with which the server detects a vanished client and frees its lock after about 15 s.
-const KEEPALIVE_SETTINGS: &str =
-    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2";
-
 /// A file's row without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedFileRow {
@@ -88,31 +82,22 @@ pub enum SharedPutResult {
 /// The shared files of a database.
 #[derive(Debug)]
 pub struct SharedFileTable {
-    database: PostgreSql,
-    writer: Mutex<WriterSession>,
-}
-
-/// The session that changes files.
-#[derive(Debug, Default)]
-struct WriterSession {
-    session: Option<Session>,
-    /// Whether the caller holds the lock, which a new session must then take first.
-    is_held: bool,
+    sessions: LockedSessions,
 }
 
 impl SharedFileTable {
     /// Opens the table at `place`, creating it if there is none.
     pub fn open(place: &PostgreSqlLocation, clock: &SharedClock) -> Result<SharedFileTable, CatalogError> {
-        let table = SharedFileTable { database: PostgreSql::new(place, clock)?, writer: Mutex::default() };
+        let table = SharedFileTable { sessions: LockedSessions::new(place, clock, place.schema())? };
         table.lock(clock.elapsed_ns())?;
-        let made = table.write(clock.elapsed_ns(), |session| table.prepare(session));
+        let made = table.sessions.write(clock.elapsed_ns(), |session| table.prepare(session));
         table.unlock();
         made.map(|()| table)
     }
 
     /// A random number that identifies this set of files among those of all databases.
     pub fn id(&self) -> Result<i64, CatalogError> {
-        self.read(Some(self.database.clock.elapsed_ns()), |session| {
+        self.sessions.read(Some(self.sessions.database.clock.elapsed_ns()), |session| {
             let id = CatalogTransaction::on(session).number("SELECT id FROM clock", values![])?;
             id.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))
         })
@@ -121,33 +106,18 @@ impl SharedFileTable {
     /// Excludes changes by others until [`SharedFileTable::unlock`]. Waits for at most the configured time, counted
     /// from `since` on the monotonic clock.
     pub fn lock(&self, since: i64) -> Result<(), CatalogError> {
-        lock(&self.writer).is_held = true;
-        let taken = self.write(since, |session| {
-            // An open session may still hold the lock, and PostgreSQL counts repeated locks, so the session releases it
-            // first.
-            session.unlock()?;
-            self.take_lock(session)
-        });
-        if taken.is_err() {
-            self.unlock();
-        }
-        taken
+        self.sessions.lock(since)
     }
 
     /// Ends the exclusion.
     pub fn unlock(&self) {
-        let mut writer = lock(&self.writer);
-        writer.is_held = false;
-        // A session that does not answer is dropped, which releases the lock.
-        if writer.session.as_ref().is_some_and(|session| session.unlock().is_err()) {
-            writer.session = None;
-        }
+        self.sessions.unlock();
     }
 
     /// Number of the last change, and the rows changed after `version`, in order. If the connection is lost, waits for
     /// it for at most the configured time from `since`; without `since`, it does not wait.
     pub fn changes_since(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
-        self.read(since, |session| {
+        self.sessions.read(since, |session| {
             let act = CatalogTransaction::on(session);
             let last = act.number("SELECT last FROM clock", values![])?;
             let last = last.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))?;
@@ -161,7 +131,7 @@ impl SharedFileTable {
 
     /// A file, if it was ever shared.
     pub fn file(&self, path: &str, since: Option<i64>) -> Result<Option<SharedFile>, CatalogError> {
-        self.read(since, |session| {
+        self.sessions.read(since, |session| {
             let select = "SELECT version, removed, content, checksum FROM file WHERE path = ?1";
             CatalogTransaction::on(session).row(select, values![path], |row| {
                 let (version, is_removed, content): (i64, bool, Vec<u8>) = (row.take(0)?, row.take(1)?, row.take(2)?);
@@ -176,7 +146,8 @@ impl SharedFileTable {
     /// Changes files: all of them or none. Durable when this returns. The caller holds the lock.
     pub fn put(&self, changes: &[SharedFileChange<'_>]) -> Result<SharedPutResult, CatalogError> {
         let mut open = None;
-        self.write(self.database.clock.elapsed_ns(), |session| self.try_put(session, changes, &mut open))
+        self.sessions
+            .write(self.sessions.database.clock.elapsed_ns(), |session| self.try_put(session, changes, &mut open))
     }
 
     /// One attempt. If the commit of an earlier attempt had no answer, `open` is the number of the first change in that
@@ -190,7 +161,9 @@ impl SharedFileTable {
         let Some(first) = changes.first() else { return Ok(SharedPutResult::Done(0)) };
         if let Some(version) = open.take() {
             let select = "SELECT 1 FROM file WHERE path = ?1 AND version = ?2 AND run = ?3";
-            if CatalogTransaction::on(session).exists(select, values![first.path, version, self.database.run])? {
+            if CatalogTransaction::on(session)
+                .exists(select, values![first.path, version, self.sessions.database.run])?
+            {
                 return Ok(SharedPutResult::Done(version));
             }
         }
@@ -225,7 +198,7 @@ impl SharedFileTable {
         for (change, version) in changes.iter().zip(first..) {
             let (is_removed, content) = (change.content.is_none(), change.content.unwrap_or_default());
             let sum = sum_of(change.path, version, is_removed, content);
-            let run = self.database.run;
+            let run = self.sessions.database.run;
             let values = values![change.path, version, run, is_removed, content, sum, change.known];
             if act.execute(upsert, values)? == 0 {
                 return Ok(None);
@@ -233,7 +206,7 @@ impl SharedFileTable {
         }
         let rows = act.number("SELECT count(*) FROM file", values![])?.unwrap_or(0);
         if rows > ROWS_MAX && changes.iter().any(|change| change.known == 0) {
-            let place = self.database.place.shown.clone();
+            let place = self.sessions.database.place.shown.clone();
             let reason = format!("the limit of {ROWS_MAX} shared files, including removed ones, is reached");
             return Err(Failure::Permanent(CatalogError::Failed { place, reason }));
         }
@@ -242,23 +215,27 @@ impl SharedFileTable {
 
     /// Creates the tables, or checks that their version is known.
     fn prepare(&self, session: &Session) -> StepResult<()> {
-        let (act, schema) = (CatalogTransaction::on(session), &*self.database.place.shown);
-        let name = self.database.place.schema();
+        let (act, schema) = (CatalogTransaction::on(session), &*self.sessions.database.place.shown);
+        let name = self.sessions.database.place.schema();
         let count = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
-        match act.number(count, values![name])? {
-            Some(0) => {}
-            Some(TABLES_MAX) => {
-                let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
-                return match found {
-                    VERSION => Ok(()),
-                    found => Err(Failure::Permanent(CatalogError::TooNew {
-                        place: schema.to_owned(),
-                        found,
-                        known: VERSION,
-                    })),
-                };
+        let found = match act.number(count, values![name])? {
+            None | Some(0) => 0,
+            Some(FILE_TABLES | ALL_TABLES) => act.number("SELECT version FROM version", values![])?.unwrap_or(0),
+            Some(_) => return Err(Failure::Damaged("its schema has tables of another program".to_owned())),
+        };
+        match found {
+            0 => {}
+            VERSION => return Ok(()),
+            1 => {
+                return in_transaction(session, "BEGIN", || {
+                    session.run_script(shared_documents::TABLES)?;
+                    session.execute("UPDATE version SET version = ?1", values![VERSION]).map(drop)
+                });
             }
-            _ => return Err(Failure::Damaged("its schema has tables of another program".to_owned())),
+            found => {
+                let place = schema.to_owned();
+                return Err(Failure::Permanent(CatalogError::TooNew { place, found, known: VERSION }));
+            }
         }
         in_transaction(session, "BEGIN", || {
             // A role without the right to create schemas can use an empty one that an administrator has created.
@@ -266,96 +243,10 @@ impl SharedFileTable {
                 session.run_script(&format!("CREATE SCHEMA {name}"))?;
             }
             session.run_script(TABLES)?;
-            session.execute("INSERT INTO clock (last, id) VALUES (0, ?1)", values![self.database.run])?;
+            session.run_script(shared_documents::TABLES)?;
+            session.execute("INSERT INTO clock (last, id) VALUES (0, ?1)", values![self.sessions.database.run])?;
             session.execute("INSERT INTO version (version) VALUES (?1)", values![VERSION]).map(drop)
         })
-    }
-
-    fn connect(&self) -> StepResult<Session> {
-        let session = self.database.connect()?;
-        let longest = LOCK_WAIT_MAX.min(self.database.place.wait).as_millis().max(1);
-        session.run_script(&format!("{KEEPALIVE_SETTINGS}; SET lock_timeout = '{longest}ms'"))?;
-        Ok(session)
-    }
-
-    fn take_lock(&self, session: &Session) -> StepResult<()> {
-        let (act, key) = (CatalogTransaction::on(session), lock_key(self.database.place.schema()));
-        if act.number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
-            return Ok(());
-        }
-        self.database.end_stale_sessions(session)?;
-        session.execute("SELECT pg_advisory_lock(?1)", values![key]).map(drop).map_err(|failure| match failure {
-            Failure::PostgreSql(error) if error.code().is_some_and(|code| code.code() == "55P03") => Failure::Locked,
-            other => other,
-        })
-    }
-
-    /// Runs `work` in the session that changes files; retries it after a lost connection or another transient failure.
-    fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> StepResult<T>) -> Result<T, CatalogError> {
-        let mut writer = lock(&self.writer);
-        let mut patience = RetryWait { since, ..self.database.retry_wait(self.database.place.wait) };
-        loop {
-            let done = self.in_session(&mut writer, &mut work);
-            match done {
-                Ok(value) => return Ok(value),
-                Err(failure) => {
-                    if remedy(&failure) == Remedy::Reconnect {
-                        writer.session = None;
-                    }
-                    patience.wait_or_fail(&self.database, failure)?;
-                }
-            }
-        }
-    }
-
-    fn in_session<T>(
-        &self,
-        writer: &mut WriterSession,
-        work: &mut impl FnMut(&Session) -> StepResult<T>,
-    ) -> StepResult<T> {
-        if writer.session.as_ref().is_none_or(Session::is_lost) {
-            writer.session = None;
-            let session = self.connect()?;
-            if writer.is_held {
-                // With the lock taken, no transaction of a lost session is still running.
-                self.take_lock(&session)?;
-            }
-            writer.session = Some(session);
-        }
-        let Some(session) = &writer.session else { return Err(Failure::Lost("no session".to_owned())) };
-        work(session)
-    }
-
-    /// Runs `work` in a transaction that only reads.
-    fn read<T>(
-        &self,
-        since: Option<i64>,
-        mut work: impl FnMut(&dyn Transaction) -> StepResult<T>,
-    ) -> Result<T, CatalogError> {
-        let mut reader = lock(&self.database.reader);
-        let mut patience = match since {
-            Some(since) => RetryWait { since, ..self.database.retry_wait(self.database.place.wait) },
-            None => self.database.retry_wait(Duration::ZERO),
-        };
-        loop {
-            let mut value = None;
-            let done = self.database.try_read(&mut reader, &mut |transaction| {
-                value = Some(work(transaction)?);
-                Ok(())
-            });
-            match (done, value) {
-                (Ok(()), Some(value)) => return Ok(value),
-                (Ok(()), None) => {
-                    return Err(self.database.error(Failure::Damaged("nothing was read".to_owned()), Duration::ZERO));
-                }
-                (Err(failure), _) => {
-                    if remedy(&failure) == Remedy::Reconnect {
-                        *reader = None;
-                    }
-                    patience.wait_or_fail(&self.database, failure)?;
-                }
-            }
-        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Shared files: changes by several nodes, lost connections and answers, killed servers, damage.
 
+use std::time::Duration;
+
 use quarry_pgworld::{Cut, CuttingProxy, PostgreSql as Server};
 use quarry_stdx::SystemClock;
 
 use super::*;
-use crate::PostgreSqlSettings;
 use crate::tests::new_schema;
+use crate::{PostgreSqlSettings, SharedDocumentTable};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
@@ -20,7 +22,7 @@ fn open(place: &PostgreSqlLocation) -> SharedFileTable {
 }
 
 fn begin(table: &SharedFileTable) -> Result<(), CatalogError> {
-    table.lock(table.database.clock.elapsed_ns())
+    table.lock(table.sessions.database.clock.elapsed_ns())
 }
 
 fn put(table: &SharedFileTable, path: &str, known: i64, content: Option<&str>) -> SharedPutResult {
@@ -29,7 +31,7 @@ fn put(table: &SharedFileTable, path: &str, known: i64, content: Option<&str>) -
 
 /// Number of a file's last change, and the file's text.
 fn read(table: &SharedFileTable, path: &str) -> (i64, Option<String>) {
-    let now = Some(table.database.clock.elapsed_ns());
+    let now = Some(table.sessions.database.clock.elapsed_ns());
     let file = table.file(path, now).unwrap();
     file.map_or((0, None), |file| (file.version, file.content.map(|bytes| String::from_utf8(bytes).unwrap())))
 }
@@ -138,11 +140,25 @@ fn damage_and_foreign_tables_are_reported() {
     let error = table.file("x", None).unwrap_err().to_string();
     assert!(error.contains("the row of x in file does not match its checksum"), "{error}");
     for (damage, told) in [
-        ("UPDATE version SET version = 2", "has version 2, but this quarry supports only up to 1"),
+        ("UPDATE version SET version = 3", "has version 3, but this quarry supports only up to 2"),
         ("DROP TABLE file", "has tables of another program"),
     ] {
         server.run("quarry", &format!("SET search_path = {schema}; {damage}"));
         let error = SharedFileTable::open(&place, &SystemClock::shared()).unwrap_err().to_string();
         assert!(error.contains(told), "{damage}: {error}");
     }
+}
+
+#[test]
+fn tables_of_version_1_get_those_of_documents() {
+    let server = Server::shared();
+    let schema = new_schema();
+    let place = place(&server.url(), &schema, SHORT);
+    let id = open(&place).id().unwrap();
+    let older = "DROP TABLE document; DROP TABLE collection; DROP TABLE document_clock; UPDATE version SET version = 1";
+    server.run("quarry", &format!("SET search_path = {schema}; {older}"));
+    assert_eq!(open(&place).id().unwrap(), id);
+    let documents = SharedDocumentTable::open(&place, &SystemClock::shared()).unwrap();
+    assert_eq!(documents.collections_changed_since(0, None).unwrap(), (0, Vec::new()));
+    assert_eq!(open(&place).id().unwrap(), id);
 }

@@ -1,0 +1,61 @@
+//! The interface to the database through which the nodes of a cluster share documents.
+//!
+//! Every changed document has a number that increases over all collections. A collection here is a replica: it knows the
+//! number up to which it has applied the changes of all nodes (`collection/replica.rs`).
+//!
+//! Not here: the database and its rows (sharing, catalog).
+
+use std::fmt::Debug;
+
+use quarry_stdx::Fault;
+
+use crate::CollectionError;
+
+/// A document that was written or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentChange {
+    /// User to whom the document belongs.
+    pub user: String,
+    /// Key.
+    pub key: String,
+    /// Members as JSON, without key and user; `None` if the document was removed.
+    pub body: Option<String>,
+}
+
+/// Numbers of the changes of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedState {
+    /// Number of the last change of any collection.
+    pub last: i64,
+    /// Number up to which the database may have forgotten removed documents.
+    pub purged: i64,
+}
+
+/// The `n`-th part of the documents to write, from 0; an empty part is the end.
+pub type ChangeParts<'p> = &'p dyn Fn(usize) -> Result<Vec<DocumentChange>, Fault>;
+
+/// Documents of collections that several nodes share. A collection is named by its app and its name.
+pub trait SharedDocuments: Debug + Send + Sync {
+    /// Identifies the database.
+    fn id(&self) -> i64;
+
+    /// Runs `work` while no other node and no other thread changes documents.
+    fn exclusively(&self, work: &mut dyn FnMut() -> Result<(), CollectionError>) -> Result<(), CollectionError>;
+
+    /// Number of the last change, and the collections that were changed after `version`.
+    fn changed_since(&self, version: i64) -> Result<(i64, Vec<(String, String)>), Fault>;
+
+    /// Numbers of the changes of a collection.
+    fn state(&self, collection: (&str, &str)) -> Result<SharedState, Fault>;
+
+    /// The next documents that were changed after a number and up to another, with the number of their last change, in
+    /// its order; empty at the end.
+    fn page(&self, collection: (&str, &str), after: i64, last: i64) -> Result<Vec<(i64, DocumentChange)>, Fault>;
+
+    /// Writes documents for all nodes, all or none; returns the number of the last change. Fails if the collection was
+    /// changed after number `known`. Only inside [`SharedDocuments::exclusively`].
+    fn put(&self, collection: (&str, &str), known: i64, parts: ChangeParts<'_>) -> Result<i64, Fault>;
+
+    /// Removes all documents of a collection. Only inside [`SharedDocuments::exclusively`].
+    fn clear(&self, collection: (&str, &str)) -> Result<(), Fault>;
+}

@@ -1,0 +1,95 @@
+//! The database of a cluster as collections see it: documents that nodes share.
+//!
+//! Not here: its rows (catalog), the replicas of documents on this node (collections).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_catalog::{CatalogError, DocumentPutResult, PostgreSqlLocation, SharedDocument, SharedDocumentTable};
+use quarry_collections::{ChangeParts, CollectionError, DocumentChange, SharedDocuments, SharedState};
+use quarry_stdx::{ErrorKind, Fault, SharedClock};
+
+use crate::to_fault;
+
+/// The documents that the nodes of a cluster share.
+#[derive(Debug)]
+pub struct DocumentDatabase {
+    table: SharedDocumentTable,
+    clock: SharedClock,
+    id: i64,
+    /// Serialises changes of this process, which share one session.
+    changing: Mutex<()>,
+    /// Whether a change is running, which waits for a lost connection.
+    is_changing: AtomicBool,
+}
+
+impl DocumentDatabase {
+    /// The documents at `place`, where [`SharedFolder::open`](crate::SharedFolder::open) has opened the shared files of
+    /// the database that `id` identifies.
+    pub fn open(place: &PostgreSqlLocation, id: i64, clock: &SharedClock) -> Result<Arc<DocumentDatabase>, Fault> {
+        let table = SharedDocumentTable::open(place, clock).map_err(to_fault)?;
+        let (changing, is_changing) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Arc::new(DocumentDatabase { table, clock: clock.clone(), id, changing, is_changing }))
+    }
+
+    /// Start of the wait for a lost connection: a change waits, a poll does not.
+    fn since(&self) -> Option<i64> {
+        self.is_changing.load(Ordering::Acquire).then(|| self.clock.elapsed_ns())
+    }
+}
+
+impl SharedDocuments for DocumentDatabase {
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn exclusively(&self, work: &mut dyn FnMut() -> Result<(), CollectionError>) -> Result<(), CollectionError> {
+        // The time spent waiting for other threads of this process counts towards the maximum wait.
+        let since = self.clock.elapsed_ns();
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.table.lock(since).map_err(to_fault)?;
+        self.is_changing.store(true, Ordering::Release);
+        let done = work();
+        self.is_changing.store(false, Ordering::Release);
+        self.table.unlock();
+        done
+    }
+
+    fn changed_since(&self, version: i64) -> Result<(i64, Vec<(String, String)>), Fault> {
+        self.table.collections_changed_since(version, self.since()).map_err(to_fault)
+    }
+
+    fn state(&self, (app, name): (&str, &str)) -> Result<SharedState, Fault> {
+        let state = self.table.state(app, name, self.since()).map_err(to_fault)?;
+        Ok(SharedState { last: state.last, purged: state.purged })
+    }
+
+    fn page(&self, collection: (&str, &str), after: i64, last: i64) -> Result<Vec<(i64, DocumentChange)>, Fault> {
+        let page = self.table.page(collection, (after, last), self.since()).map_err(to_fault)?;
+        let change = |SharedDocument { user, key, body }| DocumentChange { user, key, body };
+        Ok(page.into_iter().map(|(version, document)| (version, change(document))).collect())
+    }
+
+    fn put(&self, collection: (&str, &str), known: i64, parts: ChangeParts<'_>) -> Result<i64, Fault> {
+        let document = |DocumentChange { user, key, body }| SharedDocument { user, key, body };
+        let part = |at: usize| -> Result<Vec<SharedDocument>, CatalogError> {
+            let part = parts(at).map_err(|fault| CatalogError::Failed {
+                place: format!("collection {}", collection.1),
+                reason: fault.to_string(),
+            })?;
+            Ok(part.into_iter().map(document).collect())
+        };
+        match self.table.put(collection, known, &part).map_err(to_fault)? {
+            DocumentPutResult::Done(last) => Ok(last),
+            DocumentPutResult::Conflict => {
+                let text =
+                    "another node has changed the same collection at this moment; nothing was changed: try again";
+                Err(Fault::new(ErrorKind::Busy, text))
+            }
+        }
+    }
+
+    fn clear(&self, collection: (&str, &str)) -> Result<(), Fault> {
+        self.table.clear(collection).map_err(to_fault)
+    }
+}
