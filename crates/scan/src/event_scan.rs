@@ -1,9 +1,9 @@
 //! Reading events: from a snapshot's pages to rows with the columns a search needs.
 //!
 //! Rows are eliminated in three steps, from coarse to fine. The store prunes buckets by index and time, the term
-//! dictionary prunes pages ([`crate::filter`]), and a test on raw text and metadata drops rows. Only then are fields
-//! extracted ([`crate::fields`]) and the full condition tested. Rows come in parallel without order ([`crate::slices`])
-//! or newest first ([`crate::page_merge`]).
+//! dictionary prunes pages ([`crate::filter`]), and a test on raw text and metadata drops rows. Then fields are
+//! extracted ([`crate::fields`]), and the full condition is tested. Rows come in parallel without order
+//! ([`crate::slices`]) or newest first ([`crate::page_merge`]).
 //!
 //! Not here: commands (engine).
 
@@ -229,7 +229,7 @@ impl EventScan {
         }
     }
 
-    /// Pages of a segment that may hold a match; `None` if the segment is damaged, which is reported.
+    /// Pages of a segment that may hold a match; `None` if the segment is damaged; the damage is reported.
     pub fn pages_of(
         &self,
         segment: &Arc<dyn Segment>,
@@ -245,7 +245,7 @@ impl EventScan {
             Ok(candidates) => candidates,
             Err(error) => return report_damage_or_fail(context, error).map(|()| None),
         };
-        // The query may reveal damage that costs nothing yet, such as an unreadable term filter.
+        // The query may reveal damage that hides no events yet, such as an unreadable term filter.
         if let Some(damage) = segment.damage() {
             report_damage(context, &damage.to_string());
         }
@@ -404,8 +404,8 @@ impl EventScan {
         FieldNames::of(named).union(self.rules.fields_read())
     }
 
-    /// All columns, for events to which rules add fields. They are extracted from text, so the storage layout does not
-    /// matter.
+    /// All columns, for events to which rules add fields. The fields are extracted from text, so the storage layout
+    /// does not matter.
     fn all_columns(&self, page: &PageRef) -> PageColumns {
         let has_fields = page.segment.may_hold_fields(page.page);
         PageColumns { raw: true, index_time: true, fields: if has_fields { FieldNames::ALL } else { FieldNames::NONE } }

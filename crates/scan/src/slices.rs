@@ -187,7 +187,7 @@ pub(crate) fn map_slices<W: SliceWork>(
 }
 
 /// Windows that one worker reads together: all windows of a slab, if there are enough slabs to keep every worker busy.
-/// What is computed once per slab is then not repeated by other workers.
+/// Work that is done once per slab is then not repeated by other workers.
 fn group_windows(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for at in 0..windows.len() {

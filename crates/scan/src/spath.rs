@@ -22,7 +22,8 @@ use crate::event_fields::is_intrinsic_field;
 
 /// The field that holds the event text.
 pub(crate) const TEXT_FIELD: &str = "_raw";
-/// Bytes of a text that `spath` without a path reads: Splunk's default of `extraction_cutoff`, which is not read here.
+/// Bytes of a text that `spath` without a path reads: Splunk's default of `extraction_cutoff`. The setting itself is
+/// not read.
 pub(crate) const SPATH_BYTES_MAX: usize = 5_000;
 
 /// Passes path and value of each scalar of a JSON or XML text to `found`, as `spath` without a path reads them.
@@ -55,7 +56,7 @@ pub struct Spath {
 }
 
 impl Spath {
-    /// Prepares a command with a path; a command without one finds nothing.
+    /// Prepares a command with a path; a command without a path finds nothing.
     pub fn new(command: Arc<SpathCommand>) -> Spath {
         let path = command.path.as_deref().map(ValuePath::parse);
         Spath { command, path, memo: Arc::default() }

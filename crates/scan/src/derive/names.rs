@@ -88,7 +88,8 @@ impl Scope {
         }
     }
 
-    /// The scope of a stanza for a sourcetype; if it is a pattern or missing, the stanza may apply to any event.
+    /// The scope of a stanza for a sourcetype; if the sourcetype is a pattern or missing, the stanza may apply to any
+    /// event.
     pub(crate) fn of(sourcetype: Option<&str>) -> Scope {
         match sourcetype.filter(|name| !name.contains('*')) {
             Some(sourcetype) => Scope::Sourcetypes(vec![sourcetype.to_owned()]),
@@ -155,7 +156,7 @@ impl RuleFieldNames {
             rules.reports.iter().map(of_report)
         });
         let mut left: Vec<_> = of_patterns.chain(of_stanzas).collect();
-        // Each round takes rules from the list, or is the last one.
+        // Each round except the last removes rules from the list.
         loop {
             let (more, kept): (Vec<_>, Vec<_>) =
                 left.into_iter().partition(|(source, copies, ..)| !copies || !self.is_part_of_text(source));
@@ -175,7 +176,7 @@ impl RuleFieldNames {
     }
 
     /// Whether the value that a rule reads under this name is a part of the event text, or an index-time field. Rules
-    /// that compute fields run after those that read them.
+    /// that compute fields need not be considered, because they run after the rules that extract fields.
     pub(crate) fn is_part_of_text(&self, field: &str) -> bool {
         let RuleScopes { named, open } = &self.composed;
         field == "_raw" || (!is_intrinsic_field(field) && open.is_none() && !named.contains_key(field))

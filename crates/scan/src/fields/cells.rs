@@ -16,7 +16,7 @@ pub(crate) struct Delimiters {
     others: Box<str>,
     /// Bytes that can change the state.
     special: ByteSet,
-    /// These bytes, if there are three.
+    /// The special bytes, if there are exactly three.
     three: Option<[u8; 3]>,
 }
 

@@ -28,13 +28,14 @@ use quarry_store::SlabIdentity;
 
 /// Plans whose names are kept; the least recently used are evicted first.
 const CACHED_PLANS_MAX: usize = 512;
-/// Divisor of the cache's bytes for the states of one window; larger states are not cached. A fold that keeps nearly
-/// every row saves nothing.
+/// Divisor of the cache's bytes for the states of one window; larger states are not cached. Caching a fold that keeps
+/// nearly every row would save nothing.
 const PART_BYTES_DIVISOR: usize = 32;
 /// Bytes of an entry besides its states.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// The states cached by one engine. Engines with different rules may share the memory; none sees another's states.
+/// The states cached by one engine. Engines with different rules may share the memory, but no engine sees the states of
+/// another.
 pub struct PartialStates {
     bytes_max: usize,
     inner: Arc<Mutex<Inner>>,
@@ -74,7 +75,7 @@ struct Entry {
 /// Cache key: a window under a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PartKey {
-    /// Number of the plan; a plan that was evicted and recurs gets a new one.
+    /// Number of the plan; a plan that recurs after its eviction gets a new number.
     plan: u64,
     slab: SlabIdentity,
     /// Number of the window in the slab.

@@ -1,4 +1,4 @@
-//! Folds windows: from their cached states, or page by page; new states are then cached if possible.
+//! Folds windows: from their cached states if any, otherwise page by page. New states are cached if possible.
 //!
 //! A window's state is joined into the worker's folder, so that caching costs one join of groups per window. States
 //! are stored only if the whole search has succeeded. A search that was stopped, met damage or had messages for the

@@ -38,8 +38,8 @@ pub trait SummaryStore: Send + Sync {
         None
     }
     /// A fingerprint that changes whenever extraction, calculated fields or lookups may change: it covers the
-    /// search-time settings, and the state of `tables` and of the lookup tables that settings refer to. Fails if their
-    /// state cannot be determined.
+    /// search-time settings, and the state of `tables` and of the lookup tables that settings refer to. Fails if the
+    /// state of a table cannot be determined.
     fn configuration(&self, _tables: &BTreeSet<String>) -> Result<String, Fault> {
         Err(Fault::unavailable("there is no data directory"))
     }

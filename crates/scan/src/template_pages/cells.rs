@@ -81,7 +81,7 @@ impl<'a> CellPlanner<'a> {
             };
             match place {
                 ValueLocation::Absent => {}
-                // Where this cell is empty, the next one of the same name counts.
+                // If this cell is empty, the next cell of the same name counts.
                 place if place.may_be_empty() && named.next().is_some() => return ValueLocation::Text,
                 place => return place,
             }
@@ -126,7 +126,7 @@ impl<'a> CellPlanner<'a> {
     }
 
     /// The location of a quoted cell's value, given the location of the text between its quotes; each doubled quote
-    /// represents one. `None` if quotes may be in variables, or next to each other in some values.
+    /// represents one quote. `None` if quotes may be in variables, or next to each other in some values.
     fn unescape_doubled(&self, place: ValueLocation) -> Option<ValueLocation> {
         let parts: Box<[TemplatePart]> = match place {
             ValueLocation::Constant(text) => {

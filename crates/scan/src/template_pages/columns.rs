@@ -56,7 +56,7 @@ pub(super) fn number_texts(
     writer.finish()
 }
 
-/// The values of a field in these rows; `None` if no row has one.
+/// The values of a field in these rows; `None` if no row has a value.
 pub(super) fn field_column(
     field: &FieldLocations,
     rows: &Rows,
@@ -501,8 +501,8 @@ fn variable_texts<'p>(
 }
 
 /// Appends the text of a JSON scalar. `written` is a bare scalar, a string with its quotes, or only the content of a
-/// string; escapes are resolved. A string with its quotes cannot be confused with the content of one, because a quote
-/// inside a string is escaped.
+/// string; escapes are resolved. A string with its quotes cannot be confused with the content of a string, because a
+/// quote inside a string is escaped.
 fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
     let inside = match written {
         [b'"', inside @ .., b'"'] => inside,
@@ -548,7 +548,7 @@ struct VariableTexts {
     /// The texts that contain the end of the field's key, ascending, each with the offset of that end; `None` until
     /// they have been searched.
     with_key: Option<Vec<(usize, usize)>>,
-    /// Number of these that precede `next`.
+    /// Number of the entries of `with_key` that precede `next`.
     keys_passed: usize,
 }
 
@@ -581,8 +581,8 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
     }
 }
 
-/// Finds a key-value pair in the pieces that may contain it, and appends its value; false if none contains it.
-/// `written` is a reusable buffer.
+/// Finds a key-value pair in the pieces that may contain it, and appends its value; false if no piece contains the
+/// pair. `written` is a reusable buffer.
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,

@@ -19,7 +19,7 @@ use crate::fields::{Extract, ExtractionClass};
 /// The way in which the values of a field are computed from other values.
 #[derive(Clone)]
 pub(super) enum Derivation {
-    /// A pattern finds them in the values of another field.
+    /// A pattern finds the values in those of another field.
     Pattern(DerivedField),
     /// This column contains the values of each event, joined by [`VALUE_SEPARATOR`].
     Lists { column: u32 },
@@ -104,7 +104,7 @@ impl DerivedField {
                 if places[at][key] != ValueLocation::Absent {
                     continue;
                 }
-                // Where the other pattern finds nothing, the text decides.
+                // If the other pattern finds nothing, the text decides.
                 if patterned[at][key] {
                     (places[at][key], doubts[at][key]) = (ValueLocation::Text, Box::default());
                     continue;

@@ -1,6 +1,6 @@
 //! Facts about a slab's templates that do not depend on the search; computed once and cached for later searches.
 //!
-//! The facts for word searches say of each part of each template: whether words are bounded at its edges in every
+//! For each part of each template, the facts for word searches tell whether words are bounded at its edges in every
 //! event, whether a word without breakers can extend across its left edge, and whether a percent-encoded breaker (such
 //! as `%20`, which also bounds words) may be in the part or shortly before it. An index ([`super::template_index`])
 //! maps each part to the templates that contain it.

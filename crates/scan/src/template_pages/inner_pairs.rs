@@ -1,9 +1,9 @@
 //! `key=value` pairs that are extracted from pieces of a text, as in the query string of a quoted request.
 //!
-//! A piece is the value of a variable or a segment of the template ([`super::segments`]). If on each side of it there
-//! is a byte that ends unquoted values, or no text, and no quoted value can be open before it, extraction
-//! ([`quarry_pipeline::extract::auto_kv`]) from the piece alone finds exactly those pairs of the whole text that lie in
-//! the piece.
+//! A piece is the value of a variable or a segment of the template ([`super::segments`]). If each side of a piece is
+//! bounded by the end of the text or by a byte that ends unquoted values, and no quoted value can be open before the
+//! piece, extraction ([`quarry_pipeline::extract::auto_kv`]) from the piece alone finds exactly those pairs of the
+//! whole text that lie in the piece.
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
 
@@ -18,7 +18,7 @@ use super::fields::{VALUE_ENDS, is_key_byte};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InnerPair {
     name: Box<str>,
-    /// Whether a key that equals the name has it, and may begin a pair.
+    /// Whether a key spelled exactly like the name may begin a pair and produces a field of this name.
     is_key: bool,
     /// The parts of all pieces, in the order of the text.
     parts: Box<[TemplatePart]>,
@@ -124,7 +124,7 @@ impl InnerPair {
     }
 }
 
-/// Whether pairs that begin in values with these traits also end in them if the byte `after` follows.
+/// Whether pairs that begin in values with these traits also end in these values if the byte `after` follows.
 fn contains_whole_pairs(traits: &ValueTraits, after: Option<u8>) -> bool {
     let opens_quotes = after == Some(b'"') && traits.lasts.contains(b'=');
     traits.min_len > 0

@@ -7,7 +7,8 @@
 //! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
 //! If that cannot be proven for a variable, all fields of the template are read from the text. If only single fields
-//! are in doubt, only these are: fields with several values, and paths that a key with a variable may form.
+//! are in doubt, only these are read from the text: fields with several values, and paths that a key with a variable
+//! may form.
 //!
 //! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
 
@@ -95,12 +96,12 @@ enum LexerState {
     Escape,
 }
 
-/// Names of the fields for paths.
+/// How the paths of values become names of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathNames {
     /// Names of automatically extracted fields, which never replace metadata.
     Extracted,
-    /// The paths.
+    /// The paths themselves are the names.
     AsWritten,
 }
 
@@ -837,7 +838,7 @@ fn location_in_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLoc
             values.push(value);
         }
     }
-    // Every form that has one of these columns must have the field's value in it.
+    // Every form that has one of these columns must have the field's value in that column.
     let is_field = |value: &NestedValue| {
         forms.clone().filter(|(template, _)| template.has_variable(value.column)).all(|(_, place)| {
             match (value.is_escaped, place) {

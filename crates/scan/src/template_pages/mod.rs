@@ -108,7 +108,7 @@ use crate::spath::TEXT_FIELD;
 
 /// Minimum number of undecided events in a page for which a condition is evaluated a second time.
 const UNDECIDED_ROWS_MIN: usize = 16;
-/// If a page has at most this many candidate rows, only these are read and tested, and no whole column.
+/// If a page has at most this many candidate rows, only these rows are read and tested; no column is read whole.
 const RARE_ROWS_MAX: usize = 16;
 
 /// Maximum number of columns that are fetched before a condition is known to match.
@@ -280,7 +280,7 @@ impl EventScan {
             });
         }
         let mut groups = Vec::new();
-        // Rows that were left out before need no pattern, and no column for one.
+        // Rows that are left out here need neither patterns nor the columns that patterns read.
         if !sure.is_empty() {
             let known = self.filter_by_groups(&mut rexes, &mut sure, reader, left)?;
             groups = costs

@@ -36,7 +36,7 @@ impl Outcome {
         *self == Outcome::Same(answer)
     }
 
-    /// Number of undecided ones among `values` answers.
+    /// Number of undecided answers among `values` answers.
     pub(super) fn count_undecided(&self, values: usize) -> usize {
         match self {
             Outcome::Same(answer) => usize::from(*answer == UNDECIDED) * values,
@@ -73,7 +73,7 @@ impl Outcome {
         }
     }
 
-    /// This outcome with [`NO`] for rows whose `possible` is [`NO`].
+    /// This outcome with [`NO`] for rows whose answer in `possible` is [`NO`].
     pub(super) fn where_possible(self, possible: Outcome) -> Outcome {
         match possible {
             Outcome::Same(NO) => Outcome::Same(NO),

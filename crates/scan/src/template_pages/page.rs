@@ -29,14 +29,14 @@ pub(super) struct PageReader<'a> {
     events: Option<Arc<Page>>,
     metas: Option<Arc<[u32]>>,
     keys: Option<Arc<[u32]>>,
-    /// The keys of fields that divide them.
+    /// The key of each row for each division of the slab's keys.
     pub divided_keys: Vec<(Arc<KeySplit>, Arc<[u32]>)>,
     /// Undecided rows, once the rest of a condition is known; only in these rows are fields composed of several parts
     /// evaluated.
     pub open: Option<Vec<u32>>,
     /// Values, for some rows, of fields that have no column; computed on request.
     pub computed: Option<ComputedRows>,
-    /// Outcome of the rest of a conjunction, if known; rows for which it is [`NO`] need no answer.
+    /// Outcome of the rest of a conjunction, if known; rows whose outcome is [`NO`] need no answer.
     pub rest: Option<Outcome>,
 }
 
@@ -303,7 +303,7 @@ impl<'a> PageReader<'a> {
         Ok(fields)
     }
 
-    /// The index-time fields of these rows, numbered by their places among the rows.
+    /// The index-time fields of these rows; their row numbers are positions in `rows`.
     fn fields_of_rows(&mut self, rows: &[u32]) -> Result<Vec<IndexedField>, EngineError> {
         let mut fields = Vec::new();
         for field in self.fields_by_row()?.iter() {

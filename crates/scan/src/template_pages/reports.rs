@@ -240,7 +240,7 @@ impl PatternPlanner<'_> {
     }
 }
 
-/// Calls `found` with the groups of each match in a template, and with the rest of the template to which their
+/// Calls `found` with the groups of each match in a template, and with the rest of the template to which the groups'
 /// positions refer; `None` if the number of matches depends on values.
 fn for_each_match(
     planner: &mut Planner,

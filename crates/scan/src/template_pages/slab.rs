@@ -83,7 +83,7 @@ pub(super) struct Slab {
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
     /// Locations of the values at the search's paths, by text.
     paths: Vec<LocatedPaths>,
-    /// Columns of index-time fields; events that have a value in one of these are read as text.
+    /// Columns of index-time fields; events that have a value in one of these columns are read as text.
     doubting_columns: Vec<u32>,
     computed: Option<Arc<ComputedFields>>,
     /// Fields that computed fields read, and tested fields that patterns produce.
@@ -94,7 +94,8 @@ pub(super) struct Slab {
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
     /// For each dictionary, which texts contain the end of a key.
     codes_with: Mutex<Vec<KeyEndCodes>>,
-    /// Dictionaries of fields at different locations, by the address of the locations; `None` for a field without one.
+    /// Dictionaries of fields at different locations, by the address of the locations; `None` for a field without a
+    /// dictionary.
     coded: Mutex<HashMap<usize, Option<Arc<CodedField>>, FixedState>>,
     /// Results of patterns on field values, by the address of the pattern and the group number.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
@@ -330,7 +331,7 @@ impl Slab {
         &self.paths
     }
 
-    /// Columns of index-time fields that make the locations of a field uncertain in the events that have a value.
+    /// Columns of index-time fields that make the locations of a field uncertain in events with a value in the column.
     pub(super) fn doubting_columns(&self) -> &[u32] {
         &self.doubting_columns
     }
@@ -443,9 +444,9 @@ impl Slab {
     }
 }
 
-/// Replaces the locations of fields by the columns of index-time fields where such a column suffices, and adds those of
-/// the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events may have the
-/// field in their text, or rules read the field.
+/// Replaces the locations of fields by the columns of index-time fields where such a column suffices, and adds the
+/// columns of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events
+/// may have the field in their text, or rules read the field.
 fn add_index_time_columns(
     set: &TemplateSet,
     classes: &[ExtractionClass],
@@ -476,7 +477,7 @@ fn add_index_time_columns(
     doubting
 }
 
-/// The fields that computed fields read, and those that conditions test and patterns produce.
+/// The fields that computed fields read, and tested fields that patterns produce.
 fn collect_computed_inputs(
     asked: &SlabRequest<'_>,
     fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
@@ -521,8 +522,8 @@ fn compute_once<T: Clone>(
     }
 }
 
-/// The patterns of all classes in one order, and which of them each class has. If the order of a class is
-/// incompatible, its texts are read.
+/// The patterns of all classes in one order, and for each class which patterns it has. If the order of a class is
+/// incompatible, the texts of its events are read.
 pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
     for ExtractionClass { cutting, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
@@ -818,7 +819,7 @@ fn apply_reports(
 }
 
 /// The location of a field with this result of its rules; `other` is where automatic extraction or a transform finds
-/// it.
+/// the field.
 fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocation {
     let is_joined = joins && other.place != ValueLocation::Absent;
     let (other, is_patterned) = match rule {

@@ -40,7 +40,7 @@ pub(super) fn find_stored(
     }
     let find = |name: &String| {
         let mut known = set.extractions.iter().filter(|stored| *stored.name == **name).peekable();
-        // All rules that may produce the field take names from the texts, and none of these is its name.
+        // All rules that may produce the field take names from the texts, and no text contains this name.
         let is_unknown =
             |all: &&ExtractedNames| all.names.binary_search_by(|known| (**known).cmp(name.as_str())).is_err();
         let is_only_in_texts = |_: &&ExtractedNames| rules.is_unnamed(metas, name, messages);
@@ -69,7 +69,7 @@ pub(crate) fn fields_to_store(
     assert!(names.is_sorted(), "the fields stored come in the order of their names");
     let request =
         SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };
-    // Without the columns stored so far, on which the choice must not depend.
+    // The columns stored so far are left out, because the choice must not depend on them.
     let plain = Arc::new(TemplateSet { extractions: Vec::new(), extracted_names: None, ..TemplateSet::clone(&set) });
     let facts = TemplateFactsCache::default().of(&plain);
     let Some(slab) = Slab::new(segment, facts, plain, &request) else { return Vec::new() };
@@ -102,7 +102,8 @@ fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize,
 /// codes of several columns.
 fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
     if field.split.is_some() {
-        // The keys are divided: the locations are known, but by the codes of several columns, and at the cost of planning.
+        // The keys are divided: the locations are known, but depend on the codes of several columns, and finding them
+        // costs planning.
         return true;
     }
     let by_text = |key: usize| {

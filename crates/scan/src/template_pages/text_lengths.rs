@@ -23,7 +23,7 @@ use crate::text_values::char_count;
 /// Largest dictionary whose entries are all measured at the first row; for a larger one, entries are measured row by
 /// row.
 const MEASURED_TEXTS_MAX: usize = 65_536;
-/// If at least this part of a page's rows is measured, most of its columns are read.
+/// If at least one in this many rows of a page is measured, the columns to read are fetched together.
 const MANY_ROWS_DIVISOR: usize = 4;
 
 /// Cached lengths of the values of a slab's columns.
@@ -69,8 +69,8 @@ impl LengthCache {
         self.fixed.get(column as usize).is_some_and(Option::is_some)
     }
 
-    /// The columns that may have to be read for the lengths of texts: the text column and all below it, except columns
-    /// whose values have the same length and everything below these.
+    /// The columns that may have to be read for the lengths of texts: the text column and all columns nested in it,
+    /// except columns whose values have equal lengths and the columns nested in those.
     fn columns_to_read(&self, template_set: &TemplateSet) -> Vec<u32> {
         let mut is_read = vec![false; template_set.columns.len()];
         for (number, column) in (0u32..).zip(&template_set.columns) {

@@ -9,8 +9,8 @@
 //! A word with letters beyond ASCII is searched for in each of its spellings
 //! ([`spellings`](quarry_event::segment::spellings())).
 //!
-//! A percent-encoded breaker such as `%20` also bounds a word; its `%` lies several bytes before the word. Where one
-//! may precede the word, the answer is *maybe*.
+//! A percent-encoded breaker such as `%20` also bounds a word; its `%` lies several bytes before the word. If such a
+//! breaker may precede the word, the answer is *maybe*.
 
 mod alignments;
 mod finder;
@@ -47,7 +47,7 @@ const FOREIGN_BYTE: u8 = 0xff;
 /// A word to search for.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
-    /// For each run of bytes without wildcards, its spellings. A text with the word contains a spelling of each.
+    /// For each run of bytes without wildcards, its spellings. A text with the word contains a spelling of each run.
     runs: Vec<Vec<Probe>>,
     /// Whether the text must always decide.
     opaque: bool,
@@ -184,7 +184,7 @@ impl Word {
     }
 }
 
-/// A pattern of which only ASCII letters are folded, if any.
+/// A pattern in which only ASCII letters match in either case, and no letters if `case_sensitive`.
 fn spelled_pattern(pattern: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
     match case_sensitive {
         true => WordPattern::new(pattern, bound, true),
@@ -738,7 +738,7 @@ impl Planner<'_> {
         Ok(known)
     }
 
-    /// Finds tests of the codes and numbers of spans.
+    /// A planner for tests of the codes and numbers of spans.
     fn way_planner(&self) -> WayPlanner<'_> {
         // A match can begin or end inside a word only if the pattern has a wildcard there.
         let whole = self.probe.whole_pattern.as_ref().filter(|whole| whole.bound == WordBound::Breaker);

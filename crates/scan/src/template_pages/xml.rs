@@ -33,7 +33,7 @@ const FIRSTS_OF_BLANKS: ByteSet = ByteSet::of(b" \t\n\x0b\x0c\r\xc2\xe1\xe2\xe3"
 pub(super) struct XmlColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
-    /// Whether the values of a column are not changed by decoding content, by column.
+    /// By column: whether decoding content leaves the column's values unchanged.
     plain: RefCell<HashMap<u32, bool, FixedState>>,
 }
 

@@ -34,7 +34,7 @@ impl FieldTest {
         let (mut composite, mut constants) = (Vec::new(), Vec::new());
         for (key, place) in field.locations.iter().enumerate() {
             match place {
-                // The text decides where a pattern may find the field.
+                // If a pattern may find the field, the text decides.
                 _ if field.is_patterned(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => constants.push((key, text)),

@@ -1,5 +1,5 @@
-//! Required words: words that a matching text must contain, searched for where only the text can decide. They come
-//! from a phrase, or from the spelling of a field's value.
+//! Required words: words that every matching text contains. They come from a phrase or from the spelling of a field's
+//! value, and are searched for in rows that only the text can decide.
 //!
 //! Searching for a word takes less time than rebuilding the undecided texts if the word is rare and not part of a
 //! number. Words that rule out few rows are abandoned.
@@ -69,7 +69,7 @@ impl CompiledWords {
 #[derive(Default)]
 pub(super) struct Runs {
     words: Vec<usize>,
-    /// Number of pages in which these ruled out few rows.
+    /// Number of pages in which the runs ruled out few rows.
     fruitless_pages: AtomicUsize,
 }
 
@@ -155,8 +155,8 @@ impl Conditions {
         Ok(found)
     }
 
-    /// Tests the rows of a page by the words of the condition alone, without the locations of fields: rows that may pass
-    /// are undecided, the others no. Must not be used for pages with index-time fields.
+    /// Tests the rows of a page by the words of the condition alone, without the locations of fields: the answer is
+    /// undecided for rows that may pass, and no for the others. Must not be used for pages with index-time fields.
     pub(in crate::template_pages) fn rows_with_words(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         self.possible_rows(&self.root, page)
     }
@@ -281,7 +281,7 @@ fn is_decided(found: &Outcome) -> bool {
     }
 }
 
-/// `found`, with no for undecided rows in which nothing is `present`.
+/// Returns `found`, but with the answer no for undecided rows whose answer in `present` is no.
 fn exclude_absent(found: Outcome, present: Outcome, rows: usize) -> Outcome {
     if present.is_all(YES) || present.is_all(UNDECIDED) {
         return found;
@@ -308,7 +308,8 @@ fn has_non_hex_letter(text: &str) -> bool {
 }
 
 /// Long numbers and addresses in a phrase that are words of every text with the phrase, because breakers within the
-/// phrase, or the ends of the phrase, bound them. They are compared with columns of numbers without formatting these.
+/// phrase, or the ends of the phrase, bound them. They are compared with columns of numbers, which are not formatted
+/// for this.
 fn whole_numbers(phrase: &str) -> Vec<&str> {
     let is_between = |letter: char| {
         letter != '.' && (letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte)))

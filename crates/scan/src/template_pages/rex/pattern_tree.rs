@@ -192,7 +192,7 @@ impl PatternTree {
                     }
                 }
             };
-            // Only if few columns determine a single group or whether there is a match.
+            // `known` is set only if few columns determine a single group, or whether there is a match.
             if let Some(at) = known {
                 self.answers.set(at, answer);
             }

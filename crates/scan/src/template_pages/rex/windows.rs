@@ -1,7 +1,7 @@
 //! The windows of a template in which a pattern may match, with their cached answers.
 //!
-//! For a window that depends on few codes, the pattern runs once per combination of them. If a window has too many
-//! combinations, its answers are cached group by group, provided that its groups do not depend on each other.
+//! For a window that depends on few codes, the pattern runs once per combination of these codes. If a window has too
+//! many combinations, its answers are cached group by group, provided that its groups do not depend on each other.
 
 use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{COMBINATIONS_MAX, CombinationMemo, FlatTemplate, Window};

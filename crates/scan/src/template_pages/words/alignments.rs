@@ -105,7 +105,7 @@ impl Cuts {
     }
 }
 
-/// A run of which a beginning has been aligned with the parts before `part`.
+/// A run whose first bytes have been aligned with the parts before `part`.
 struct Begun {
     first: usize,
     in_first: usize,
@@ -116,7 +116,7 @@ struct Begun {
 }
 
 impl Run {
-    /// The alignments that cross an edge between parts, or only an open edge; `None` if there are too many
+    /// The alignments that cross an edge between parts, with `only_open` an open edge; `None` if there are too many
     /// possibilities.
     pub(super) fn alignments(
         &self,
@@ -147,7 +147,7 @@ impl Run {
         Some(found)
     }
 
-    /// The run, if part `first` can end with its first `cut` bytes.
+    /// The run, if part `first` can end with the first `cut` bytes of the run.
     fn begin(&self, edges: &Edges<'_>, first: usize, cut: usize) -> Option<Begun> {
         let head = &self.needle[..cut];
         let mut pieces = Vec::new();

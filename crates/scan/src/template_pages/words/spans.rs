@@ -59,7 +59,7 @@ enum CutEnd {
 }
 
 impl CutEnd {
-    /// The rest of a text, and the cut if it removed anything.
+    /// The rest of a text, and the cut if any bytes were removed.
     fn cut_text(self, text: &[u8]) -> (&[u8], CutEnd) {
         match self {
             CutEnd::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
@@ -121,7 +121,7 @@ impl PartRange {
         PartRange { first, last, in_first, in_last }
     }
 
-    /// This range and the literals next to its ends, if variables at the ends may lie in the match as a whole: then
+    /// This range and the literals next to its ends, if variables at the ends may lie entirely within the match: then
     /// the bytes of these literals decide whether the match is bounded.
     fn with_neighbours(self, edges: &Edges<'_>) -> PartRange {
         let is_literal = |at: usize| matches!(edges.parts.get(at), Some(TemplatePart::Literal(_)));
@@ -338,7 +338,7 @@ impl Planner<'_> {
     }
 }
 
-/// Appends a text, and returns the cut if it removed anything.
+/// Appends a text, and returns the cut if any bytes were removed.
 fn append_cut(out: &mut Vec<u8>, text: &[u8], cut: CutEnd) -> CutEnd {
     let (text, cut) = cut.cut_text(text);
     out.extend_from_slice(text);
@@ -386,7 +386,7 @@ fn span_rows(
     Ok(all)
 }
 
-/// False if the page lacks a number that all rows of this way have.
+/// False if the page lacks a number that the tests of this way require.
 fn may_pass(way: &Way, page: &mut PageReader<'_>) -> Result<bool, EngineError> {
     let Some((test, number)) = way.tests.first().and_then(|test| Some((test, test.number()?))) else { return Ok(true) };
     Ok(page.contains_number(test.column, number)? != Some(false))
