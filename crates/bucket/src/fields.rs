@@ -1,10 +1,9 @@
 //! Index-time fields of a page that are stored by row: sparse rows with pooled names and values.
 //!
 //! A source may produce thousands of names, so only frequent fields get columns of their own (`crate::templates`). All
-//! other fields of a page, or all of them if its texts are not stored as columns, are
-//! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are
-//! written next to their values, so that a very large number of names costs bytes on disk but no memory for a
-//! dictionary.
+//! other fields of a page, or all its fields if its texts are not stored as columns, are stored in one or more blocks,
+//! each with a small dictionary of names. Names beyond the dictionary's limit are written next to their values, so that
+//! a very large number of names costs bytes on disk but no memory for a dictionary.
 
 use std::collections::HashMap;
 use std::sync::Arc;

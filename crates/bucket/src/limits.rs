@@ -72,12 +72,13 @@ pub(crate) fn within(
 
 /// Maximum number of index-time fields of a slab that get a column; the others are stored by row.
 pub(crate) const MAX_FIELD_COLUMNS: usize = 512;
-/// Maximum bytes of the values of an index-time field of a slab that gets a column; beyond that, it is stored by row.
+/// Maximum bytes of the values of an index-time field of a slab that gets a column; beyond that, the field is stored by
+/// row.
 pub(crate) const MAX_FIELD_COLUMN_BYTES: usize = 64 << 20;
 /// Maximum bytes of the name of a stored search-time field; a field with a longer name is left out.
 pub(crate) const MAX_EXTRACTION_NAME_BYTES: usize = 1_024;
 /// The columns of stored search-time fields take at most one in this many bytes of the columns of the texts; the
-/// largest are left out.
+/// largest fields are left out.
 pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 2;
 /// Maximum number of parts of a text of which a stored value consists.
 pub(crate) const MAX_VALUE_PARTS: usize = 64;

@@ -32,7 +32,7 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= REMAINING_PAGES_MAX
     }
 
-    /// Whether a lookup in the term dictionary is useful. It is not if all columns with the field's values are rare,
+    /// Whether a lookup in the term dictionary is useful. Not useful if all columns with the field's values are rare,
     /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
     /// pages, and looking them up is faster than reading columns.
     pub(crate) fn needs_dictionary_lookup(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
@@ -51,7 +51,7 @@ impl BucketReader {
     }
 
     /// Tests of the address columns for an IP address. They exclude more pages than a search for its four tokens,
-    /// because these occur in nearly every page. `None` if some values of the field are not in address columns.
+    /// because such tokens occur in nearly every page. `None` if some values of the field are not in address columns.
     pub(crate) fn address_tests(
         &self,
         asked: TokenScope<'_>,

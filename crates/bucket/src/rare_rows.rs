@@ -2,8 +2,8 @@
 //! one id.
 //!
 //! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
-//! columns; only the rows of the values that contain it can match. Finding them costs a term dictionary page and a
-//! column or two, so it pays off when few pages are left.
+//! columns; only rows whose values in these columns contain it can match. Finding them costs a term dictionary page and
+//! a column or two, so it pays off when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
@@ -128,8 +128,8 @@ impl BucketReader {
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
 
-    /// Rows of the values that pass the test of their column; `None` if these are more than `most` or cannot be
-    /// determined.
+    /// Rows of the values that pass the test of their column; `None` if there are more than `most` such rows, or if
+    /// they cannot be determined.
     fn rows_passing(
         &self,
         slab: usize,

@@ -2,8 +2,8 @@
 //! the next pages.
 //!
 //! A request to remote storage takes as long as transferring megabytes. Which columns a search reads is known after the
-//! first page; the chunks of a column are consecutive, so those of other pages come with the same request. A search
-//! that may end at any time starts with single pages and fetches more at once the further it gets.
+//! first page; the chunks of a column are consecutive, so the chunks of other pages come with the same request. A
+//! search that may end at any time starts with single pages and fetches more at once the further it gets.
 //!
 //! Not here: reading segments concurrently (scan); caching on local disk (blob).
 
@@ -23,10 +23,10 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab: many columns
-/// of 64 pages take about 32 KiB each.
+/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap may
+/// span a whole column: many columns of 64 pages take about 32 KiB each.
 const FEW_GAP_BYTES: u64 = 48 << 10;
-/// Maximum number of pages for a search of few events, which fetches each page as a whole.
+/// Maximum number of pages that a search of few events reads; such a search fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
 const GROWTH_FACTOR: usize = 4;
@@ -110,7 +110,7 @@ impl ReadAhead {
         !self.is_certain && self.pages.0.count_ones() <= FEW_EVENTS_PAGES_MAX
     }
 
-    /// The page that a search of few events reads first, until it is opened: its newest.
+    /// The newest page, which a search of few events reads first; `None` after the page was opened.
     pub(crate) fn first_page_of_few(&self) -> Option<usize> {
         let newest = self.pages.0.checked_ilog2()? as usize;
         (self.is_for_few_events() && self.lock().opened.0 == 0).then_some(newest)
@@ -137,14 +137,14 @@ impl ReadAhead {
         std::mem::take(&mut self.lock().planned)
     }
 
-    /// Ranges of blocks of these kinds in the page and in those fetched with it.
+    /// Ranges of blocks of these kinds in the page and in the pages fetched with it.
     pub(crate) fn block_ranges_to_fetch(&self, page: usize, wanted: &dyn Fn(BlockKind) -> bool) -> Vec<Range<u64>> {
         let pages = self.pages_to_fetch(page);
         let blocks = pages.iter().filter_map(|page| self.blocks.get(*page)).flatten();
         blocks.filter(|at| wanted(at.kind)).map(BlockRef::range).collect()
     }
 
-    /// The ranges to fetch, ascending and disjoint, without those held in memory; none if they exceed the budget.
+    /// The ranges to fetch, ascending and disjoint, without those held in memory; empty if they exceed the budget.
     pub(crate) fn missing_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);

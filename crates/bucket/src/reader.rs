@@ -68,12 +68,13 @@ pub(crate) struct SlabParts {
     pub(crate) fields: TermDictionarySlot,
     pub(crate) columns: ColumnsSlot,
     pub(crate) locator: LocatorSlot,
-    /// Directories of the shared dictionaries that the columns use, if these are stored in runs.
+    /// Directories of the shared dictionaries that the columns use, if the dictionaries are stored in runs.
     pub(crate) run_directories: Vec<BlockRef>,
 }
 
 impl SlabParts {
-    /// Byte ranges of the token dictionary's directory and of the locator's directory, each if it is not open yet.
+    /// Byte ranges of the token dictionary's directory and of the locator's directory, each only if the directory is
+    /// not open yet.
     pub(crate) fn unopened_directories(&self) -> Vec<Range<u64>> {
         let tokens = self.tokens.at.filter(|_| self.tokens.opened.get().is_none());
         let locator = self.locator.at.filter(|_| self.locator.opened.get().is_none());
@@ -81,7 +82,7 @@ impl SlabParts {
     }
 }
 
-/// Locator of a slab, opened on first use; `at` is `None` if it has none.
+/// Locator of a slab, opened on first use; `at` is `None` if the slab has no locator.
 #[derive(Debug)]
 pub(crate) struct LocatorSlot {
     pub(crate) at: Option<BlockRef>,
@@ -184,9 +185,9 @@ impl BucketReader {
         Ok(BucketReader { source, opened: Arc::new(opened) })
     }
 
-    /// The bucket for a search that is going to read these pages of a slab; `is_certain` if the search will read all of
-    /// them. A request for one page also fetches the same columns and blocks of other pages, within `budget`. Panics if
-    /// there is no such slab, as slice indexing does.
+    /// The bucket for a search that is going to read these pages of a slab; `is_certain` tells whether the search will
+    /// read all of them. A request for one page also fetches the same columns and blocks of other pages, within
+    /// `budget`. Panics if there is no such slab, as slice indexing does.
     pub fn with_read_ahead(
         &self,
         slab: usize,
@@ -287,8 +288,8 @@ impl BucketReader {
         self.opened.parts[slab].fields.at.is_some()
     }
 
-    /// Pages of slab `slab` that may hold a match: a superset of the matches. A slab that does not exist has none.
-    /// Tokens of a field's value are only searched where `fields` locates such values.
+    /// Pages of slab `slab` that may hold a match: a superset of the matches. A slab that does not exist has no pages.
+    /// Tokens of a field's value are searched only where `fields` locates such values.
     pub fn candidate_pages(
         &self,
         slab: usize,
@@ -299,8 +300,9 @@ impl BucketReader {
     }
 
     /// Like [`BucketReader::candidate_pages`], but asks `may_hold`, a term filter, whether the slab may contain a
-    /// token. The filter is only asked about a token that the term dictionary lacks, before columns are searched for
-    /// it: in a remote bucket, a lookup in the dictionary takes fewer bytes and requests than one in the filter.
+    /// token. The filter is asked only about a token that the term dictionary lacks, before columns are searched for
+    /// the token: in a remote bucket, a lookup in the dictionary takes fewer bytes and requests than a lookup in the
+    /// filter.
     pub fn candidate_pages_with_filter(
         &self,
         slab: usize,
@@ -464,7 +466,7 @@ impl BucketReader {
         Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
     }
 
-    /// The locator of a slab; `None` if it has none.
+    /// The locator of a slab; `None` if the slab has no locator.
     pub(crate) fn locator(&self, slab: usize) -> Result<Option<&Locator>, BucketError> {
         let slot = &self.opened.parts[slab].locator;
         let Some(at) = slot.at else {
@@ -516,7 +518,7 @@ impl BucketReader {
         self.open_template_page(&self.source, slab, page, None)
     }
 
-    /// Rebuilds the texts of a page of a template slab; empty for any other. Passes the values of each column to
+    /// Rebuilds the texts of a page of a template slab; empty for any other slab. Passes the values of each column to
     /// `show`.
     pub(crate) fn rebuild(
         &self,

@@ -1,10 +1,10 @@
 //! Verification: decode and compare, after which the store may delete the WAL.
 //!
 //! Every column of every event is read back through the ordinary reader and compared with the input. The term
-//! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the one computed
+//! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the sum computed
 //! before sorting and encoding. The filter must contain every term, and every token that the term dictionaries omit.
-//! The latter tokens are computed again from the columns and looked up. Stored search-time fields must have the digests
-//! of the values that were passed to the encoder, which may have left out some fields.
+//! The omitted tokens are computed again from the columns and looked up. Stored search-time fields must have the
+//! digests of the values that were passed to the encoder, which may have left out some fields.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,8 +25,8 @@ use crate::rare_pages::add_rare_text_tokens;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
-/// Encodes slabs and proves that they decode to the same events. If the columns of a slab do not, which is a bug of the
-/// template builder, the bucket is encoded again with plain texts and returned together with the error.
+/// Encodes slabs and proves that they decode to the same events. If the columns of a slab do not decode to its events
+/// (a bug of the template builder), the bucket is encoded again with plain texts and returned together with the error.
 pub fn encode_verified(
     slabs: &[SlabSource<'_>],
     options: &EncodeOptions,
@@ -42,7 +42,7 @@ pub fn encode_verified(
     }
 }
 
-/// Decodes everything of `encoded` and compares it with the batches it was made from by [`crate::encode()`].
+/// Decodes all of `encoded` and compares it with the batches from which [`crate::encode()`] made it.
 pub fn verify_against(encoded: &EncodedBucket, slabs: &[EventBatch]) -> Result<(), BucketError> {
     let sources: Vec<SlabSource<'_>> = slabs.iter().map(SlabSource::of).collect();
     verify_slabs(encoded, &sources)
@@ -168,7 +168,7 @@ fn verify_slab(
     Ok(())
 }
 
-/// Compares the search-time fields that a slab stores with those given.
+/// Compares the search-time fields that a slab stores with the given digests.
 fn verify_extractions(reader: &BucketReader, number: usize, given: &ExtractionDigest) -> Result<(), BucketError> {
     let Some(columns) = reader.columns(number)? else { return Ok(()) };
     let set = &columns.layout.template_set;

@@ -201,7 +201,7 @@ static HEX_PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// Numbers of one byte followed by a point, and the length of that text.
+/// The numbers 0 to 255 as texts followed by a point, each with its length.
 static BYTE_TEXTS: [([u8; 4], u8); 256] = {
     let mut texts = [([0; 4], 0); 256];
     let mut at = 0;

@@ -136,7 +136,7 @@ fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
     (numbers.len() == times.len() && numbers.iter().zip(times).all(same)).then_some(difference)
 }
 
-/// A packed chunk, to be replaced by a clearly smaller encoding.
+/// A chunk, packed at first, which a clearly smaller encoding replaces.
 struct Chunk<'a> {
     start: usize,
     /// Size of the bit-packed encoding in bytes.

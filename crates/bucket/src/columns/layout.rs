@@ -35,7 +35,7 @@ const SHARED_IN_RUNS: u8 = 4;
 
 /// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
 /// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow; the
-/// prefix of all values follows; after it the bytes that follow it in a value.
+/// prefix of all values follows; the set of bytes that follow the prefix in the values comes next.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
@@ -114,7 +114,7 @@ pub(crate) fn has_single_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
-    /// Gives columns the location of the equal columns, once that is known.
+    /// Gives columns the location of the equal columns, once that location is known.
     pub(crate) fn share_equal_columns(&mut self) {
         for (column, equal) in std::mem::take(&mut self.copies) {
             self.stored[column as usize] = self.stored[equal as usize].clone();
@@ -264,8 +264,8 @@ pub(crate) fn count_parts(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Checks that every column has a parent, which precedes it and has templates, except the first column and those of
-/// index-time fields and stored search-time fields, and that a template names only children of its column, each at most once.
+/// Checks that every column has a parent that precedes it and has templates, and that a template names only children of its
+/// column, each at most once. The first column and the columns of index-time and stored search-time fields need no parent.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
     let has_fields = !template_set.fields.is_empty() || !template_set.extractions.is_empty();

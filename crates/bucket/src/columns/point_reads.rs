@@ -1,4 +1,4 @@
-//! Point reads: a few rows of a page, as a search for an id needs.
+//! Point reads: the values of a few rows of a page, as in a search for an id.
 //!
 //! Only the values of these rows are read from each column ([`super::random_access`]). A value is found by counting the
 //! templates before it. In a shared dictionary, only the values of these rows are looked up, because each look-up may

@@ -46,7 +46,7 @@ pub(super) enum TextsReader {
 enum Unsigned {
     Constant(u64),
     Packed(PackedReader),
-    /// All lowest bytes, then all second bytes, and so on.
+    /// The lowest bytes of all values, then their second bytes, and so on.
     Planes(Vec<u8>),
     Skewed(SkewedReader),
     Decoded(Vec<u64>),

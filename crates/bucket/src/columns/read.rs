@@ -34,10 +34,10 @@ const MAX_READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Maximum bytes of an encoded dictionary: its texts, two lengths per text, and headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
 
-/// Amount of values of a column that are about to be read.
+/// Number of values of a column that are about to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// A few, so that only some entries of a shared dictionary are needed.
+    /// A few values, so that only some entries of a shared dictionary are needed.
     Few,
     All,
 }
@@ -125,8 +125,8 @@ impl SlabColumns {
     }
 
     /// If a search reads ahead, fetches the chunks of some columns in a page and in the pages that it will read next,
-    /// with their pools and dictionaries. If `extent` is few, a shared dictionary's directory is fetched instead of
-    /// the whole.
+    /// with their pools and dictionaries. If `extent` is few, a shared dictionary's directory is fetched instead of the
+    /// whole dictionary.
     pub(super) fn fetch_for_search(
         &self,
         source: &ObjectSource,
@@ -137,7 +137,7 @@ impl SlabColumns {
         self.fetch_with(source, columns, page, extent, Vec::new())
     }
 
-    /// Like [`SlabColumns::fetch_for_search`]; if a column is fetched, the ranges `more` are, too.
+    /// Like [`SlabColumns::fetch_for_search`]; if a column is fetched, the ranges `more` are fetched too.
     fn fetch_with(
         &self,
         source: &ObjectSource,
@@ -163,7 +163,8 @@ impl SlabColumns {
     }
 
     /// If a search reads only a page or two of the slab, fetches all columns of a page at once. This takes no longer
-    /// than fetching one column. Bucket-wide dictionaries are large, so what is needed of them is fetched on request.
+    /// than fetching one column. Bucket-wide dictionaries are large, so only their needed parts are fetched, on
+    /// request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
         let Some(search) = source.read_ahead().filter(|search| search.is_for_few_events()) else { return Ok(()) };
         let mut ranges = search.block_ranges_to_fetch(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
@@ -178,7 +179,7 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// Announces that a few values of these columns will be read, and of the columns that say which rows have them.
+    /// Announces reads of a few values of these columns, and of the columns that tell which rows have the values.
     pub(crate) fn plan_for_search(&self, source: &ObjectSource, columns: &[u32]) {
         let Some(search) = source.read_ahead() else { return };
         let all = &self.layout.template_set.columns;
@@ -236,8 +237,8 @@ impl SlabColumns {
         !self.layout.template_set.fields.is_empty()
     }
 
-    /// Maximum bytes of the values of an index-time field or a stored search-time field in a page; they need not be in
-    /// the texts.
+    /// Maximum bytes of the values of an index-time field or a stored search-time field in a page; these values need
+    /// not be in the texts.
     fn most_field_bytes(&self, page: usize) -> u64 {
         let set = &self.layout.template_set;
         let of_column = |column: u32| {
@@ -288,8 +289,8 @@ impl SlabColumns {
         }
     }
 
-    /// The bucket-wide dictionary of a column's values, and the number of the component that they are in its entries;
-    /// `None` if the values are stored directly.
+    /// The bucket-wide dictionary of a column's values, and the number of the component of its entries that holds these
+    /// values; `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(
         &self,
         source: &ObjectSource,
@@ -361,7 +362,7 @@ fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range
     }
 }
 
-/// By column: the templates of its parent that contain it; `None` if all do.
+/// By column: the templates of its parent that contain it; `None` if all of them do.
 fn naming_templates(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); template_set.columns.len()];
     let mut totals = vec![0usize; template_set.columns.len()];
@@ -432,7 +433,7 @@ impl TemplatePage {
         }
     }
 
-    /// The values of a column; an error if it does not exist.
+    /// The values of a column; an error if the column does not exist.
     pub fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, BucketError> {
         match self.read.get(column as usize) {
             Some(Some(read)) => return Ok(read.clone()),
@@ -507,8 +508,8 @@ impl TemplatePage {
         self.columns.with_descendants(column)
     }
 
-    /// Adopts a column that an earlier read of this page returned. It is ignored if its number of values is not that of
-    /// the column.
+    /// Adopts a column that an earlier read of this page returned. The adopted column is ignored if its number of
+    /// values differs from that of `column` in this page.
     pub fn adopt_column(&mut self, column: u32, known: Arc<PageColumn>) {
         let expected = self.columns.layout.stored.get(column as usize).map(|stored| stored.counts[self.page] as usize);
         if expected == Some(known.values.len()) {
@@ -540,7 +541,7 @@ impl TemplatePage {
 
     /// If a search reads ahead, fetches the blocks of columns that it is about to read, and of the parent columns
     /// needed to find their rows, except those read before. Times in texts are mostly stored as differences to the
-    /// times of the events, which are then fetched, too.
+    /// times of the events, so these times are fetched too.
     pub fn prefetch_columns(&self, columns: &[u32]) -> Result<(), BucketError> {
         let Some(search) = self.source.read_ahead() else { return Ok(()) };
         let all = &self.columns.layout.template_set.columns;
@@ -605,8 +606,8 @@ impl TemplatePage {
         place.map_malformed(self.decode(kind, &chunk, count, traits))
     }
 
-    /// The shared dictionary of a column's values, and the number of the component that they are in its entries;
-    /// `None` if the values are stored directly.
+    /// The shared dictionary of a column's values, and the number of the component of its entries that holds these
+    /// values; `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         self.columns.shared_dictionary(&self.source, column)
     }

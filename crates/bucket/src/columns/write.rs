@@ -35,7 +35,8 @@ pub(crate) struct WrittenSlab {
 
 /// Writes the columns of a slab. Stored search-time fields that would take too much space are removed from the slab,
 /// unless their values are parts of the texts. At zstd levels of at least [`FULL_EFFORT_LEVEL_MIN`], columns that may
-/// share a bucket-wide dictionary are written after the last slab; if there are any, so is the column layout block.
+/// share a bucket-wide dictionary are written after the last slab; if there are such columns, the column layout block
+/// is written after the last slab, too.
 pub(crate) fn write_columns(
     template_slab: &mut TemplateSlab,
     source: &CheckedSlab<'_>,
@@ -132,7 +133,8 @@ fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
     }
     let has_same_values = |other: &SlabColumn| match (&other.values, &column.values) {
         // A search-time field often occurs in exactly the events of one template, or in those of another field. The
-        // parts of the templates are not stored with the values, so only their number and the codes must agree.
+        // parts of the templates are not stored with the values, so only the number of templates and the codes must
+        // agree.
         (
             SlabValues::Templates { templates: others, codes: known },
             SlabValues::Templates { templates: own, codes },
@@ -227,9 +229,9 @@ impl ColumnWriter<'_> {
         Ok(())
     }
 
-    /// Writes the columns of stored search-time fields. If they take more than `bytes_max`, the largest are removed from
-    /// the slab or represented as parts of the texts, and the others are written again in their place. Returns the bytes of
-    /// those that are stored.
+    /// Writes the columns of stored search-time fields. If they take more than `bytes_max`, the fields with the largest
+    /// columns are removed from the slab or represented as parts of the texts, and the other columns are written again.
+    /// Returns the bytes of the stored columns.
     fn write_extractions(
         &mut self,
         template_slab: &mut TemplateSlab,

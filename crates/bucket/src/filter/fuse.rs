@@ -17,16 +17,16 @@ const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
 const ATTEMPTS_MAX: u32 = 64;
 /// Each further attempt adds one segment per this many segments of the first attempt, rounded up.
 const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
-/// Filters share lengths if these exceed what the smaller one needs by at most this fraction.
+/// Filters share lengths if these exceed the needs of the smaller filter by at most one part in this many.
 const SHARED_EXCESS_DIVISOR: u32 = 8;
-/// Fraction of spare cells of a filter whose lengths other filters may share; none below this number of segments.
+/// A filter whose lengths others may share gets one spare segment per this many segments; none if it has fewer.
 const SPARE_DIVISOR: u32 = 32;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Number of upper bits by which the first sorting pass distributes the hashes.
 const SORT_BITS: u32 = 11;
 
-/// The cells of a filter and the parameters to find those of a key.
+/// The cells of a filter, and the parameters for finding the cells of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fuse {
     /// Seed that keys are mixed with; 0 if they are used directly.
@@ -104,9 +104,9 @@ pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
 pub(super) type Lengths = (u32, u32);
 
 impl Fuse {
-    /// Builds the filter of `keys`, which must ascend and be distinct. If some of the lengths `known` suit it, the first
-    /// of these are used, so that several filters of about the same size have the same lengths. `None` if no seed works,
-    /// which does not happen in practice.
+    /// Builds the filter of `keys`, which must ascend and be distinct. The first lengths in `known` that suit the
+    /// filter, if any, are used, so that several filters of about the same size have the same lengths. `None` if no seed
+    /// works, which does not happen in practice.
     pub(super) fn build(keys: &[u64], known: &[Lengths]) -> Option<Fuse> {
         if keys.is_empty() {
             return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });
@@ -167,7 +167,7 @@ fn initial_lengths(keys: usize) -> (u32, u32) {
 }
 
 /// Lengths for the first attempt: the first of `known` with enough cells for this many keys, but hardly more; otherwise
-/// the lengths that they need, with a few spare cells, so that a filter of slightly more keys can have the same
+/// the lengths that the keys need, with a few spare cells, so that a filter of slightly more keys can have the same
 /// lengths.
 fn shareable_lengths(keys: usize, known: &[Lengths]) -> Lengths {
     let (segment_length, needed) = initial_lengths(keys);

@@ -32,7 +32,7 @@ pub(super) const TRAILER_BYTES: usize = 2 * COUNT_BYTES + 8 + MAGIC.len() + 8;
 /// Bytes after the parameters of the slabs in version 3: the number of slabs, the magic, the checksum.
 pub(super) const TRAILER_BYTES_OF_VERSION_3: usize = COUNT_BYTES + MAGIC.len() + 8;
 
-/// Fingerprints of slabs that are stored together, and the parameters to find those of a term.
+/// Fingerprints of slabs that are stored together, and the parameters for finding the fingerprints of a term.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     seed: u64,
@@ -48,7 +48,7 @@ pub(super) struct Group {
 
 impl Group {
     /// The fingerprint of a hash, and the positions in the sidecar of its three cells in the group's first slab; each
-    /// cell is followed by those of the other slabs. `None` if the slabs have no terms.
+    /// cell is followed by the same cell of the other slabs. `None` if the slabs have no terms.
     pub(super) fn probe(&self, hash: u64) -> Option<(u8, [u64; 3])> {
         if self.cells == 0 {
             return None;
@@ -185,7 +185,7 @@ impl Trailer {
     }
 }
 
-/// Number of bytes after the fingerprints of a sidecar of `len` bytes, of which `end` is the end; `None` if it is not
+/// Number of bytes after the fingerprints of a sidecar of `len` bytes that ends with `end`; `None` if the sidecar is not
 /// of this version. The number follows from the trailer in two ways, which must agree, so that a damaged trailer does not
 /// cause a large read.
 pub(super) fn bytes_after_cells(end: &[u8], len: u64) -> Result<Option<u64>, Malformed> {
@@ -254,8 +254,8 @@ pub(super) fn slab_count(count: u32) -> Result<usize, Malformed> {
     if count > MAX_SLABS { Err(Malformed(format!("{count} slabs exceed the limit {MAX_SLABS}"))) } else { Ok(count) }
 }
 
-/// The parameters of all slabs from the end of a sidecar of version 3; `None` if it is not of that version, or `end` is
-/// too short to hold all parameters.
+/// The parameters of all slabs from the end of a sidecar of version 3; `None` if the sidecar is not of that version, or
+/// `end` is too short to hold all parameters.
 pub(super) fn read_trailing_heads(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
     let Some(foot) = end.len().checked_sub(TRAILER_BYTES_OF_VERSION_3) else { return Ok(None) };
     let mut cursor = Cursor::new(&end[foot..]);

@@ -169,7 +169,7 @@ fn ranged_filters_verify_what_they_read() {
     let whole = sidecar(&[hashes(0, 20_000), hashes(50, 20_000)]);
     assert!(open_ranged(whole.clone()).unwrap().unwrap().verifies_checksums());
     for len in 0..whole.len().min(300) {
-        // It is then read as a whole, which reports the damage.
+        // The sidecar is then read as a whole, which reports the damage.
         let cut = whole[..whole.len() - 1 - len].to_vec();
         assert!(!matches!(open_ranged(cut), Ok(Some(_))), "{len} bytes less");
     }
@@ -205,7 +205,7 @@ fn one_lookup_answers_for_slabs_of_about_the_same_size() {
     assert_eq!((known, filter.kept_answers()), (filter.layout.groups.len(), known));
 }
 
-/// An object of `len` bytes that counts those read of it: zeros, and then the bytes of `end`.
+/// An object of `len` bytes, zeros and then the bytes of `end`, that counts the bytes read of it.
 struct CountedObject {
     len: u64,
     end: Vec<u8>,
@@ -252,7 +252,7 @@ fn open_ranged(sidecar: Vec<u8>) -> Result<Option<RangedFilter>, BucketError> {
     RangedFilter::open(Arc::new(MemoryObject(sidecar.into())))
 }
 
-/// Magic, number of slabs and the head of one, as version 2 begins.
+/// Magic, number of slabs and the head of one slab, with which version 2 begins.
 const START_OF_CELLS: usize = 8 + 4 + 24;
 /// The head of one slab and what follows.
 const END_OF_CELLS: usize = HEAD_BYTES + TRAILER_BYTES_OF_VERSION_3;

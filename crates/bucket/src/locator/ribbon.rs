@@ -140,7 +140,7 @@ impl<'a> Table<'a> {
         Ok(Table { rows, seed, bits, planes })
     }
 
-    /// The number stored with `key`; an arbitrary number if there is none.
+    /// The number stored with `key`; an arbitrary number if the key is not in the table.
     pub(super) fn get(&self, key: u64) -> u8 {
         let (start, coefficients) = key_equation(key, self.seed, self.rows);
         let plane_bytes = self.rows.div_ceil(8);

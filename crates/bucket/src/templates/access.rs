@@ -55,7 +55,7 @@ impl AccessPart {
         }
     }
 
-    /// Whether its values get a column of their own within the role.
+    /// Whether values of this kind get a column of their own within the role.
     pub(super) fn is_irregular(self) -> bool {
         matches!(self, AccessPart::OddWho | AccessPart::OddNote)
     }

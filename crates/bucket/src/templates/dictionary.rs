@@ -1,4 +1,4 @@
-//! The interner, which assigns numbers to distinct texts with a hash table; and lists of concatenated texts.
+//! Interner, which numbers distinct texts by means of a hash table, and lists of concatenated texts.
 
 use std::cmp::Ordering;
 

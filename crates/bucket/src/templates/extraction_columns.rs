@@ -18,7 +18,7 @@ use super::trie::Span;
 use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
 use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_EVENTS};
 
-/// A dictionary with fewer values than this per text counts as one of nearly unique values.
+/// A dictionary with fewer values per distinct text than this counts as nearly unique.
 const REPEATS_MIN: usize = 8;
 /// A field with at most one value in this many events takes little space.
 const EVENTS_PER_VALUE_MAX: usize = 16;
@@ -100,7 +100,7 @@ impl TemplateSlab {
                 continue;
             }
             let (start, new) = (u32_of(range.start), u32_of(self.columns.len()));
-            // The columns of the texts, of which values may consist, come before those of all fields.
+            // The columns of the texts, to which parts of values refer, come before those of all fields.
             let renumber = |column: &mut u32| *column = if *column < start { *column } else { *column - start + new };
             own.iter_mut().for_each(|column| renumber_column(column, &renumber));
             renumber_values(&mut stored.values, &renumber);

@@ -23,7 +23,7 @@ use crate::limits::{MAX_FIELD_COLUMN_BYTES, MAX_FIELD_COLUMNS, MAX_PAGE_EVENTS};
 const EVENTS_PER_VALUE_MAX: usize = 64;
 /// Bytes of the values that may wait for their column to process them; their texts stay in the cache.
 const PENDING_BYTES_MAX: usize = 256 << 10;
-/// Templates of the column above a field that some events lack: without it, and with it.
+/// Number of templates of the column above a field that some events lack: one without the field, and one with it.
 const TEMPLATES_PER_FIELD: usize = 2;
 /// Number of a name that was not seen before.
 const NO_NAME: u32 = u32::MAX;
@@ -37,7 +37,7 @@ pub(crate) struct FieldSplit {
     columns: Vec<SlabColumn>,
     /// For each name with a column, the column of the texts that has the same values, if any.
     shared: Vec<Option<u32>>,
-    /// For each name with a column, the events that have a value; `None` if all have one.
+    /// For each name with a column, the events that have a value; `None` if all events have a value.
     present: Vec<Option<Vec<bool>>>,
     /// The fields stored by row.
     pub(crate) by_row: Vec<IndexedField>,
@@ -173,8 +173,8 @@ impl FieldSplit {
         split
     }
 
-    /// Finds the fields whose values are all in a column of the texts. Such a column has a value for an event only if it
-    /// is the only value of the field.
+    /// Finds the fields whose values are all in a column of the texts. Such a column has a value for an event only if
+    /// the event has a single value of the field.
     fn find_shared(&mut self, texts: &TemplateSlab, numbered: &NumberedFields<'_>, column_of: &[u32]) {
         for (number, name) in numbered.names.iter().enumerate().filter(|(number, _)| column_of[*number] != BY_ROW) {
             let has_all = |column: u32| {

@@ -12,7 +12,7 @@
 //! members and the same blanks between them; all other texts are split the usual way. A nested object is part of the
 //! schema if one of its members is always present, because the position of this member determines where commas are.
 //!
-//! Not here: JSON fields (scan); validation, as a schema only looks for the ends of keys and values.
+//! Not here: JSON fields (scan); validation, because a schema only looks for the ends of keys and values.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
@@ -72,7 +72,7 @@ pub(super) enum EntryKind {
     Rest { until: LiteralBytes },
 }
 
-/// Bytes to compare with a text. The first eight are kept as a number, because most texts differ in these.
+/// Bytes to compare with a text. The first eight are kept as a number, because most texts differ in these bytes.
 #[derive(Debug)]
 pub(super) struct LiteralBytes {
     pub(super) bytes: Box<[u8]>,
@@ -423,7 +423,7 @@ impl Object {
         }
     }
 
-    /// The members in the order in which texts usually have them. The next one is always the member that was least
+    /// The members in the order in which texts usually have them. The next member is always the one that was least
     /// often preceded by one of the remaining members.
     fn ordered_members(&self) -> Vec<&Member> {
         let mut before = vec![0u64; self.members.len()];

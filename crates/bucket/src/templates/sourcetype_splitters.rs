@@ -27,7 +27,7 @@ const KIND_EVENTS_PERCENT_MIN: usize = 2;
 /// Maximum number of sourcetypes that are kinds of their own, the most frequent ones.
 const KINDS_MAX: usize = 8;
 /// Whole-text templates are few if the sample has at least this many texts per template, and at most
-/// `PLAIN_PERCENT_MAX` percent of texts without one.
+/// `PLAIN_PERCENT_MAX` percent of texts without a template.
 const TEXTS_PER_TEMPLATE_MIN: usize = 8;
 const PLAIN_PERCENT_MAX: usize = 5;
 

@@ -377,7 +377,7 @@ fn letters(number: u64) -> String {
     number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect()
 }
 
-/// The templates of the texts, columns as `_`.
+/// The templates of the texts, with each column written as `_`.
 fn templates_of(slab: &TemplateSlab) -> Vec<String> {
     let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
     let part = |part: &TemplatePart| match part {

@@ -12,7 +12,7 @@ use quarry_event::template::{TEXT_COLUMN, TemplatePart};
 
 use super::{SlabValues, TemplateSlab};
 
-/// Stands for the column of a literal. The text column is not a variable.
+/// Stands for the column of a literal; it cannot be confused with a variable, because the text column is not one.
 const LITERAL: u32 = TEXT_COLUMN;
 
 /// Reads all columns of a slab in order of events.
@@ -36,7 +36,7 @@ struct Part {
     column: u32,
     /// Bytes in the text of the event.
     bytes: Range<usize>,
-    /// Index of the first part after this one and the parts of its text.
+    /// Index of the part that follows this part and the parts of its text.
     next: usize,
 }
 

@@ -57,7 +57,8 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     traits.min_len = traits.min_len.min(traits.max_len);
     traits.prefix = common_prefix(texts);
     if !traits.prefix.is_empty() {
-        // The `x` of `0x1f` is a byte of all values, but of no rest: such rests are known to be digits.
+        // For `0x1f`, the bytes of the values include `x`, but those of the rests after the prefix `0x` are known to be
+        // digits.
         traits.after_prefix = bytes_of(texts.iter().map(|text| &text[traits.prefix.len()..]));
     }
     let has_escapes = traits.bytes.contains(b'"') || traits.bytes.contains(b'\\');

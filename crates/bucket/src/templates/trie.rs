@@ -3,8 +3,8 @@
 //!
 //! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
 //! the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the text, and
-//! goes back where no edge of a node fits. For this, it only compares bytes and neither splits nor hashes the text. An
-//! edge that matches moves towards the front, so that frequent edges are tried first.
+//! backtracks if no edge of a node fits. It only compares bytes and neither splits nor hashes the text. An edge that
+//! matches moves towards the front, so that frequent edges are tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};

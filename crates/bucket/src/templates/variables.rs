@@ -17,7 +17,7 @@ use super::classes::{
 };
 use super::separators::separator_of;
 
-/// Maximum number of digits in a key that is literal; keys with more may be of any number.
+/// Maximum number of digits in a key that is literal; there may be any number of different keys with more digits.
 const KEY_DIGITS_MAX: usize = 3;
 
 /// Kind of a variable, which determines where it ends.
@@ -286,7 +286,8 @@ pub(super) struct EventScanner<'t, 's> {
     is_json: bool,
     /// Whether the status of an access log line was seen.
     has_outcome: bool,
-    /// Whether a closing quote may still follow, so that a long text is not searched for one again and again.
+    /// Whether a closing quote may still follow, so that a long text is not searched for closing quotes again and
+    /// again.
     quotes: bool,
     singles: bool,
 }
@@ -432,7 +433,8 @@ impl EventScanner<'_, '_> {
     }
 
     /// Whether a chunk is the key of a pair, such as `session-id-32="…"`. A key is literal even if it contains digits:
-    /// as a variable, it would hide the field. Parameters of URLs may have any number of keys and do not count.
+    /// as a variable, it would hide the field. Parameters of URLs do not count, because there may be any number of
+    /// different ones.
     fn is_key(&self, start: usize, end: usize) -> bool {
         let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);

@@ -1,7 +1,7 @@
 //! Compact encoding of posting lists: the pages of a term.
 //!
-//! Most terms of a log occur in one page, which takes one byte. A few pages are listed, more become a bitmap, and page
-//! sets shared by many terms (above all the set of all pages) are written once and referenced by number.
+//! Most terms of a log occur in one page, which takes one byte. A few pages are listed, more pages become a bitmap, and
+//! page sets shared by many terms (above all the set of all pages) are written once and referenced by number.
 
 use std::collections::HashMap;
 

@@ -235,7 +235,7 @@ impl TermTable {
         for (slot, pending) in first_slots.iter_mut().zip(&self.pending[..waiting]) {
             *slot = self.slots[pending.hash as usize & (self.slots.len() - 1)];
         }
-        // The first words of entries whose slot matches; arbitrary ones otherwise.
+        // The first words of entries whose slot matches; arbitrary words otherwise.
         let mut first_words = [0; BATCH_TERMS];
         if !self.entries.is_empty() {
             for (at, pending) in self.pending[..waiting].iter().enumerate() {

@@ -2,9 +2,9 @@
 //!
 //! Variables usually begin and end at breakers, so that the tokens of a text are those of its literals and of its
 //! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle it. If one may,
-//! the variable and the words next to it are rebuilt for every value and tokenised as a text; the rest of the value is
-//! not. Columns of numbers and of short texts, which seldom repeat, are only hashed, for the term filter
-//! (`super::rare_tokens`).
+//! the variable and the words next to it are rebuilt for every value and tokenised as a text; the other parts of the
+//! text are not rebuilt. Columns of numbers and of short texts, which seldom repeat, are only hashed, for the term
+//! filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};

@@ -49,8 +49,8 @@ impl WrittenDictionary {
     }
 }
 
-/// Encodes the terms of `table`, which belong to a slab of `pages` pages, with `blocks`, to whose object nothing is
-/// added.
+/// Encodes the terms of `table`, which belong to a slab of `pages` pages. `blocks` only compresses them; nothing is
+/// added to its object.
 pub(crate) fn encode_term_dictionary(
     table: &TermTable,
     pages: usize,

@@ -41,7 +41,7 @@ enum CodedLocation {
         column: u32,
         before: Vec<u8>,
         after: Vec<u8>,
-        /// How to compute the value if it is not the composed text itself.
+        /// The computation of the value if it is not the composed text itself.
         written: Option<WrittenParts>,
     },
 }

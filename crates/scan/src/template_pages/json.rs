@@ -96,7 +96,7 @@ enum LexerState {
     Escape,
 }
 
-/// How the paths of values become names of fields.
+/// Mapping of paths to field names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathNames {
     /// Names of automatically extracted fields, which never replace metadata.

@@ -1,10 +1,11 @@
 //! Learns the anchors and keys of an outline from a sample of the slab.
 //!
-//! A word is an anchor if many texts contain it and its position is determined by one of these rules. Nearly all texts
-//! have it; or it and an adjacent word nearly always occur together; or one side of it is nearly always a number, a
-//! pair, a quoted text or the edge of the line, while its other side varies. A log level or a name is not an anchor,
-//! because the words next to it also occur next to other words. Words are tried in order of frequency. A word that
-//! would multiply the templates of the sample, as a word of free-form sentences would, is rejected.
+//! A word is an anchor if many texts contain it and its position is determined by one of these rules: nearly all texts
+//! have the word; the word and an adjacent word nearly always occur together; or on one side of the word there is
+//! nearly always a number, a pair, a quoted text or the edge of the line, while its other neighbour varies. A log level
+//! or a name is not an anchor, because the words next to it also occur next to other words. Words are tried in order of
+//! frequency. A word that would multiply the templates of the sample, as a word of free-form sentences would, is
+//! rejected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -2,9 +2,9 @@
 //!
 //! If messages are sentences, there are as many whole-text templates as messages, multiplied by the combinations of
 //! optional keys and of the lines that follow. An [`Outline`] splits a text without knowing its template. Words that
-//! are *anchors* are literals, and `key=value` pairs are variables. The text between two of these is one variable,
-//! however many words it has; only numbers at its beginning are variables of their own. All lines after the first are
-//! one variable. The remaining literals are therefore few, and texts with the same literals share a template.
+//! are *anchors* are literals, and `key=value` pairs are variables. The text between two anchors or pairs is one
+//! variable, however many words it has; only numbers at its beginning are variables of their own. All lines after the
+//! first are one variable. The remaining literals are therefore few, and texts with the same literals share a template.
 //!
 //! In the Common Event Format (CEF), a value extends to the next key, so that it may contain blanks.
 //!
@@ -74,7 +74,7 @@ struct Key {
 pub(super) enum Role {
     /// Role named by the literal before the variable.
     Literal,
-    /// Free text that contains an equals sign, and thus text that automatic field extraction may take for a pair.
+    /// Free text with an equals sign, which automatic field extraction may take for a pair.
     Equals,
     /// The pair of an optional key in this run of pairs.
     Member { run: u8, key: u8 },
@@ -84,7 +84,7 @@ pub(super) enum Role {
     Lines,
     /// The index-time field with this name (`super::cells`).
     Cell { name: u16 },
-    /// Words before the field with this name, or after the last one.
+    /// Words before the field with this name, or after the last field.
     Gap { name: u16 },
 }
 
@@ -216,7 +216,8 @@ fn is_comma_of_number(text: &[u8], at: usize) -> bool {
 /// The first line of a text.
 struct Line<'t> {
     text: &'t [u8],
-    /// Whether a closing quote may still follow, so that a long text is not searched for one again and again.
+    /// Whether a closing quote may still follow, so that a long text is not searched for closing quotes again and
+    /// again.
     quotes: bool,
     value_extent: ValueExtent,
 }
@@ -470,8 +471,9 @@ impl OutlineSplitter<'_, '_> {
         end
     }
 
-    /// Adds variables for those pairs of a run that come in the order of the keys, from the blank before the first
-    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing or quoted differently.
+    /// Adds variables for those pairs of a run that come in the order of the keys; the run begins at `from`, the blank
+    /// before its first pair. Returns the end of the last of these pairs; `None` if a required pair is missing or
+    /// quoted differently.
     fn process_known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
