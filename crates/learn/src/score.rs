@@ -33,7 +33,8 @@ pub fn score(
         (1, _) => predicted.iter().map(|predicted| (actual[0], *predicted)).collect(),
         (count, other) if count == other => actual.iter().copied().zip(predicted.iter().copied()).collect(),
         (count, other) => {
-            let message = format!("{count} fields against {other}: give one before `against`, or as many as after it");
+            let message =
+                format!("{count} fields against {other}: name one field before `against`, or as many as after it");
             return Err(LearnError::Data(message));
         }
     };
