@@ -64,8 +64,8 @@ pub struct EventBatch {
 /// Number of metadata entries up to which a linear search is used instead of a [`MetadataIndex`].
 const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
-/// Lookup table for a batch with many metadata entries, because senders may set a different host for each event. The
-/// table is derived from the batch, so any two tables compare as equal.
+/// Lookup table for a batch with many metadata entries: senders may set a different host for each event. The table is
+/// derived from the batch, so any two tables compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct MetadataIndex {
     position: BTreeMap<Metadata, u32>,
@@ -180,7 +180,7 @@ impl EventBatch {
 }
 
 /// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. It
-/// may contain a few names that were not added, so readers compare the names of what they get.
+/// may contain a few names that were not added, so readers compare the names of the fields that they get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldNames(u128);
 

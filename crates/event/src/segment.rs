@@ -60,7 +60,7 @@ pub fn is_breaker(byte: u8) -> bool {
     BREAKER_CLASSES[byte as usize] != 0
 }
 
-/// Length of the percent-encoded major breaker that starts with the `%` at `at`; 0 if none does.
+/// Length of the percent-encoded major breaker that starts with the `%` at `at`; 0 if no breaker starts there.
 #[inline]
 pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
     let rest = &text[at + 1..];

@@ -30,8 +30,8 @@ pub const TEXT_COLUMN: u32 = 0;
 pub const MAX_TEMPLATES: usize = 4_096;
 /// Maximum number of columns of a slab.
 pub const MAX_COLUMNS: usize = 4_096;
-/// Maximum number of search-time fields whose values a slab stores; further ones are left out. Each has at most two
-/// columns and two templates, or a template per code, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
+/// Maximum number of search-time fields whose values a slab stores; further fields are left out. Each field has at most
+/// two columns and two templates, or a template per code, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
 pub const MAX_STORED_EXTRACTIONS: usize = 256;
 /// Maximum number of names of the search-time fields of a slab ([`ExtractedNames`]).
 pub const MAX_EXTRACTED_NAMES: usize = 1_024;
@@ -44,8 +44,8 @@ pub const MAX_TEMPLATE_DEPTH: usize = 4;
 /// Templates and columns of one slab: its texts and, in further columns without a parent, its index-time fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
-    /// Column 0 is the whole text; every other column comes after its parent. Further columns without a parent, and
-    /// the columns below these, belong to index-time fields and after these to stored search-time fields.
+    /// Column 0 is the whole text; every other column comes after its parent. Further columns without a parent, and the
+    /// columns below these, belong first to the index-time fields, then to the stored search-time fields.
     pub columns: Vec<Column>,
     /// Value counts of columns with few distinct values.
     pub counts: BTreeMap<u32, ValueCounts>,
@@ -124,8 +124,8 @@ impl StoredValues {
     }
 }
 
-/// The names of all search-time fields in the events of a slab, as far as rules take names from the texts: an event that
-/// has any other field has it by a rule that names it.
+/// The names of all search-time fields in the events of a slab, as far as rules take names from the texts: any other
+/// field of an event comes from a rule that names the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractedNames {
     /// Digest of the rules that take names from the texts, as for a field that no other rule produces
@@ -171,7 +171,7 @@ impl TemplateSet {
         &self.columns[..others.map_or(self.columns.len(), |others| others + 1)]
     }
 
-    /// The column of an index-time field; `None` if it has none.
+    /// The column of an index-time field; `None` if the field has no column.
     pub fn field_column(&self, name: &str) -> Option<u32> {
         self.fields.iter().find(|field| *field.name == *name).map(|field| field.column)
     }

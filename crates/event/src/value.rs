@@ -75,8 +75,8 @@ fn total_cmp_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Formats a number as SPL displays it: up to 2^53, integers without a fraction; otherwise the fewest digits, at most
-/// 17, that distinguish the double from its neighbours; rounding errors after a short decimal are ignored.
+/// Formats a number as SPL displays it: integers up to 2^53 without a fraction, other numbers with the fewest digits,
+/// at most 17, that distinguish the double from its neighbours. Rounding errors after a short decimal are ignored.
 pub fn format_number(value: f64) -> String {
     let mut out = String::new();
     write_number(value, &mut out);
@@ -135,8 +135,8 @@ pub fn write_nanos(ns: i64, out: &mut String) {
     out.push_str(digits.trim_end_matches('0'));
 }
 
-/// Appends the digits of the decimal that the double represents or, without one, its shortest representation;
-/// scientific notation outside the usual range.
+/// Appends the digits of the decimal that the double represents or, if there is none, the shortest representation of
+/// the double. Outside the usual range, the notation is scientific.
 fn write_float(value: f64, out: &mut String) {
     let (digits, exponent) = match Decimal::of_float(value) {
         Some(decimal) => {
@@ -361,7 +361,7 @@ impl SortKey<'_> {
     pub fn order_prefix_after(&self, prefix: usize) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {
-            // Without the fraction, because the forms of a number round it differently.
+            // The fraction is dropped, because the variants of [`Number`] round it differently.
             SortKey::Number(number) => to_ordered_bits(number.as_f64().floor()) >> CLASS_BITS,
             SortKey::Address(address) => u64::from(*address),
             SortKey::Text(text) => {

@@ -1,9 +1,9 @@
 //! Spellings of a text that is matched regardless of case.
 //!
-//! The cases of an ASCII letter are single bytes, so that a byte-wise search can fold them. Those of other letters are
-//! different byte sequences, perhaps of different lengths (`å`, `Å`, and the ångström sign). A search for such a text is
-//! a search for each of its spellings in which only ASCII letters are folded. A text with many letters beyond ASCII has
-//! too many of them and is divided into pieces.
+//! The cases of an ASCII letter are single bytes, so that a byte-wise search can fold them. The cases of other letters
+//! are different byte sequences, perhaps of different lengths (`å`, `Å`, and the ångström sign). A search for such a
+//! text is a search for each of its spellings in which only ASCII letters are folded. A text with many letters beyond
+//! ASCII has too many spellings and is divided into pieces.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

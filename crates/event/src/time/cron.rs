@@ -1,8 +1,8 @@
 //! Cron schedules (five fields): the next run, and the interval between runs.
 //!
-//! The interval is the shortest time between two runs of a day; it determines the lifetime of results that are kept
-//! for a number of periods. With a single run a day, it is a day, a week if the schedule names weekdays, or a month if
-//! it names days or months. Nothing is executed here.
+//! The interval is the shortest time between two runs of a day; it determines the lifetime of results that are kept for
+//! a number of periods. With a single run a day, the interval is a day; it is a week if the schedule names weekdays,
+//! and a month if it names days or months. Nothing is executed here.
 
 use super::TimeNs;
 use jiff::ToSpan;

@@ -257,7 +257,7 @@ fn decimal_or_float(
 }
 
 impl Number {
-    /// A double; an integer if it is exactly one.
+    /// Converts a double; the result is an integer if the double is exactly an integer.
     pub fn of_float(value: f64) -> Number {
         let whole = value as i64;
         if whole as f64 == value && value.abs() <= MAX_EXACT_INTEGER {

@@ -17,7 +17,7 @@ pub fn is_spelling(number: &str, text: &str) -> bool {
     text.len() > number.len() && numbers_spelled(text).any(|spelled| spelled.eq_ignore_ascii_case(number))
 }
 
-/// The beginnings of the spellings of a number: those that are complete, and those that zeros may follow.
+/// The beginnings of the spellings of a number, each with `true` if zeros may follow it.
 pub fn spelled_beginnings(number: &str) -> impl Iterator<Item = (String, bool)> {
     let signs: &[&str] = match number.as_bytes().first() {
         Some(b'+' | b'-') => &[""],
