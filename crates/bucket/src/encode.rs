@@ -123,8 +123,8 @@ pub struct BucketEncoder {
     /// Column layouts and term dictionaries, which are written last.
     layouts: Vec<SlabBlock>,
     dictionaries: Vec<(usize, BlockKind, WrittenDictionary)>,
-    /// Locators and the numbers of their slabs. They are written last, when the sizes that [`Locators::IncludedWithin`]
-    /// limits are known.
+    /// Locators and the numbers of their slabs. Locators are written last, when the sizes that
+    /// [`Locators::IncludedWithin`] limits are known.
     locators: Vec<(usize, LocatorTables)>,
     /// Bytes of the columns of stored search-time fields.
     extraction_bytes: u64,
@@ -380,7 +380,7 @@ struct PageSource<'a> {
     has_templates: bool,
 }
 
-/// The texts split into columns; `None` if they do not split well.
+/// The texts split into columns; `None` if the texts do not split well.
 fn template_slab_of(events: &EventBatch) -> Option<TemplateSlab> {
     #[cfg(test)]
     let split_slab = tests::SPLITTER.get().unwrap_or(split_slab);

@@ -183,8 +183,8 @@ impl FieldValues {
     }
 }
 
-/// Whether a page has exactly the given fields. Its `count` events are those from `start` on in the numbering of the
-/// given fields. Within an event, fields stored as columns may be at any place among the others.
+/// Whether a page has exactly the given fields. The first of its `count` events has number `start` in the numbering of
+/// the given fields. Within an event, fields stored as columns may be at any place among the other fields.
 pub(crate) fn are_fields_equal(
     by_row: &[IndexedField],
     columns: &[FieldValues],
@@ -224,7 +224,7 @@ pub(crate) fn are_fields_equal(
     are_all_compared && given.next().is_none() && by_row.next().is_none()
 }
 
-/// Adds the fields that are stored as columns to those of a page that are stored by row.
+/// Adds the fields that are stored as columns to the fields of a page that are stored by row.
 pub(crate) fn add_column_fields(
     by_row: Vec<IndexedField>,
     columns: &[FieldValues],

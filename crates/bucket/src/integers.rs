@@ -91,7 +91,7 @@ pub(crate) enum IntegersReader {
     Constant(i64),
     /// Frame of reference: each value is `min` plus a multiple of `unit`.
     Frame { min: i64, unit: u64, offsets: PackedReader },
-    /// Deltas, decoded when opened because each value depends on the previous ones.
+    /// Deltas, decoded when opened because each value depends on the previous values.
     Decoded(Vec<i64>),
 }
 

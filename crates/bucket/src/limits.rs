@@ -15,10 +15,10 @@ pub const MAX_SLAB_EVENTS: usize = MAX_PAGE_EVENTS * MAX_SLAB_PAGES;
 pub const TARGET_SLAB_RAW_BYTES: usize = 64 << 20;
 /// Maximum text bytes of a slab, and therefore of an event.
 pub const MAX_SLAB_RAW_BYTES: usize = 256 << 20;
-/// Maximum number of values of one metadata field that a [`crate::BucketSummary`] lists. If there are more, it lists
-/// the most frequent ones.
+/// Maximum number of values of one metadata field that a [`crate::BucketSummary`] lists. If there are more, the most
+/// frequent values are listed.
 pub const MAX_SUMMARY_VALUES: usize = 1_024;
-/// Maximum bytes of one value in a [`crate::BucketSummary`]; longer ones are omitted.
+/// Maximum bytes of one value in a [`crate::BucketSummary`]; longer values are omitted.
 pub(crate) const MAX_SUMMARY_VALUE_BYTES: usize = 4_096;
 
 /// Maximum number of slabs of a bucket.

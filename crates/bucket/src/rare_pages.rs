@@ -50,8 +50,9 @@ impl BucketReader {
         Ok(!within.literals && !within.columns.is_empty() && numbers.all(|column| column >= texts))
     }
 
-    /// Tests of the address columns for an IP address. They exclude more pages than a search for its four tokens,
-    /// because such tokens occur in nearly every page. `None` if some values of the field are not in address columns.
+    /// Tests of the address columns for an IP address. The tests exclude more pages than a search for the four tokens
+    /// of the address, because such tokens occur in nearly every page. `None` if some values of the field are not in
+    /// address columns.
     pub(crate) fn address_tests(
         &self,
         asked: TokenScope<'_>,

@@ -1,5 +1,5 @@
-//! Candidate rows of a page for a rare token or a prefix of one. Usually few rows are candidates, as in a search for
-//! one id.
+//! Candidate rows of a page for a rare token or a prefix of rare tokens. Usually few rows are candidates, as in a
+//! search for one id.
 //!
 //! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
 //! columns; only rows whose values in these columns contain it can match. Finding them costs a term dictionary page and
@@ -20,8 +20,8 @@ use crate::term_dictionary::truncate_term;
 const LOOKED_UP_TOKENS_MAX: usize = 2;
 
 impl BucketReader {
-    /// Rows of a page that may hold a match, ascending: a superset of the matches. `None` if that is unknown, or if
-    /// there are more than `most`. Panics if there is no such page, as slice indexing does.
+    /// Rows of a page that may hold a match, ascending: a superset of the matches. `None` if the rows are unknown, or
+    /// if there are more than `most`. Panics if there is no such page, as slice indexing does.
     pub fn candidate_rows(
         &self,
         slab: usize,

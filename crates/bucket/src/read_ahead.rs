@@ -1,5 +1,5 @@
-//! Read-ahead: the request for the columns and blocks that a search reads in one page of a slab also fetches those of
-//! the next pages.
+//! Read-ahead: the request for the columns and blocks that a search reads in one page of a slab also fetches the same
+//! columns and blocks of the next pages.
 //!
 //! A request to remote storage takes as long as transferring megabytes. Which columns a search reads is known after the
 //! first page; the chunks of a column are consecutive, so the chunks of other pages come with the same request. A
@@ -203,7 +203,7 @@ mod tests {
     use crate::error::ReadError;
     use crate::{BucketReader, MAX_PAGE_EVENTS, MemoryObject, ReadAt};
 
-    /// An object whose requests are counted; ranges that are read together count as one.
+    /// An object whose requests are counted; ranges that are read together count as one request.
     struct CountedObject {
         object: MemoryObject,
         requests: Arc<AtomicUsize>,

@@ -138,7 +138,7 @@ pub(crate) struct TokenScope<'a> {
     pub slab: usize,
     /// The columns that hold the values of each field in the slab.
     pub fields: &'a dyn FieldColumns,
-    /// Restricts the search to these columns if the tokens are those of a field's value.
+    /// Restricts the search to these columns if the tokens belong to a field's value.
     pub within: Option<&'a ValueColumns>,
     /// Returns whether the slab's term filter allows a token to be in the slab.
     pub may_hold: &'a dyn Fn(&[u8]) -> bool,
@@ -289,7 +289,7 @@ impl BucketReader {
     }
 
     /// Pages of slab `slab` that may hold a match: a superset of the matches. A slab that does not exist has no pages.
-    /// Tokens of a field's value are searched only where `fields` locates such values.
+    /// Tokens of a field's value are searched only in columns where `fields` locates such values.
     pub fn candidate_pages(
         &self,
         slab: usize,
@@ -586,8 +586,8 @@ impl BucketReader {
         read.fields_by_row(&read.fetch(&|kind| kind == BlockKind::Fields)?, names)
     }
 
-    /// The values of all index-time fields of a page that have a column; `times` are those of the page. Panics if there
-    /// is no such page, as slice indexing does.
+    /// The values of all index-time fields of a page that have a column; `times` are the times of the page. Panics if
+    /// there is no such page, as slice indexing does.
     pub(crate) fn page_column_fields(
         &self,
         slab: usize,
@@ -656,7 +656,7 @@ impl PageRead<'_> {
         }
     }
 
-    /// Adds the fields with these names that have a column; their order within an event is that of the columns.
+    /// Adds the fields with these names that have a column; within an event, they come in the order of the columns.
     fn add_column_fields(&self, names: FieldNames, page: &mut Page) -> Result<(), BucketError> {
         let read = self.column_fields(names, &page.time)?;
         if !read.is_empty() {
@@ -668,7 +668,7 @@ impl PageRead<'_> {
         Ok(())
     }
 
-    /// The values of the fields with these names that have a column; `times` are those of the page.
+    /// The values of the fields with these names that have a column; `times` are the times of the page.
     fn column_fields(&self, names: FieldNames, times: &[TimeNs]) -> Result<Vec<FieldValues>, BucketError> {
         let Some(columns) = self.reader.columns(self.slab)? else { return Ok(Vec::new()) };
         let set = &columns.layout.template_set;

@@ -240,7 +240,7 @@ fn composed_values(page: &mut TemplatePage, of_codes: &TextParts) -> Result<Opti
     Ok(Some((rows, Texts { bytes: bytes.into(), ends })))
 }
 
-/// Whether these texts and their ends are those of the rows of `slab` from `start`.
+/// Whether these texts and their ends equal the texts and ends of the rows of `slab` from `start`.
 fn are_texts_equal((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>) -> bool {
     let events = slab.events;
     let Some(given) = events.ends.get(start..start + ends.len()) else { return false };
@@ -270,7 +270,7 @@ fn first_difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<
     None
 }
 
-/// Compares the index-time fields of a page with those of the rows of `slab` from `start`.
+/// Compares the index-time fields of a page with the fields of the rows of `slab` from `start`.
 fn verify_fields(
     reader: &BucketReader,
     (number, at): (usize, usize),

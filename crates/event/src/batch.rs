@@ -1,8 +1,8 @@
 //! Events as columns: the data structures passed between pipeline, store, bucket and engine.
 //!
-//! An [`EventBatch`] is emitted by the index pipeline and recorded in the WAL; a [`Page`] is what a search reads from a
-//! hot slab or a sealed bucket. Texts are concatenated in one buffer, so that nothing is allocated per event. Neither
-//! type serializes itself: the WAL (store) and the container (bucket) define their own layouts.
+//! An [`EventBatch`] is emitted by the index pipeline and recorded in the WAL; a search reads a [`Page`] from a hot
+//! slab or a sealed bucket. Texts are concatenated in one buffer, so that nothing is allocated per event. Neither type
+//! serializes itself: the WAL (store) and the container (bucket) define their own layouts.
 
 use quarry_stdx::number::u32_of;
 use std::collections::BTreeMap;
@@ -179,8 +179,8 @@ impl EventBatch {
     }
 }
 
-/// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. It
-/// may contain a few names that were not added, so readers compare the names of the fields that they get.
+/// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. The
+/// set may contain a few names that were not added, so readers compare the names of the fields that they get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldNames(u128);
 

@@ -109,7 +109,7 @@ fn for_each_token_blockwise<const BYTES: usize>(text: &[u8], mut token: impl FnM
     let (mut start, mut at) = (0, 0);
     let last = text.len().saturating_sub(BYTES);
     while at < text.len() {
-        // The last block overlaps the previous one; breakers in the overlap are skipped.
+        // The last block overlaps the previous block; breakers in the overlap are skipped.
         let from = at.min(last);
         let Some(block) = text[from..].first_chunk::<BYTES>() else { return for_each_token_bytewise(text, token) };
         let mut breakers = breaker_mask(block) & (u64::MAX << (at - from));

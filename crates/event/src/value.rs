@@ -13,7 +13,7 @@ use self::decimal::Decimal;
 
 /// Largest magnitude up to which every integer is exact in a double.
 pub const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
-/// Number of billionths in one.
+/// Number of billionths in 1.
 pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
 /// Number of digits up to which any decimal is recovered from its double.
 const SAFE_DIGITS_MAX: usize = 15;
@@ -351,8 +351,9 @@ impl Ord for SortKey<'_> {
 }
 
 impl SortKey<'_> {
-    /// A number that preserves the order of keys: if the numbers of two keys differ, they order the keys; if they are
-    /// equal, the keys must be compared. Most comparisons of a large sort need only this number and read no text.
+    /// A number that preserves the order of keys: if the numbers of two keys differ, they order the keys; if the
+    /// numbers are equal, the keys must be compared. Most comparisons of a large sort need only this number and read no
+    /// text.
     pub fn order_prefix(&self) -> u64 {
         self.order_prefix_after(0)
     }
@@ -384,7 +385,7 @@ impl SortKey<'_> {
     }
 }
 
-/// Bits whose order as unsigned numbers is that of the finite doubles; both zeros have the same bits.
+/// Bits that, as unsigned numbers, have the order of the finite doubles; both zeros have the same bits.
 fn to_ordered_bits(value: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = (value + 0.0).to_bits();

@@ -47,7 +47,7 @@ pub use rng::sample;
 /// Maximum number of rows that a model can be fitted to (Splunk's `max_inputs`); if there are more rows, the caller
 /// takes a [`sample`].
 pub const ROWS_MAX: usize = 100_000;
-/// Maximum number of matrix columns, including those of categorical fields.
+/// Maximum number of matrix columns, including the columns of categorical fields.
 pub const COLUMNS_MAX: usize = 500;
 /// Maximum number of matrix cells: rows times columns.
 pub const CELLS_MAX: usize = 10_000_000;

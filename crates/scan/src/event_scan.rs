@@ -411,7 +411,8 @@ impl EventScan {
         PageColumns { raw: true, index_time: true, fields: if has_fields { FieldNames::ALL } else { FieldNames::NONE } }
     }
 
-    /// The rows that may pass the commands after the scan, as plain columns; adds the number of the others to `left`.
+    /// The rows that may pass the commands after the scan, as plain columns; adds the number of the other rows to
+    /// `left`.
     fn drop_excluded_rows(&self, rows: RecordBatch, left: &mut usize) -> Result<RecordBatch, EngineError> {
         let read = rows.num_rows();
         // The same page always yields the same rows, whether or not it was prefetched.

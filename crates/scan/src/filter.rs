@@ -351,7 +351,7 @@ fn number_equality(field: &str, value: &str, is_negated: bool, rules: &Origins<'
     if is_by_value { NumberEquality::Value } else { NumberEquality::Word }
 }
 
-/// Extends each test of a number to events in which a rule may compute the field: their value may be spelled
+/// Extends each test of a number to events in which a rule may compute the field: the computed value may be spelled
 /// differently.
 fn add_unwritten_numbers(expr: &SearchExpr, rules: &Origins<'_>) -> SearchExpr {
     let all = |parts: &[SearchExpr]| parts.iter().map(|part| add_unwritten_numbers(part, rules)).collect();
@@ -431,7 +431,7 @@ fn required_word(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Str
 }
 
 /// Words for a field test, as in [`early_test`]: the text of every event that passes the test contains at least one of
-/// them.
+/// these words.
 fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
     let (field, values) = match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),
@@ -464,9 +464,9 @@ fn has_index_time_fields(events: &Page, row: usize) -> bool {
     events.fields.get(first).is_some_and(|given| given.row as usize == row)
 }
 
-/// Sourcetypes whose events may have this value of a field without its tokens in their text: those with a rule that may
-/// extract this value from within a token, or from something other than the text, and those with rules that derive the
-/// field. `None` if events of any sourcetype may have such a value.
+/// Sourcetypes whose events may have this value of a field without its tokens in their text: sourcetypes with a rule
+/// that may extract this value from within a token, or from something other than the text, and sourcetypes with rules
+/// that derive the field. `None` if events of any sourcetype may have such a value.
 fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !is_written(field, value) {
         return None;
@@ -553,7 +553,7 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     });
     let merged = extraction.is_in_whitespace.then_some(TermQuery::UnbrokenBlank);
     let inside = TermQuery::or(written.iter().map(|value| inner_tokens(value)));
-    // If this is `All`, `others` contains the sourcetypes of these rules.
+    // If the value has no inner tokens (`All`), `others` contains the sourcetypes of these rules.
     let inside = extraction
         .inside_tokens
         .iter()
@@ -623,7 +623,8 @@ fn json_escaped_forms(value: &str) -> Vec<String> {
     forms.into_iter().collect()
 }
 
-/// Sets of ASCII characters that encoders of JSON escape: none, those of Go, those of others for HTML, those of Gson.
+/// Sets of ASCII characters that encoders of JSON escape: none; the characters that Go escapes; the set of other
+/// encoders that escape for HTML; the set of Gson.
 const ESCAPED_MARKS: [&[char]; 4] = [&[], &['<', '>', '&'], &['<', '>', '&', '\''], &['<', '>', '&', '\'', '=']];
 /// Maximum number of non-ASCII letters of a value that is looked up; each letter doubles the number of its escaped
 /// forms.

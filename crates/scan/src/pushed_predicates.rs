@@ -5,7 +5,7 @@
 //! without a row that could pass. This only saves work: the commands test every row again. Rows that the scan drops
 //! this way still count as matching events.
 //!
-//! Not here: which commands demand what (engine); dropping rows of a page (`template_pages::predicate_filter`).
+//! Not here: the choice of demands (engine); dropping rows of a page (`template_pages::predicate_filter`).
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

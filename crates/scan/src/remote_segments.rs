@@ -66,7 +66,7 @@ fn with_helpers<T>(
         let watch = || {
             if waits_for_network() {
                 for _ in 0..count {
-                    // If a thread does not start, the others do its work.
+                    // If a thread does not start, the other threads do its work.
                     drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, help));
                 }
             }
@@ -192,7 +192,7 @@ impl<'a> SegmentPrefetch<'a> {
 
     /// Whether a worker waits for a request.
     fn wait_for_network(&self) -> bool {
-        // Includes the segments that workers are reading and a few earlier ones, because requests are counted per
+        // Includes the segments that workers are reading and a few earlier segments, because requests are counted per
         // bucket, which has several segments.
         let reached = self.lock().run;
         let begun = self.pages.partition_point(|(run, _)| *run <= reached);
@@ -227,7 +227,7 @@ impl<'a> SegmentPrefetch<'a> {
         self.pages.get(at).map(|page| (at, page))
     }
 
-    /// Waits until the segment is among the next ones; true if no worker has passed it yet.
+    /// Waits until the segment is among the next segments; true if no worker has passed it yet.
     fn wait_until_due(&self, at: usize, run: usize) -> bool {
         let too_early = |reached: &mut WorkerProgress| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
@@ -274,8 +274,8 @@ impl PrefetchedSegments {
 /// A segment of a bucket, and the slabs of all its segments.
 type BucketSlabs<'a> = (&'a Arc<dyn Segment>, Vec<usize>);
 
-/// The requested slabs of each bucket. Two buckets may have the same number if it was reused after a restart; their
-/// times of creation differ.
+/// The requested slabs of each bucket. Two buckets may have the same number if the number was reused after a restart;
+/// their times of creation differ.
 fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<BucketSlabs<'a>> {
     let mut buckets: BTreeMap<(u64, TimeNs), BucketSlabs<'a>> = BTreeMap::new();
     for segment in segments.iter().copied() {
@@ -335,8 +335,8 @@ impl EventScan {
         Ok(found)
     }
 
-    /// Fetches what the first lookup in these segments needs: for all slabs of a bucket together, and for the buckets
-    /// concurrently.
+    /// Fetches the blocks that the first lookup in these segments needs: for all slabs of a bucket together, and for
+    /// the buckets concurrently.
     fn prefetch_lookups(&self, segments: &[&Arc<dyn Segment>], requests: &(dyn Fn() -> u64 + Sync)) {
         let buckets = slabs_by_bucket(segments);
         let prefetch = |at: usize| {

@@ -1,4 +1,4 @@
-//! Search-time fields that compaction stores: which ones, and their values.
+//! Search-time fields that compaction stores: the choice of the fields, and their values.
 //!
 //! The templates of a slab locate most fields, so that reading them costs no more than reading a column. Other fields
 //! would be extracted from the texts by each search: a pattern spans free text, a transform takes pairs from another
@@ -35,8 +35,8 @@ const SOURCES_MAX: usize = 256;
 const FIELDS_MAX: usize = 256;
 /// Number of events extracted at a time.
 const CHUNK_EVENTS: usize = 4_096;
-/// While values are collected, those of all fields of a slab take at most this many times the bytes of the texts; the
-/// largest fields are left out.
+/// While they are collected, the values of all fields of a slab take at most this many times the bytes of the texts;
+/// the largest fields are left out.
 const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
 /// Maximum bytes of a name of a field.
 const NAME_BYTES_MAX: usize = 256;

@@ -3,7 +3,7 @@
 //!
 //! A text is the event text or the value of an extracted field, such as the JSON at the end of a line.
 //!
-//! Not here: `spath` without a path where it cannot be pushed down (`commands::spath` in the crate engine); paths
+//! Not here: `spath` without a path if it cannot be pushed down (`commands::spath` in the crate engine); paths
 //! evaluated on templates ([`crate::template_pages`]).
 
 use std::borrow::Cow;
@@ -87,7 +87,7 @@ impl RowCommand for Spath {
     }
 }
 
-/// The rows with a field that keeps its previous value where `found` has none.
+/// The rows with the field `output` taken from `found`; a row without a value in `found` keeps its previous value.
 pub(crate) fn with_values(rows: &RecordBatch, output: &str, found: ArrayRef) -> Result<RecordBatch, EngineError> {
     let found = rows::column(rows, output).map_or(Arc::clone(&found), |old| rows::coalesce(&found, old));
     rows::with_column(rows, output, found)
@@ -228,7 +228,7 @@ fn is_readable(field: &str) -> bool {
 }
 
 /// Whether a field exists without extraction from the event text: intrinsic and hidden fields, and `_raw` itself. A
-/// command that is pushed down must not produce it.
+/// command that is pushed down must not produce such a field.
 pub(crate) fn is_not_from_text(name: &str) -> bool {
     is_intrinsic_field(name) || rows::is_hidden(name) || name == TEXT_FIELD
 }

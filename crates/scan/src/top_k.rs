@@ -33,7 +33,8 @@ pub(crate) struct TopKThreshold {
     descending: bool,
     count: usize,
     is_only_key: bool,
-    /// Whether a command within the scan produces the sort field, so that its values differ from those of the events.
+    /// Whether a command within the scan produces the sort field, so that its values differ from the events' own
+    /// values.
     is_made: bool,
     ranks: Mutex<BinaryHeap<Rank>>,
 }
@@ -104,7 +105,7 @@ impl TopKThreshold {
         &self.key.field.text
     }
 
-    /// The sort field, if its values are those of the events.
+    /// The sort field, if its values are the events' own values.
     pub(crate) fn event_field(&self) -> Option<&str> {
         Some(self.field()).filter(|_| !self.is_made)
     }
@@ -256,7 +257,7 @@ impl TopKThreshold {
     }
 }
 
-/// Times of the rows; `None` unless every row has one.
+/// Times of the rows; `None` unless every row has a time.
 fn times_of(rows: &RecordBatch) -> Option<&[TimeNs]> {
     let times = rows::column(rows, "_time")?.as_primitive_opt::<TimestampNanosecondType>()?;
     (times.null_count() == 0).then(|| times.values().as_ref())

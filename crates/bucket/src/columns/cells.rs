@@ -1,8 +1,8 @@
 //! Fast formatting of numbers into fixed-size cells that are copied as a whole.
 //!
-//! The output equals that of `NumberFormat::write`. Here eight digits at a time come from one chain of multiplications,
-//! dates are cached until the day changes, and no byte is pushed separately. Rebuilding a page formats millions of
-//! numbers, so this determines how fast texts are rebuilt.
+//! The output equals the output of `NumberFormat::write`. Here eight digits at a time come from one chain of
+//! multiplications, dates are cached until the day changes, and no byte is pushed separately. Rebuilding a page formats
+//! millions of numbers, so formatting numbers determines how fast texts are rebuilt.
 
 use quarry_event::template::{NumberFormat, TimeLayout};
 

@@ -20,7 +20,7 @@ pub(super) const CODES_PACKED: u8 = 1;
 pub(super) const CODES_PLANES: u8 = 2;
 pub(super) const CODES_SKEWED: u8 = 3;
 
-/// Modes up to `MODE_DELTA` are those of `crate::integers`; the modes of number chunks follow.
+/// Modes up to `MODE_DELTA` are the modes of `crate::integers`; the modes of number chunks follow.
 pub(super) const NUMBERS_TIME_OFFSET: u8 = MODE_DELTA + 1;
 pub(super) const NUMBERS_PLANES: u8 = MODE_DELTA + 2;
 pub(super) const NUMBERS_STEP_PLANES: u8 = MODE_DELTA + 3;
@@ -149,8 +149,8 @@ impl Chunk<'_> {
         Chunk { start, packed: out.len() - start, out }
     }
 
-    /// Adopts another encoding if it is smaller than the current one and more than 1/`save` smaller than the packed
-    /// one.
+    /// Adopts another encoding if it is smaller than the current encoding and more than 1/`save` smaller than
+    /// bit-packing.
     fn replace_if_smaller(&mut self, save: usize, parts: &[&[u8]]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len < self.out.len() - self.start && len < self.packed - self.packed / save {

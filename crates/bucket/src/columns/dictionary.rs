@@ -1,4 +1,5 @@
-//! Front coding of dictionaries: texts in ascending order, each without the prefix it shares with the previous one.
+//! Front coding of dictionaries: texts in ascending order, each without the prefix that it shares with the previous
+//! text.
 //!
 //! The encoding starts with the total bytes of all texts. The lengths of the shared prefixes and of the suffixes follow
 //! as integers, then the concatenated suffixes. The caller may compress the result.

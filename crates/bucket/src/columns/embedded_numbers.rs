@@ -1,9 +1,9 @@
 //! Short texts with a number at a fixed position, split in two: `w17eadnotify` becomes `w`, five hexadecimal digits and
 //! one of a few words.
 //!
-//! The number is bit-packed, the rest is a code among the distinct rests of the page, and the common prefix is stored
-//! once. The position of the number and its digits are chosen per page. If no split makes a page smaller, its texts are
-//! compressed with zstd.
+//! The number is bit-packed; the rest of the text is stored as a code among the distinct rests of the page, and the
+//! common prefix is stored once. The position of the number and its digits are chosen per page. If no split makes a
+//! page smaller, its texts are compressed with zstd.
 
 use std::collections::BTreeMap;
 

@@ -4,8 +4,8 @@
 //! Like an index-time field (`super::fields`), a field has a column without a parent, or a column below another that
 //! shows which events have the field. If most of its values are parts of the texts, the field has a template column of
 //! codes, and the parts for each code are listed here. The number stored for a field with several values per event is
-//! that of its column plus the number of all columns. Blocks of older versions end before the list, as do those of
-//! slabs without such fields.
+//! the number of its column plus the number of all columns. Blocks of older versions, and of slabs without such fields,
+//! end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
@@ -188,7 +188,8 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
     Ok(TextParts { codes, own, parts: parts.into() })
 }
 
-/// Whether a column has values without templates, and has no parent or one that only shows which events have a value.
+/// Whether a column has values without templates, and has no parent or a parent that only shows which events have a
+/// value.
 fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
     let of = |column: u32| template_set.columns.get(column as usize);
     let Some(values) = of(column).filter(|values| !matches!(values.kind, ColumnKind::Templates(_))) else {
@@ -201,8 +202,8 @@ fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
 }
 
 /// For each stored search-time field, whether it is kept so that all together take at most this many bytes: the largest
-/// are left out. `stored` has what was written for each column, and `equal` the earlier column whose values it shares.
-/// Also returns the bytes of the kept fields.
+/// are left out. For each column, `stored` tells what was written, and `equal` is the earlier column whose values it
+/// shares. Also returns the bytes of the kept fields.
 pub(super) fn choose_within(
     template_slab: &TemplateSlab,
     stored: &[StoredColumn],

@@ -1,6 +1,6 @@
 //! Entropy coding of number columns in which some values are frequent.
 //!
-//! The upper bits of each number are one of up to 256 symbols. They are coded by rANS (range asymmetric numeral
+//! The upper bits of each number are one of up to 256 symbols. The symbols are coded by rANS (range asymmetric numeral
 //! systems) with the frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are
 //! nearly random, are bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
@@ -244,7 +244,8 @@ fn decode_symbols(
     let words: Vec<u16> = words.iter().map(|word| u16::from_le_bytes(*word)).collect();
     let mut next = 0;
     let mut take = |state: &mut u32| {
-        // The processor cannot predict when a state needs a word, so one is always loaded; past the end it is 0.
+        // The processor cannot predict when a state needs a word, so a word is always loaded; past the end, the word is
+        // 0.
         let word = u32::from(words.get(next).copied().unwrap_or(0));
         let (symbol, is_due) = decode_symbol(slots, state, word);
         next += usize::from(is_due);

@@ -18,7 +18,7 @@ use crate::source::ObjectSource;
 use crate::templates::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
-/// Maximum number of columns and templates, including those of stored search-time fields.
+/// Maximum number of columns and of templates, including stored search-time fields.
 const ALL_COLUMNS_MAX: usize = MAX_COLUMNS + 2 * MAX_STORED_EXTRACTIONS;
 const ALL_TEMPLATES_MAX: usize = MAX_TEMPLATES + 2 * MAX_STORED_EXTRACTIONS + MAX_PART_CODES;
 
@@ -155,7 +155,7 @@ impl Layout {
         Ok(blocks)
     }
 
-    /// Blocks that the column layout block lists, except the shared ones.
+    /// Blocks that the column layout block lists, except the shared blocks.
     pub(crate) fn blocks(&self) -> Vec<BlockRef> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
@@ -560,7 +560,7 @@ fn read_kind(cursor: &mut Cursor<'_>, columns: usize) -> Result<ColumnKind, Malf
 }
 
 fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Malformed> {
-    // A literal part takes at least three bytes, a variable one.
+    // A literal takes at least three bytes, a variable at least one.
     let count = cursor.count("parts of a template", cursor.remaining().min(2 * MAX_COLUMNS + 1))?;
     Ok(Template { parts: read_parts(cursor, count, columns)? })
 }

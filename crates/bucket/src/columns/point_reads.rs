@@ -72,7 +72,7 @@ impl TemplatePage {
         Ok(Texts { bytes: out.into(), ends })
     }
 
-    /// The values of a column in those of `rows` that have one; `rows` ascends. If there are more than
+    /// The values of a column in those of `rows` that have a value; `rows` ascends. If there are more than
     /// [`POINT_READ_ROWS_MAX`] rows, or the column was read completely before, the whole column is returned.
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();
@@ -186,7 +186,7 @@ impl TemplatePage {
         Ok(())
     }
 
-    /// Position of a column's value in a row, if the row has one.
+    /// Position of a column's value in a row, if the row has a value.
     fn value_position(&mut self, columns: &SlabColumns, column: u32, row: u32) -> Result<Option<usize>, BucketError> {
         let Some(parent) = columns.layout.template_set.columns[column as usize].parent else {
             return Ok(((row as usize) < self.value_count(TEXT_COLUMN)).then_some(row as usize));

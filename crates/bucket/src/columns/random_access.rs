@@ -1,7 +1,7 @@
 //! Random access to the values of a chunk. Where the mode allows it, no other value is decoded.
 //!
 //! A packed integer is read directly from its bits. Compressed data is decompressed as a whole but not unpacked. Values
-//! that depend on earlier ones (deltas, frequency coding, text lengths) are decoded up to the requested one. The
+//! that depend on earlier values (deltas, frequency coding, text lengths) are decoded up to the requested value. The
 //! requested value is checked as in [`super::codec`]; the others are not checked.
 //!
 //! Not here: the choice of the chunk and of the position in it (`super::point_reads`).

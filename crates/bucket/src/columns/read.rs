@@ -96,7 +96,7 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches the chunks of some columns in these pages with a single read, except those of columns whose range
+    /// Fetches the chunks of some columns in these pages with a single read, except the chunks of columns whose range
     /// exceeds `MAX_READ_AHEAD_BYTES`.
     pub(crate) fn fetch_ahead(
         &self,
@@ -394,7 +394,7 @@ pub struct TemplatePage {
     pub(super) columns: Arc<SlabColumns>,
     pub(super) source: ObjectSource,
     pub(super) raw_bytes: u64,
-    /// Maximum bytes of the texts of any column, including those of index-time and stored search-time fields.
+    /// Maximum bytes of the texts of any column, including the columns of index-time and stored search-time fields.
     pub(super) most_bytes: u64,
     page: usize,
     events: usize,
@@ -498,7 +498,7 @@ impl TemplatePage {
         self.cached_column(column).is_some()
     }
 
-    /// The column whose templates contain this one; `None` for the texts themselves.
+    /// The column whose templates contain this column; `None` for the texts themselves.
     pub fn parent_of(&self, column: u32) -> Option<u32> {
         self.columns.layout.template_set.columns.get(column as usize)?.parent
     }
@@ -622,7 +622,7 @@ impl TemplatePage {
         place.map_malformed(decode_codes(&chunk, count, u32::MAX))
     }
 
-    /// Whether a number column contains one of two numbers, decided on packed bits without decoding; `None` if that is
+    /// Whether a number column contains one of two numbers, decided on packed bits without decoding; `None` if this is
     /// not possible, or there is no such column.
     pub fn contains_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
         let Some(stored) = self.columns.layout.stored.get(column as usize) else { return Ok(None) };

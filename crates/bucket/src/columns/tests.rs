@@ -204,7 +204,7 @@ fn columns_return_the_values_of_their_rows() {
                 assert_eq!((dictionary.len() as u32, &dictionary.bytes[..]), (*len, &bytes[..]));
                 assert!(Arc::ptr_eq(&dictionary, &reader.dictionary(0, number as u32).unwrap()));
             }
-            // The texts of many rows and those of few rows are rebuilt in different ways, which must agree.
+            // The texts of many rows and the texts of few rows are rebuilt in different ways, which must agree.
             let all: Vec<u32> =
                 (0..reader.slabs()[0].pages[page].events).filter(|row| read.value_index(*row).is_some()).collect();
             let texts = reader.template_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();

@@ -29,7 +29,7 @@ const SORT_BITS: u32 = 11;
 /// The cells of a filter, and the parameters for finding the cells of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fuse {
-    /// Seed that keys are mixed with; 0 if they are used directly.
+    /// Seed that keys are mixed with; 0 if keys are used directly.
     pub(super) seed: u64,
     /// Number of cells of a segment, a power of two.
     pub(super) segment_length: u32,
@@ -229,8 +229,8 @@ impl Peeling {
     /// other key. `None` if some keys cannot be peeled off.
     fn peel_all(&mut self, keys: usize, segment_length: u32, front_length: u32) -> Option<(Vec<u64>, Vec<u8>)> {
         let (mut order, mut owned) = (Vec::with_capacity(keys), Vec::with_capacity(keys));
-        // Stack of cells that had a single key when they were pushed. A cell is written to the next free entry first,
-        // and kept there only if it has a single key.
+        // Stack of cells that had a single key when they were pushed. Each cell is written to the next free entry, but
+        // the entry is kept only if the cell has a single key.
         let mut alone = vec![0u32; self.counts.len() + CELLS_PER_KEY as usize];
         let mut waiting = 0;
         for cell in 0..self.counts.len() {

@@ -16,7 +16,7 @@ pub(super) const MAGIC: &[u8; 8] = b"QRYFILT4";
 pub(super) const MAGIC_OF_VERSION_3: &[u8; 8] = b"QRYFILT3";
 pub(super) const MAGIC_OF_VERSION_2: &[u8; 8] = b"QRYFILT2";
 pub(super) const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
-/// Size of a block of fingerprints, each of which has a checksum.
+/// Size of a block of fingerprints. Each block has a checksum.
 pub(super) const BLOCK_BYTES: usize = 8 << 10;
 /// Size of a block's checksum.
 const SUM_BYTES: usize = 8;
@@ -57,7 +57,7 @@ impl Group {
         Some((expected, places.map(|place| self.start + place as u64 * u64::from(self.slabs))))
     }
 
-    /// Number of fingerprints of all slabs, if this does not exceed `most`.
+    /// Number of fingerprints of all slabs, if the number does not exceed `most`.
     fn total(&self, most: u64) -> Result<u64, Malformed> {
         let total = self.cells.checked_mul(u64::from(self.slabs)).filter(|total| *total <= most);
         match total.filter(|_| are_probes_in_bounds(self.segment_length, self.front_length, self.cells)) {

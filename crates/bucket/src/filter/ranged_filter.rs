@@ -1,4 +1,4 @@
-//! A term filter of which only the blocks with the cells of the requested terms are read.
+//! A term filter that reads only the blocks with the cells of the requested terms.
 //!
 //! Opening a sidecar reads its end, which has the parameters of all slabs and the checksums of the blocks. The answers
 //! about the last few terms are kept, because a search asks for the same term in every slab. A sidecar of version 2 or 3

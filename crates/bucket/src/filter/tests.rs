@@ -1,4 +1,4 @@
-//! Sidecars of all versions, damaged ones included.
+//! Sidecars of all versions, including damaged sidecars.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ fn sidecar(slabs: &[Vec<u64>]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The cells of each slab one after the other, and then the parameters of each, as up to version 3.
+/// The cells of all slabs, slab after slab, and the parameters of all slabs, as up to version 3.
 fn cells_and_heads(slabs: &[Vec<u64>]) -> (Vec<u8>, Vec<u8>) {
     let (mut cells, mut heads) = (Vec::new(), Vec::new());
     for slab in slabs {
@@ -110,7 +110,7 @@ fn slabs_answer_separately_and_the_bucket_for_all_slabs() {
     let absent = (50_000..52_000).filter(|number| filter.may_match(&token(*number))).count();
     assert!(absent < 45, "{absent} of 2000 absent terms");
     assert!(!filter.may_match_slab(3, &TermQuery::All, true));
-    // A slab without index-time fields contains no term of one, even if the filter has a false positive.
+    // A slab without index-time fields contains no field term, even if the filter has a false positive.
     let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
     let thought = |has_fields| (0..5_000).filter(|at| filter.may_match_slab(0, &field(*at), has_fields)).count();
     assert!(thought(true) > 0 && thought(false) == 0, "{}", thought(true));

@@ -37,7 +37,7 @@ pub(super) fn mix_key(key: u64) -> u64 {
     key ^ key >> 33
 }
 
-/// Start of a key's equation and its coefficients, the first of which is one.
+/// Start of a key's equation, and its coefficients, of which the first is 1.
 #[inline(always)]
 fn key_equation(key: u64, seed: u8, rows: usize) -> (usize, u128) {
     let low = mix_key(key.wrapping_add(u64::from(seed).wrapping_mul(SEED_STEP)));
@@ -83,8 +83,8 @@ fn eliminate(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8
             coefficients ^= known;
             value ^= number;
             if coefficients == 0 {
-                // The equation is linearly dependent on the others: redundant if its value is zero, contradictory
-                // otherwise.
+                // The equation is linearly dependent on the other equations: redundant if its value is zero,
+                // contradictory otherwise.
                 if value != 0 {
                     return None;
                 }
@@ -177,7 +177,7 @@ mod tests {
                 let table = Table::read(&written, bits).unwrap();
                 assert!(pairs.iter().all(|(key, value)| table.get(*key) == *value), "{count} keys of {bits} bits");
                 assert!(table.rows <= count + count / 12 + 256, "{} rows for {count} keys", table.rows);
-                // Keys that are not in the table have a value too, an arbitrary one.
+                // Keys that are not in the table have an arbitrary value.
                 assert!((0..1_000).all(|at| table.get(mix_key(at + 1_000_000)) < 1 << bits));
             }
         }

@@ -129,8 +129,8 @@ impl LocatorTables {
     }
 }
 
-/// Number of parts for this many keys. It is rounded up, so that slabs of about the same size have the same number of
-/// parts, and the parts in which a token is looked up are neighbours in the object.
+/// Number of parts for this many keys. The number is rounded up, so that slabs of about the same size have the same
+/// number of parts, and the parts in which a token is looked up are neighbours in the object.
 fn part_count(keys: usize) -> usize {
     let needed = keys.div_ceil(TARGET_PART_KEYS);
     let step = (needed / PART_COUNT_STEPS).checked_next_power_of_two().unwrap_or(1).max(1);

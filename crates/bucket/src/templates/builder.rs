@@ -95,9 +95,9 @@ impl Representation {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) parent: Option<u32>,
-    /// Hash of the roles from the text column down to this one.
+    /// Hash of the roles from the text column down to this column.
     pub(super) path: u64,
-    /// Number of template columns above this one.
+    /// Number of template columns above this column.
     pub(super) depth: u8,
     pub(super) kind: Representation,
     pub(super) page_starts: Vec<u32>,

@@ -171,7 +171,7 @@ impl<'e> CellFinder<'e> {
     }
 }
 
-/// Whether two names are equal; those of one source usually share their memory.
+/// Whether two names are equal; names of one source usually share their memory.
 pub(super) fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }

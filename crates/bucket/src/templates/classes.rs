@@ -189,7 +189,7 @@ pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
     false
 }
 
-/// Marks of the bytes of a text that is read as a whole. They are computed for all bytes in one pass, in wide
+/// Marks of the bytes of a text that is read as a whole. The marks are computed for all bytes in one pass, in wide
 /// registers. The end of a chunk, and whether it has digits, is then found by testing eight marks at a time.
 #[derive(Debug, Default)]
 pub(super) struct ByteMarks(Vec<u8>);

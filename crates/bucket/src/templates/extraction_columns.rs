@@ -1,6 +1,6 @@
-//! Columns of search-time fields whose values compaction stores, represented like those of index-time fields.
+//! Columns of search-time fields whose values compaction stores, represented like the columns of index-time fields.
 //!
-//! Their values have no terms: searches look for the words of the text, as for other search-time fields.
+//! The values of these columns have no terms: searches look for the words of the text, as for other search-time fields.
 //!
 //! Not here: extraction of the values; which fields are too large to be stored (`crate::columns`); values that are parts
 //! of the texts (`super::part_columns`).
@@ -43,7 +43,7 @@ impl TemplateSlab {
     }
 
     /// Adds the columns of search-time fields to a slab of this many events, as far as the limits allow. Fields of nearly
-    /// unique values become parts of the texts where they can.
+    /// unique values become parts of the texts if possible.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
         let mut columns: Vec<(&ExtractedField, Option<SlabColumn>)> = Vec::new();
@@ -100,7 +100,7 @@ impl TemplateSlab {
                 continue;
             }
             let (start, new) = (u32_of(range.start), u32_of(self.columns.len()));
-            // The columns of the texts, to which parts of values refer, come before those of all fields.
+            // The columns of the texts, to which parts of values refer, come before the columns of all fields.
             let renumber = |column: &mut u32| *column = if *column < start { *column } else { *column - start + new };
             own.iter_mut().for_each(|column| renumber_column(column, &renumber));
             renumber_values(&mut stored.values, &renumber);

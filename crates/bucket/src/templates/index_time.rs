@@ -1,4 +1,4 @@
-//! Columns of index-time fields: the values of each name, represented like those of a variable.
+//! Columns of index-time fields: the values of each name, represented like the values of a variable.
 //!
 //! A field gets a column if enough events have exactly one value of it. Fields that occur several times in an event, or
 //! in few events only, are stored by row (`crate::fields`), so that thousands of names cost no columns.
@@ -30,7 +30,7 @@ const NO_NAME: u32 = u32::MAX;
 /// Column of a field that is stored by row.
 const BY_ROW: u32 = u32::MAX;
 
-/// The index-time fields of a slab: those with columns, and those stored by row.
+/// The index-time fields of a slab: fields with columns, and fields stored by row.
 #[derive(Debug, Default)]
 pub(crate) struct FieldSplit {
     names: Vec<Arc<str>>,
@@ -231,7 +231,7 @@ impl FieldSplit {
         names.zip(&self.columns).map(|((name, shared), column)| (&**name, column, shared.is_some()))
     }
 
-    /// Adds the columns to those of the texts.
+    /// Adds the columns to the columns of the texts.
     pub(crate) fn append_to(self, slab: &mut TemplateSlab) {
         for ((name, mut column), present) in self.names.into_iter().zip(self.columns).zip(self.present) {
             if let Some(present) = present {
@@ -246,7 +246,7 @@ impl FieldSplit {
     }
 }
 
-/// The column above that of a field, which shows which events have the field; `number` is the number of `column`.
+/// The column above the column of a field; it shows which events have the field. `number` is the number of `column`.
 pub(super) fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabColumn {
     let with = Template { parts: vec![TemplatePart::Variable(number)] };
     let templates = vec![Template::default(), with];

@@ -64,8 +64,8 @@ const OUTLINE_PLAIN_PERCENT_MIN: usize = 5;
 /// The texts of one slab as columns, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct TemplateSlab {
-    /// Column 0 is the whole text (always templates); every other column comes after its parent. The columns of
-    /// index-time fields come after those of the texts, and those of stored search-time fields come last.
+    /// Column 0 is the whole text (always templates); every other column comes after its parent. The columns of the
+    /// texts are followed by the columns of index-time fields, and these by the columns of stored search-time fields.
     pub(crate) columns: Vec<SlabColumn>,
     /// Columns of the texts that have the values of index-time fields, with the names of the fields.
     pub(crate) cells: Vec<(Arc<str>, u32)>,
@@ -91,8 +91,8 @@ impl TemplateSlab {
 /// One column with all its values.
 #[derive(Debug)]
 pub(crate) struct SlabColumn {
-    /// The template column whose templates contain this one; `None` for column 0 and for columns of index-time fields
-    /// and stored search-time fields that have a value in every event.
+    /// The template column whose templates contain this column; `None` for column 0 and for columns of index-time
+    /// fields and stored search-time fields that have a value in every event.
     pub(crate) parent: Option<u32>,
     /// Identifies corresponding columns of different slabs; derived from the words before the variables.
     pub(crate) path: u64,

@@ -3,8 +3,8 @@
 //! If every event has its own combination of optional members, there are as many whole-text templates as combinations.
 //! A [`Schema`] is one template for all of them. Members that every text has are literals and variables. Any other
 //! member, including its key and a comma, is a variable, which is empty in texts without the member. The values of this
-//! variable are split by templates of their own, one for each form of the member's value. The numbers of forms thus add
-//! up instead of multiplying, and a column of small codes tells which events have a member.
+//! variable are split by templates of their own, one template for each form of the member's value. The numbers of forms
+//! thus add up instead of multiplying, and a column of small codes tells which events have a member.
 //!
 //! After each run of optional members, one more variable holds members that are new or in a different order.
 //!
@@ -64,11 +64,11 @@ pub(super) enum EntryKind {
     String,
     /// A number or word that is always present.
     Scalar,
-    /// An optional member. It consists of `head`, a value and `comma_behind`. Either `head` begins with the comma
-    /// before the member, or `comma_behind` is the comma after it.
+    /// An optional member. The member consists of `head`, a value and `comma_behind`. Either `head` begins with the
+    /// comma before the member, or `comma_behind` is the comma after it.
     Member { head: LiteralBytes, comma_behind: Box<[u8]> },
-    /// Members that are unknown to the schema or in a different order. They end before `until`, which follows in every
-    /// text.
+    /// Members that are unknown to the schema or in a different order. The members end before `until`, which follows in
+    /// every text.
     Rest { until: LiteralBytes },
 }
 
@@ -152,8 +152,8 @@ fn rest_end(text: &[u8], mut at: usize, until: &LiteralBytes) -> Option<usize> {
     Some(at)
 }
 
-/// Adds the variable of a text that is one member (key, value and a comma before or after): its value, if that is a
-/// scalar. `None` for other values and for several members.
+/// Adds the variable of a text that is one member (key, value and a comma before or after): its value, if the value is
+/// a scalar. `None` for other values and for several members.
 pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let key = text.iter().position(|byte| *byte == b'"')?;
     let value = key_end(text, key)?;
@@ -439,12 +439,12 @@ impl Object {
         ordered
     }
 
-    /// Number of members, including those of nested objects.
+    /// Number of members, including the members of nested objects.
     fn member_count(&self) -> usize {
         self.members.iter().map(|member| 1 + member.object.as_ref().map_or(0, Object::member_count)).sum()
     }
 
-    /// Sum over all texts of the number of members present, including those of nested objects.
+    /// Sum over all texts of the number of members present, including the members of nested objects.
     fn present_members(&self) -> u64 {
         let inside = |member: &Member| member.object.as_ref().map_or(0, Object::present_members);
         self.members.iter().map(|member| u64::from(member.seen) + inside(member)).sum()
@@ -492,8 +492,8 @@ struct SchemaWriter<'l> {
 }
 
 impl SchemaWriter<'_> {
-    /// Adds the entries of an object; `None` if it has no fixed member: the position of such a member determines
-    /// where commas are.
+    /// Adds the entries of an object; `None` if the object has no fixed member: the position of such a member
+    /// determines where commas are.
     fn put_object(&mut self, object: &Object) -> Option<()> {
         let members = object.ordered_members();
         let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;

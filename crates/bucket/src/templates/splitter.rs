@@ -116,7 +116,7 @@ pub(super) struct SchemaTemplate {
 
 #[derive(Debug)]
 pub(super) struct TemplateColumn {
-    /// Ways of splitting values; for whole events, one for each kind.
+    /// Ways of splitting values; for whole events, one way for each kind.
     learners: Vec<TemplateLearner>,
     /// Index in `learners` of the way for the current value.
     learner_index: usize,
@@ -142,7 +142,7 @@ pub(super) struct TemplateLearner {
     outline_templates: OutlineTemplates,
     /// Template of the empty text.
     empty_template: Option<u32>,
-    /// Distinguishes the columns of one kind of events from those of others.
+    /// Distinguishes the columns of one kind of events from the columns of other kinds.
     path: u64,
 }
 
@@ -569,7 +569,8 @@ impl SlabBuilder {
             return *child;
         }
         let above = &self.columns[column as usize];
-        // The depth is that of the parent: the contents are as deep as they would be without this column.
+        // This column has the depth of its parent, so that its contents are as deep as they would be without the
+        // column.
         let (path, depth) = (child_path(above.path ^ split.learner().path, name, times), above.depth);
         let child = self.add_child(column, split, path, depth);
         self.columns[child as usize].kind = Representation::Templates(Box::new(TemplateColumn::new(splitter)));

@@ -458,7 +458,7 @@ fn structure_around_free_text_is_split() {
     }));
     let slab = learned(&events);
     assert!(templates_of(&slab).len() < 40, "{:?}", templates_of(&slab));
-    // Every text has a variable for the sentence and one for each key, even for keys that it lacks.
+    // Every text has a variable for the sentence and a variable for each key, even for keys that the text lacks.
     let members = format!("_ _    _ _] \"_\"{}", "_".repeat(keys.len()));
     assert!(templates_of(&slab).contains(&members), "{:?}", templates_of(&slab));
     let inner = slab.columns.iter().filter(|column| column.parent == Some(0));

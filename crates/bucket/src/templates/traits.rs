@@ -20,9 +20,9 @@ pub(crate) const VALUE_SET_MAX: usize = 16;
 /// Maximum total bytes of the texts that a value set lists.
 pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
-/// Minimum bytes of the prefix of a column's values; a shorter one is not stored.
+/// Minimum bytes of the prefix of a column's values; a shorter prefix is not stored.
 const PREFIX_BYTES_MIN: usize = 2;
-/// Maximum bytes of the prefix of a column's values; a longer one is cut.
+/// Maximum bytes of the prefix of a column's values; a longer prefix is cut.
 pub(crate) const PREFIX_BYTES_MAX: usize = 32;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
@@ -57,8 +57,8 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     traits.min_len = traits.min_len.min(traits.max_len);
     traits.prefix = common_prefix(texts);
     if !traits.prefix.is_empty() {
-        // For `0x1f`, the bytes of the values include `x`, but those of the rests after the prefix `0x` are known to be
-        // digits.
+        // For values such as `0x1f`, this shows that only digits follow the prefix `0x`, although `x` is a byte of the
+        // values.
         traits.after_prefix = bytes_of(texts.iter().map(|text| &text[traits.prefix.len()..]));
     }
     let has_escapes = traits.bytes.contains(b'"') || traits.bytes.contains(b'\\');
@@ -78,8 +78,8 @@ fn bytes_of<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> ByteSet {
     bytes
 }
 
-/// The common prefix of these texts, cut to whole characters. Empty if it is a single byte, because the set of first
-/// bytes says as much.
+/// The common prefix of these texts, cut to whole characters. Empty if the prefix is a single byte, because the set of
+/// first bytes says as much.
 fn common_prefix(texts: &TextList) -> Box<str> {
     let mut all = texts.iter();
     let Some(mut prefix) = all.next().map(|text| &text[..text.len().min(PREFIX_BYTES_MAX)]) else {

@@ -87,7 +87,7 @@ impl LiteralSkeleton {
     }
 }
 
-/// The literals before each variable and after the last one.
+/// The literals before each variable and after the last variable.
 fn literals<'t>(text: &'t [u8], variables: &'t [Variable]) -> impl Iterator<Item = &'t [u8]> {
     let starts = std::iter::once(0).chain(variables.iter().map(|variable| variable.end));
     let ends = variables.iter().map(|variable| variable.start).chain(std::iter::once(text.len()));
@@ -308,8 +308,8 @@ pub(super) fn head_mask(text: &[u8]) -> u64 {
     if text.len() >= 8 { u64::MAX } else { (1u64 << (8 * text.len())) - 1 }
 }
 
-/// The first eight bytes as a number, zeroes where there are none. A zero byte in a text looks like its end, so
-/// comparing heads requires comparing lengths too.
+/// The first eight bytes as a number, padded with zeroes. A zero byte in a text looks like its end, so comparing heads
+/// requires comparing lengths too.
 #[inline]
 pub(super) fn first_eight_bytes(text: &[u8]) -> u64 {
     if let Some(head) = text.first_chunk::<8>() {

@@ -99,8 +99,8 @@ impl Variable {
     }
 }
 
-/// End of a variable of this kind that starts at `at`; `None` if there is no such variable. With `strict` the rules are
-/// those of the tokeniser; otherwise a chunk needs no digit.
+/// End of a variable of this kind that starts at `at`; `None` if there is no such variable. With `strict`, the
+/// tokeniser's rules apply; otherwise a chunk needs no digit.
 #[inline]
 pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
@@ -196,7 +196,7 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
 const ADDRESS_BYTES_MAX: usize = 15;
 
 /// The end of the IPv4 address at `at`, whose first word ends at `first_end`. One number per address is smaller and
-/// faster than one per octet.
+/// faster than a number per octet.
 #[inline]
 fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
     if first_end - at > 3 || text.get(first_end) != Some(&b'.') || !text[at].is_ascii_digit() {
@@ -434,7 +434,7 @@ impl EventScanner<'_, '_> {
 
     /// Whether a chunk is the key of a pair, such as `session-id-32="…"`. A key is literal even if it contains digits:
     /// as a variable, it would hide the field. Parameters of URLs do not count, because there may be any number of
-    /// different ones.
+    /// different parameters.
     fn is_key(&self, start: usize, end: usize) -> bool {
         let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);

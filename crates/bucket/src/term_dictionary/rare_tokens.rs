@@ -210,7 +210,7 @@ impl NumberSet {
 #[derive(Debug)]
 pub(crate) struct TimeTokens {
     layout: TimeLayout,
-    /// Hours that occurred; the last one is the hour of the value added last.
+    /// Hours that occurred; the last entry is the hour of the value added last.
     hours: Vec<i64>,
     /// Minute and second within the hour.
     seconds: Vec<bool>,

@@ -107,7 +107,7 @@ impl TermTable {
         &self.entries
     }
 
-    /// The whole term of `entry`; `pair_bytes` is a buffer for short ones.
+    /// The whole term of `entry`; `pair_bytes` is a buffer for short terms.
     #[inline]
     pub(crate) fn term<'a>(&'a self, entry: &Entry, pair_bytes: &'a mut [u8; PAIR_BYTES]) -> &'a [u8] {
         if entry.is_short() {
@@ -190,7 +190,7 @@ impl TermTable {
         self.scratch = lowered;
     }
 
-    /// Adds a term as it is, truncated if it is too long.
+    /// Adds a term unchanged, but truncated if it is too long.
     pub(crate) fn add_term(&mut self, term: &[u8]) {
         let term = truncate_term(term);
         let pair = load_pair(term);
@@ -303,7 +303,7 @@ impl TermTable {
     }
 }
 
-/// Hash of the term for a token of the text; `scratch` is a buffer for long ones.
+/// Hash of the term for a token of the text; `scratch` is a buffer for long tokens.
 #[inline]
 pub(crate) fn hash_token(token: &[u8], scratch: &mut Vec<u8>) -> u64 {
     if token.len() <= PAIR_BYTES {

@@ -2,7 +2,7 @@
 //!
 //! Candidates are found by searching for the pattern's rarest byte (in both cases at once), so that rejecting a text
 //! without the word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself
-//! contains a major breaker, where it may match anything.
+//! contains a major breaker; there, `*` may match anything.
 
 use memchr::{memchr2_iter, memmem};
 

@@ -1,5 +1,5 @@
 //! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with dots between
-//! them for an address. The form of a value may show whether a pattern like `\d+\.\d+` matches it, where its bytes
+//! them for an address. The form of a value may show whether a pattern like `\d+\.\d+` matches it even if its bytes
 //! alone do not.
 //!
 //! Not here: bounds of whole values ([`ValueTraits`]), which are stored. Forms are not stored; they are derived from

@@ -133,12 +133,12 @@ impl Span {
         self.boundary(time, 0, tz)
     }
 
-    /// Start of the bucket after the one that contains `time`.
+    /// Start of the bucket after the bucket of `time`.
     pub fn next(&self, time: TimeNs, tz: &TimeZone) -> TimeNs {
         self.boundary(time, 1, tz)
     }
 
-    /// Start of the bucket `ahead` buckets after the one that contains `time`.
+    /// Start of the bucket `ahead` buckets after the bucket of `time`.
     fn boundary(&self, time: TimeNs, ahead: i64, tz: &TimeZone) -> TimeNs {
         let amount = self.amount as i64;
         let edge = if ahead == 0 { TimeNs::MIN } else { TimeNs::MAX };

@@ -48,7 +48,7 @@ pub(crate) struct RuleFieldNames {
     composed: RuleScopes,
     /// Events whose values may be written with the entities of XML.
     entities: Option<Scope>,
-    /// Texts of the lookup rules, each with the events to which it applies.
+    /// Texts of the lookup rules, each with the events to which the rule applies.
     lookups: Vec<(String, Scope)>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn sourcetype_term(sourcetype: &str) -> TermQuery {
 }
 
 impl RuleFieldNames {
-    /// Collects the fields of all stanzas of props.conf, except those of lookups.
+    /// Collects the fields of all stanzas of props.conf, except the fields of lookups.
     pub(crate) fn new(props: &PropsResolver) -> RuleFieldNames {
         let mut names = RuleFieldNames::default();
         names.add_composed(props);
@@ -211,8 +211,8 @@ impl DerivedNames {
         self.find_scope(&self.from_rules.elsewhere, field)
     }
 
-    /// Events in which this value of `field` need not be in the text as it is: a rule may derive it, or XML may write it
-    /// with entities, such as `&amp;`.
+    /// Events in which this value of `field` need not be in the text literally: a rule may derive it, or XML may write
+    /// it with entities, such as `&amp;`.
     pub(crate) fn unwritten_scope(&self, field: &str, value: &str) -> Option<Scope> {
         let is_plain = |letter: char| letter == ' ' || letter.is_ascii_graphic();
         let is_marked = |letter: char| matches!(letter, '<' | '>' | '&' | '\'' | '"') || !is_plain(letter);
@@ -250,8 +250,8 @@ fn matching_scopes(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope
     scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
 }
 
-/// Fields that the rules of a stanza produce, except those of lookups and of transforms that `counts` rejects; `None`
-/// if the rules may produce any field.
+/// Fields that the rules of a stanza produce, except the fields of lookups and of transforms that `counts` rejects;
+/// `None` if the rules may produce any field.
 fn rule_output_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {

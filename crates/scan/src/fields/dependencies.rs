@@ -1,7 +1,7 @@
 //! Dependencies between fields and rules: the fields that rules produce and read, and digests of rules.
 //!
 //! A digest stands for everything that decides which value a field has in an event. Stored values of a field are used only
-//! if their digest is that of the rules of the search (`crate::slab_extraction`).
+//! if their digest equals the digest of the search's rules (`crate::slab_extraction`).
 //!
 //! Not here: the extraction itself.
 
@@ -110,7 +110,8 @@ impl FieldRules {
 
 /// A name that no rule produces: hidden fields are not extracted.
 const UNNAMED_FIELD: &str = "_unnamed";
-/// Version of the extraction, part of each digest. It must change whenever the same rules extract other values.
+/// Version of the extraction, part of each digest. The version must change whenever the same rules extract other
+/// values.
 const EXTRACTION_VERSION: u32 = 1;
 
 /// Digest of the parts of a rule.

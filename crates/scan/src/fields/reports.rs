@@ -111,7 +111,8 @@ impl FieldTemplate {
     }
 }
 
-/// Whether a transform splits the event text at breakers only, so that values without quotes are whole tokens of it.
+/// Whether a transform splits the event text at breakers only, so that values without quotes are whole tokens of the
+/// text.
 pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
     // A percent sign may begin a longer breaker.
     let is_single_breaker =

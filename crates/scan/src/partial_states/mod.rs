@@ -39,7 +39,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 256;
 pub struct PartialStates {
     bytes_max: usize,
     inner: Arc<Mutex<Inner>>,
-    /// Number of this engine among those that share the memory.
+    /// Number of this engine among the engines that share the memory.
     engine: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct PlanStates {
 }
 
 impl PartialStates {
-    /// A cache of at most `bytes_max` bytes; `None` if that is 0.
+    /// A cache of at most `bytes_max` bytes; `None` if `bytes_max` is 0.
     pub fn new(bytes_max: usize) -> Option<Arc<PartialStates>> {
         (bytes_max > 0).then(|| Arc::new(PartialStates { bytes_max, inner: Arc::default(), engine: 0 }))
     }

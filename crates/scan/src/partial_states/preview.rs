@@ -109,7 +109,7 @@ impl<'a> PreviewRounds<'a> {
         }
     }
 
-    /// Replaces a worker's copy of its states; false if they are too large.
+    /// Replaces a worker's copy of its states; false if the states are too large.
     fn replace_states(&self, worker: usize, folders: &mut [&mut Folder]) -> bool {
         if folders.iter().map(|folder| folder.bytes()).sum::<usize>() > COPIED_STATE_BYTES_MAX {
             return false;

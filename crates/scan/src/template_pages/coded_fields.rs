@@ -50,7 +50,8 @@ fn missing() -> EngineError {
 }
 
 impl CodedField {
-    /// The dictionary of a field; `None` if it has too many values, or if some are stored in another form.
+    /// The dictionary of a field; `None` if the field has too many values, or if some values are stored in another
+    /// form.
     pub(super) fn of(
         field: &FieldLocations,
         template_set: &TemplateSet,

@@ -33,7 +33,8 @@ use super::rex::invalid_utf8;
 use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation};
 
-/// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
+/// If at least one in this many texts of a column is requested, all texts of the column are validated at once instead
+/// of one by one.
 const BULK_VALIDATION_DIVISOR: usize = 8;
 /// Minimum number of rows for which searching for a common column pays off.
 const COMMON_COLUMN_ROWS_MIN: usize = 64;
@@ -376,7 +377,7 @@ struct LocationReader<'f> {
 }
 
 impl LocationReader<'_> {
-    /// Values of which no row has more than one.
+    /// The values, if no row has more than one value.
     fn text_column<'p>(
         &mut self,
         place_of: impl Fn(u32) -> &'p ValueLocation,
@@ -392,7 +393,7 @@ impl LocationReader<'_> {
         writer.finish()
     }
 
-    /// Values of which some rows have several.
+    /// The values, if some rows have several.
     fn multivalue_column<'p>(
         &mut self,
         place_of: impl Fn(u32) -> &'p ValueLocation,

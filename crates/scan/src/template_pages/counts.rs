@@ -128,8 +128,8 @@ impl EventScan {
         Some(wanted)
     }
 
-    /// The locations of a field: those of its path if the events have no other field of that name, otherwise those of
-    /// the field itself; `None` if they are unknown.
+    /// The locations of a field: the locations of its path if the events have no other field of that name, otherwise
+    /// the locations of the field itself; `None` if they are unknown.
     fn field_or_path_locations<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
         let own = slab.field(name);
         let mut paths = self.rexes.paths().iter().zip(slab.paths());

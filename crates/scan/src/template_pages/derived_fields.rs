@@ -19,7 +19,7 @@ use crate::fields::{Extract, ExtractionClass};
 /// The way in which the values of a field are computed from other values.
 #[derive(Clone)]
 pub(super) enum Derivation {
-    /// A pattern finds the values in those of another field.
+    /// A pattern finds the values in the values of another field.
     Pattern(DerivedField),
     /// This column contains the values of each event, joined by [`VALUE_SEPARATOR`].
     Lists { column: u32 },
@@ -69,8 +69,8 @@ pub(super) struct DerivedField {
 
 impl DerivedField {
     /// The rule that derives field number `at` of `names` from another field, if such a rule exists. The field's
-    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] where the other field's location is
-    /// unknown. `places` is indexed by name, then by key.
+    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] for keys with an unknown location of the
+    /// other field. `places` is indexed by name, then by key.
     pub(super) fn find(
         name: &str,
         at: usize,

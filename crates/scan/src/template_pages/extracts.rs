@@ -40,7 +40,7 @@ const PLANNED_VALUES_MAX: usize = 8;
 const TRIED_PLANS: usize = 64;
 /// If the first codes, up to this number, all leave the location open, no further codes are planned.
 const OPEN_CODES_MAX: usize = 2;
-/// Number of locations among which an equal one is searched for.
+/// Number of recent locations among which an equal location is searched for.
 const RECENT_PARTS: usize = 16;
 
 /// Location of a field according to the rules that produce it.
@@ -61,7 +61,7 @@ pub(super) struct NamedRules<'b> {
     divides: bool,
     /// Number of nodes of the divisions so far.
     nodes: usize,
-    /// Number of plans so far, and of those in which the location depends on values.
+    /// Number of plans so far, and number of plans in which the location depends on values.
     tried: usize,
     open: usize,
 }

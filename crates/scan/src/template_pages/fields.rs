@@ -27,7 +27,7 @@ use crate::fields::AutoExtraction;
 /// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
 /// Placeholder for key-value extraction, if no value of the variable ends with a byte of a key, so that the next key
-/// begins after the placeholder. The byte does not end a value either, because the variable may be inside one.
+/// begins after the placeholder. The byte does not end a value either, because the variable may be inside a value.
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 pub(super) const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
@@ -121,7 +121,7 @@ pub(super) struct Sample<'a> {
 struct ValueRegion {
     range: Range<usize>,
     quoted: bool,
-    /// Index of the field among the requested ones.
+    /// Index of the field among the requested fields.
     name: Option<usize>,
 }
 
@@ -421,7 +421,7 @@ impl Sample<'_> {
         while bytes.get(end) == Some(&b' ') {
             end += 1;
         }
-        // After an unclosed quote, a value might contain the closing one.
+        // After an unclosed quote, a value might contain the closing quote.
         (bytes.get(end) == Some(&b'"')).then(|| ValueRegion::of(from..end, true))
     }
 

@@ -24,7 +24,7 @@ struct Memo<T> {
 }
 
 impl GroupMemos {
-    /// An empty cache for a window whose codes are those of these columns and parts; `None` if an answer depends on
+    /// An empty cache for a window whose codes are the codes of these columns and parts; `None` if an answer depends on
     /// another part.
     pub(super) fn new(
         apart: &GroupDependence,

@@ -39,7 +39,8 @@ impl InnerPair {
         InnerPair { name: name.into(), is_key, parts: parts.into(), ends: ends.into() }
     }
 
-    /// A pair that can only be in the values of these columns; `None` if the text around them may affect it.
+    /// A pair that can only be in the values of these columns; `None` if the text around the values may affect the
+    /// pair.
     pub(super) fn location(
         name: &str,
         columns: &[u32],
@@ -96,8 +97,8 @@ impl InnerPair {
         self.pieces().map(column).collect()
     }
 
-    /// Value of the pair in `text`, the text of one piece; `None` if it has no such pair. A text that does not contain
-    /// the bytes of `key_end` is not examined.
+    /// Value of the pair in `text`, the text of one piece; `None` if the piece has no such pair. A text that does not
+    /// contain the bytes of `key_end` is not examined.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
         let value = self.value_after(text, key_end.find(text)? + key_end.needle().len() - 1)?;
         std::str::from_utf8(value).ok()
@@ -107,7 +108,8 @@ impl InnerPair {
     /// Whether the value is UTF-8 is not checked.
     pub(super) fn value_after<'t>(&self, text: &'t [u8], equals: usize) -> Option<&'t [u8]> {
         let is_name = |key: &str| *extracted_name(&clean_key(key)) == *self.name;
-        // If the name ends there, no pair before has this name, because its key would contain the key end.
+        // If the name ends at the equals sign, no earlier pair has this name, because its key would contain the key
+        // end.
         if self.is_key
             && text[..equals].ends_with(self.name.as_bytes())
             && let Some(value) = certain_value(text, equals - self.name.len(), equals)

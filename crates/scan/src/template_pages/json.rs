@@ -38,7 +38,7 @@ const COLLISION_PREFIX: &str = "extracted_";
 /// Maximum number of dictionary entries checked one by one; nothing is proven about a larger dictionary.
 const CHECKED_VALUES_MAX: u32 = 65_536;
 
-/// Effect of all values of a column on the string that they are part of.
+/// Effect of all values of a column on the JSON string that contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StringEffect {
     /// Whether the bytes end with the start of an escape.

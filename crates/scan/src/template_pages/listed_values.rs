@@ -22,8 +22,8 @@ pub(super) struct ListedValues {
 }
 
 impl ListedValues {
-    /// The values of a column in ascending order; `None` if the column is not a dictionary, or a large one, or cannot
-    /// be read.
+    /// The values of a column in ascending order; `None` if the column is not a dictionary, is a large dictionary, or
+    /// cannot be read.
     pub(super) fn of_column(
         &mut self,
         template_set: &TemplateSet,

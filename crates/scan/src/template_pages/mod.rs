@@ -379,7 +379,7 @@ impl EventScan {
     }
 
     /// Evaluates the condition again if many events are undecided because a field is composed of several parts or
-    /// computed: the text of the field is smaller than that of the event.
+    /// computed: the text of the field is smaller than the text of the event.
     fn reevaluate_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let open: Vec<u32> = match &outcome {
             Outcome::Same(UNDECIDED) => (0..u32_of(reader.len())).collect(),
@@ -416,8 +416,8 @@ impl EventScan {
         Ok(Rows::Some(self.event_rows_in_range(reader.events()?.as_ref(), &page.info)))
     }
 
-    /// Makes events undecided if they have an index-time field that the search uses and that has no column, or whose
-    /// column does not replace the locations in the text.
+    /// Makes events undecided if they have an index-time field that the search uses, unless a column of the field
+    /// replaces the locations in the text.
     fn mark_indexed_undecided(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let slab = reader.slab;
         let fields = reader.fields_by_row()?;
@@ -452,7 +452,7 @@ impl EventScan {
         self.mark_fields_undecided(&fields, outcome, reader)
     }
 
-    /// Makes matching events undecided where one of these fields must be read from text.
+    /// Makes matching events undecided if one of these fields must be read from their text.
     fn mark_fields_undecided(
         &self,
         fields: &[&FieldLocations],

@@ -63,8 +63,8 @@ impl NeedleSlabs {
 }
 
 impl SlabCache {
-    /// Whether the fields that a search reads in a segment need not be located, or have been located by this search or
-    /// another one. Also true for plain texts.
+    /// Whether the fields that a search reads in a segment need not be located, or have been located by this or another
+    /// search. Also true for plain texts.
     pub(super) fn are_located(&self, segment: &Arc<dyn Segment>, asked: &SlabRequest<'_>) -> Result<bool, EngineError> {
         let known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
         if known.iter().any(|(known, _)| Arc::ptr_eq(known, segment)) {

@@ -1,6 +1,6 @@
 //! Optional pairs: `key=value` pairs that only some texts of a template have.
 //!
-//! Such a pair, including the blank before it, is the value of a variable that is empty where the pair is missing. The
+//! Such a pair, including the blank before it, is the value of a variable that is empty in texts without the pair. The
 //! pair begins with a blank, and the text after it with a byte that ends a value, so automatic extraction of the whole
 //! text equals extraction of its pieces. Each form of the pair is therefore extracted as a text of its own, and in the
 //! surrounding text, a placeholder pair replaces the variable.

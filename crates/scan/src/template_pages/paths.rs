@@ -104,7 +104,7 @@ fn value_template(place: &ValueLocation, template_set: &TemplateSet) -> Option<T
     Some(Template { parts })
 }
 
-/// The location if it has at most one value in each row; otherwise the text of the field is read, which is short.
+/// The location if it has at most one value in each row; otherwise the text of the field is read, because it is short.
 fn single_location(place: ValueLocation) -> ValueLocation {
     match place {
         ValueLocation::Nested(nested) if nested.may_repeat => ValueLocation::Text,

@@ -2,7 +2,7 @@
 //!
 //! Delimiter-based transforms are handled by [`super::cells`]. A pattern is planned like an `EXTRACT-` pattern
 //! ([`quarry_eval::pattern::template_match`]); if `FORMAT` takes names from the text, planning continues after each
-//! match. The names are then usually literals of the template, and a requested field that occurs in none of them does
+//! match. The names are then usually literals of the template, and a requested field that is not among these names does
 //! not exist. A pair that the plan leaves undecided affects only the fields that the pair may produce.
 //!
 //! A transform whose names all come from the text finds the same pairs whichever fields are requested. These pairs are

@@ -165,7 +165,7 @@ impl SlabCache {
 }
 
 impl SlabRequest<'_> {
-    /// The names of the fields to locate: those of the search, and those from which rules compute them.
+    /// The names of the fields to locate: the fields of the search, and the fields from which rules compute them.
     pub(super) fn names_to_locate(&self) -> Vec<String> {
         let mut names = self.names.to_vec();
         names.extend(self.computed.iter().flat_map(|computed| computed.input_fields()).cloned());
@@ -310,7 +310,7 @@ impl Slab {
         self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
     }
 
-    /// Location of a field as it is extracted, before aliases and calculations; `None` for a field that is not read.
+    /// Location of a field as extracted, before aliases and calculations; `None` for a field that is not read.
     pub(super) fn stored_field(&self, name: &str) -> Option<&FieldLocations> {
         self.fields.get(name).map(Arc::as_ref)
     }
@@ -426,7 +426,7 @@ impl Slab {
         Arc::clone(self.lengths.get_or_init(|| Arc::new(LengthCache::of(&self.template_set))))
     }
 
-    /// Memo of the values derived from those of a field or column, shared by all workers.
+    /// Memo of the values derived from the values of a field or column, shared by all workers.
     pub(super) fn derived_memo(&self, derived: &Derivation) -> Arc<DistinctMemo> {
         let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(derived.key()).or_default())
@@ -444,9 +444,9 @@ impl Slab {
     }
 }
 
-/// Replaces the locations of fields by the columns of index-time fields where such a column suffices, and adds the
-/// columns of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events
-/// may have the field in their text, or rules read the field.
+/// Replaces the locations of fields by the columns of index-time fields if such a column suffices, and adds the columns
+/// of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events may have
+/// the field in their text, or rules read the field.
 fn add_index_time_columns(
     set: &TemplateSet,
     classes: &[ExtractionClass],
@@ -658,7 +658,7 @@ fn locate_fields(
 type DividedKeys = HashMap<usize, Division<KeyLocation>, FixedState>;
 
 /// The location for a whole key. If the parts of the key have different locations, these are added to `divided`, and
-/// rules that read the field treat it as one that a pattern extracts.
+/// rules that read the field treat it as a field that a pattern extracts.
 fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut DividedKeys) -> KeyLocation {
     match location {
         Division::Whole(location, _) => location,
@@ -669,7 +669,7 @@ fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut 
     }
 }
 
-/// Replaces the locations of keys by those of their parts.
+/// Replaces the locations of keys by the locations of their parts.
 fn split_keys(
     templates: &[Template],
     located: Vec<KeyLocation>,
@@ -826,7 +826,7 @@ fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocat
         RuleLocation::Nowhere => (other, false),
         RuleLocation::At(_) | RuleLocation::ByValue if is_joined => (ValueLocation::Text.into(), false),
         RuleLocation::At(place) => (place.into(), false),
-        // Where the pattern finds nothing, the other location is in doubt, so the text decides.
+        // If the pattern finds nothing, the other location is in doubt, so the text decides.
         RuleLocation::ByValue if !other.ambiguous_columns.is_empty() => (ValueLocation::Text.into(), true),
         RuleLocation::ByValue => (other, true),
     };

@@ -22,11 +22,11 @@ use crate::fields::FieldRules;
 
 /// A field is stored if its value must be read from the text in at least one of this many events of a page.
 const TEXT_ROWS_PER_PAGE: usize = 64;
-/// Number of templates above which fields of patterns are stored even if they are located, because locating them for
-/// the first search takes longer than reading them.
+/// Number of templates above which fields of patterns are stored even if they are located, because locating the fields
+/// for the first search takes longer than reading them.
 const PLANNED_TEMPLATES_MAX: usize = 256;
 
-/// The fields among `names` whose stored values are those that `rules` extract, each with its values.
+/// The fields among `names` whose stored values equal the values that `rules` extract, each with its stored values.
 pub(super) fn find_stored(
     set: &TemplateSet,
     metas: &[Metadata],
@@ -56,8 +56,8 @@ pub(super) fn find_stored(
     names.iter().filter_map(find).collect()
 }
 
-/// The fields among `names` that are worth storing: those whose values the templates of the slab do not locate in
-/// enough of its events.
+/// The fields among `names` that are worth storing: fields whose values the templates of the slab do not locate in a
+/// sufficient number of events.
 pub(crate) fn fields_to_store(
     segment: &Arc<dyn Segment>,
     rules: &FieldRules,

@@ -75,7 +75,7 @@ impl Decoding {
 }
 
 impl WrittenParts {
-    /// The value of a text composed of the parts, if it has one.
+    /// The value of a text composed of the parts, if the text has a value.
     pub(super) fn value<'t>(&self, written: &'t str) -> Option<Cow<'t, str>> {
         let value = match self.decoding {
             Decoding::Cell { .. } => cell_value(written),

@@ -65,7 +65,7 @@ struct Probe {
     finder: Finder,
     /// Tests whether the run occurs anywhere in a text.
     occurs: WordPattern,
-    /// The complete pattern, if this run is its only one.
+    /// The complete pattern, if this run is its only run.
     whole_pattern: Option<WholePattern>,
 }
 
@@ -86,7 +86,8 @@ enum ProbePlan {
     Codes(Vec<u8>),
     /// For numbers: the only number that matches.
     Equals(i64),
-    /// For decimals: a number matches if its part before or after the point is the given one.
+    /// For decimals: a number matches if its part before the point is `whole` or its part after the point is
+    /// `fraction`.
     Decimals { unit: u64, whole: Option<u64>, fraction: Option<u64> },
     /// An answer for each number from `min` on.
     Numbers { min: i64, answers: Vec<u8> },

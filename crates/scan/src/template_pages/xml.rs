@@ -1,10 +1,10 @@
 //! Locations of XML elements and attributes in the texts of a template.
 //!
 //! The real reader ([`for_each_node`]) runs on one text of the template, with a placeholder in each variable. That text
-//! represents all events of the template if every variable keeps its role in the markup: in the content of an element
-//! its values contain no `<`, and in an attribute no quote that ends it. Where this cannot be proven, the texts of the
-//! template are read. An element's value is its content as written if the content has no entities and no blanks at its
-//! ends, and otherwise is computed from the content ([`Decoding`]).
+//! represents all events of the template if every variable keeps its role in the markup: in the content of an element,
+//! its values contain no `<`; in an attribute, they contain no quote that ends the attribute. Where this cannot be
+//! proven, the texts of the template are read. An element's value is its content as written if the content has no
+//! entities and no blanks at its ends, and otherwise is computed from the content ([`Decoding`]).
 //!
 //! Not here: elements whose number or order differs between events, which are in different templates; `xpath`.
 
@@ -248,8 +248,8 @@ impl Lexer {
         }
     }
 
-    /// Bytes of a variable at this position that may change the markup, and whether it may be empty, which joins the
-    /// literals around it; `None` if every value may change the markup.
+    /// Bytes of a variable at this position that may change the markup, and whether the variable may be empty, so that
+    /// the literals around it are joined; `None` if every value may change the markup.
     fn bytes_with_effect(&self) -> Option<(ByteSet, bool)> {
         match self.state().0 {
             Markup::Content => Some((ByteSet::of(b"<"), true)),

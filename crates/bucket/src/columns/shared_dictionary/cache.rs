@@ -58,7 +58,7 @@ impl FewEntries {
 }
 
 impl SharedCache {
-    /// Byte range to be read before the whole dictionary can be used; `None` if it is in memory.
+    /// Byte range to be read before the whole dictionary can be used; `None` if the dictionary is in memory.
     pub(crate) fn missing(&self, at: &SharedAt) -> Option<Range<u64>> {
         match self.locked().get(&at.block.offset) {
             Some(Opened::Whole(_)) => None,

@@ -74,7 +74,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Representation of numbers in this format; `None` if they cannot be shared.
+    /// Representation of numbers in this format; `None` if such numbers cannot be shared.
     fn of(format: NumberFormat) -> Option<Component> {
         match format {
             NumberFormat::Hex { digits } => Some(Component { width: 4 * u32::from(digits), base: 0 }),

@@ -31,7 +31,7 @@ const SAMPLED_BYTES_MAX: usize = 64 << 10;
 const CANDIDATES_MAX: usize = 40;
 /// Minimum percentages. In order: texts that contain an anchor word; texts that contain an anchor that is a punctuation
 /// mark; texts that contain a word for it to be an anchor in any context; texts with the same neighbour of a word for
-/// this neighbour to be its usual one.
+/// this to be its usual neighbour.
 const ANCHOR_PERCENT_MIN: usize = 4;
 const PUNCTUATION_PERCENT_MIN: usize = 20;
 const ANY_CONTEXT_PERCENT_MIN: usize = 90;
@@ -73,7 +73,7 @@ struct Word<'t> {
     after: BTreeMap<Neighbour<'t>, usize>,
 }
 
-/// The outline of the texts of a slab; `None` if they have next to nothing in common, or are not lines of words.
+/// The outline of the texts of a slab; `None` if the texts have next to nothing in common, or are not lines of words.
 pub(in crate::templates) fn learn_outline(events: &EventBatch) -> Option<Outline> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     // Logs are often periodic, so the sampled position varies from step to step.
@@ -340,7 +340,7 @@ fn learn_keys(sample: &[&[u8]], value_extent: ValueExtent) -> Vec<Key> {
     left.truncate(KEYS_MAX);
     let mut sorted = Vec::new();
     while !left.is_empty() {
-        // Next comes the candidate that was least often preceded by one of the others.
+        // Next comes the candidate that was least often preceded by another candidate.
         let before = |key: &[u8]| -> usize {
             left.iter().map(|(other, _)| order.get(&(*other, key)).copied().unwrap_or_default()).sum()
         };

@@ -12,8 +12,8 @@
 //! JSON object in [`super::objects`]. The values of these variables, rather than the template, then show which pairs
 //! a text has.
 //!
-//! Anchors and keys are learned from a sample of the slab ([`learning`]). They determine how small a slab becomes; the
-//! texts are restored exactly in any case.
+//! Anchors and keys are learned from a sample of the slab ([`learning`]). Anchors and keys determine how small a slab
+//! becomes; the texts are restored exactly in any case.
 
 pub(super) mod learning;
 pub(super) mod lookup;
@@ -55,7 +55,7 @@ enum ValueExtent {
 #[derive(Clone, Debug)]
 struct Anchor {
     word: Box<[u8]>,
-    /// Number of occurrences in a text, counted from the first, that are anchors; later ones are ordinary words.
+    /// Number of occurrences in a text, counted from the first, that are anchors; later occurrences are ordinary words.
     times: u8,
 }
 
@@ -435,7 +435,7 @@ impl OutlineSplitter<'_, '_> {
         }
     }
 
-    /// Processes a run of pairs that begins with this one.
+    /// Processes a run of pairs that begins with `first`.
     fn process_pairs(&mut self, first: Pair) -> usize {
         let text = self.line.text;
         let start = first.start;

@@ -32,7 +32,7 @@ pub(super) struct FieldTest {
     by_text: Option<RowFilter>,
     /// Values that the text must also contain as written.
     as_written: Vec<String>,
-    /// The comparison, if the test consists of a single one.
+    /// The comparison, if the test is a single comparison.
     pub(super) compare: Option<(CompareOp, String)>,
 }
 

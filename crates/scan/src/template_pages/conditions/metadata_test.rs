@@ -1,7 +1,7 @@
 //! A test of index, host, source or sourcetype; the answer is the same for all events with the same metadata code.
 //!
-//! Metadata is tested twice: by the patterns that exclude data before it is read, and by a filter like that for fields,
-//! with numbers compared as texts. The answer is certain only if both tests agree.
+//! Metadata is tested twice: by the patterns that exclude data before it is read, and by a filter like the filter of
+//! extracted fields, which compares numbers as texts. The answer is certain only if both tests agree.
 
 use std::sync::Arc;
 

@@ -27,8 +27,8 @@ fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Te
     segments[0].template_set().unwrap().unwrap()
 }
 
-/// The number of templates in which values determine the field's location, and the number in which the field is one
-/// column.
+/// The number of templates in which values determine the field's location, and the number of templates in which the
+/// field is one column.
 fn count_by_value_and_variable(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
     let class = rules.extraction_class(&metadata(sourcetype), &[name.to_owned()], &Messages::default());

@@ -2,8 +2,8 @@
 //! whole text is valid JSON, and which use the last of several equal keys.
 //!
 //! In the texts of a template, such a document is the value as written, with its quotes, between constant literals. The
-//! document is used only if the functions' own parser, which is stricter than that of `spath`, accepts all texts of the
-//! template: control characters in strings, lone surrogates and numbers beyond the range of a double make a text
+//! document is used only if the functions' own parser, which is stricter than the parser of `spath`, accepts all texts
+//! of the template: control characters in strings, lone surrogates and numbers beyond the range of a double make a text
 //! invalid.
 
 use std::borrow::Cow;
@@ -71,7 +71,8 @@ impl JsonColumns<'_> {
         Some(ValueLocation::of_parts(&document))
     }
 
-    /// Whether the functions' parser accepts all texts composed of these parts, given that it accepts one.
+    /// Whether the functions' parser accepts all texts composed of these parts, given that it accepts one of these
+    /// texts.
     fn is_strict(&self, parts: &[TemplatePart]) -> bool {
         let mut lexed = LexerState::Outside;
         for (at, part) in parts.iter().enumerate() {
@@ -156,7 +157,7 @@ fn literal(text: &[u8]) -> TemplatePart {
     TemplatePart::Literal(text.into())
 }
 
-/// Whether a text may contain an escaped surrogate, which is invalid unless the other half follows.
+/// Whether a text may contain an escaped surrogate, which is invalid unless the other half of the pair follows.
 fn has_surrogate(text: &[u8]) -> bool {
     text.windows(3).any(|escape| matches!(escape, [b'\\', b'u' | b'U', b'd' | b'D']))
 }

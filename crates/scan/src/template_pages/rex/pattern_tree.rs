@@ -63,7 +63,7 @@ pub(in crate::template_pages) enum TemplateNode {
     Inside(Arc<ExpandedTemplate>, u32),
     /// Not planned yet: the parts that compose a field.
     Field(FlatTemplate),
-    /// The same plan as that of another node.
+    /// The plan of another node, given by its number.
     Same(usize),
     /// The plan depends on which template of this column a row has: node `first + n` has the plan for template `n`.
     Branch { column: u32, first: usize },
@@ -83,7 +83,7 @@ pub(in crate::template_pages) struct ExpandedTemplate {
 }
 
 impl TemplateNode {
-    /// Length of the literals of a template that is not planned yet, without those of its variables.
+    /// Length of the literals of a template that is not planned yet, without the literals inside its variables.
     fn literal_bytes(&self, template_set: &TemplateSet) -> usize {
         let flat = |template: &FlatTemplate| {
             let literal = |part: &FlatPart| match part {

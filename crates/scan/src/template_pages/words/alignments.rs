@@ -126,7 +126,7 @@ impl Run {
     ) -> Option<Vec<Alignment>> {
         let (mut found, mut steps) = (Vec::new(), 0);
         let Some(last) = edges.parts.last() else { return Some(found) };
-        // The cuts that the bytes after an edge allow, and those of the part after it.
+        // The cuts that the bytes after an edge allow, and the cuts that the part after the edge allows.
         let mut after = 0;
         let mut part = cuts.of_part(self, last, edges);
         for at in (1..edges.parts.len()).rev() {

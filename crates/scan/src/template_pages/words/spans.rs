@@ -21,8 +21,8 @@ use super::alignments::{Alignment, Cuts, Piece};
 use super::ways::{Way, WayPlanner, row_at};
 use super::{Planner, Probe, ProbePlan};
 
-/// Number of bytes of a part that are kept beyond those of a match: the bytes that bound the match, including an
-/// encoded breaker.
+/// Number of bytes of a part that are kept in addition to the bytes of a match: the bytes that bound the match,
+/// including an encoded breaker.
 const MARGIN_BYTES: usize = 8;
 /// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
 /// time.
@@ -181,7 +181,7 @@ impl TemplateSpan {
         Ok(self.ways.as_ref().is_none_or(|ways| !ways.is_empty()))
     }
 
-    /// Whether a span equals this one; if so, template number `number` is added to its templates.
+    /// Whether `span` equals the span of `self`; if so, template number `number` is added to the templates of `self`.
     pub(super) fn try_add_template(&mut self, span: &Span, number: usize) -> bool {
         let is_same = self.span == *span;
         self.counts[number] |= is_same;
