@@ -1,7 +1,7 @@
 //! All limits of the container format, with the reasons for them.
 //!
-//! The writer refuses input that exceeds them, and the reader checks each count and length against them before it
-//! allocates. A damaged or hostile object therefore costs a bounded amount of memory.
+//! The writer refuses input that exceeds a limit, and the reader checks each count and length against its limit before
+//! allocating memory. A damaged or hostile object therefore costs a bounded amount of memory.
 
 use crate::error::BucketError;
 

@@ -1,5 +1,5 @@
 //! Pages with rare tokens: searches the columns of template slabs for tokens that are not in the term dictionary, and
-//! lists these tokens to check the term filter.
+//! lists such tokens for checking the term filter.
 //!
 //! The store consults the term filter first, so that columns are read only in slabs that most likely contain the token.
 //! In a compacted slab, the locator returns the pages of most tokens (`crate::locator`), so that no column is read at

@@ -1,9 +1,9 @@
 //! Candidate rows of a page for a rare token or a prefix of rare tokens. Usually few rows are candidates, as in a
 //! search for one id.
 //!
-//! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
-//! columns; only rows whose values in these columns contain it can match. Finding them costs a term dictionary page and
-//! a column or two, so it pays off when few pages are left.
+//! If a token that the term dictionary does not list for a page occurs in the page at all, it is in one of the page's
+//! rare columns. Only rows whose values in these columns contain the token can match. Finding these rows costs a term
+//! dictionary page and a column or two, so it pays off when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};

@@ -28,8 +28,8 @@ pub trait ReadAt: Send + Sync {
         ranges.iter().map(read).collect()
     }
 
-    /// Whether these ranges can be read without a network request at present. A hint, because a cache may evict them
-    /// before they are read.
+    /// Whether these ranges can be read without a network request at present. Only a hint, because a cache may evict
+    /// ranges before they are read.
     fn is_cached(&self, _ranges: &[Range<u64>]) -> bool {
         false
     }

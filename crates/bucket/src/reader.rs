@@ -738,7 +738,7 @@ impl PageRead<'_> {
     fn integers(&self, blocks: &[(BlockRef, Bytes)], kind: BlockKind) -> Result<Vec<i64>, BucketError> {
         let mut found = blocks_of_kind(blocks, kind);
         let (Some((at, bytes)), None) = (found.next(), found.next()) else {
-            return Err(self.damage(kind, "the page does not have exactly one"));
+            return Err(self.damage(kind, "the page does not have exactly one such block"));
         };
         let place = self.position(at);
         let raw = open_block(bytes, kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
@@ -762,7 +762,7 @@ impl PageRead<'_> {
             page.ends.push(end as u32);
         }
         if end != info.raw_bytes {
-            return Err(self.damage(BlockKind::Lengths, format!("{end} of {} bytes are covered", info.raw_bytes)));
+            return Err(self.damage(BlockKind::Lengths, format!("lengths cover {end} of {} bytes", info.raw_bytes)));
         }
         let mut raw = vec![0; info.raw_bytes as usize];
         let mut left = &mut raw[..];

@@ -2,10 +2,10 @@
 //!
 //! Column 0 is the text of every event. A column consists of *templates* (literal bytes and variables, each variable
 //! being another column), a *dictionary*, *numbers* in one format, or plain *texts*. A template column stores the
-//! template number of each value; the values of a variable's column belong, in order, to those values of its parent
-//! whose template contains it. Texts are rebuilt by filling templates. A field that equals one variable is thereby
-//! stored as a column. A text that fits no other template belongs to a template with a single variable for the whole
-//! text.
+//! template number of each value; the values of a variable's column belong, in order, to those values of the parent
+//! column whose template contains the variable. Texts are rebuilt by filling templates. A field that equals one
+//! variable is thereby stored as a column. A text that fits no other template belongs to a template with a single
+//! variable for the whole text.
 //!
 //! Not here: splitting texts and storing columns (bucket); mapping fields to variables (scan).
 

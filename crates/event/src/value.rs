@@ -293,7 +293,7 @@ pub fn parse_canonical_number(text: &str) -> Option<Number> {
     }
     let value = parse_number(text)?;
     let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
-    // A plain decimal is recovered digit for digit if it is this short and has no leading zero, or if it is a
+    // A plain decimal is recovered digit for digit if it is this short and has no leading zero, or if it became a
     // [`Number::Nanos`]; any other number is formatted and compared.
     if plain && unsigned.len() <= SAFE_DIGITS_MAX && first != b'0' {
         return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));

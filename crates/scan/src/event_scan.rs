@@ -599,7 +599,7 @@ impl EventScan {
         let rows = context
             .costs
             .measure_part(ScanPart::Rules, || self.derivations.add(rows, events, selected, &wide, &context.messages))?;
-        assert_eq!(rows.num_rows(), selected.len(), "rules give fields to rows, and take none away");
+        assert_eq!(rows.num_rows(), selected.len(), "rules add fields, and neither add nor remove rows");
         let keeps = |name: &str| match name {
             "_time" => true,
             "_raw" => self.projection.raw || self.filter.tests_raw(),

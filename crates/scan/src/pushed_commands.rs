@@ -2,7 +2,7 @@
 //! only the event text or an existing field.
 //!
 //! On template pages, groups and paths are evaluated on templates and dictionaries ([`super::template_pages`]), so that
-//! no text is rebuilt. Where the text is available anyway, the command itself runs, with the same result.
+//! no text is rebuilt. If the text is available anyway, the command itself runs, with the same result.
 //!
 //! Not here: such commands later in a search, and `rex` with several matches (`max_match`), which `commands` of the
 //! crate engine runs.

@@ -1,9 +1,10 @@
 //! Search-time fields that compaction stores: the choice of the fields, and their values.
 //!
-//! The templates of a slab locate most fields, so that reading them costs no more than reading a column. Other fields
-//! would be extracted from the texts by each search: a pattern spans free text, a transform takes pairs from another
-//! field, or a rule reads a JSON string. Compaction extracts these fields once and stores the values with a digest of the
-//! rules. A search whose rules have the same digest reads the column (`template_pages::stored_fields`).
+//! The templates of a slab locate most fields, so that reading them costs no more than reading a column. They do not
+//! locate a field if a pattern spans free text, a transform takes pairs from another field, or a rule reads a JSON
+//! string; each search would extract such a field from the texts. Compaction extracts these fields once and stores the
+//! values with a digest of the rules. A search whose rules have the same digest reads the column
+//! (`template_pages::stored_fields`).
 //!
 //! Fields are extracted as in searches ([`extract_fields`]), with the rules that apply without an app or a user. A user
 //! whose own rules change a field does not use its column.

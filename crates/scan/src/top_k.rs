@@ -1,9 +1,9 @@
-//! Top-k threshold: lets a scan skip rows that cannot be among the few that a sort keeps.
+//! Top-k threshold: lets a scan skip rows that cannot be among the few rows that a sort keeps.
 //!
 //! The best rows so far, by the first sort key, determine a threshold. A sort that keeps N rows cannot keep a row that
 //! is worse than N others, whatever the other keys and the order of arrival. The threshold is consulted before a row's
-//! columns or text are built. Rows that tie with the threshold are kept; with a single sort key, only those that are
-//! no older than N others, because rows arrive newest first and the sort keeps their order.
+//! columns or text are built. Rows that tie with the threshold are kept; with a single sort key, only tied rows that
+//! are no older than N others are kept, because rows arrive newest first and the sort keeps their order.
 //!
 //! Not here: the sort order itself ([`rows::rank`]).
 

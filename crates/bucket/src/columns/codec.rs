@@ -318,7 +318,7 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
             let difference = cursor.signed("difference to the time")?;
             times.iter().map(|time| time.wrapping_add(difference)).collect()
         }
-        NUMBERS_TIME_OFFSET => return Err(Malformed(format!("{count} numbers stand for {} times", times.len()))),
+        NUMBERS_TIME_OFFSET => return Err(Malformed(format!("{count} numbers are stored for {} times", times.len()))),
         NUMBERS_DISTINCT => {
             let few = usize::from(cursor.u8("distinct numbers")?);
             let few = read_integers(&mut cursor, few)?;

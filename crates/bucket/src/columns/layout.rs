@@ -133,8 +133,8 @@ impl Layout {
         used
     }
 
-    /// Directories of the shared dictionaries that are stored in runs. The slab head lists them, so that a version that
-    /// cannot read them reports a newer bucket.
+    /// Directories of the shared dictionaries that are stored in runs. The slab head lists these directories, so that a
+    /// version that cannot read them reports a newer bucket.
     pub(crate) fn run_directories(&self) -> Vec<BlockRef> {
         self.shared_dictionaries().into_iter().filter(SharedAt::has_runs).map(|at| at.block).collect()
     }

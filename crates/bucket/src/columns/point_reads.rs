@@ -268,7 +268,7 @@ impl TemplatePage {
     fn check_number(&self, columns: &SlabColumns, column: u32, number: i64) -> Result<i64, BucketError> {
         match &columns.layout.template_set.columns[column as usize].kind {
             ColumnKind::Numbers { min, max, .. } if (*min..=*max).contains(&number) => Ok(number),
-            _ => Err(self.position().corrupt(format!("number {number} is beyond those of column {column}"))),
+            _ => Err(self.position().corrupt(format!("number {number} exceeds the range of column {column}"))),
         }
     }
 

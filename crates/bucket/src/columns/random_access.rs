@@ -2,7 +2,7 @@
 //!
 //! A packed integer is read directly from its bits. Compressed data is decompressed as a whole but not unpacked. Values
 //! that depend on earlier values (deltas, frequency coding, text lengths) are decoded up to the requested value. The
-//! requested value is checked as in [`super::codec`]; the others are not checked.
+//! requested value is checked as in [`super::codec`]; other values are not checked.
 //!
 //! Not here: the choice of the chunk and of the position in it (`super::point_reads`).
 
@@ -144,7 +144,7 @@ impl NumbersReader {
             }
             (NUMBERS_TIME_OFFSET, times) => {
                 let known = times.map_or(0, |times| times.len());
-                return Err(Malformed(format!("{count} numbers stand for {known} times")));
+                return Err(Malformed(format!("{count} numbers are stored for {known} times")));
             }
             (NUMBERS_DISTINCT, _) => {
                 let few = usize::from(cursor.u8("distinct numbers")?);

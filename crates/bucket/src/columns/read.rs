@@ -1,8 +1,8 @@
 //! Reading the columns of a slab: the column layout block once, dictionaries and pools on first use, chunks on request.
 //!
-//! A column's values are decoded without looking at its parent. Their rows follow from the parent's templates and are
-//! computed when a single column is requested. Rebuilding whole texts needs no rows, because it uses the values in
-//! order.
+//! A column's values are decoded without looking at its parent. The rows of the values follow from the parent's
+//! templates and are computed when a single column is requested. Rebuilding whole texts needs no rows, because it uses
+//! the values in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

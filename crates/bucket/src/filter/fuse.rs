@@ -3,9 +3,9 @@
 //! A key maps to three cells whose XOR is its fingerprint. The first cell follows from the key's upper bits; the other
 //! two are in the next two segments. Keys in ascending order therefore fill and empty the cells from front to back, and
 //! building stays within the cache. The keys are hashes, so the first attempt uses them directly; each later attempt
-//! mixes them with a seed of its own. An attempt rarely fails, except when the number of keys is close to the most that
-//! its number of segments is meant for: 11,500 keys in 14 segments fail nearly always. Every further attempt therefore
-//! has more cells.
+//! mixes them with a seed of its own. An attempt rarely fails, except when the number of keys is close to the maximum
+//! for which the number of segments is meant: 11,500 keys in 14 segments fail nearly always. Every further attempt
+//! therefore has more cells.
 //!
 //! Not here: the layout of a sidecar (`super`).
 
@@ -166,9 +166,9 @@ fn initial_lengths(keys: usize) -> (u32, u32) {
     (segment_length, (segments * u64::from(segment_length)) as u32)
 }
 
-/// Lengths for the first attempt: the first of `known` with enough cells for this many keys, but hardly more; otherwise
-/// the lengths that the keys need, with a few spare cells, so that a filter of slightly more keys can have the same
-/// lengths.
+/// Lengths for the first attempt: the first of `known` with enough cells for this many keys, but hardly more. If there
+/// is none, the lengths that the keys need, with a few spare cells, so that a filter of slightly more keys can have the
+/// same lengths.
 fn shareable_lengths(keys: usize, known: &[Lengths]) -> Lengths {
     let (segment_length, needed) = initial_lengths(keys);
     let suits = |(segment, front): &&Lengths| {
@@ -191,8 +191,8 @@ fn attempt_lengths(attempt: u32, keys: usize) -> Option<(u32, u32)> {
 
 /// State of the cells while keys are peeled off.
 struct Peeling {
-    /// For each cell, four times the number of its keys, plus the XOR of its indexes (0 to 2) among the three cells of
-    /// each of these keys.
+    /// For each cell, four times the number of its keys, plus the XOR of the cell's indexes (0 to 2) among the three
+    /// cells of each key.
     counts: Vec<u8>,
     /// XOR of the keys of each cell.
     keys: Vec<u64>,

@@ -134,7 +134,7 @@ impl TermFilter {
 /// The layout of a sidecar of the current version, all of whose bytes are verified.
 fn layout_of_verified(sidecar: &[u8]) -> Result<Layout, Malformed> {
     let Some((layout, sums)) = Layout::read(sidecar, sidecar.len() as u64)? else {
-        return Err(Malformed::new("its end is not that of a term filter"));
+        return Err(Malformed::new("it does not end as a term filter does"));
     };
     let cells = sums.blocks_of(0..sidecar.len() as u64);
     match sums.find_damaged(0, &sidecar[..cells.end as usize]) {
@@ -163,7 +163,7 @@ fn layout_of_older_version(sidecar: &[u8]) -> Result<Layout, Malformed> {
         (heads, (body.len() - cursor.remaining()) as u64, body.len() as u64)
     } else {
         let heads =
-            read_trailing_heads(sidecar)?.ok_or_else(|| Malformed::new("its end is not that of a term filter"))?;
+            read_trailing_heads(sidecar)?.ok_or_else(|| Malformed::new("it does not end as a term filter does"))?;
         let after = heads.len() * layout::HEAD_BYTES + layout::COUNT_BYTES + MAGIC.len();
         (heads, MAGIC.len() as u64, body.len().saturating_sub(after) as u64)
     };

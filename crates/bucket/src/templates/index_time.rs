@@ -21,7 +21,8 @@ use crate::limits::{MAX_FIELD_COLUMN_BYTES, MAX_FIELD_COLUMNS, MAX_PAGE_EVENTS};
 
 /// A field gets a column if at least one in this many events has exactly one value of it.
 const EVENTS_PER_VALUE_MAX: usize = 64;
-/// Bytes of the values that may wait for their column to process them; their texts stay in the cache.
+/// Bytes of the values that may wait for their column to process them; so few that their texts stay in the processor's
+/// cache.
 const PENDING_BYTES_MAX: usize = 256 << 10;
 /// Number of templates of the column above a field that some events lack: one without the field, and one with it.
 const TEMPLATES_PER_FIELD: usize = 2;

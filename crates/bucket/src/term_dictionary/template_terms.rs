@@ -1,10 +1,10 @@
 //! The terms of a template slab: each literal and each dictionary text is tokenised once, not once per event.
 //!
 //! Variables usually begin and end at breakers, so that the tokens of a text are the tokens of its literals and of its
-//! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle it. If a token
-//! may, the variable and the words next to it are rebuilt for every value and tokenised as a text; the other parts of
-//! the text are not rebuilt. Columns of numbers and of short texts, which seldom repeat, are only hashed, for the term
-//! filter (`super::rare_tokens`).
+//! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle the edge. If a
+//! token may straddle it, the variable and the words next to it are rebuilt for every value and tokenised as a text;
+//! the other parts of the text are not rebuilt. Columns of numbers and of short texts, which seldom repeat, are only
+//! hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};

@@ -30,8 +30,8 @@ pub(super) fn other_cases(lower: char) -> impl Iterator<Item = char> {
     UPPER_CASE.get(&lower).into_iter().flatten().copied()
 }
 
-/// The pieces of a text with letters beyond ASCII, each with its spellings, of which the first is in lower case:
-/// another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
+/// The pieces of a text with letters beyond ASCII, each with its spellings; the first spelling is in lower case.
+/// Another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
 /// either case. If there is only one piece, the reverse is true as well. `None` if a letter consists of a different
 /// number of characters in its cases.
 pub fn spellings(text: &str) -> Option<Vec<Vec<String>>> {

@@ -1,7 +1,8 @@
 //! Time spans: the width of time buckets, as in `span=5m`, and their boundaries.
 //!
-//! Spans below a day are aligned to the epoch in UTC; days to local midnight; weeks to the epoch's Thursday unless a
-//! snap such as `1w@w1` names a weekday; months, quarters and years to January 1970 in the local calendar.
+//! Spans below a day are aligned to the epoch in UTC, and days to local midnight. Weeks begin on the epoch's weekday, a
+//! Thursday, unless a snap such as `1w@w1` names a weekday. Months, quarters and years are aligned to January 1970 in
+//! the local calendar.
 
 use jiff::tz::TimeZone;
 

@@ -3,7 +3,7 @@
 //! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. Users
 //! see decimals, and a double represents at most one decimal with up to fifteen digits. So the decimal is recovered
 //! from the double ([`Decimal::of`]), the computation is done on integers, and the result is converted to the nearest
-//! double. Numbers with more digits (`10/3`) are not decimals; these are computed in doubles.
+//! double. Numbers with more digits (`10/3`) are not decimals; they are computed in doubles.
 //!
 //! Times are an exception: seconds since 1970 with nine decimal places need nineteen digits. Times are represented as
 //! [`Number::Nanos`], and sums and differences with times are exact, too.

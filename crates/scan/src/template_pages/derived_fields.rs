@@ -1,5 +1,5 @@
-//! Fields whose values are computed from other values: those that a rule extracts from another field
-//! (`EXTRACT-file = … in uri_path`), and stored lists of values.
+//! Fields whose values are computed from other values: fields that a rule extracts from another field (`EXTRACT-file =
+//! … in uri_path`), and stored lists of values.
 //!
 //! If the templates determine the location of the other field, the rule runs once per distinct value. The rule has the
 //! lowest precedence: a value found by another rule or by automatic extraction is kept.

@@ -1,9 +1,9 @@
 //! Facts about a slab's templates that do not depend on the search; computed once and cached for later searches.
 //!
-//! For each part of each template, the facts for word searches tell whether words are bounded at its edges in every
-//! event, whether a word without breakers can extend across its left edge, and whether a percent-encoded breaker (such
-//! as `%20`, which also bounds words) may be in the part or shortly before it. An index ([`super::template_index`])
-//! maps each part to the templates that contain it.
+//! For each part of each template, the facts for word searches tell three things: whether words are bounded at its
+//! edges in every event; whether a word without breakers can extend across its left edge; and whether a percent-encoded
+//! breaker may be in the part or shortly before it (`%20` also bounds words). An index ([`super::template_index`]) maps
+//! each part to the templates that contain it.
 //!
 //! The locations of fields and the pairs of transforms are cached, too.
 

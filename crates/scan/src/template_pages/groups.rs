@@ -122,7 +122,7 @@ pub(super) fn read_groups(
         undecided.dedup();
         let before = sure.len();
         *sure = Rows::Some(sure.iter().filter(|row| undecided.binary_search(row).is_err()).collect());
-        assert_eq!(sure.len() + undecided.len(), before, "rows without a decision are among those that were asked");
+        assert_eq!(sure.len() + undecided.len(), before, "undecided rows are among the requested rows");
         maybe.extend(undecided);
         maybe.sort_unstable();
     }

@@ -6,7 +6,8 @@
 //! location of a field ([`fields`]). The fields of other events come from the slab's columns ([`columns`]); their text
 //! is rebuilt only if the search needs `_raw` or fields whose names it does not know.
 //!
-//! A page is counted without being read if the slab stores how often each value occurs in it ([`counts`]).
+//! The events of a page are counted without reading the page if the slab stores how often each value occurs in it
+//! ([`counts`]).
 //!
 //! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 
@@ -347,7 +348,7 @@ impl EventScan {
     /// time range listed for a page of a template slab is exact; a part of a page, whose time range may be too wide,
     /// never has templates.
     fn extreme_rows(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
-        assert!(page.info.events > 0, "a page of which all events match has one");
+        assert!(page.info.events > 0, "a page whose events all match has an event");
         let (times, events) = match i64::from(page.info.events) {
             1 => (vec![page.info.time_min], vec![1]),
             events => (vec![page.info.time_min, page.info.time_max], vec![1, events - 1]),

@@ -1,9 +1,9 @@
 //! Optional pairs: `key=value` pairs that only some texts of a template have.
 //!
 //! Such a pair, including the blank before it, is the value of a variable that is empty in texts without the pair. The
-//! pair begins with a blank, and the text after it with a byte that ends a value, so automatic extraction of the whole
-//! text equals extraction of its pieces. Each form of the pair is therefore extracted as a text of its own, and in the
-//! surrounding text, a placeholder pair replaces the variable.
+//! pair begins with a blank, and the text after it begins with a byte that ends a value, so automatic extraction of the
+//! whole text equals extraction of its pieces. Each form of the pair is therefore extracted as a text of its own, and
+//! in the surrounding text, a placeholder pair replaces the variable.
 //!
 //! Not here: pairs that every text of the template has ([`super::fields`]).
 

@@ -9,7 +9,7 @@ pub(super) const UNDECIDED: u8 = 1;
 /// The row matches.
 pub(super) const YES: u8 = 2;
 
-const _: () = assert!(NO < UNDECIDED && UNDECIDED < YES, "AND is the smaller, OR the larger of two");
+const _: () = assert!(NO < UNDECIDED && UNDECIDED < YES, "AND is the minimum, OR the maximum");
 const _: () = assert!(YES - NO == YES && YES - UNDECIDED == UNDECIDED, "the opposite of a maybe is a maybe");
 
 /// Answers for the values of a page, in order.

@@ -3,9 +3,9 @@
 //! A separator that ends every unquoted value, such as a blank, cannot be part of a key either. Extraction can therefore
 //! start anew after each separator, unless a quoted value is open there. A segment is the text between two such
 //! separators, or an optional pair, which begins with a blank ([`super::optional_pairs`]). If the effect of a value on
-//! the extraction cannot be foreseen, for instance because it may begin with a quote, only its own segment is
-//! uncertain: fields of other segments have certain locations, and fields of the uncertain segment are extracted from
-//! its text instead of the whole text.
+//! the extraction cannot be foreseen, for instance because it may begin with a quote, only its own segment is uncertain.
+//! Fields of other segments have certain locations, and fields of the uncertain segment are extracted from the text of
+//! that segment instead of the whole text.
 //!
 //! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
 //! with escapes in quotes (`KV_MODE = auto_escaped`).

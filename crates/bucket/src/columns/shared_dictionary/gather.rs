@@ -74,7 +74,7 @@ pub(crate) struct SharingUnit {
 
 impl SharedColumns {
     /// Units of a slab that are worth trying; each column is in at most one unit. Stored search-time fields are left
-    /// out, because it is decided at once whether there is space for them.
+    /// out, because the decision whether there is space for them is made at once.
     pub(crate) fn candidate_units(&mut self, template_slab: &TemplateSlab) -> Vec<SharingUnit> {
         let mut taken = vec![false; template_slab.columns.len()];
         let mut units = Vec::new();

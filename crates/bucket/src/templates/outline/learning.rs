@@ -1,9 +1,9 @@
 //! Learns the anchors and keys of an outline from a sample of the slab.
 //!
-//! A word is an anchor if many texts contain it and its position is determined by one of these rules: nearly all texts
-//! have the word; the word and an adjacent word nearly always occur together; or on one side of the word there is
-//! nearly always a number, a pair, a quoted text or the edge of the line, while its other neighbour varies. A log level
-//! or a name is not an anchor, because the words next to it also occur next to other words. Words are tried in order of
+//! A word is an anchor if many texts contain it and one of three rules determines its position. Nearly all texts have
+//! the word; or the word and an adjacent word nearly always occur together; or its neighbour on one side is nearly
+//! always a number, a pair, a quoted text or the edge of the line, while its other neighbour varies. A log level or a
+//! name is not an anchor, because the words next to it also occur next to other words. Words are tried in order of
 //! frequency. A word that would multiply the templates of the sample, as a word of free-form sentences would, is
 //! rejected.
 
@@ -29,9 +29,9 @@ const SAMPLE_SPREAD_MULTIPLIER: usize = 0x9e37_79b9_7f4a_7c15;
 const SAMPLED_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of candidate words.
 const CANDIDATES_MAX: usize = 40;
-/// Minimum percentages. In order: texts that contain an anchor word; texts that contain an anchor that is a punctuation
-/// mark; texts that contain a word for it to be an anchor in any context; texts with the same neighbour of a word for
-/// this to be its usual neighbour.
+/// Minimum percentages. In order: texts that contain an anchor word; texts that contain a punctuation mark as an
+/// anchor; texts that contain a word, if the word is to be an anchor in any context; texts with the same neighbour of a
+/// word, if this is to be its usual neighbour.
 const ANCHOR_PERCENT_MIN: usize = 4;
 const PUNCTUATION_PERCENT_MIN: usize = 20;
 const ANY_CONTEXT_PERCENT_MIN: usize = 90;

@@ -3,8 +3,9 @@
 //! If messages are sentences, there are as many whole-text templates as messages, multiplied by the combinations of
 //! optional keys and of the lines that follow. An [`Outline`] splits a text without knowing its template. Words that
 //! are *anchors* are literals, and `key=value` pairs are variables. The text between two anchors or pairs is one
-//! variable, however many words it has; only numbers at its beginning are variables of their own. All lines after the
-//! first are one variable. The remaining literals are therefore few, and texts with the same literals share a template.
+//! variable, however many words it has; only numbers at the beginning of such a text are variables of their own. All
+//! lines after the first are one variable. The remaining literals are therefore few, and texts with the same literals
+//! share a template.
 //!
 //! In the Common Event Format (CEF), a value extends to the next key, so that it may contain blanks.
 //!
@@ -12,8 +13,8 @@
 //! JSON object in [`super::objects`]. The values of these variables, rather than the template, then show which pairs
 //! a text has.
 //!
-//! Anchors and keys are learned from a sample of the slab ([`learning`]). Anchors and keys determine how small a slab
-//! becomes; the texts are restored exactly in any case.
+//! Anchors and keys are learned from a sample of the slab ([`learning`]), and determine how small a slab becomes; the
+//! texts are restored exactly in any case.
 
 pub(super) mod learning;
 pub(super) mod lookup;

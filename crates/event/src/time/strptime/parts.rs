@@ -81,9 +81,9 @@ impl DateTimeParts {
         self.hour.is_some() || self.epoch.is_some()
     }
 
-    /// The instant. A missing zone is taken from the context; a missing year is the latest year for which the instant
-    /// is at most two days after now; a missing date is taken from the last timestamp, or from now if there is no last
-    /// timestamp. `None` for an invalid or incomplete date, or one outside the range of [`TimeNs`].
+    /// The instant. A missing zone is taken from the context. A missing year is the latest year for which the instant
+    /// is at most two days after now. A missing date is taken from the last timestamp or, if there is none, from now.
+    /// `None` for an invalid or incomplete date, or one outside the range of [`TimeNs`].
     #[inline]
     pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
         let nanos = i64::from(self.nanos);
