@@ -190,7 +190,8 @@ impl BlockWriter {
     }
 
     /// Like [`BlockWriter::compress_text`], but also tries the fast level on bytes that hardly repeat, and returns the
-    /// smaller result: for such bytes, for example ids, entropy coding alone beats a search for matches.
+    /// smaller result: for such bytes, for example ids, entropy coding without a search for matches gives the better
+    /// result.
     pub(crate) fn compress_smallest(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         let is_smaller = compress(&mut self.text, raw, &mut self.scratch)?;
         if self.scratch.len() * POOR_COMPRESSION_RATIO_MAX < raw.len() {

@@ -72,7 +72,7 @@ impl HasKind for BucketError {
     }
 }
 
-/// Position in a bucket; slab and page are `None` if unknown or if the block belongs to none.
+/// Position in a bucket; slab and page are `None` if they are unknown or if the block belongs to no slab or page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockPosition {
     /// Slab number.

@@ -165,7 +165,7 @@ pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Re
     Ok(Some(values.iter().fold(false, |found, value| found | (*value == one) | (*value == other))))
 }
 
-/// Smallest and largest value; zeroes if there are none.
+/// Smallest and largest value; zeroes if there are no values.
 pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
     let Some(first) = values.first() else { return (0, 0) };
     values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)))

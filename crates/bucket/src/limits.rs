@@ -24,7 +24,7 @@ pub(crate) const MAX_SUMMARY_VALUE_BYTES: usize = 4_096;
 /// Maximum number of slabs of a bucket.
 pub(crate) const MAX_SLABS: usize = 4_096;
 /// Text bytes at which a text block is closed. A page is always read as a whole, so smaller blocks would only narrow
-/// the zstd window; larger ones gain nothing.
+/// the zstd window; larger blocks gain nothing.
 pub(crate) const TARGET_TEXT_BLOCK_BYTES: usize = 8 << 20;
 /// Maximum total bytes of index, host, source and sourcetype of one metadata entry.
 pub(crate) const MAX_METADATA_BYTES: usize = 1 << 20;

@@ -32,7 +32,7 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= REMAINING_PAGES_MAX
     }
 
-    /// Whether a lookup in the term dictionary is useful. Not useful if all columns with the field's values are rare,
+    /// Whether a lookup in the term dictionary is useful. False if all columns with the field's values are rare,
     /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
     /// pages, and looking them up is faster than reading columns.
     pub(crate) fn needs_dictionary_lookup(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {

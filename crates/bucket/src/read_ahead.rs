@@ -116,8 +116,8 @@ impl ReadAhead {
         (self.is_for_few_events() && self.lock().opened.0 == 0).then_some(newest)
     }
 
-    /// These columns and the columns read in earlier pages. The latter are omitted if the search is certain to read all
-    /// pages, because they were fetched for all pages at once.
+    /// These columns and the columns read in earlier pages. The earlier columns are omitted if the search is certain to
+    /// read all pages, because they were fetched for all pages at once.
     pub(crate) fn with_earlier_columns(&self, columns: Vec<u32>) -> Vec<u32> {
         if self.is_certain {
             return columns;

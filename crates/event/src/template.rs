@@ -99,7 +99,7 @@ pub struct TextParts {
     /// The column of codes, which has a code in each event: a template column without a parent. Its templates only
     /// number the codes; they are not the values.
     pub codes: u32,
-    /// The column of the values that are not parts of the text, below `codes`; `None` if there are none.
+    /// The column of the values that are not parts of the text, below `codes`; `None` if there are no such values.
     pub own: Option<u32>,
     /// For each code the literals and variables of which the value consists, or `None` if events with this code lack the
     /// field. A variable is a column of the texts, or `own`.
@@ -366,7 +366,7 @@ pub struct ValueTraits {
     pub json_scalars: bool,
     /// All values, ascending, if there are few; `None` if there are many or they are unknown.
     pub value_set: Option<Arc<[Box<str>]>>,
-    /// A text with which every value begins; empty if there is none, or it is unknown.
+    /// A text with which every value begins; empty if there is no such text, or it is unknown.
     pub prefix: Box<str>,
     /// Bytes that may occur after the prefix. Without a prefix, this set is empty and has no meaning.
     pub after_prefix: ByteSet,

@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(opened, 100);
     }
 
-    /// The definition: rows within the distance of each other are connected through core rows, and a row that is not a
-    /// core row belongs to the first cluster that reaches it.
+    /// The clusters by definition: rows within the distance of each other are connected through core rows, and a row
+    /// that is not a core row belongs to the first cluster that reaches it.
     #[test]
     fn clusters_are_those_of_the_definition() {
         let mut rng = Rng::new(7);

@@ -1,7 +1,7 @@
 //! Scores of the `score` command, which measure how well predictions match actual values.
 //!
-//! Rows that lack one of the values are ignored. Definitions follow scikit-learn's functions of the same names; unlike
-//! there, precision, recall and F1 are returned for each class unless an option says otherwise.
+//! Rows that lack one of the values are ignored. Definitions follow scikit-learn's functions of the same names; but
+//! precision, recall and F1 are returned for each class unless an option says otherwise.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -194,7 +194,7 @@ impl EventScan {
         self.keeps_numbers = true;
     }
 
-    /// Whether only summaries are read and this segment has none.
+    /// Whether only summaries are read and this segment has no summary.
     pub(crate) fn skips_segment(&self, segment: &Arc<dyn Segment>) -> bool {
         self.summary.as_ref().is_some_and(|summary| summary.skips_segment(segment))
     }
@@ -272,7 +272,7 @@ impl EventScan {
         Ok(Some(wanted.map(page_ref).collect()))
     }
 
-    /// The matching rows of a page in order of arrival; `None` if there are none or the page is damaged.
+    /// The matching rows of a page in order of arrival; `None` if no row matches or the page is damaged.
     pub fn read(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         self.read_as(page, false, context, &mut 0)
     }

@@ -573,7 +573,8 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     TermQuery::or([in_text, given].into_iter().chain(others).chain(indexed))
 }
 
-/// Shortest beginning of a token that is looked up for a pattern, in bytes; shorter ones occur in nearly every page.
+/// Shortest beginning of a token that is looked up for a pattern, in bytes; shorter beginnings occur in nearly every
+/// page.
 const PREFIX_BYTES_MIN: usize = 3;
 
 /// The query without conditions on short beginnings of tokens.

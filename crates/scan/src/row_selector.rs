@@ -109,7 +109,7 @@ impl RowSelector {
                     });
                 }
             };
-        assert!(kept.is_sorted_by(|before, after| before < after), "row commands keep the order of rows, each once");
+        assert!(kept.is_sorted_by(|before, after| before < after), "row commands keep the order of rows and repeat none");
         *left += count - kept.len();
         Ok(kept)
     }

@@ -179,7 +179,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    // The results of a cancelled search would only be merged.
+    // A cancelled search ends here, because merging its results would be useless.
     context.stop.check_cancelled()?;
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(done.len(), workers, "a worker that did not fail returns its results");
@@ -207,7 +207,7 @@ fn share_slab(a: &Window, b: &Window) -> bool {
     }
 }
 
-/// One worker, which takes the remaining runs of windows.
+/// Runs one worker, which takes the remaining runs of windows one after the other.
 fn run_worker<W: SliceWork>(
     scan: &EventScan,
     context: &CommandContext,

@@ -28,7 +28,7 @@ const RULES_BYTES: usize = size_of::<u128>();
 /// Stands for a column if no event has the field. The text column, which has this number, contains no field.
 const NO_COLUMN: u64 = 0;
 
-/// Appends the fields with their columns; nothing if there are none.
+/// Appends the fields with their columns; nothing if there are no fields.
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let extractions = &template_set.extractions;
     assert!(extractions.len() <= MAX_STORED_EXTRACTIONS, "more fields would be rejected when they are read");
@@ -211,7 +211,7 @@ pub(super) fn choose_within(
     bytes_max: u64,
 ) -> (Vec<bool>, u64) {
     let first = template_slab.first_extraction_column();
-    // Values that texts or index-time fields have, too, take no space.
+    // Values that are shared with texts or index-time fields take no space.
     let place_and_bytes = |column: u32| -> Option<(u32, u64)> {
         let place = equal[column as usize].unwrap_or(column);
         (place as usize >= first).then(|| (place, stored[place as usize].stored_bytes(&mut |_| true)))

@@ -15,7 +15,7 @@ use crate::columns::extractions::has_extractions;
 use crate::limits::{MAX_FIELD_BYTES, MAX_FIELD_COLUMNS};
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
-/// Appends the names with their columns; nothing if there are none and nothing follows.
+/// Appends the names with their columns; nothing if there are no names and nothing follows.
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let fields = &template_set.fields;
     assert!(fields.len() <= MAX_FIELD_COLUMNS, "more columns would be rejected when they are read");

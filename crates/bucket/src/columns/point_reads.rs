@@ -50,7 +50,7 @@ pub(super) struct PointReads {
     /// Decoded state by column; empty before the first request.
     decoded: Vec<Option<LazyColumn>>,
     /// Counts for the rows requested last. Each entry is a group of `namer_groups`, a position in the parent column,
-    /// and the number of values before this position whose template is one of the group's namers.
+    /// and the number of values before this position whose template contains the columns of the group.
     counts: Vec<(u32, usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Random access to the values of a chunk. Where the mode allows it, no other value is decoded.
+//! Random access to the values of a chunk. If the mode allows it, no other value is decoded.
 //!
 //! A packed integer is read directly from its bits. Compressed data is decompressed as a whole but not unpacked. Values
 //! that depend on earlier values (deltas, frequency coding, text lengths) are decoded up to the requested value. The

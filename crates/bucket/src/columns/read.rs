@@ -726,7 +726,7 @@ fn check_range(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, cr
     }
 }
 
-/// Rows of the parent's values whose template is in `namers`.
+/// Rows of the parent's values whose template is one of `namers`.
 fn rows_with_templates(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
     let ColumnValues::Codes(codes) = &parent.values else {
         return Arc::default();

@@ -67,8 +67,8 @@ pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> 
     false
 }
 
-/// Gaussian elimination: transforms the equations so that each starts at a different row, and returns them by this row,
-/// with zeroes for a row where none starts. `None` if two equations contradict each other.
+/// Gaussian elimination: transforms the equations so that each starts at a different row, and returns the equations by
+/// starting row, with zeroes for a row at which no equation starts. `None` if two equations contradict each other.
 fn eliminate(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
     let mut equations = vec![(0u128, 0u8); rows];
     for (key, value) in pairs {

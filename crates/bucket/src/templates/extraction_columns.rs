@@ -24,7 +24,7 @@ const REPEATS_MIN: usize = 8;
 const EVENTS_PER_VALUE_MAX: usize = 16;
 
 impl TemplateSlab {
-    /// Number of the first column of a stored search-time field; the number of columns if there is none.
+    /// Number of the first column of a stored search-time field; the number of columns if there is no such field.
     pub(crate) fn first_extraction_column(&self) -> usize {
         let first = self.extractions.iter().map(|stored| self.columns_of(stored)).find(|columns| !columns.is_empty());
         first.map_or(self.columns.len(), |columns| columns.start)

@@ -338,7 +338,7 @@ struct Object {
 struct Member {
     /// Quoted key, colon and blanks.
     key: Box<[u8]>,
-    /// Number of texts that have the member, and the form of its values if all have the same form.
+    /// Number of texts that have the member, and the form of its values if all values have the same form.
     seen: u32,
     form: Option<ValueForm>,
     /// The members of its values, while all of these are objects that [`Object::can_merge`] accepts.

@@ -59,7 +59,7 @@ pub(crate) struct Derivations {
     /// Fields that the condition tests, each with the events in which a rule may produce the field.
     tested: Vec<(String, Option<Scope>)>,
     labels: Vec<Label>,
-    /// Events for which a rule may produce a requested field; `None` if there are none.
+    /// Events for which a rule may produce a requested field; `None` if there are no such events.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
     /// Whether a field requested by name can be obtained only from the event texts.

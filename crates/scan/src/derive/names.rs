@@ -230,7 +230,7 @@ impl DerivedNames {
         })
     }
 
-    /// Events for which a rule may produce a requested field; `None` if there are none.
+    /// Events for which a rule may produce a requested field; `None` if there are no such events.
     pub(crate) fn scope_of_requested(&self, wanted: &RequestedFields) -> Option<Scope> {
         self.union_scope(&self.from_rules.all, &|scopes| match wanted.has_only_names() {
             true => wanted.names.iter().filter_map(|name| scopes.get(name)).collect(),

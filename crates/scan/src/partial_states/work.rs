@@ -2,7 +2,7 @@
 //!
 //! A window's state is joined into the worker's folder, so that caching costs one join of groups per window. States
 //! are stored only if the whole search has succeeded. A search that was stopped, met damage or had messages for the
-//! user (limits reached, values skipped) stores none, because the next search must report the same messages.
+//! user (limits reached, values skipped) stores no states, because the next search must report the same messages.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -424,7 +424,7 @@ impl LocationReader<'_> {
         Ok(column.finish())
     }
 
-    /// Appends the value at a location of a row; false if there is none.
+    /// Appends the value at a location of a row; false if the row has no value there.
     fn append(&mut self, place: &ValueLocation, row: u32, out: &mut Vec<u8>) -> Result<bool, EngineError> {
         let LocationReader { variables, nested, key_end, written } = self;
         written.clear();

@@ -96,7 +96,7 @@ impl DerivedField {
                         None => (ValueLocation::Text, Box::default()),
                     };
                 }
-                // Where the cell is empty, the rule may find a value.
+                // If the cell is empty, the rule may find a value.
                 if places[at][key].may_be_empty() {
                     places[at][key] = ValueLocation::Text;
                 }

@@ -25,10 +25,10 @@ use crate::fields::reports::Report;
 
 /// Maximum number of slabs whose facts are cached.
 const CACHED_SLABS_MAX: usize = 4_096;
-/// Maximum number of fields of a slab whose locations are cached; the most recent ones stay.
+/// Maximum number of fields of a slab whose locations are cached; the most recent fields stay.
 const CACHED_FIELDS_MAX: usize = 64;
 /// Maximum number of transforms (`REPORT-`) for which the pairs in the templates of one slab are cached; the most
-/// recent ones stay.
+/// recent transforms stay.
 const CACHED_REPORTS_MAX: usize = 16;
 /// Maximum bytes of the cached field locations and pairs of all slabs; beyond that, every search computes them again.
 const LOCATIONS_BYTES_MAX: usize = 64 << 20;
@@ -204,7 +204,7 @@ enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum BreakerFree {
     Always,
-    /// Only if none is shortly before the text that this template describes.
+    /// Only if no encoded breaker is shortly before the text that this template describes.
     IfOutside,
     Never,
 }

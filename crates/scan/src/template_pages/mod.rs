@@ -693,7 +693,7 @@ fn text_only_keys(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> 
     let mut by_key = vec![false; slab.key_count()];
     for field in unplaced {
         for (key, place) in (0u32..).zip(&field.locations) {
-            // Where a pattern may produce the field, the pattern is evaluated first.
+            // If a pattern may produce the field, the pattern is evaluated first.
             if *place == value_location::ValueLocation::Text && !field.is_patterned(key) {
                 by_key[field.slab_key(key as usize)] = true;
             }

@@ -328,7 +328,7 @@ impl Sources {
 }
 
 impl NumberSource {
-    /// The value in a row; `None` if the column has none there.
+    /// The value in a row; `None` if the column has no value in the row.
     #[inline]
     fn read(&mut self, row: u32) -> Option<NumberValue> {
         let place = self.place(row)?;
@@ -353,8 +353,8 @@ impl NumberSource {
     }
 }
 
-/// The columns one of which contains the value. A value with JSON escapes contains a backslash, so it is not a number,
-/// and a number is the same with and without its escapes resolved.
+/// The columns among which one contains the value. A value with JSON escapes contains a backslash, so it is not a
+/// number. A number without escapes is not changed by resolving escapes.
 fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
     let (one, several) = match place {
         ValueLocation::Variable(column) => (Some(*column), &[][..]),

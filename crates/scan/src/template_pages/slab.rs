@@ -289,7 +289,7 @@ impl Slab {
         key as usize / self.templates.max(1)
     }
 
-    /// Patterns that produce requested fields; earlier ones take precedence.
+    /// Patterns that produce requested fields; earlier patterns take precedence.
     pub(super) fn extracts(&self) -> &[Arc<Extract>] {
         &self.extracts
     }
@@ -514,7 +514,7 @@ fn compute_once<T: Clone>(
     let Some(place) = place else { return make() };
     match place.get() {
         Some(made) => Ok(made.clone()),
-        // Two workers may compute it at the same time; one result is kept.
+        // Two workers may compute the result at the same time; one result is kept.
         None => {
             let made = make()?;
             Ok(place.get_or_init(|| made).clone())

@@ -28,7 +28,7 @@ const MANY_ROWS_DIVISOR: usize = 4;
 
 /// Cached lengths of the values of a slab's columns.
 pub(super) struct LengthCache {
-    /// For each column, the length of its values, if all have the same.
+    /// For each column, the length of its values, if all values have the same length.
     fixed: Vec<Option<u32>>,
     /// By template column: for each template the total length of its literals and fixed-length variables.
     templates: BTreeMap<u32, Vec<u32>>,
@@ -214,7 +214,7 @@ fn add_value_lengths(rows: Option<&[u32]>, of_values: impl Iterator<Item = u32>,
 /// All bytes that encode a character by themselves.
 const ASCII: ByteSet = ByteSet::from_words([u64::MAX, u64::MAX, 0, 0]);
 
-/// The length of a column's values, if all have the same.
+/// The length of a column's values, if all values have the same length.
 fn common_length(column: &Column) -> Option<u32> {
     let traits = &column.traits;
     match &column.kind {

@@ -2,9 +2,9 @@
 //!
 //! The real reader ([`for_each_node`]) runs on one text of the template, with a placeholder in each variable. That text
 //! represents all events of the template if every variable keeps its role in the markup: in the content of an element,
-//! its values contain no `<`; in an attribute, they contain no quote that ends the attribute. Where this cannot be
-//! proven, the texts of the template are read. An element's value is its content as written if the content has no
-//! entities and no blanks at its ends, and otherwise is computed from the content ([`Decoding`]).
+//! its values contain no `<`; in an attribute, they contain no quote that ends the attribute. If this cannot be proven,
+//! the texts of the template are read. An element's value is its content as written if the content has no entities and
+//! no blanks at its ends, and otherwise is computed from the content ([`Decoding`]).
 //!
 //! Not here: elements whose number or order differs between events, which are in different templates; `xpath`.
 
@@ -110,7 +110,7 @@ impl<'a> XmlColumns<'a> {
             true => {
                 self.value_location(sample, sample.range_of_value(node.written()), node.is_attribute(), keeps_empty)
             }
-            // Markup with entities as written.
+            // The value of an element with children is its markup with entities as written, which only the text shows.
             false => ValueLocation::Text,
         };
         let earlier = std::mem::replace(place, ValueLocation::Absent);

@@ -299,7 +299,7 @@ impl Line<'_> {
         (value.1 > value.0 && is_end).then_some(Pair { start, equals, value, end, is_quoted })
     }
 
-    /// The blank before the next key after `from`; the end of the line if there is none.
+    /// The blank before the next key after `from`; the end of the line if no key follows.
     fn next_key(&self, from: usize) -> usize {
         let mut at = from;
         while let Some(equals) = memchr(b'=', &self.text[at..]).map(|len| at + len) {

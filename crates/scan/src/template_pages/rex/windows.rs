@@ -51,8 +51,8 @@ pub(super) enum Answer<'a> {
 }
 
 impl WindowRequest {
-    /// A window without cached answers; `columns` are those on which an answer depends, `has_codes` tells whether all
-    /// have few codes.
+    /// A window without cached answers; `columns` are the columns on which an answer depends, and `has_codes` tells
+    /// whether all of them have few codes.
     pub(super) fn new(
         window: Window,
         (columns, has_codes): (Vec<(u32, usize)>, bool),

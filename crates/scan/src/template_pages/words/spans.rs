@@ -86,7 +86,7 @@ pub(super) struct TemplateSpan {
     span: Span,
     /// For each template, whether the span can raise its answer.
     counts: Vec<bool>,
-    /// Tests that every match passes; `None` if none are known.
+    /// Tests that every match passes; `None` if no such tests are known.
     ways: Option<Vec<Way>>,
 }
 
