@@ -36,8 +36,8 @@ pub struct IndexedField {
     pub value: Box<str>,
 }
 
-/// A run of events in arrival order. All belong to one index, unless pipeline rules routed some to other indexes
-/// ([`EventBatch::split_by_index`]).
+/// A run of events in arrival order. All events belong to one index, unless pipeline rules routed some events to other
+/// indexes ([`EventBatch::split_by_index`]).
 ///
 /// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is `raw.len()`;
 /// `raw` is valid UTF-8 and every end is a character boundary; `fields` ascends by row.
@@ -219,7 +219,7 @@ impl FieldNames {
     }
 }
 
-/// The columns of a page that a search needs; the others are not read and stay empty.
+/// The columns of a page that a search needs; other columns are not read and stay empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageColumns {
     /// `raw` and `ends`.

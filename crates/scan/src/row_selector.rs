@@ -109,7 +109,7 @@ impl RowSelector {
                     });
                 }
             };
-        assert!(kept.is_sorted_by(|before, after| before < after), "row commands keep the order of rows and repeat none");
+        assert!(kept.is_sorted_by(|before, after| before < after), "row commands neither reorder nor repeat rows");
         *left += count - kept.len();
         Ok(kept)
     }

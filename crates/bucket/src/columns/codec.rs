@@ -42,14 +42,14 @@ const SKEWED_SAVING_DIVISOR: usize = 24;
 const SEALED_PLANES_SAVING_DIVISOR: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE_VALUES: usize = 512;
-/// Number of distinct numbers up to which they are stored as a table.
+/// Maximum number of distinct numbers that are stored as a table.
 const DISTINCT_NUMBERS_MAX: usize = 200;
 
 /// Effort of a chunk writer.
 pub(super) enum Effort<'a> {
     /// No compression: the chunk goes to a pool that is compressed as a whole.
     Plain,
-    /// Packed numbers, planes if a sample of them becomes much smaller, and texts with zstd.
+    /// Packed numbers, planes if a sample of planes is much smaller, and texts with zstd.
     Seal(&'a mut BlockWriter),
     /// Tries every encoding.
     All(&'a mut BlockWriter),

@@ -51,7 +51,8 @@ pub(crate) struct SlabColumns {
     shared: Arc<SharedCache>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
     pub(super) plans: RebuildPlans,
-    /// By column: the templates of its parent that contain it; `None` if all do.
+    /// By column: the templates of its parent that contain it; `None` if all templates do. These templates are the
+    /// column's *namers*.
     pub(super) namers: Vec<Option<Box<[u32]>>>,
     /// By column: a number shared by columns with the same parent and namers.
     pub(super) namer_groups: Vec<u32>,

@@ -147,7 +147,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
         let digits = if fraction > 0 { digits.max(fraction + 1) + 1 } else { digits };
         (digits + usize::from(number < 0)) as u32
     };
-    // The number with the fewest digits is the one nearest to zero.
+    // The number nearest to zero has the fewest digits.
     let shortest = if min > 0 {
         len(min)
     } else if max < 0 {
@@ -172,7 +172,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
 }
 
 /// Traits of filled templates, derived from the traits of their variables' columns. Only the JSON traits are taken from
-/// `known`, where they were determined from the values themselves.
+/// `known`, because they were determined from the values themselves.
 pub(super) fn template_traits(templates: &[Template], columns: &[SlabColumn], known: &ValueTraits) -> ValueTraits {
     let ValueTraits { string_contents, json_scalars, .. } = *known;
     let mut all = ValueTraits { min_len: u32::MAX, string_contents, json_scalars, ..ValueTraits::default() };

@@ -37,7 +37,7 @@ pub(super) enum ChosenRepresentation {
     Texts,
 }
 
-/// Chooses the representation of a column's values; `depth` is the number of template columns above it.
+/// Chooses the representation of a column's values; `depth` is the number of template columns above the column.
 pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: bool) -> ChosenRepresentation {
     if texts.len() == 0 {
         return ChosenRepresentation::Texts;

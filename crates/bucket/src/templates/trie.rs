@@ -3,8 +3,8 @@
 //!
 //! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
 //! the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the text, and
-//! backtracks if no edge of a node fits. It only compares bytes and neither splits nor hashes the text. An edge that
-//! matches moves towards the front, so that frequent edges are tried first.
+//! backtracks if no edge of a node fits. A lookup only compares bytes; it neither splits nor hashes the text. An edge
+//! that matches moves towards the front, so that frequent edges are tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -48,7 +48,7 @@ enum Target {
 
 #[derive(Debug)]
 struct Edge {
-    /// First eight bytes of the literal, and a mask of those that exist.
+    /// First eight bytes of the literal, and a mask of the bytes that exist.
     head: u64,
     mask: u64,
     /// Last eight bytes of the literal, if it has that many.
@@ -197,8 +197,8 @@ impl Trie {
     }
 
     /// The template with the literals of this text around `variables`, and with variables of the same families; fills
-    /// `filled`. Found by a hash of the literals and not by the trie, because with free text the first node has a great
-    /// many edges.
+    /// `filled`. The template is found by a hash of the literals instead of the trie, because with free text, the first
+    /// node has a great many edges.
     pub(super) fn find_skeleton(
         &self,
         text: &[u8],

@@ -96,7 +96,7 @@ fn replace_names(field: &str, names: &[&str], first: usize) -> String {
     field
 }
 
-/// Seconds between two runs, the fewest if the runs of a day are not evenly spaced; `None` for an invalid schedule.
+/// Seconds between two runs, the minimum if the runs of a day are not evenly spaced; `None` for an invalid schedule.
 pub fn period_seconds(schedule: &str) -> Option<i64> {
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = fields[..] else { return None };

@@ -41,7 +41,7 @@ enum KeyNode {
 /// Results for one undivided key.
 #[derive(Debug, PartialEq)]
 pub(super) enum Division<T> {
-    /// This result holds for all rows; the list is the variables of their texts.
+    /// All rows have this result; the list has the variables of their texts.
     Whole(T, Arc<[u32]>),
     /// The combination of the codes of these columns, each with its number of codes, selects one of the `parts`.
     ByCode { columns: Box<[(u32, u32)]>, part_of: Box<[u32]>, parts: Vec<Division<T>>, variables: Arc<[u32]> },
@@ -163,12 +163,12 @@ impl KeySplit {
             + self.undivided.len() * (size_of::<u32>() + size_of::<Arc<[u32]>>())
     }
 
-    /// Whether further nodes may be added to a division that has this many.
+    /// Whether further nodes may be added to a division with this many nodes.
     pub(super) fn may_have(nodes: usize) -> bool {
         nodes <= NODES_MAX
     }
 
-    /// The divided key of a row with this undivided key; `code` reads its code in a column.
+    /// The divided key of a row with this undivided key; `code` reads the row's code in a column.
     #[inline]
     pub(super) fn key(
         &self,

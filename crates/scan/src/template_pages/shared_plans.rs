@@ -1,7 +1,7 @@
 //! Plans of `EXTRACT-` rules for all their requested groups at once.
 //!
-//! A rule is planned for each field separately, so that a group whose location depends on values does not affect the
-//! others. In most templates all groups have fixed locations, and one plan answers for all fields of the rule. If such
+//! A rule is planned for each field separately, so that a group whose location depends on values does not affect other
+//! groups. In most templates all groups have fixed locations, and one plan answers for all fields of the rule. If such
 //! plans turn out to be rare, the attempts end.
 //!
 //! Not here: how a rule determines the location of a single field ([`super::extracts`]).

@@ -20,7 +20,7 @@ use super::{
     Pair, Role, Token, ValueExtent, run_end,
 };
 
-/// Maximum number of sampled texts, and maximum number of bytes of each that are examined.
+/// Maximum number of sampled texts, and maximum number of examined bytes of each text.
 const SAMPLE_TEXTS: usize = 512;
 const TEXT_BYTES_MAX: usize = 768;
 /// Multiplier that spreads the positions of sampled texts within each step.
@@ -311,7 +311,7 @@ enum UsualNeighbour {
     Various,
     /// A word or mark whose usual neighbour is, in turn, this word.
     Close,
-    /// A word or mark that also occurs next to others.
+    /// A word or mark that also occurs next to other words.
     Word,
     /// A number, a pair, a quoted text or the edge of the line.
     Other,

@@ -33,8 +33,8 @@ use crate::template_pages::roots::nodes_of_field;
 use crate::template_pages::row_values::{Dictionaries, RowOf};
 use crate::template_pages::slab::Slab;
 
-/// Maximum number of combinations of codes with a cached answer each. With more, the existence of a match is decided by
-/// the values of the deciding parts.
+/// Maximum number of combinations of codes with a cached answer each. With more combinations, the values of the
+/// deciding parts decide whether there is a match.
 const CHEAP_COMBINATIONS_MAX: usize = 4_096;
 /// Maximum number of flat templates per slab; the text of rows with further templates is read.
 const NODES_MAX: usize = 65_536;
