@@ -73,7 +73,7 @@ impl BucketReader {
         columns.layout.shared_blocks(&self.source)
     }
 
-    /// Checks that no page of a slab is empty and only the last one is short.
+    /// Checks that no page of a slab is empty and only the last page is short.
     fn check_slab_facts(&self, slab: usize) -> Result<(), BucketError> {
         let info = &self.slabs()[slab];
         let place = BlockPosition::outside_slabs("slab head", self.parts()[slab].head.offset).in_slab(slab);

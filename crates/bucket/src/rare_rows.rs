@@ -81,7 +81,7 @@ impl BucketReader {
             }
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
-                // Conditions that search columns come last; any other may end the search early.
+                // Conditions that search columns come last; any other condition may end the search early.
                 let (late, early): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_token_query(part));
                 for part in early.into_iter().chain(late) {
                     let Some(rows) = self.rows_of(asked, page, part, most)? else { return Ok(None) };

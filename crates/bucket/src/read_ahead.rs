@@ -105,7 +105,7 @@ impl ReadAhead {
         std::iter::once(page).chain(others).take(most.max(1)).collect()
     }
 
-    /// Whether so few pages are read that each is better fetched as a whole.
+    /// Whether so few pages are read that each page is better fetched as a whole.
     pub(crate) fn is_for_few_events(&self) -> bool {
         !self.is_certain && self.pages.0.count_ones() <= FEW_EVENTS_PAGES_MAX
     }
@@ -132,7 +132,7 @@ impl ReadAhead {
         self.lock().planned.extend(columns);
     }
 
-    /// The planned columns; none on later calls.
+    /// The planned columns; empty on later calls.
     pub(crate) fn take_planned_columns(&self) -> BTreeSet<u32> {
         std::mem::take(&mut self.lock().planned)
     }

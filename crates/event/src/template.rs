@@ -69,7 +69,7 @@ pub struct FieldColumn {
 }
 
 /// A search-time field of a slab whose values compaction has stored in a column, because the templates do not locate
-/// them. The values are those that certain rules extract; a search with other rules does not use the column.
+/// them. Certain rules extract the values; a search with other rules does not use the column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredExtraction {
     /// Field name.
@@ -134,7 +134,7 @@ pub struct ExtractedNames {
     /// Digest of the rules that take names from the texts, as for a field that no other rule produces
     /// ([`ExtractedField::rules`]).
     pub rules: u128,
-    /// The names, ascending and distinct. Some may not occur.
+    /// The names, ascending and distinct. Some names may not occur.
     pub names: Arc<[Arc<str>]>,
 }
 
@@ -378,7 +378,7 @@ pub struct ValueTraits {
 /// Literals and variables of which some values of a column consist, with traits in place of columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueForm {
-    /// The parts in order. The first is a literal or never empty, so that no value of this form is empty.
+    /// The parts in order. The first part is a literal or never empty, so that no value of this form is empty.
     pub parts: Vec<FormPart>,
 }
 

@@ -96,7 +96,7 @@ fn codes_by_offset(distinct: &[i64]) -> Option<Vec<u8>> {
     Some(codes)
 }
 
-/// Appends the counts of the columns that have any.
+/// Appends the counts of the columns that have counts.
 pub(super) fn put(template_set: &TemplateSet, stored: &[StoredColumn], out: &mut Vec<u8>) {
     put_varint(out, template_set.counts.len() as u64);
     for (column, counts) in &template_set.counts {

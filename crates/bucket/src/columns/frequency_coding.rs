@@ -50,7 +50,7 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     true
 }
 
-/// Count of each symbol, up to the last that occurs.
+/// Count of each symbol, up to the last symbol that occurs.
 fn symbol_counts(values: &[u64], low_bits: u32) -> Vec<u32> {
     let mut counts = vec![0; 1 << SYMBOL_BITS_MAX];
     values.iter().for_each(|value| counts[(value >> low_bits) as usize & 0xff] += 1);
@@ -154,7 +154,7 @@ fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as us
     Ok(low_bits)
 }
 
-/// Random access to frequency-coded numbers: symbols are decoded up to the last one requested.
+/// Random access to frequency-coded numbers: symbols are decoded up to the last requested symbol.
 #[derive(Debug)]
 pub(super) struct SkewedReader {
     slots: Box<[u32; SCALE as usize]>,
@@ -200,7 +200,7 @@ impl SkewedReader {
         u64::from(symbol) << self.low.width() | self.low.get(at)
     }
 
-    /// Decodes symbols until there are `count`.
+    /// Decodes symbols until `count` symbols are decoded.
     fn decode_to(&mut self, count: usize) {
         let (words, _) = self.words.as_chunks::<2>();
         let mut states = self.states;

@@ -13,13 +13,14 @@
 const CELLS_PER_KEY: u32 = 3;
 /// Maximum number of cells of a segment; longer segments save no memory.
 const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
-/// Maximum number of attempts. Each has a seed of its own and more cells, so that a few suffice for any number of keys.
+/// Maximum number of attempts. Each attempt has a seed of its own and more cells, so that a few attempts suffice for
+/// any number of keys.
 const ATTEMPTS_MAX: u32 = 64;
 /// Each further attempt adds one segment per this many segments of the first attempt, rounded up.
 const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
 /// Filters share lengths if these exceed the needs of the smaller filter by at most one part in this many.
 const SHARED_EXCESS_DIVISOR: u32 = 8;
-/// A filter whose lengths others may share gets one spare segment per this many segments; none if it has fewer.
+/// A filter whose lengths other filters may share gets one spare segment per this many segments; none if it has fewer.
 const SPARE_DIVISOR: u32 = 32;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;

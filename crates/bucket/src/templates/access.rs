@@ -5,7 +5,7 @@
 //! as well. Every kind of variable here allows only a narrow set of bytes, which lets a search prove that an extraction
 //! pattern matches every line of a template at the same position. A request in any other form remains one variable in a
 //! template of its own. Values with bytes that patterns treat differently (escaped quotes, non-ASCII characters) get
-//! columns of their own, so that one odd line does not affect the others.
+//! columns of their own, so that one odd line does not affect other lines.
 //!
 //! Formats: Apache's `LogFormat` ("common", "combined") and nginx' `log_format`.
 

@@ -302,8 +302,8 @@ impl SlabBuilder {
         }
     }
 
-    /// Completes the leaves: those that are undecided choose their representation, and leaves that turned out to have
-    /// few distinct texts become dictionaries.
+    /// Completes the leaves: undecided leaves choose their representation, and leaves that turned out to have few
+    /// distinct texts become dictionaries.
     pub(super) fn choose_all_representations(&mut self) {
         let mut column = 0;
         while column < self.columns.len() {

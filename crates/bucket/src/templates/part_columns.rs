@@ -41,7 +41,7 @@ const OWN_VALUES_DIVISOR: usize = 4;
 /// The traits of the column of codes allow every byte, because the values of the field are composed of bytes that the
 /// column does not hold.
 const EVERY_BYTE: ByteSet = ByteSet::from_words([u64::MAX; 4]);
-/// Upper bound for the length of the number of a code, which stands for its template.
+/// Maximum length of a code's number, which stands for the template in the column of codes.
 const NUMBER_BYTES_MAX: u32 = 8;
 
 /// A field whose values are located, event by event.

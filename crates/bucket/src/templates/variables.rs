@@ -1,8 +1,8 @@
 //! Tokenisers: find the variables of a text.
 //!
-//! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, cells between tabs or pipes ([`super::separators`]), parts of access log lines
-//! ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one
+//! There are two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text
+//! between XML tags, fields between commas, cells between tabs or pipes ([`super::separators`]), parts of access log
+//! lines ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one
 //! variable: its IPv4 addresses and its other words with a digit are variables. Words end at breakers of the segmenter,
 //! so that no term straddles the edge of such a variable. Everything between variables is literal. [`variable_end`]
 //! finds the end of one variable of a known kind by the same rules, so that a text of a known template is never
@@ -433,8 +433,8 @@ impl EventScanner<'_, '_> {
     }
 
     /// Whether a chunk is the key of a pair, such as `session-id-32="…"`. A key is literal even if it contains digits:
-    /// as a variable, it would hide the field. Parameters of URLs do not count, because there may be any number of
-    /// different parameters.
+    /// stored as a variable, it would hide the field. Parameters of URLs do not count, because there may be any number
+    /// of different parameters.
     fn is_key(&self, start: usize, end: usize) -> bool {
         let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);

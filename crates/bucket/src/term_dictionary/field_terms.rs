@@ -1,8 +1,8 @@
 //! The terms of index-time fields: `name NUL value` for each value, or only `name` if the texts contain the values.
 //!
 //! If the values of a field are parts of the texts between breakers (`crate::templates`), the tokens of a value are
-//! among those of the text. Pages are then found by these tokens, so a term for each value would only repeat terms that
-//! the slab already has.
+//! among the tokens of the text. Pages are then found by these tokens, so a term for each value would only repeat terms
+//! that the slab already has.
 
 use quarry_event::TermQuery;
 use quarry_event::value::spelling::spelled_beginnings;

@@ -12,7 +12,7 @@ use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
 use crate::term_dictionary::table::Entry;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Codes below this one stand for a single page, whose number is the code.
+/// Codes below this value stand for a single page, whose number is the code.
 const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
 /// Number of pages of the shortest and of the longest list. Code `LIST_BASE + n - LIST_PAGES_MIN` is followed by `n`
 /// pages.

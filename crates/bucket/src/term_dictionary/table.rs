@@ -246,8 +246,8 @@ impl TermTable {
         }
         for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
-            // Usually the first slot is the right one. A slot that was empty may have been filled by this batch, so
-            // its term is looked up again.
+            // Usually the first slot is right. A slot that was empty may have been filled by this batch, so its term is
+            // looked up again.
             if slot != EMPTY_SLOT && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {

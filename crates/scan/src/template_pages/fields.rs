@@ -6,9 +6,10 @@
 //! a column's values contain ([`ValueTraits`]). If the proof fails for the whole text, it is tried for each segment
 //! ([`super::segments`]). Templates for which nothing can be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); XML ([`super::xml`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
-//! `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one pattern reads a field that another extracts,
-//! all fields of the source are extracted from text (`AutoExtraction::by_pattern`).
+//! Not here: JSON ([`super::json`]); XML ([`super::xml`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns,
+//! which are handled like `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one
+//! pattern reads a field that another extracts, all fields of the source are extracted from text
+//! (`AutoExtraction::by_pattern`).
 
 use std::borrow::Cow;
 use std::ops::Range;

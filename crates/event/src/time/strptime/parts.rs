@@ -11,7 +11,7 @@ pub const YEARLESS_FUTURE_NS_MAX: i64 = 2 * SECS_PER_DAY * NS_PER_SEC;
 /// Maximum number of years between two years with a 29 February.
 const LEAP_GAP_YEARS_MAX: i64 = 8;
 
-/// Fields of a timestamp; those that the text does not contain are `None`.
+/// Fields of a timestamp; fields that the text does not contain are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DateTimeParts {
     /// Full year.
@@ -83,7 +83,7 @@ impl DateTimeParts {
 
     /// The instant. A missing zone is taken from the context. A missing year is the latest year for which the instant
     /// is at most two days after now. A missing date is taken from the last timestamp or, if there is none, from now.
-    /// `None` for an invalid or incomplete date, or one outside the range of [`TimeNs`].
+    /// `None` for an invalid or incomplete date, or an instant outside the range of [`TimeNs`].
     #[inline]
     pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
         let nanos = i64::from(self.nanos);
