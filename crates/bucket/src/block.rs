@@ -17,7 +17,7 @@ use crate::wire::{Cursor, Malformed, put_varint};
 pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
 /// Layout version written to the head of every block; all block kinds still have their first version.
 const BLOCK_VERSION: u8 = 1;
-/// zstd level of everything except text and columns; directories and term dictionaries gain little from a higher one.
+/// zstd level of everything except text and columns; directories and term dictionaries gain little from a higher level.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
 /// Compression ratio at or below which bytes count as hardly repeating.
 const POOR_COMPRESSION_RATIO_MAX: usize = 3;
@@ -102,7 +102,7 @@ impl BlockKind {
         BlockKind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Whether blocks of this kind are compressed at the requested level; a low level suffices for others.
+    /// Whether blocks of this kind are compressed at the requested level; a low level suffices for other kinds.
     fn is_text(self) -> bool {
         use BlockKind::{ColumnDictionary, ColumnLayout, ColumnPool, Text};
         matches!(self, Text | ColumnLayout | ColumnDictionary | ColumnPool)
@@ -141,7 +141,7 @@ impl BlockKind {
 const CODEC_STORED: u8 = 0;
 /// Payload is one zstd frame.
 const CODEC_ZSTD: u8 = 1;
-/// Payload is a list of parts, each stored or one zstd frame; for streams of different kinds of bytes.
+/// Payload is a list of parts, each stored as it is or as one zstd frame; for streams of different kinds of bytes.
 const CODEC_PARTS: u8 = 2;
 
 thread_local! {
@@ -190,7 +190,8 @@ impl BlockWriter {
     }
 
     /// Like [`BlockWriter::compress_text`], but also tries the fast level on bytes that hardly repeat, and returns the
-    /// smaller result: for such bytes, for example ids, entropy coding alone beats a search for matches.
+    /// smaller result: for such bytes, for example ids, entropy coding without a search for matches gives the better
+    /// result.
     pub(crate) fn compress_smallest(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         let is_smaller = compress(&mut self.text, raw, &mut self.scratch)?;
         if self.scratch.len() * POOR_COMPRESSION_RATIO_MAX < raw.len() {
@@ -246,8 +247,8 @@ fn block_header(kind: u8, codec: u8, version: u8, raw_len: u32) -> u64 {
     u64::from(kind) | u64::from(codec) << 8 | u64::from(version) << 16 | u64::from(raw_len) << 32
 }
 
-/// Whether a wrong checksum ends a read. It does not during fuzzing: decoders must tolerate arbitrary bytes, and
-/// checksums would keep every mutated byte from them.
+/// Whether a wrong checksum is an error. Not during fuzzing, because decoders must tolerate arbitrary bytes, and
+/// checksums would keep all mutated bytes from the decoders.
 pub(crate) fn enforces_checksums() -> bool {
     #[cfg(test)]
     let decide = tests::ENFORCE_CHECKSUMS.get();

@@ -73,7 +73,7 @@ impl BucketReader {
         columns.layout.shared_blocks(&self.source)
     }
 
-    /// Checks that no page of a slab is empty and only the last one is short.
+    /// Checks that no page of a slab is empty and only the last page is short.
     fn check_slab_facts(&self, slab: usize) -> Result<(), BucketError> {
         let info = &self.slabs()[slab];
         let place = BlockPosition::outside_slabs("slab head", self.parts()[slab].head.offset).in_slab(slab);
@@ -146,9 +146,9 @@ impl BucketReader {
         self.check_locator_covers_rare_tokens(slab, true, &mut |_| {})
     }
 
-    /// Checks that a slab's locator, if there is one, finds the pages of every rare token. Passes the hash of every
-    /// rare token to `visit`, with repetitions. If `texts` is false and the slab has no locator, only the tokens of
-    /// number columns are passed.
+    /// Checks that the locator of a slab, if the slab has one, finds the pages of every rare token. Passes the hash of
+    /// every rare token to `visit`, with repetitions. If `texts` is false and the slab has no locator, only the tokens
+    /// of number columns are passed.
     pub(crate) fn check_locator_covers_rare_tokens(
         &self,
         slab: usize,

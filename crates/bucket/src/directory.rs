@@ -61,7 +61,7 @@ pub(crate) fn read_trailer(bytes: &[u8], place: BlockPosition) -> Result<(u64, u
         return Err(place.corrupt(format!("checksum is {found:016x}, {checksum:016x} was written")));
     }
     if version != FORMAT_VERSION {
-        let reason = format!("bucket format version {version}, this one reads {FORMAT_VERSION}");
+        let reason = format!("bucket format version {version}; this program reads version {FORMAT_VERSION}");
         return Err(BucketError::Unsupported { place, reason });
     }
     Ok((offset, len))

@@ -1,8 +1,8 @@
 //! Encoder: from event batches to a bucket's two objects.
 //!
-//! The tokens of each page are added to the term table; its columns and text blocks are appended to the object. The
-//! last page of a slab is followed by the columns of its texts, if these were split. The blocks after the last slab,
-//! mainly term dictionaries and directories, are written by [`crate::tail`].
+//! The tokens of each page are added to the term table; the page's columns and text blocks are appended to the object.
+//! After the last page of a slab come the columns of its texts, if the texts were split. The blocks after the last
+//! slab, mainly term dictionaries and directories, are written by [`crate::tail`].
 
 use bytes::Bytes;
 use quarry_event::template::{ExtractedField, ExtractedNames};
@@ -47,8 +47,8 @@ pub enum Locators {
     Omitted,
     /// Every template slab gets a locator.
     Included,
-    /// Every template slab gets a locator unless the bucket's two objects would then exceed this size together, apart
-    /// from the columns of stored search-time fields.
+    /// Every template slab gets a locator unless the bucket's two objects together, without the columns of stored
+    /// search-time fields, would then exceed this size.
     IncludedWithin(u64),
 }
 
@@ -70,7 +70,7 @@ impl Default for EncodeOptions {
 pub struct EncodedBucket {
     /// The bucket object, read by [`crate::BucketReader`].
     pub object: Bytes,
-    /// The term filter sidecar, read by [`crate::TermFilter`].
+    /// The term filter, an object of its own, read by [`crate::TermFilter`].
     pub filter: Bytes,
     /// The bucket's entry for the catalog.
     pub summary: BucketSummary,
@@ -81,10 +81,10 @@ pub struct EncodedBucket {
 pub struct SlabSource<'a> {
     /// Its events, at most `MAX_SLAB_EVENTS` and `MAX_SLAB_RAW_BYTES`.
     pub events: &'a EventBatch,
-    /// `_indextime` of each event, or `None` when `events.index_time` holds for all.
+    /// `_indextime` of each event, or `None` if `events.index_time` applies to all events.
     pub index_times: Option<&'a [TimeNs]>,
-    /// Search-time fields to be stored in columns. Those that take much space are left out, and all of them if the texts
-    /// do not split into columns.
+    /// Search-time fields to be stored in columns. Fields that take much space are left out. All fields are left out if
+    /// the texts do not split into columns.
     pub extractions: &'a [ExtractedField],
     /// The names of all its search-time fields that rules take from the texts, to be stored as well.
     pub extracted_names: Option<&'a ExtractedNames>,
@@ -123,8 +123,8 @@ pub struct BucketEncoder {
     /// Column layouts and term dictionaries, which are written last.
     layouts: Vec<SlabBlock>,
     dictionaries: Vec<(usize, BlockKind, WrittenDictionary)>,
-    /// Locators and the numbers of their slabs. They are written last, when the sizes that [`Locators::IncludedWithin`]
-    /// limits are known.
+    /// Locators and the numbers of their slabs. Locators are written last, when the sizes that
+    /// [`Locators::IncludedWithin`] limits are known.
     locators: Vec<(usize, LocatorTables)>,
     /// Bytes of the columns of stored search-time fields.
     extraction_bytes: u64,
@@ -315,8 +315,8 @@ impl BucketEncoder {
         Ok(())
     }
 
-    /// Encodes the term dictionaries of the slab whose terms are in the tables; the directory of that of fields gets the
-    /// kind `of_fields`. An empty dictionary is omitted.
+    /// Encodes the term dictionaries of the slab whose terms are in the tables; the directory of the field dictionary
+    /// gets the kind `of_fields`. An empty dictionary is omitted.
     fn encode_term_dictionaries(&mut self, slab: usize, pages: usize, of_fields: BlockKind) -> Result<(), BucketError> {
         let of_tokens = Namespace::Tokens.directory_kind();
         for (table, kind) in [(&mut self.tokens, of_tokens), (&mut self.fields, of_fields)] {
@@ -380,7 +380,7 @@ struct PageSource<'a> {
     has_templates: bool,
 }
 
-/// The texts split into columns; `None` if they do not split well.
+/// The texts split into columns; `None` if the texts do not split well.
 fn template_slab_of(events: &EventBatch) -> Option<TemplateSlab> {
     #[cfg(test)]
     let split_slab = tests::SPLITTER.get().unwrap_or(split_slab);

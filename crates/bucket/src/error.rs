@@ -72,7 +72,7 @@ impl HasKind for BucketError {
     }
 }
 
-/// Position in a bucket; slab and page are `None` if unknown or if the block belongs to none.
+/// Position in a bucket; slab and page are `None` if they are unknown or if the block belongs to no slab or page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockPosition {
     /// Slab number.
@@ -156,7 +156,7 @@ fn range(offset: u64, len: usize) -> String {
     if len == 0 { String::new() } else { format!("bytes {offset}..+{len}: ") }
 }
 
-/// Part of an error message about what to do.
+/// Part of an error message with the remedy.
 fn remedy(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Unavailable => "; check that its storage can be reached, then try again",

@@ -1,7 +1,7 @@
 //! Digests of the search-time fields of a slab, with which verification compares the fields that the slab stores.
 //!
 //! Extracting the fields takes most of the time of a merge. A merge encodes all slabs before it reads them back, and
-//! their fields together would take much memory, so it keeps only the digests.
+//! the fields of all slabs together would take much memory, so the merge keeps only their digests.
 
 use std::sync::Arc;
 

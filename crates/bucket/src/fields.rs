@@ -1,10 +1,9 @@
 //! Index-time fields of a page that are stored by row: sparse rows with pooled names and values.
 //!
 //! A source may produce thousands of names, so only frequent fields get columns of their own (`crate::templates`). All
-//! other fields of a page, or all of them if its texts are not stored as columns, are
-//! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are
-//! written next to their values, so that a very large number of names costs bytes on disk but no memory for a
-//! dictionary.
+//! other fields of a page, or all its fields if its texts are not stored as columns, are stored in one or more blocks,
+//! each with a small dictionary of names. Names beyond the dictionary's limit are written next to their values, so that
+//! a very large number of names costs bytes on disk but no memory for a dictionary.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -184,8 +183,8 @@ impl FieldValues {
     }
 }
 
-/// Whether a page has exactly the given fields. Its `count` events are those from `start` on in the numbering of the
-/// given fields. Within an event, fields stored as columns may be at any place among the others.
+/// Whether a page has exactly the given fields. The first of its `count` events has number `start` in the numbering of
+/// the given fields. Within an event, fields stored as columns may be at any place among the other fields.
 pub(crate) fn are_fields_equal(
     by_row: &[IndexedField],
     columns: &[FieldValues],
@@ -225,7 +224,7 @@ pub(crate) fn are_fields_equal(
     are_all_compared && given.next().is_none() && by_row.next().is_none()
 }
 
-/// Adds the fields that are stored as columns to those of a page that are stored by row.
+/// Adds the fields that are stored as columns to the fields of a page that are stored by row.
 pub(crate) fn add_column_fields(
     by_row: Vec<IndexedField>,
     columns: &[FieldValues],

@@ -91,7 +91,7 @@ pub(crate) enum IntegersReader {
     Constant(i64),
     /// Frame of reference: each value is `min` plus a multiple of `unit`.
     Frame { min: i64, unit: u64, offsets: PackedReader },
-    /// Deltas, decoded when opened because each value depends on the previous ones.
+    /// Deltas, decoded when opened because each value depends on the previous values.
     Decoded(Vec<i64>),
 }
 
@@ -132,8 +132,8 @@ pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Re
     }
     let min = cursor.signed("integer minimum")?;
     let unit = cursor.varint("integer unit")?;
-    // Offsets are compared instead of values. A damaged offset times the unit may wrap to a wanted value; an encoded
-    // one cannot.
+    // Offsets are compared instead of values. A damaged offset times the unit may wrap to a wanted value; an intact
+    // offset cannot.
     let offset = |number: i64| {
         let distance = number.wrapping_sub(min) as u64;
         (unit != 0 && number >= min && distance.is_multiple_of(unit)).then(|| distance / unit)
@@ -165,14 +165,14 @@ pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Re
     Ok(Some(values.iter().fold(false, |found, value| found | (*value == one) | (*value == other))))
 }
 
-/// Smallest and largest value; zeroes if there are none.
+/// Smallest and largest value; zeroes if there are no values.
 pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
     let Some(first) = values.first() else { return (0, 0) };
     values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
-/// The largest power of 1,000, up to 10^9, that divides the distance of every value from `min`. It is factored out,
-/// because times are often whole milliseconds or seconds.
+/// The largest power of 1,000, up to 10^9, that divides the distance of every value from `min`. This unit is factored
+/// out, because times are often whole milliseconds or seconds.
 pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
     // A divisor known at compile time becomes a multiplication.
     fn divides_all<const UNIT: u64>(values: &[i64], min: i64) -> bool {

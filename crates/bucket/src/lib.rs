@@ -1,9 +1,9 @@
 //! The bucket container: slabs, text column, term dictionary, term filter; bytes in, bytes out.
 //!
-//! A bucket is one immutable object with one or more slabs, plus a small sidecar, the term filter. [`encode()`] makes
-//! both from event batches. [`verify_against`] decodes them and compares before the input may be dropped.
-//! [`BucketReader`] answers queries by range reads: the directory first, then only the blocks that a search needs.
-//! docs/formats/bucket.md describes the layout.
+//! A bucket is one immutable object with one or more slabs, plus a small object with its term filter. [`encode()`]
+//! makes both from event batches. [`verify_against`] decodes both and compares them with the input, which must be kept
+//! until then. [`BucketReader`] answers queries by range reads: the directory first, then only the blocks that a search
+//! needs. docs/formats/bucket.md describes the layout.
 //!
 //! Not here: files, sockets, clocks, caches, and which events form a bucket (blob, store).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -1,7 +1,7 @@
 //! All limits of the container format, with the reasons for them.
 //!
-//! The writer refuses input that exceeds them, and the reader checks each count and length against them before it
-//! allocates. A damaged or hostile object therefore costs a bounded amount of memory.
+//! The writer refuses input that exceeds a limit, and the reader checks each count and length against its limit before
+//! allocating memory. A damaged or hostile object therefore costs a bounded amount of memory.
 
 use crate::error::BucketError;
 
@@ -15,16 +15,16 @@ pub const MAX_SLAB_EVENTS: usize = MAX_PAGE_EVENTS * MAX_SLAB_PAGES;
 pub const TARGET_SLAB_RAW_BYTES: usize = 64 << 20;
 /// Maximum text bytes of a slab, and therefore of an event.
 pub const MAX_SLAB_RAW_BYTES: usize = 256 << 20;
-/// Maximum number of values of one metadata field that a [`crate::BucketSummary`] lists. If there are more, it lists
-/// the most frequent ones.
+/// Maximum number of values of one metadata field that a [`crate::BucketSummary`] lists. If there are more, the most
+/// frequent values are listed.
 pub const MAX_SUMMARY_VALUES: usize = 1_024;
-/// Maximum bytes of one value in a [`crate::BucketSummary`]; longer ones are omitted.
+/// Maximum bytes of one value in a [`crate::BucketSummary`]; longer values are omitted.
 pub(crate) const MAX_SUMMARY_VALUE_BYTES: usize = 4_096;
 
 /// Maximum number of slabs of a bucket.
 pub(crate) const MAX_SLABS: usize = 4_096;
 /// Text bytes at which a text block is closed. A page is always read as a whole, so smaller blocks would only narrow
-/// the zstd window; larger ones gain nothing.
+/// the zstd window; larger blocks gain nothing.
 pub(crate) const TARGET_TEXT_BLOCK_BYTES: usize = 8 << 20;
 /// Maximum total bytes of index, host, source and sourcetype of one metadata entry.
 pub(crate) const MAX_METADATA_BYTES: usize = 1 << 20;
@@ -72,12 +72,13 @@ pub(crate) fn within(
 
 /// Maximum number of index-time fields of a slab that get a column; the others are stored by row.
 pub(crate) const MAX_FIELD_COLUMNS: usize = 512;
-/// Maximum bytes of the values of an index-time field of a slab that gets a column; beyond that, it is stored by row.
+/// Maximum bytes of the values of an index-time field of a slab that gets a column; beyond that, the field is stored by
+/// row.
 pub(crate) const MAX_FIELD_COLUMN_BYTES: usize = 64 << 20;
 /// Maximum bytes of the name of a stored search-time field; a field with a longer name is left out.
 pub(crate) const MAX_EXTRACTION_NAME_BYTES: usize = 1_024;
 /// The columns of stored search-time fields take at most one in this many bytes of the columns of the texts; the
-/// largest are left out.
+/// largest fields are left out.
 pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 2;
 /// Maximum number of parts of a text of which a stored value consists.
 pub(crate) const MAX_VALUE_PARTS: usize = 64;

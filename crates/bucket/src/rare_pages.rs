@@ -1,5 +1,5 @@
 //! Pages with rare tokens: searches the columns of template slabs for tokens that are not in the term dictionary, and
-//! lists these tokens to check the term filter.
+//! lists such tokens for checking the term filter.
 //!
 //! The store consults the term filter first, so that columns are read only in slabs that most likely contain the token.
 //! In a compacted slab, the locator returns the pages of most tokens (`crate::locator`), so that no column is read at
@@ -32,7 +32,7 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= REMAINING_PAGES_MAX
     }
 
-    /// Whether a lookup in the term dictionary is useful. It is not if all columns with the field's values are rare,
+    /// Whether a lookup in the term dictionary is useful. False if all columns with the field's values are rare,
     /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
     /// pages, and looking them up is faster than reading columns.
     pub(crate) fn needs_dictionary_lookup(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
@@ -50,8 +50,9 @@ impl BucketReader {
         Ok(!within.literals && !within.columns.is_empty() && numbers.all(|column| column >= texts))
     }
 
-    /// Tests of the address columns for an IP address. They exclude more pages than a search for its four tokens,
-    /// because these occur in nearly every page. `None` if some values of the field are not in address columns.
+    /// Tests of the address columns for an IP address. The tests exclude more pages than a search for the four tokens
+    /// of the address, because such tokens occur in nearly every page. `None` if some values of the field are not in
+    /// address columns.
     pub(crate) fn address_tests(
         &self,
         asked: TokenScope<'_>,

@@ -1,9 +1,9 @@
-//! Candidate rows of a page for a rare token or a prefix of one. Usually few rows are candidates, as in a search for
-//! one id.
+//! Candidate rows of a page for a rare token or a prefix of rare tokens. Usually few rows are candidates, as in a
+//! search for one id.
 //!
-//! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
-//! columns; only the rows of the values that contain it can match. Finding them costs a term dictionary page and a
-//! column or two, so it pays off when few pages are left.
+//! If a token that the term dictionary does not list for a page occurs in the page at all, it is in one of the page's
+//! rare columns. Only rows whose values in these columns contain the token can match. Finding these rows costs a term
+//! dictionary page and a column or two, so it pays off when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
@@ -20,8 +20,8 @@ use crate::term_dictionary::truncate_term;
 const LOOKED_UP_TOKENS_MAX: usize = 2;
 
 impl BucketReader {
-    /// Rows of a page that may hold a match, ascending: a superset of the matches. `None` if that is unknown, or if
-    /// there are more than `most`. Panics if there is no such page, as slice indexing does.
+    /// Rows of a page that may hold a match, ascending: a superset of the matches. `None` if the rows are unknown, or
+    /// if there are more than `most`. Panics if there is no such page, as slice indexing does.
     pub fn candidate_rows(
         &self,
         slab: usize,
@@ -81,7 +81,7 @@ impl BucketReader {
             }
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
-                // Conditions that search columns come last; any other may end the search early.
+                // Conditions that search columns come last; any other condition may end the search early.
                 let (late, early): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_token_query(part));
                 for part in early.into_iter().chain(late) {
                     let Some(rows) = self.rows_of(asked, page, part, most)? else { return Ok(None) };
@@ -128,8 +128,8 @@ impl BucketReader {
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
 
-    /// Rows of the values that pass the test of their column; `None` if these are more than `most` or cannot be
-    /// determined.
+    /// Rows of the values that pass the test of their column; `None` if there are more than `most` such rows, or if
+    /// they cannot be determined.
     fn rows_passing(
         &self,
         slab: usize,

@@ -1,9 +1,9 @@
-//! Read-ahead: the request for the columns and blocks that a search reads in one page of a slab also fetches those of
-//! the next pages.
+//! Read-ahead: the request for the columns and blocks that a search reads in one page of a slab also fetches the same
+//! columns and blocks of the next pages.
 //!
 //! A request to remote storage takes as long as transferring megabytes. Which columns a search reads is known after the
-//! first page; the chunks of a column are consecutive, so those of other pages come with the same request. A search
-//! that may end at any time starts with single pages and fetches more at once the further it gets.
+//! first page; the chunks of a column are consecutive, so the chunks of other pages come with the same request. A
+//! search that may end at any time starts with single pages and fetches more at once the further it gets.
 //!
 //! Not here: reading segments concurrently (scan); caching on local disk (blob).
 
@@ -23,10 +23,10 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab: many columns
-/// of 64 pages take about 32 KiB each.
+/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap may
+/// span a whole column: many columns of 64 pages take about 32 KiB each.
 const FEW_GAP_BYTES: u64 = 48 << 10;
-/// Maximum number of pages for a search of few events, which fetches each page as a whole.
+/// Maximum number of pages that a search of few events reads; such a search fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
 const GROWTH_FACTOR: usize = 4;
@@ -105,19 +105,19 @@ impl ReadAhead {
         std::iter::once(page).chain(others).take(most.max(1)).collect()
     }
 
-    /// Whether so few pages are read that each is better fetched as a whole.
+    /// Whether so few pages are read that each page is better fetched as a whole.
     pub(crate) fn is_for_few_events(&self) -> bool {
         !self.is_certain && self.pages.0.count_ones() <= FEW_EVENTS_PAGES_MAX
     }
 
-    /// The page that a search of few events reads first, until it is opened: its newest.
+    /// The newest page, which a search of few events reads first; `None` after the page was opened.
     pub(crate) fn first_page_of_few(&self) -> Option<usize> {
         let newest = self.pages.0.checked_ilog2()? as usize;
         (self.is_for_few_events() && self.lock().opened.0 == 0).then_some(newest)
     }
 
-    /// These columns and the columns read in earlier pages. The latter are omitted if the search is certain to read all
-    /// pages, because they were fetched for all pages at once.
+    /// These columns and the columns read in earlier pages. The earlier columns are omitted if the search is certain to
+    /// read all pages, because they were fetched for all pages at once.
     pub(crate) fn with_earlier_columns(&self, columns: Vec<u32>) -> Vec<u32> {
         if self.is_certain {
             return columns;
@@ -132,19 +132,19 @@ impl ReadAhead {
         self.lock().planned.extend(columns);
     }
 
-    /// The planned columns; none on later calls.
+    /// The planned columns; empty on later calls.
     pub(crate) fn take_planned_columns(&self) -> BTreeSet<u32> {
         std::mem::take(&mut self.lock().planned)
     }
 
-    /// Ranges of blocks of these kinds in the page and in those fetched with it.
+    /// Ranges of blocks of these kinds in the page and in the pages fetched with it.
     pub(crate) fn block_ranges_to_fetch(&self, page: usize, wanted: &dyn Fn(BlockKind) -> bool) -> Vec<Range<u64>> {
         let pages = self.pages_to_fetch(page);
         let blocks = pages.iter().filter_map(|page| self.blocks.get(*page)).flatten();
         blocks.filter(|at| wanted(at.kind)).map(BlockRef::range).collect()
     }
 
-    /// The ranges to fetch, ascending and disjoint, without those held in memory; none if they exceed the budget.
+    /// The ranges to fetch, ascending and disjoint, without those held in memory; empty if they exceed the budget.
     pub(crate) fn missing_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);
@@ -203,7 +203,7 @@ mod tests {
     use crate::error::ReadError;
     use crate::{BucketReader, MAX_PAGE_EVENTS, MemoryObject, ReadAt};
 
-    /// An object whose requests are counted; ranges that are read together count as one.
+    /// An object whose requests are counted; ranges that are read together count as one request.
     struct CountedObject {
         object: MemoryObject,
         requests: Arc<AtomicUsize>,

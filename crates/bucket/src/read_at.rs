@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::error::ReadError;
 
-/// An immutable object that can be read by range. Blob stores implement it; calls may block.
+/// An immutable object that can be read by range. Blob stores implement this trait; calls may block.
 pub trait ReadAt: Send + Sync {
     /// Size of the object in bytes.
     fn len(&self) -> u64;
@@ -28,8 +28,8 @@ pub trait ReadAt: Send + Sync {
         ranges.iter().map(read).collect()
     }
 
-    /// Whether these ranges can be read without a network request at present. A hint, because a cache may evict them
-    /// before they are read.
+    /// Whether these ranges can be read without a network request at present. Only a hint, because a cache may evict
+    /// ranges before they are read.
     fn is_cached(&self, _ranges: &[Range<u64>]) -> bool {
         false
     }
@@ -40,7 +40,7 @@ pub trait ReadAt: Send + Sync {
     }
 
     /// Returns bytes of the object's end that were received when it was opened, with their offset, so that a cache need
-    /// not read them again. `None` if there are none, and on later calls.
+    /// not read them again. `None` if no such bytes were received, and on later calls.
     fn take_tail(&self) -> Option<(u64, Bytes)> {
         None
     }

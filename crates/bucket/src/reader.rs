@@ -68,12 +68,13 @@ pub(crate) struct SlabParts {
     pub(crate) fields: TermDictionarySlot,
     pub(crate) columns: ColumnsSlot,
     pub(crate) locator: LocatorSlot,
-    /// Directories of the shared dictionaries that the columns use, if these are stored in runs.
+    /// Directories of the shared dictionaries that the columns use, if the dictionaries are stored in runs.
     pub(crate) run_directories: Vec<BlockRef>,
 }
 
 impl SlabParts {
-    /// Byte ranges of the token dictionary's directory and of the locator's directory, each if it is not open yet.
+    /// Byte ranges of the token dictionary's directory and of the locator's directory, each only if the directory is
+    /// not open yet.
     pub(crate) fn unopened_directories(&self) -> Vec<Range<u64>> {
         let tokens = self.tokens.at.filter(|_| self.tokens.opened.get().is_none());
         let locator = self.locator.at.filter(|_| self.locator.opened.get().is_none());
@@ -81,7 +82,7 @@ impl SlabParts {
     }
 }
 
-/// Locator of a slab, opened on first use; `at` is `None` if it has none.
+/// Locator of a slab, opened on first use; `at` is `None` if the slab has no locator.
 #[derive(Debug)]
 pub(crate) struct LocatorSlot {
     pub(crate) at: Option<BlockRef>,
@@ -137,7 +138,7 @@ pub(crate) struct TokenScope<'a> {
     pub slab: usize,
     /// The columns that hold the values of each field in the slab.
     pub fields: &'a dyn FieldColumns,
-    /// Restricts the search to these columns if the tokens are those of a field's value.
+    /// Restricts the search to these columns if the tokens belong to a field's value.
     pub within: Option<&'a ValueColumns>,
     /// Returns whether the slab's term filter allows a token to be in the slab.
     pub may_hold: &'a dyn Fn(&[u8]) -> bool,
@@ -184,9 +185,9 @@ impl BucketReader {
         Ok(BucketReader { source, opened: Arc::new(opened) })
     }
 
-    /// The bucket for a search that is going to read these pages of a slab; `is_certain` if the search will read all of
-    /// them. A request for one page also fetches the same columns and blocks of other pages, within `budget`. Panics if
-    /// there is no such slab, as slice indexing does.
+    /// The bucket for a search that is going to read these pages of a slab; `is_certain` tells whether the search will
+    /// read all of them. A request for one page also fetches the same columns and blocks of other pages, within
+    /// `budget`. Panics if there is no such slab, as slice indexing does.
     pub fn with_read_ahead(
         &self,
         slab: usize,
@@ -287,8 +288,8 @@ impl BucketReader {
         self.opened.parts[slab].fields.at.is_some()
     }
 
-    /// Pages of slab `slab` that may hold a match: a superset of the matches. A slab that does not exist has none.
-    /// Tokens of a field's value are only searched where `fields` locates such values.
+    /// Pages of slab `slab` that may hold a match: a superset of the matches. A slab that does not exist has no pages.
+    /// Tokens of a field's value are searched only in columns where `fields` locates such values.
     pub fn candidate_pages(
         &self,
         slab: usize,
@@ -299,8 +300,9 @@ impl BucketReader {
     }
 
     /// Like [`BucketReader::candidate_pages`], but asks `may_hold`, a term filter, whether the slab may contain a
-    /// token. The filter is only asked about a token that the term dictionary lacks, before columns are searched for
-    /// it: in a remote bucket, a lookup in the dictionary takes fewer bytes and requests than one in the filter.
+    /// token. The filter is asked only about a token that the term dictionary lacks, before columns are searched for
+    /// the token: in a remote bucket, a lookup in the dictionary takes fewer bytes and requests than a lookup in the
+    /// filter.
     pub fn candidate_pages_with_filter(
         &self,
         slab: usize,
@@ -464,7 +466,7 @@ impl BucketReader {
         Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
     }
 
-    /// The locator of a slab; `None` if it has none.
+    /// The locator of a slab; `None` if the slab has no locator.
     pub(crate) fn locator(&self, slab: usize) -> Result<Option<&Locator>, BucketError> {
         let slot = &self.opened.parts[slab].locator;
         let Some(at) = slot.at else {
@@ -516,7 +518,7 @@ impl BucketReader {
         self.open_template_page(&self.source, slab, page, None)
     }
 
-    /// Rebuilds the texts of a page of a template slab; empty for any other. Passes the values of each column to
+    /// Rebuilds the texts of a page of a template slab; empty for any other slab. Passes the values of each column to
     /// `show`.
     pub(crate) fn rebuild(
         &self,
@@ -584,8 +586,8 @@ impl BucketReader {
         read.fields_by_row(&read.fetch(&|kind| kind == BlockKind::Fields)?, names)
     }
 
-    /// The values of all index-time fields of a page that have a column; `times` are those of the page. Panics if there
-    /// is no such page, as slice indexing does.
+    /// The values of all index-time fields of a page that have a column; `times` are the times of the page. Panics if
+    /// there is no such page, as slice indexing does.
     pub(crate) fn page_column_fields(
         &self,
         slab: usize,
@@ -654,7 +656,7 @@ impl PageRead<'_> {
         }
     }
 
-    /// Adds the fields with these names that have a column; their order within an event is that of the columns.
+    /// Adds the fields with these names that have a column; within an event, they come in the order of the columns.
     fn add_column_fields(&self, names: FieldNames, page: &mut Page) -> Result<(), BucketError> {
         let read = self.column_fields(names, &page.time)?;
         if !read.is_empty() {
@@ -666,7 +668,7 @@ impl PageRead<'_> {
         Ok(())
     }
 
-    /// The values of the fields with these names that have a column; `times` are those of the page.
+    /// The values of the fields with these names that have a column; `times` are the times of the page.
     fn column_fields(&self, names: FieldNames, times: &[TimeNs]) -> Result<Vec<FieldValues>, BucketError> {
         let Some(columns) = self.reader.columns(self.slab)? else { return Ok(Vec::new()) };
         let set = &columns.layout.template_set;
@@ -736,7 +738,7 @@ impl PageRead<'_> {
     fn integers(&self, blocks: &[(BlockRef, Bytes)], kind: BlockKind) -> Result<Vec<i64>, BucketError> {
         let mut found = blocks_of_kind(blocks, kind);
         let (Some((at, bytes)), None) = (found.next(), found.next()) else {
-            return Err(self.damage(kind, "the page does not have exactly one"));
+            return Err(self.damage(kind, "the page does not have exactly one such block"));
         };
         let place = self.position(at);
         let raw = open_block(bytes, kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
@@ -760,7 +762,7 @@ impl PageRead<'_> {
             page.ends.push(end as u32);
         }
         if end != info.raw_bytes {
-            return Err(self.damage(BlockKind::Lengths, format!("{end} of {} bytes are covered", info.raw_bytes)));
+            return Err(self.damage(BlockKind::Lengths, format!("lengths cover {end} of {} bytes", info.raw_bytes)));
         }
         let mut raw = vec![0; info.raw_bytes as usize];
         let mut left = &mut raw[..];

@@ -95,7 +95,7 @@ fn is_consistent(field: &ExtractedField, events: usize) -> bool {
 /// Metadata of a slab without unused entries, renumbered in order of first appearance.
 pub(crate) struct MetadataCodes {
     pub(crate) metas: Vec<Metadata>,
-    /// Maps codes of the batch to codes of the slab; unused ones keep their initial value and are never read.
+    /// Maps codes of the batch to codes of the slab; unused codes keep their initial value and are never read.
     code_of: Vec<u32>,
 }
 

@@ -48,7 +48,7 @@ impl ObjectSource {
         self.object.request_count()
     }
 
-    /// The ranges outside the tail; none if the object's cache is known to hold all of these.
+    /// The ranges outside the tail; empty if the object's cache is known to hold all of them.
     pub(crate) fn uncached_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let tail_start = self.len - self.tail.len() as u64;
         ranges.retain(|range| range.start < tail_start && range.end <= self.len);

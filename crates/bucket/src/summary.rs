@@ -20,7 +20,7 @@ pub struct BucketSummary {
     pub raw_bytes: u64,
     /// Bytes of the object.
     pub object_bytes: u64,
-    /// Bytes of the term filter sidecar.
+    /// Bytes of the object with the term filter.
     pub filter_bytes: u64,
     /// Smallest `_time`.
     pub time_min: TimeNs,

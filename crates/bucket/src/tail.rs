@@ -7,7 +7,7 @@
 //! fetches them. No block before the tail refers to the tail, so an encoder may discard a tail and write
 //! another one without locators.
 //!
-//! Not here: reading it (`crate::reader`); the layout of its blocks (`crate::directory`, `crate::locator`,
+//! Not here: reading the tail (`crate::reader`); the layout of its blocks (`crate::directory`, `crate::locator`,
 //! `crate::columns`).
 
 use crate::block::{BlockKind, BlockRef, BlockWriter};

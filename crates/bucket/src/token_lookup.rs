@@ -77,7 +77,7 @@ impl<'a> TokenLookup<'a> {
         Ok(TokenLookup { slabs, ..self })
     }
 
-    /// Whether it concerns no slab.
+    /// Whether the lookup concerns no slab.
     pub fn is_empty(&self) -> bool {
         self.slabs.is_empty()
     }

@@ -1,10 +1,10 @@
 //! Verification: decode and compare, after which the store may delete the WAL.
 //!
 //! Every column of every event is read back through the ordinary reader and compared with the input. The term
-//! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the one computed
+//! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the sum computed
 //! before sorting and encoding. The filter must contain every term, and every token that the term dictionaries omit.
-//! The latter tokens are computed again from the columns and looked up. Stored search-time fields must have the digests
-//! of the values that were passed to the encoder, which may have left out some fields.
+//! The omitted tokens are computed again from the columns and looked up. Stored search-time fields must have the
+//! digests of the values that were passed to the encoder, which may have left out some fields.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,8 +25,8 @@ use crate::rare_pages::add_rare_text_tokens;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
-/// Encodes slabs and proves that they decode to the same events. If the columns of a slab do not, which is a bug of the
-/// template builder, the bucket is encoded again with plain texts and returned together with the error.
+/// Encodes slabs and proves that they decode to the same events. If the columns of a slab do not decode to its events
+/// (a bug of the template builder), the bucket is encoded again with plain texts and returned together with the error.
 pub fn encode_verified(
     slabs: &[SlabSource<'_>],
     options: &EncodeOptions,
@@ -42,7 +42,7 @@ pub fn encode_verified(
     }
 }
 
-/// Decodes everything of `encoded` and compares it with the batches it was made from by [`crate::encode()`].
+/// Decodes all of `encoded` and compares it with the batches from which [`crate::encode()`] made it.
 pub fn verify_against(encoded: &EncodedBucket, slabs: &[EventBatch]) -> Result<(), BucketError> {
     let sources: Vec<SlabSource<'_>> = slabs.iter().map(SlabSource::of).collect();
     verify_slabs(encoded, &sources)
@@ -168,7 +168,7 @@ fn verify_slab(
     Ok(())
 }
 
-/// Compares the search-time fields that a slab stores with those given.
+/// Compares the search-time fields that a slab stores with the given digests.
 fn verify_extractions(reader: &BucketReader, number: usize, given: &ExtractionDigest) -> Result<(), BucketError> {
     let Some(columns) = reader.columns(number)? else { return Ok(()) };
     let set = &columns.layout.template_set;
@@ -240,7 +240,7 @@ fn composed_values(page: &mut TemplatePage, of_codes: &TextParts) -> Result<Opti
     Ok(Some((rows, Texts { bytes: bytes.into(), ends })))
 }
 
-/// Whether these texts and their ends are those of the rows of `slab` from `start`.
+/// Whether these texts and their ends equal the texts and ends of the rows of `slab` from `start`.
 fn are_texts_equal((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>) -> bool {
     let events = slab.events;
     let Some(given) = events.ends.get(start..start + ends.len()) else { return false };
@@ -270,7 +270,7 @@ fn first_difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<
     None
 }
 
-/// Compares the index-time fields of a page with those of the rows of `slab` from `start`.
+/// Compares the index-time fields of a page with the fields of the rows of `slab` from `start`.
 fn verify_fields(
     reader: &BucketReader,
     (number, at): (usize, usize),

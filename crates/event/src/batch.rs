@@ -1,8 +1,8 @@
 //! Events as columns: the data structures passed between pipeline, store, bucket and engine.
 //!
-//! An [`EventBatch`] is emitted by the index pipeline and recorded in the WAL; a [`Page`] is what a search reads from a
-//! hot slab or a sealed bucket. Texts are concatenated in one buffer, so that nothing is allocated per event. Neither
-//! type serializes itself: the WAL (store) and the container (bucket) define their own layouts.
+//! An [`EventBatch`] is emitted by the index pipeline and recorded in the WAL; a search reads a [`Page`] from a hot
+//! slab or a sealed bucket. Texts are concatenated in one buffer, so that nothing is allocated per event. Neither type
+//! serializes itself: the WAL (store) and the container (bucket) define their own layouts.
 
 use quarry_stdx::number::u32_of;
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ pub struct IndexedField {
     pub value: Box<str>,
 }
 
-/// A run of events in arrival order. All belong to one index, unless pipeline rules routed some to other indexes
-/// ([`EventBatch::split_by_index`]).
+/// A run of events in arrival order. All events belong to one index, unless pipeline rules routed some events to other
+/// indexes ([`EventBatch::split_by_index`]).
 ///
 /// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is `raw.len()`;
 /// `raw` is valid UTF-8 and every end is a character boundary; `fields` ascends by row.
@@ -64,8 +64,8 @@ pub struct EventBatch {
 /// Number of metadata entries up to which a linear search is used instead of a [`MetadataIndex`].
 const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
-/// Lookup table for a batch with many metadata entries, because senders may set a different host for each event. The
-/// table is derived from the batch, so any two tables compare as equal.
+/// Lookup table for a batch with many metadata entries: senders may set a different host for each event. The table is
+/// derived from the batch, so any two tables compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct MetadataIndex {
     position: BTreeMap<Metadata, u32>,
@@ -179,8 +179,8 @@ impl EventBatch {
     }
 }
 
-/// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. It
-/// may contain a few names that were not added, so readers compare the names of what they get.
+/// A set of names of index-time fields: a bit per hash, so that it is passed by value and tested without a lookup. The
+/// set may contain a few names that were not added, so readers compare the names of the fields that they get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldNames(u128);
 
@@ -219,7 +219,7 @@ impl FieldNames {
     }
 }
 
-/// The columns of a page that a search needs; the others are not read and stay empty.
+/// The columns of a page that a search needs; other columns are not read and stay empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageColumns {
     /// `raw` and `ends`.

@@ -60,7 +60,7 @@ pub fn is_breaker(byte: u8) -> bool {
     BREAKER_CLASSES[byte as usize] != 0
 }
 
-/// Length of the percent-encoded major breaker that starts with the `%` at `at`; 0 if none does.
+/// Length of the percent-encoded major breaker that starts with the `%` at `at`; 0 if no breaker starts there.
 #[inline]
 pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
     let rest = &text[at + 1..];
@@ -109,7 +109,7 @@ fn for_each_token_blockwise<const BYTES: usize>(text: &[u8], mut token: impl FnM
     let (mut start, mut at) = (0, 0);
     let last = text.len().saturating_sub(BYTES);
     while at < text.len() {
-        // The last block overlaps the previous one; breakers in the overlap are skipped.
+        // The last block overlaps the previous block; breakers in the overlap are skipped.
         let from = at.min(last);
         let Some(block) = text[from..].first_chunk::<BYTES>() else { return for_each_token_bytewise(text, token) };
         let mut breakers = breaker_mask(block) & (u64::MAX << (at - from));

@@ -1,4 +1,4 @@
-//! A request that its sender repeats if it gets no response, such as one to the HTTP Event Collector.
+//! A request that its sender repeats if it gets no response, such as a request to the HTTP Event Collector.
 
 /// Identity of a request from its first event to its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Prevents event texts from being interpreted as formulas in spreadsheets.
 //!
-//! Logs contain text from untrusted sources, and programs that open CSV exports of them evaluate formulas. As OWASP
+//! Logs contain text from untrusted sources, and programs that open CSV exports of logs evaluate formulas. As OWASP
 //! recommends, a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is prefixed with an apostrophe.
 //! Numbers are left alone.
 

@@ -2,9 +2,10 @@
 //!
 //! Column 0 is the text of every event. A column consists of *templates* (literal bytes and variables, each variable
 //! being another column), a *dictionary*, *numbers* in one format, or plain *texts*. A template column stores the
-//! template number of each value; the values of a variable's column belong, in order, to those values of its parent
-//! whose template contains it. Texts are rebuilt by filling templates. A field that equals one variable is thereby
-//! stored as a column. A text that fits no other template belongs to one with a single variable for the whole text.
+//! template number of each value; the values of a variable's column belong, in order, to those values of the parent
+//! column whose template contains the variable. Texts are rebuilt by filling templates. A field that equals one
+//! variable is thereby stored as a column. A text that fits no other template belongs to a template with a single
+//! variable for the whole text.
 //!
 //! Not here: splitting texts and storing columns (bucket); mapping fields to variables (scan).
 
@@ -30,8 +31,8 @@ pub const TEXT_COLUMN: u32 = 0;
 pub const MAX_TEMPLATES: usize = 4_096;
 /// Maximum number of columns of a slab.
 pub const MAX_COLUMNS: usize = 4_096;
-/// Maximum number of search-time fields whose values a slab stores; further ones are left out. Each has at most two
-/// columns and two templates, or a template per code, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
+/// Maximum number of search-time fields whose values a slab stores; further fields are left out. Each field has at most
+/// two columns and two templates, or a template per code, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
 pub const MAX_STORED_EXTRACTIONS: usize = 256;
 /// Maximum number of names of the search-time fields of a slab ([`ExtractedNames`]).
 pub const MAX_EXTRACTED_NAMES: usize = 1_024;
@@ -44,8 +45,8 @@ pub const MAX_TEMPLATE_DEPTH: usize = 4;
 /// Templates and columns of one slab: its texts and, in further columns without a parent, its index-time fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
-    /// Column 0 is the whole text; every other column comes after its parent. Further columns without a parent, and
-    /// the columns below these, belong to index-time fields and after these to stored search-time fields.
+    /// Column 0 is the whole text; every other column comes after its parent. Further columns without a parent, and the
+    /// columns below these, belong first to the index-time fields, then to the stored search-time fields.
     pub columns: Vec<Column>,
     /// Value counts of columns with few distinct values.
     pub counts: BTreeMap<u32, ValueCounts>,
@@ -57,7 +58,8 @@ pub struct TemplateSet {
     pub extracted_names: Option<ExtractedNames>,
 }
 
-/// An index-time field with a column of its own, which has a value in each event with exactly one value of the field.
+/// An index-time field with a column of its own. The column has a value for each event with exactly one value of the
+/// field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldColumn {
     /// Field name.
@@ -67,7 +69,7 @@ pub struct FieldColumn {
 }
 
 /// A search-time field of a slab whose values compaction has stored in a column, because the templates do not locate
-/// them. The values are those that certain rules extract; a search with other rules does not use the column.
+/// them. Certain rules extract the values; a search with other rules does not use the column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredExtraction {
     /// Field name.
@@ -83,7 +85,7 @@ pub struct StoredExtraction {
 pub enum StoredValues {
     /// No event has the field.
     Absent,
-    /// In this column: a dictionary, numbers or texts. It has a value in each event that has the field.
+    /// In this column: a dictionary, numbers or texts. The column has a value in each event that has the field.
     Column(u32),
     /// In this column, like [`StoredValues::Column`]; the values of an event are joined by [`VALUE_SEPARATOR`].
     Lists(u32),
@@ -91,13 +93,13 @@ pub enum StoredValues {
     Parts(TextParts),
 }
 
-/// Values of which most are parts of the texts: a code for each event identifies the parts of which its value consists.
+/// Values that are mostly parts of the texts: a code for each event identifies the parts that make up its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextParts {
     /// The column of codes, which has a code in each event: a template column without a parent. Its templates only
     /// number the codes; they are not the values.
     pub codes: u32,
-    /// The column of the values that are not parts of the text, below `codes`; `None` if there are none.
+    /// The column of the values that are not parts of the text, below `codes`; `None` if there are no such values.
     pub own: Option<u32>,
     /// For each code the literals and variables of which the value consists, or `None` if events with this code lack the
     /// field. A variable is a column of the texts, or `own`.
@@ -105,7 +107,7 @@ pub struct TextParts {
 }
 
 impl StoredValues {
-    /// The column with values that need not be in the text, if there is one.
+    /// The column with values that need not be in the text, if such a column exists.
     pub fn own_column(&self) -> Option<u32> {
         match self {
             StoredValues::Absent => None,
@@ -114,7 +116,8 @@ impl StoredValues {
         }
     }
 
-    /// The first of the columns that belong to the field alone, apart from one that shows which events have a value.
+    /// The first of the columns that belong to the field alone, apart from a column that shows which events have a
+    /// value.
     pub fn first_column(&self) -> Option<u32> {
         match self {
             StoredValues::Absent => None,
@@ -124,14 +127,14 @@ impl StoredValues {
     }
 }
 
-/// The names of all search-time fields in the events of a slab, as far as rules take names from the texts: an event that
-/// has any other field has it by a rule that names it.
+/// The names of all search-time fields in the events of a slab, as far as rules take names from the texts: any other
+/// field of an event comes from a rule that names the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractedNames {
     /// Digest of the rules that take names from the texts, as for a field that no other rule produces
     /// ([`ExtractedField::rules`]).
     pub rules: u128,
-    /// The names, ascending and distinct. Some may not occur.
+    /// The names, ascending and distinct. Some names may not occur.
     pub names: Arc<[Arc<str>]>,
 }
 
@@ -160,7 +163,7 @@ pub struct ExtractedField {
     pub ends: Vec<u32>,
     /// The values, one after another; valid UTF-8.
     pub bytes: Vec<u8>,
-    /// Whether some events have several values: those of each event are joined by [`VALUE_SEPARATOR`].
+    /// Whether some events have several values: the values of each event are joined by [`VALUE_SEPARATOR`].
     pub is_list: bool,
 }
 
@@ -171,7 +174,7 @@ impl TemplateSet {
         &self.columns[..others.map_or(self.columns.len(), |others| others + 1)]
     }
 
-    /// The column of an index-time field; `None` if it has none.
+    /// The column of an index-time field; `None` if the field has no column.
     pub fn field_column(&self, name: &str) -> Option<u32> {
         self.fields.iter().find(|field| *field.name == *name).map(|field| field.column)
     }
@@ -188,15 +191,15 @@ impl TemplateSet {
         self.fields.iter().any(|field| field.column == column)
     }
 
-    /// The stored values of a search-time field that these rules extract ([`ExtractedField::rules`]); `None` if they are
-    /// not stored.
+    /// The stored values of a search-time field that these rules extract ([`ExtractedField::rules`]); `None` if no such
+    /// values are stored.
     pub fn extraction(&self, name: &str, rules: u128) -> Option<&StoredValues> {
         let stored = self.extractions.iter().find(|stored| stored.rules == rules && *stored.name == *name);
         stored.map(|stored| &stored.values)
     }
 
-    /// Whether a column contains the values of a stored search-time field. The text of an event need not contain them,
-    /// and its terms are those of the text only.
+    /// Whether a column contains the values of a stored search-time field. The text of an event need not contain these
+    /// values, and only the text has terms.
     pub fn is_extraction_column(&self, column: u32) -> bool {
         self.extractions.iter().any(|stored| stored.values.own_column() == Some(column))
     }
@@ -275,8 +278,8 @@ impl ValueCounts {
 /// One column of a slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The template column whose templates contain this one; `None` for column 0 and for columns of index-time fields
-    /// and stored search-time fields that have a value in every event.
+    /// The template column whose templates contain this column; `None` for column 0 and for columns of index-time
+    /// fields and stored search-time fields that have a value in every event.
     pub parent: Option<u32>,
     /// Kind of values.
     pub kind: ColumnKind,
@@ -363,19 +366,19 @@ pub struct ValueTraits {
     pub json_scalars: bool,
     /// All values, ascending, if there are few; `None` if there are many or they are unknown.
     pub value_set: Option<Arc<[Box<str>]>>,
-    /// A text with which every value begins; empty if there is none, or it is unknown.
+    /// A text with which every value begins; empty if there is no such text, or it is unknown.
     pub prefix: Box<str>,
     /// Bytes that may occur after the prefix. Without a prefix, this set is empty and has no meaning.
     pub after_prefix: ByteSet,
-    /// The forms of the values, if they say more than the bounds: those of the column's templates, if these are few, of
-    /// its number format, or of its prefix. Every value has one of the forms.
+    /// The forms of the values, if they say more than the bounds. They follow from the column's templates, if these are
+    /// few, from its number format, or from its prefix. Every value has one of the forms.
     pub forms: Option<Arc<[ValueForm]>>,
 }
 
 /// Literals and variables of which some values of a column consist, with traits in place of columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueForm {
-    /// The parts in order. The first is a literal or never empty, so that no value of this form is empty.
+    /// The parts in order. The first part is a literal or never empty, so that no value of this form is empty.
     pub parts: Vec<FormPart>,
 }
 
@@ -440,7 +443,7 @@ fn is_json_number(text: &[u8]) -> bool {
 }
 
 impl ValueTraits {
-    /// Traits of what follows [`ValueTraits::prefix`] in a value; it may be empty.
+    /// Traits of the rest of a value after [`ValueTraits::prefix`]; the rest may be empty.
     pub fn rest(&self) -> ValueTraits {
         let prefix = u32::try_from(self.prefix.len()).unwrap_or(u32::MAX);
         ValueTraits {
@@ -488,7 +491,7 @@ impl Dictionary {
         self.ends.is_empty()
     }
 
-    /// Text number `code`. Panics if it does not exist, as slice indexing does.
+    /// Text number `code`. Panics if there is no such text, as slice indexing does.
     #[inline]
     pub fn get(&self, code: u32) -> &[u8] {
         let at = code as usize;
@@ -521,7 +524,7 @@ impl Dictionary {
 /// The values of one column in one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageColumn {
-    /// Rows of the page that have a value, ascending; `None` if all rows have one.
+    /// Rows of the page that have a value, ascending; `None` if all rows have a value.
     pub rows: Option<Arc<[u32]>>,
     /// One value for each of these rows.
     pub values: ColumnValues,
@@ -541,7 +544,7 @@ impl PageColumn {
 /// Lengths of the texts of a column in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextEnds {
-    /// Rows of the page that have a text, ascending; `None` if all rows have one.
+    /// Rows of the page that have a text, ascending; `None` if all rows have a text.
     pub rows: Option<Arc<[u32]>>,
     /// End of each of these texts in their concatenation.
     pub ends: Vec<u32>,
@@ -589,7 +592,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Text number `at`. Panics if it does not exist, as slice indexing does.
+    /// Text number `at`. Panics if there is no such text, as slice indexing does.
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };

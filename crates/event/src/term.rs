@@ -89,7 +89,7 @@ impl TermQuery {
         TermQuery::and(parts)
     }
 
-    /// Query for `TERM(text)`. Its boundaries are stricter than those of a keyword, but its tokens are the same.
+    /// Query for `TERM(text)`. A term's boundaries are stricter than a keyword's, but its tokens are the same.
     pub fn for_term(text: &str) -> TermQuery {
         TermQuery::for_keyword(text)
     }
@@ -164,7 +164,7 @@ pub trait FieldColumns {
 pub struct ValueColumns {
     /// Columns that together contain every value, or every part of a value that is not in a literal.
     pub columns: Vec<u32>,
-    /// Whether a value, or part of one, may be in the literals of a template.
+    /// Whether a value, or part of a value, may be in the literals of a template.
     pub literals: bool,
 }
 

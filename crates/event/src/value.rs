@@ -13,7 +13,7 @@ use self::decimal::Decimal;
 
 /// Largest magnitude up to which every integer is exact in a double.
 pub const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
-/// Number of billionths in one.
+/// Number of billionths in 1.
 pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
 /// Number of digits up to which any decimal is recovered from its double.
 const SAFE_DIGITS_MAX: usize = 15;
@@ -75,8 +75,8 @@ fn total_cmp_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Formats a number as SPL displays it: up to 2^53, integers without a fraction; otherwise the fewest digits, at most
-/// 17, that distinguish the double from its neighbours; rounding errors after a short decimal are ignored.
+/// Formats a number as SPL displays it: integers up to 2^53 without a fraction, other numbers with the fewest digits,
+/// at most 17, that distinguish the double from its neighbours. Rounding errors after a short decimal are ignored.
 pub fn format_number(value: f64) -> String {
     let mut out = String::new();
     write_number(value, &mut out);
@@ -135,8 +135,8 @@ pub fn write_nanos(ns: i64, out: &mut String) {
     out.push_str(digits.trim_end_matches('0'));
 }
 
-/// Appends the digits of the decimal that the double represents or, without one, its shortest representation;
-/// scientific notation outside the usual range.
+/// Appends the digits of the decimal that the double represents or, if there is none, the shortest representation of
+/// the double. Outside the usual range, the notation is scientific.
 fn write_float(value: f64, out: &mut String) {
     let (digits, exponent) = match Decimal::of_float(value) {
         Some(decimal) => {
@@ -293,7 +293,7 @@ pub fn parse_canonical_number(text: &str) -> Option<Number> {
     }
     let value = parse_number(text)?;
     let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
-    // A plain decimal is recovered digit for digit if it is this short and has no leading zero, or if it is a
+    // A plain decimal is recovered digit for digit if it is this short and has no leading zero, or if it became a
     // [`Number::Nanos`]; any other number is formatted and compared.
     if plain && unsigned.len() <= SAFE_DIGITS_MAX && first != b'0' {
         return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));
@@ -351,8 +351,9 @@ impl Ord for SortKey<'_> {
 }
 
 impl SortKey<'_> {
-    /// A number that preserves the order of keys: if the numbers of two keys differ, they order the keys; if they are
-    /// equal, the keys must be compared. Most comparisons of a large sort need only this number and read no text.
+    /// A number that preserves the order of keys: if the numbers of two keys differ, they order the keys; if the
+    /// numbers are equal, the keys must be compared. Most comparisons of a large sort need only this number and read no
+    /// text.
     pub fn order_prefix(&self) -> u64 {
         self.order_prefix_after(0)
     }
@@ -361,7 +362,7 @@ impl SortKey<'_> {
     pub fn order_prefix_after(&self, prefix: usize) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {
-            // Without the fraction, because the forms of a number round it differently.
+            // The fraction is dropped, because the variants of [`Number`] round it differently.
             SortKey::Number(number) => to_ordered_bits(number.as_f64().floor()) >> CLASS_BITS,
             SortKey::Address(address) => u64::from(*address),
             SortKey::Text(text) => {
@@ -384,7 +385,7 @@ impl SortKey<'_> {
     }
 }
 
-/// Bits whose order as unsigned numbers is that of the finite doubles; both zeros have the same bits.
+/// Bits that, as unsigned numbers, have the order of the finite doubles; both zeros have the same bits.
 fn to_ordered_bits(value: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = (value + 0.0).to_bits();

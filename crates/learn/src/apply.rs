@@ -35,7 +35,7 @@ struct PreparedGroup {
 }
 
 impl Model {
-    /// Prepares the model; `options` override those of `fit`, `output` is the name of the resulting field.
+    /// Prepares the model; `options` override the options of `fit`, and `output` is the name of the resulting field.
     pub fn prepare(self, options: &Options, output: Option<&str>) -> Result<Predictor, LearnError> {
         if !self.can_be_applied() {
             return Err(LearnError::Data(format!(

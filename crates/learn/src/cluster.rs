@@ -171,15 +171,15 @@ pub(crate) fn dbscan(
     Ok(groups)
 }
 
-/// Rows of a cluster whose neighbours are still to be found. A row is pushed when it joins the cluster, and therefore
-/// once, however many rows it is near.
+/// Rows of a cluster whose neighbours are still to be found. A row is pushed only once, when it joins the cluster,
+/// however many rows are near it.
 #[derive(Debug, Default)]
 struct OpenRows {
     rows: Vec<usize>,
 }
 
 impl OpenRows {
-    /// Adds those rows to the cluster that are in none.
+    /// Adds to the cluster the rows that are in no cluster.
     fn push(&mut self, around: Vec<usize>, group: i64, groups: &mut [i64]) {
         for at in around {
             if groups[at] < 0 {
@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(opened, 100);
     }
 
-    /// The definition: rows within the distance of each other are connected through core rows, and a row that is not a
-    /// core row belongs to the first cluster that reaches it.
+    /// The clusters by definition: rows within the distance of each other are connected through core rows, and a row
+    /// that is not a core row belongs to the first cluster that reaches it.
     #[test]
     fn clusters_are_those_of_the_definition() {
         let mut rng = Rng::new(7);

@@ -1,7 +1,7 @@
 //! Densities of one field, as stored and evaluated: the probability of a value, and the values that count as outliers.
 //!
 //! Outliers are the values with the lowest density, up to a total probability equal to the threshold: both tails of a
-//! normal density, the upper tail of an exponential, and the lowest parts of a kernel density estimate.
+//! normal density, the upper tail of an exponential density, and the lowest parts of a kernel density estimate.
 //! `lower_threshold` and `upper_threshold` set the tails separately.
 
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Fitting a density to the values of each group.
 //!
-//! If several kinds of density are possible, the closest one is used, measured by the Wasserstein distance (mean
-//! distance between the values and the quantiles of the density) or the Kolmogorov-Smirnov distance (largest difference
-//! of the distribution functions).
+//! If several kinds of density are possible, the closest density is used. Closeness is measured by the Wasserstein
+//! distance (mean distance between the values and the quantiles of the density) or the Kolmogorov-Smirnov distance
+//! (largest difference of the distribution functions).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -17,7 +17,7 @@ use crate::{CATEGORIES_MAX, CELLS_MAX, COLUMNS_MAX, LearnError, StopCheck, check
 pub trait Values {
     /// Whether a row has no value.
     fn is_null(&self, row: usize) -> bool;
-    /// The value of a row as a finite number, if it is one.
+    /// The value of a row, if it is a finite number.
     fn number(&self, row: usize) -> Option<f64>;
     /// The value of a row as text.
     fn text(&self, row: usize) -> Option<Cow<'_, str>>;

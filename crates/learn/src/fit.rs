@@ -92,7 +92,7 @@ pub fn fit(request: &FitRequest<'_>, stop: StopCheck<'_>) -> Result<FitResult, L
 }
 
 fn no_rows(algorithm: &str) -> LearnError {
-    LearnError::Data(format!("{algorithm} has no row to learn from: none has a value of every field"))
+    LearnError::Data(format!("{algorithm} has no row to learn from: no row has a value of every field"))
 }
 
 /// Fits a model with a target field. Rows without a target value are not used.

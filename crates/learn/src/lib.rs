@@ -3,7 +3,8 @@
 //! Fitting has three steps. [`Encoding`] chooses the usable columns and defines how a row becomes numbers: a numeric
 //! column becomes one matrix column, and a categorical column one matrix column for each of its values. The algorithm
 //! is fitted to the matrix; its result is plain data ([`Body`]). [`wire`] serializes the model as text with a version
-//! and a checksum and validates it when it is read, so that reading any file yields either an error or a usable model.
+//! and a checksum, and validates each model that it reads, so that reading any file yields either an error or a usable
+//! model.
 //!
 //! Algorithms are implemented here, not taken from a library (docs/decisions/0034-machine-learning.md). Everything is
 //! deterministic: random numbers come from a seed argument. Long loops poll [`StopCheck`].
@@ -47,7 +48,7 @@ pub use rng::sample;
 /// Maximum number of rows that a model can be fitted to (Splunk's `max_inputs`); if there are more rows, the caller
 /// takes a [`sample`].
 pub const ROWS_MAX: usize = 100_000;
-/// Maximum number of matrix columns, including those of categorical fields.
+/// Maximum number of matrix columns, including the columns of categorical fields.
 pub const COLUMNS_MAX: usize = 500;
 /// Maximum number of matrix cells: rows times columns.
 pub const CELLS_MAX: usize = 10_000_000;

@@ -14,7 +14,8 @@ use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_number
 
 /// Maximum number of rounds of coordinate descent; the solution so far is then used.
 const ROUNDS_MAX: usize = 10_000;
-/// Change of the scaled coefficients, relative to the largest of them, up to which they count as converged.
+/// Change of the scaled coefficients, relative to the largest coefficient, up to which the coefficients count as
+/// converged.
 const CONVERGENCE_THRESHOLD: f64 = 1e-10;
 /// Ratio of standard deviation to mean up to which a column counts as constant.
 const CONSTANT_RATIO_MAX: f64 = 1e-10;

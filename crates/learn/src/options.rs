@@ -27,7 +27,7 @@ impl Options {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// These options, and those of `other` that are missing here.
+    /// These options, and the options of `other` that are missing here.
     pub fn or(&self, other: &Options) -> Options {
         Options(other.0.iter().chain(&self.0).map(|(name, value)| (name.clone(), value.clone())).collect())
     }

@@ -1,7 +1,7 @@
-//! Scores for the `score` command, which measure how well predictions match actual values.
+//! Scores of the `score` command, which measure how well predictions match actual values.
 //!
-//! Rows that lack one of the values are ignored. Definitions are those of scikit-learn's functions of the same names;
-//! unlike there, precision, recall and F1 are returned for each class unless an option says otherwise.
+//! Rows that lack one of the values are ignored. Definitions follow scikit-learn's functions of the same names; but
+//! precision, recall and F1 are returned for each class unless an option says otherwise.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ pub fn score(
         (1, _) => predicted.iter().map(|predicted| (actual[0], *predicted)).collect(),
         (count, other) if count == other => actual.iter().copied().zip(predicted.iter().copied()).collect(),
         (count, other) => {
-            let message = format!("{count} fields against {other}: give one before `against`, or as many as after it");
+            let message =
+                format!("{count} fields against {other}: name one field before `against`, or as many as after it");
             return Err(LearnError::Data(message));
         }
     };

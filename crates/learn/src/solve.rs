@@ -9,7 +9,7 @@ const INDEPENDENCE_MIN: f64 = 1e-10;
 const JACOBI_ROUNDS_MAX: usize = 60;
 
 /// Solves `a x = b` for a symmetric, positive semidefinite `a` with `size` rows by Cholesky decomposition. The
-/// coefficient of a column that depends on previous ones is 0, which is one of the least-squares solutions.
+/// coefficient of a column that depends on previous columns is 0, which is one of the least-squares solutions.
 pub(crate) fn solve_symmetric(
     mut a: Vec<f64>,
     b: &[f64],

@@ -28,7 +28,7 @@ impl Model {
                     .collect()
             }
             Body::Logistic(logistic) => {
-                // With two classes, the only decision function is that of the second class.
+                // With two classes, the only decision function belongs to the second class.
                 let classes = if self.classes.len() == 2 { &self.classes[1..] } else { &self.classes[..] };
                 let features: Vec<&str> = names.iter().map(String::as_str).chain(["_intercept"]).collect();
                 let lines = classes.iter().zip(logistic.weights.chunks_exact(logistic.width + 1));

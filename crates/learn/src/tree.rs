@@ -9,7 +9,7 @@ use crate::exact_numbers;
 pub(crate) struct Tree {
     /// Column tested by each node.
     pub(crate) columns: Vec<u32>,
-    /// Threshold of each node; rows with values up to it continue at the first child.
+    /// Threshold of each node; rows with values up to the threshold continue at the first child.
     #[serde(with = "exact_numbers::list")]
     pub(crate) limits: Vec<f64>,
     /// First child of each node; 0 for a leaf.

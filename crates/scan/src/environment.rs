@@ -111,7 +111,7 @@ impl ScanEnvironment<'_> {
         })
     }
 
-    /// Lets the scan select rows with these commands, the first ones after it, if the plan allows it.
+    /// Lets the scan select rows with these commands, the first commands after the scan, if the plan allows it.
     pub fn select_rows(
         &self,
         scan: &mut EventScan,

@@ -1,9 +1,9 @@
 //! Reading events: from a snapshot's pages to rows with the columns a search needs.
 //!
 //! Rows are eliminated in three steps, from coarse to fine. The store prunes buckets by index and time, the term
-//! dictionary prunes pages ([`crate::filter`]), and a test on raw text and metadata drops rows. Only then are fields
-//! extracted ([`crate::fields`]) and the full condition tested. Rows come in parallel without order ([`crate::slices`])
-//! or newest first ([`crate::page_merge`]).
+//! dictionary prunes pages ([`crate::filter`]), and a test on raw text and metadata drops rows. Then fields are
+//! extracted ([`crate::fields`]), and the full condition is tested. Rows come in parallel without order
+//! ([`crate::slices`]) or newest first ([`crate::page_merge`]).
 //!
 //! Not here: commands (engine).
 
@@ -194,7 +194,7 @@ impl EventScan {
         self.keeps_numbers = true;
     }
 
-    /// Whether only summaries are read and this segment has none.
+    /// Whether only summaries are read and this segment has no summary.
     pub(crate) fn skips_segment(&self, segment: &Arc<dyn Segment>) -> bool {
         self.summary.as_ref().is_some_and(|summary| summary.skips_segment(segment))
     }
@@ -229,7 +229,7 @@ impl EventScan {
         }
     }
 
-    /// Pages of a segment that may hold a match; `None` if the segment is damaged, which is reported.
+    /// Pages of a segment that may hold a match; `None` if the segment is damaged; the damage is reported.
     pub fn pages_of(
         &self,
         segment: &Arc<dyn Segment>,
@@ -245,7 +245,7 @@ impl EventScan {
             Ok(candidates) => candidates,
             Err(error) => return report_damage_or_fail(context, error).map(|()| None),
         };
-        // The query may reveal damage that costs nothing yet, such as an unreadable term filter.
+        // The query may reveal damage that hides no events yet, such as an unreadable term filter.
         if let Some(damage) = segment.damage() {
             report_damage(context, &damage.to_string());
         }
@@ -272,7 +272,7 @@ impl EventScan {
         Ok(Some(wanted.map(page_ref).collect()))
     }
 
-    /// The matching rows of a page in order of arrival; `None` if there are none or the page is damaged.
+    /// The matching rows of a page in order of arrival; `None` if no row matches or the page is damaged.
     pub fn read(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         self.read_as(page, false, context, &mut 0)
     }
@@ -404,14 +404,15 @@ impl EventScan {
         FieldNames::of(named).union(self.rules.fields_read())
     }
 
-    /// All columns, for events to which rules add fields. They are extracted from text, so the storage layout does not
-    /// matter.
+    /// All columns, for events to which rules add fields. The fields are extracted from text, so the storage layout
+    /// does not matter.
     fn all_columns(&self, page: &PageRef) -> PageColumns {
         let has_fields = page.segment.may_hold_fields(page.page);
         PageColumns { raw: true, index_time: true, fields: if has_fields { FieldNames::ALL } else { FieldNames::NONE } }
     }
 
-    /// The rows that may pass the commands after the scan, as plain columns; adds the number of the others to `left`.
+    /// The rows that may pass the commands after the scan, as plain columns; adds the number of the other rows to
+    /// `left`.
     fn drop_excluded_rows(&self, rows: RecordBatch, left: &mut usize) -> Result<RecordBatch, EngineError> {
         let read = rows.num_rows();
         // The same page always yields the same rows, whether or not it was prefetched.
@@ -598,7 +599,7 @@ impl EventScan {
         let rows = context
             .costs
             .measure_part(ScanPart::Rules, || self.derivations.add(rows, events, selected, &wide, &context.messages))?;
-        assert_eq!(rows.num_rows(), selected.len(), "rules give fields to rows, and take none away");
+        assert_eq!(rows.num_rows(), selected.len(), "rules add fields, and neither add nor remove rows");
         let keeps = |name: &str| match name {
             "_time" => true,
             "_raw" => self.projection.raw || self.filter.tests_raw(),

@@ -2,9 +2,9 @@
 //!
 //! Fields come, in this order, from index-time fields, `EXTRACT` patterns, `REPORT` transforms ([`reports`]) and
 //! automatic `key=value` or JSON extraction; an earlier source wins. A pattern that reads a field instead of the text
-//! comes last, so that it can read all of these, or before the transforms if one of them reads what it produces. Values
-//! are views into the page's text; only values with escapes are copied. Source of the order: Splunk's documentation of
-//! search-time operations, where all patterns come first.
+//! comes last, so that it can read all of these fields. If a transform reads a field that the pattern produces, the
+//! pattern comes before the transforms. Values are views into the page's text; only values with escapes are copied.
+//! Source of the order: Splunk's documentation of search-time operations, where all patterns come first.
 
 pub(crate) mod cells;
 mod dependencies;
@@ -82,7 +82,7 @@ pub(crate) fn text_buffer(events: &Page) -> Buffer {
 pub(crate) struct Projection {
     /// All fields.
     pub all: bool,
-    /// Whether a command requests all fields with `*`, which includes the computed ones.
+    /// Whether a command requests all fields with `*`, including computed fields.
     pub every: bool,
     /// Fields by name.
     pub names: Vec<String>,
@@ -112,7 +112,7 @@ impl Projection {
         }
     }
 
-    /// Adds the patterns of names that a condition tests. Only the events show which fields these match.
+    /// Adds the patterns of names that a condition tests. Only the events show which fields the patterns match.
     pub(crate) fn test_patterns(&mut self, condition: &SearchExpr) {
         let tested = search_fields(condition).into_iter();
         self.tested_patterns = tested.filter(|name| name.contains('*') && !self.patterns.contains(name)).collect();
@@ -261,7 +261,8 @@ impl ExtractionClass {
 /// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
-    /// For each of `extracts`, whether it reads a field and a transform reads a field that it produces.
+    /// For each pattern in `extracts`: whether it reads a field, and a transform reads a field that the pattern
+    /// produces.
     feeds_reports: Vec<bool>,
     reports: Vec<Arc<Report>>,
     kv_mode: KvMode,
@@ -523,9 +524,9 @@ struct FieldExtractor<'a> {
 /// An `EXTRACT-` pattern and its requested groups.
 struct RequestedPattern {
     captures: Captures,
-    /// The requested groups with the indices of their fields; `None` if all groups are.
+    /// The requested groups with the indices of their fields; `None` if all groups are requested.
     groups: Option<Vec<(usize, usize)>>,
-    /// The row to whose field the pattern was last applied, if it reads a field.
+    /// The row to whose field the pattern was last applied, if the pattern reads a field.
     applied_to: Option<u32>,
 }
 
@@ -631,7 +632,7 @@ impl<'a> FieldExtractor<'a> {
                 }
             }
         }
-        // Patterns may read fields that transforms and automatic extraction produce, and come after these.
+        // These patterns may read fields that transforms and automatic extraction produce, so they come last.
         for (extract, pattern) in rules.extracts.iter().zip(patterns) {
             if !extract.reads_text() && pattern.is_requested() && pattern.applied_to != Some(self.row) {
                 self.extract_from_field(text, meta, extract, pattern);
@@ -639,7 +640,7 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// Adds the named groups of a match. `lies_elsewhere`: `text` is not part of the page.
+    /// Adds the named groups of a match. `lies_elsewhere` tells whether `text` is outside the page.
     fn add_groups(&mut self, regex: &Regex, pattern: &RequestedPattern, text: &str, lies_elsewhere: bool) {
         let captures = &pattern.captures;
         if let Some(groups) = &pattern.groups {
@@ -731,8 +732,8 @@ impl<'a> FieldExtractor<'a> {
         Some(self.values.len() - 1)
     }
 
-    /// Adds a value that points into the page. With `multiple` it is appended to earlier values of the row, otherwise
-    /// the first value stays.
+    /// Adds a value that points into the page. With `multiple`, the value is appended to earlier values of the row;
+    /// otherwise the first value stays.
     #[inline]
     fn add(&mut self, name: &str, value: &str, multiple: bool) {
         let Some(at) = self.field_index(name) else { return };

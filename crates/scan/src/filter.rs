@@ -1,8 +1,8 @@
 //! The search condition, split by the cost of its tests.
 //!
 //! Terms are looked up in the term dictionary, words and metadata are tested on the raw page, and all other conditions
-//! once fields are extracted. Early tests are conservative: they may keep an event that does not match, but never drop
-//! one that does. If the early tests decide the condition completely, the final test is skipped.
+//! are tested on extracted fields. Early tests are conservative: they may keep an event that does not match, but never
+//! drop a matching event. If the early tests decide the condition completely, the final test is skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ enum EarlyTest {
     Undecided,
     /// The text contains a word.
     Word(WordPattern),
-    /// The text contains a value of the field, unless the value is written with escapes or the field is an index-time
-    /// field, or part of one (`may_be_indexed`).
+    /// The text contains a value of the field. Not required if the value is written with escapes, or if the field may
+    /// be an index-time field or part of an index-time field (`may_be_indexed`).
     Value { pattern: WordPattern, field: Box<str>, extracted: Option<ExtractedValueTest>, may_be_indexed: bool },
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
@@ -104,7 +104,7 @@ impl EventFilter {
         &self.given
     }
 
-    /// The condition as evaluated on template slabs.
+    /// The form of the condition that is evaluated on template slabs.
     pub(crate) fn conditions(&self) -> &Conditions {
         &self.conditions
     }
@@ -251,7 +251,7 @@ impl EarlyTest {
     }
 }
 
-/// A value that an `EXTRACT` rule may take from the text of some events, where the value need not be a whole token.
+/// A value that an `EXTRACT` rule may copy from the text of some events; the value need not be a whole token there.
 struct ExtractedValueTest {
     pattern: WordPattern,
     extraction: Arc<FieldExtraction>,
@@ -351,7 +351,8 @@ fn number_equality(field: &str, value: &str, is_negated: bool, rules: &Origins<'
     if is_by_value { NumberEquality::Value } else { NumberEquality::Word }
 }
 
-/// Adds to each test of a number the events whose value of the field a rule may compute; they may have any equal number.
+/// Extends each test of a number to events in which a rule may compute the field: the computed value may be spelled
+/// differently.
 fn add_unwritten_numbers(expr: &SearchExpr, rules: &Origins<'_>) -> SearchExpr {
     let all = |parts: &[SearchExpr]| parts.iter().map(|part| add_unwritten_numbers(part, rules)).collect();
     let (field, values) = match expr {
@@ -418,7 +419,7 @@ fn sourcetype_tests(names: &[String]) -> impl Iterator<Item = EarlyTest> {
     names.iter().map(|name| EarlyTest::Meta(MetaField::Sourcetype, WordPattern::new(name, WordBound::Whole, false)))
 }
 
-/// Events that may have this value of the field without containing it in their text.
+/// Events that may have this value of the field although their text does not contain the value.
 fn unwritten_scope(field: &str, value: &str, extraction: &FieldExtraction, rules: &Origins<'_>) -> Option<Scope> {
     let scopes = [rules.derived.unwritten_scope(field, value), extraction.elsewhere.clone()];
     scopes.into_iter().flatten().reduce(Scope::union)
@@ -430,7 +431,7 @@ fn required_word(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Str
 }
 
 /// Words for a field test, as in [`early_test`]: the text of every event that passes the test contains at least one of
-/// them.
+/// these words.
 fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
     let (field, values) = match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),
@@ -463,9 +464,9 @@ fn has_index_time_fields(events: &Page, row: usize) -> bool {
     events.fields.get(first).is_some_and(|given| given.row as usize == row)
 }
 
-/// Sourcetypes whose events may have this value of a field without its tokens in their text: those with a rule that may
-/// extract this value from within a token, or from something else than the text, and those with rules that derive the
-/// field. `None` if any event may.
+/// Sourcetypes whose events may have this value of a field without its tokens in their text: sourcetypes with a rule
+/// that may extract this value from within a token, or from something other than the text, and sourcetypes with rules
+/// that derive the field. `None` if events of any sourcetype may have such a value.
 fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !is_written(field, value) {
         return None;
@@ -483,7 +484,7 @@ fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>
     }
 }
 
-/// The tokens of a value that begins and ends anywhere in a token: those between its breakers.
+/// The whole tokens of a value that may begin and end inside a token: those between two breakers of the value.
 fn inner_tokens(value: &str) -> TermQuery {
     TermQuery::for_keyword(&format!("*{value}*"))
 }
@@ -539,7 +540,7 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     }
     let Some(others) = tokenless_sourcetypes(field, value, rules) else { return TermQuery::All };
     if value.text.chars().filter(has_case).count() > VARIED_LETTERS_MAX {
-        // JSON may escape each letter in either case, in too many ways.
+        // There are too many escaped forms: JSON may contain each letter in either case.
         return TermQuery::All;
     }
     let mut written = json_escaped_forms(&value.text);
@@ -552,7 +553,7 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     });
     let merged = extraction.is_in_whitespace.then_some(TermQuery::UnbrokenBlank);
     let inside = TermQuery::or(written.iter().map(|value| inner_tokens(value)));
-    // If this is `All`, `others` contains the sourcetypes of these rules.
+    // If the value has no inner tokens (`All`), `others` contains the sourcetypes of these rules.
     let inside = extraction
         .inside_tokens
         .iter()
@@ -572,7 +573,8 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     TermQuery::or([in_text, given].into_iter().chain(others).chain(indexed))
 }
 
-/// Shortest beginning of a token that is looked up for a pattern, in bytes; shorter ones occur in nearly every page.
+/// Shortest beginning of a token that is looked up for a pattern, in bytes; shorter beginnings occur in nearly every
+/// page.
 const PREFIX_BYTES_MIN: usize = 3;
 
 /// The query without conditions on short beginnings of tokens.
@@ -622,9 +624,11 @@ fn json_escaped_forms(value: &str) -> Vec<String> {
     forms.into_iter().collect()
 }
 
-/// Sets of ASCII characters that encoders of JSON escape: none, those of Go, those of others for HTML, those of Gson.
+/// Sets of ASCII characters that encoders of JSON escape: none; the characters that Go escapes; the set of other
+/// encoders that escape for HTML; the set of Gson.
 const ESCAPED_MARKS: [&[char]; 4] = [&[], &['<', '>', '&'], &['<', '>', '&', '\''], &['<', '>', '&', '\'', '=']];
-/// Maximum number of non-ASCII letters of a value that is looked up; its forms have each letter in either case.
+/// Maximum number of non-ASCII letters of a value that is looked up; each letter doubles the number of its escaped
+/// forms.
 const VARIED_LETTERS_MAX: usize = 3;
 
 /// Whether a letter is not ASCII and has a case.
@@ -678,8 +682,8 @@ pub fn has_keywords(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Index name patterns in the expression; `None` if it names no index. A part of a disjunction that names none stands
-/// for `defaults`.
+/// Index name patterns in the expression; `None` if it names no index. A part of a disjunction that names no index
+/// stands for the indexes `defaults`.
 pub fn index_patterns(expr: &SearchExpr, defaults: &[String]) -> Option<Vec<String>> {
     match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value }

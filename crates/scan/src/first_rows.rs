@@ -37,7 +37,7 @@ impl FirstRows {
             return Ok(rows);
         }
         let count = rows.num_rows();
-        // Newest first; of equal times, the last to arrive.
+        // Newest first; rows of equal time in reverse order of arrival.
         let mut order: Vec<usize> = (0..count).rev().collect();
         if !times.values().is_sorted() {
             order.sort_by_key(|row| std::cmp::Reverse(times.value(*row)));

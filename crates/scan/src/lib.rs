@@ -1,9 +1,9 @@
 //! Reading events: from a snapshot's pages to rows with the columns a search needs.
 //!
-//! A scan is planned as plain data ([`plan`]); a [`ScanEnvironment`] turns it into an [`EventScan`]. Its rows are read
-//! in parallel and folded ([`fold_windows`]), or newest first ([`OrderedRows`]). Partial states of a fold over a slab
-//! are cached for the next search that runs the same plan ([`PartialStates`]). Rows of accelerated data models are read
-//! from summaries ([`summary`]).
+//! A scan is planned as plain data ([`plan`]); a [`ScanEnvironment`] turns it into an [`EventScan`]. The scan's rows
+//! are read in parallel and folded ([`fold_windows`]), or newest first ([`OrderedRows`]). Partial states of a fold over
+//! a slab are cached for the next search that runs the same plan ([`PartialStates`]). Rows of accelerated data models
+//! are read from summaries ([`summary`]).
 //!
 //! Not here: commands and planning (engine); functions and aggregates (eval); buckets and the term dictionary (store,
 //! bucket).

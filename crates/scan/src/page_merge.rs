@@ -1,10 +1,11 @@
 //! Reading newest first: a merge of pages by time that stops when no more rows are requested.
 //!
-//! Pages are opened in descending order of their newest event. A row is emitted once no unopened page can hold a newer
-//! one; rows of equal time come in reverse order of arrival. Logs are nearly sorted, so few pages are open at once;
-//! for data in random order, all matching rows are in memory. Batches are bounded by bytes because rows may be long.
-//! If the order does not matter, pages are opened in the same way, but their rows are emitted as they are.
-//! While the consumer pauses, the rows of open pages may be dropped; they are read again when it continues.
+//! Pages are opened in descending order of their newest event. A row is emitted as soon as no unopened page can hold a
+//! newer row; rows of equal time come in reverse order of arrival. Logs are nearly sorted, so few pages are open at
+//! once; for data in random order, all matching rows are in memory. Batches are bounded by bytes because rows may be
+//! long. If the order does not matter, pages are opened in the same way, but their rows are emitted without sorting or
+//! merging. While the consumer pauses, the rows of open pages may be dropped; they are read again when the consumer
+//! continues.
 
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -30,7 +31,7 @@ const OPEN_PAGES_PER_WORKER_MAX: usize = 4;
 const BATCH_ROWS: usize = 16_384;
 /// Bytes of rows emitted at once, and of text of pages opened at once; a single row or page may exceed the limit.
 const BATCH_BYTES: usize = 2 << 20;
-/// The key of rows in any order: no page precedes them.
+/// The sort key of all rows if their order does not matter: no page precedes them.
 const FIRST_KEY: (TimeNs, u64) = (TimeNs::MAX, u64::MAX);
 /// Minimum bytes of text of a wide page; few wide pages are open at once across all searches.
 const WIDE_PAGE_BYTES_MIN: u64 = 2 << 20;
@@ -120,7 +121,7 @@ impl OpenPage {
         self.page.info.raw_bytes > WIDE_PAGE_BYTES_MIN
     }
 
-    /// Bytes of the row that follows the next one by `after` rows.
+    /// Bytes of the row `after` positions behind the next row.
     fn row_bytes(&self, after: usize) -> usize {
         let bytes = self.rows.as_ref().and_then(|rows| rows.bytes.as_ref());
         bytes.and_then(|bytes| bytes.get(self.next + after)).copied().unwrap_or(self.row_bytes)
@@ -348,14 +349,14 @@ impl Iterator for OrderedRows {
     }
 }
 
-/// Whether rows of open pages come before all rows of this one.
+/// Whether open pages have rows that come before all rows of `page`.
 fn has_newer_rows(open: &[OpenPage], page: &PageRef) -> bool {
     let bound = (page.info.time_max, page.arrival() + u64::from(page.info.events));
     open.iter().any(|open| open.keys.get(open.next).is_some_and(|key| *key >= bound))
 }
 
-/// Reduces the number of rows taken from each page, keeping the newest across all pages, so that their bytes fit the
-/// limit; true if any were cut off.
+/// Reduces the number of rows taken from each page so that their bytes fit the limit; the newest rows of all pages are
+/// kept. True if rows were left out.
 fn limit_batch_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     let all: usize = open.iter().zip(&*counts).map(|(page, count)| page.row_bytes * count).sum();
     if all <= BATCH_BYTES {
@@ -381,8 +382,8 @@ fn limit_batch_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     true
 }
 
-/// Permission to hold the rows of a page in memory; the outer `None` if the search ended while waiting, the inner one
-/// for a page that is not wide.
+/// Permission to hold the rows of a page in memory; the outer option is `None` if the search ended while waiting, the
+/// inner option if the page is not wide.
 fn acquire_entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<BytePermit>> {
     if page.info.raw_bytes <= WIDE_PAGE_BYTES_MIN {
         return Some(None);
@@ -450,7 +451,7 @@ fn gather_rows(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
     for places in places.chunks(MANY_COLUMNS_BATCH_ROWS) {
         let mut order: Vec<u32> = (0..u32_of(places.len())).collect();
         order.sort_unstable_by_key(|at| places[*at as usize]);
-        // Rows in storage order, and the position each goes to.
+        // Rows in storage order, and the output position of each row.
         let (mut rows, mut goes_to) = (Vec::new(), vec![0u32; places.len()]);
         let mut left = order.as_slice();
         while let Some(first) = left.first() {

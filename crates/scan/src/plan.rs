@@ -37,7 +37,7 @@ pub struct Scan {
     pub demands: Vec<SearchExpr>,
     /// Rows to select before their other fields are extracted, if all fields are read.
     pub selection: Option<RowSelection>,
-    /// Whether events that differ only in `_time` may be represented by their first and last.
+    /// Whether the first and the last event may represent events that differ only in `_time`.
     pub extremes: bool,
     /// Whether events with equal values may be represented by one row with a count.
     pub counts: bool,
@@ -87,8 +87,8 @@ pub enum TextValue {
     Length,
     /// Whether this regular expression matches the event text: 1 or 0.
     Match(String),
-    /// For a field with JSON texts, a document in which a path of keys has the same value as in the text: mostly one
-    /// with only this value, which is stored on its own, but possibly the whole text.
+    /// For a field with JSON texts, a document in which a path of keys has the same value as in the text: usually a
+    /// document with only this value, which has a column of its own, but possibly the whole text.
     Document {
         /// The field with the text.
         field: String,

@@ -2,10 +2,10 @@
 //! only the event text or an existing field.
 //!
 //! On template pages, groups and paths are evaluated on templates and dictionaries ([`super::template_pages`]), so that
-//! no text is rebuilt. Where the text is available anyway, the command itself runs, with the same result.
+//! no text is rebuilt. If the text is available anyway, the command itself runs, with the same result.
 //!
-//! Not here: such commands later in the pipeline, `rex` with several matches (`max_match`) (`commands` in the crate
-//! engine).
+//! Not here: such commands later in a search, and `rex` with several matches (`max_match`), which `commands` of the
+//! crate engine runs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ use crate::spath::{PushedPaths, TEXT_FIELD, is_not_from_text};
 use crate::text_values::{char_counts, match_flags};
 
 /// The command as an extraction, if the scan can run it. `needed` returns the fields that later commands need, if their
-/// names are known; with `is_folded`, these commands do not depend on the order of events by time, so that `spath` may
+/// names are known. With `is_folded`, the later commands do not depend on the time order of events, so `spath` may
 /// replace times and metadata.
 pub fn to_extraction(
     command: &Command,
@@ -96,7 +96,7 @@ impl PushedCommands {
                 ExtractionKind::Text { output, .. } if !projection.includes(output) => {}
                 ExtractionKind::Text { value: TextValue::Length, output } => lengths.push(output.clone()),
                 ExtractionKind::Text { value: TextValue::Match(pattern), output } => {
-                    // The planner has already compiled it.
+                    // The planner has already compiled the pattern, so it is valid.
                     tests.extend(Regex::new(pattern).ok().map(|regex| (regex, output.clone())));
                 }
                 ExtractionKind::Text { value: TextValue::Document { field, path }, output } => {

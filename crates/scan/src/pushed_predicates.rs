@@ -1,11 +1,11 @@
 //! Demands: conditions that the first commands after the scan impose on each row, such as `| search peer=x` after a
 //! `rex`, or `stats` by a field, which drops rows without that field.
 //!
-//! The commands drop the rows that fail one, so the scan extracts no further fields of such rows and skips pages
+//! The commands drop the rows that fail a demand, so the scan extracts no further fields of such rows and skips pages
 //! without a row that could pass. This only saves work: the commands test every row again. Rows that the scan drops
 //! this way still count as matching events.
 //!
-//! Not here: which commands demand what (engine); dropping rows of a page (`template_pages::predicate_filter`).
+//! Not here: the choice of demands (engine); dropping rows of a page (`template_pages::predicate_filter`).
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

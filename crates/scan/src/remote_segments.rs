@@ -4,8 +4,9 @@
 //! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
 //! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many are
 //! requested at once. While workers read one segment, the first page of each following segment is read and discarded;
-//! the store keeps the blocks that it fetched for that page ([`Segment::prefetch_pages`]). Threads for either are
-//! started when a request is first waited for ([`with_helpers`]); before that, everything needed was cached.
+//! the store keeps the blocks that it fetched for that page ([`Segment::prefetch_pages`]). Threads for queries and for
+//! prefetching are started only when a request is first waited for ([`with_helpers`]); until then, everything needed
+//! was cached.
 //!
 //! Not here: which blocks are fetched together with a page (bucket).
 
@@ -34,16 +35,16 @@ const CONCURRENT_SEGMENTS_MAX: usize = 16;
 const CONCURRENT_LOOKUPS_MAX: usize = 64;
 /// Interval of the checks whether a request is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Checks after which evaluations run concurrently even if none waits for a request.
+/// Number of checks after which evaluations run concurrently even if none waits for a request.
 const POLLS_ALONE: usize = 4;
 /// Pages examined to find the next segments: the number of pages in four slabs.
 const LOOKAHEAD_PAGES: usize = 256;
 /// Distance in pages at which a segment must have been prefetched: the number of pages in a slab.
 const DUE_PAGES: usize = 64;
 
-/// Runs `work`. From the first time that `waits` is true until `work` ends, `count` threads run `help`, which must then
-/// end, too. As long as `waits` is false, one thread checks it; starting more would take longer than reading from the
-/// cache.
+/// Runs `work`. From the first time that `waits` is true until `work` ends, `count` threads run `help`, which must end
+/// when `work` ends. As long as `waits` is false, one thread checks it; starting more threads would take longer than
+/// reading from the cache.
 fn with_helpers<T>(
     count: usize,
     waits: &(dyn Fn() -> bool + Sync),
@@ -65,7 +66,7 @@ fn with_helpers<T>(
         let watch = || {
             if waits_for_network() {
                 for _ in 0..count {
-                    // If a thread does not start, the others do its work.
+                    // If a thread does not start, the other threads do its work.
                     drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, help));
                 }
             }
@@ -88,8 +89,8 @@ impl Drop for EndOfWork<'_> {
     }
 }
 
-/// Evaluates `of` for `0..count`; results are in order. Evaluations run concurrently from the time that `requests`, the
-/// number of network requests sent so far, has grown or that they have taken some milliseconds.
+/// Evaluates `of` for `0..count`; results are in order. Evaluations run concurrently as soon as `requests`, the number
+/// of network requests sent so far, has grown, or as soon as they have taken some milliseconds.
 pub(crate) fn map_concurrently<T: Send>(
     count: usize,
     requests: &(dyn Fn() -> u64 + Sync),
@@ -191,7 +192,7 @@ impl<'a> SegmentPrefetch<'a> {
 
     /// Whether a worker waits for a request.
     fn wait_for_network(&self) -> bool {
-        // Includes the segments that workers are reading and a few earlier ones, because requests are counted per
+        // Includes the segments that workers are reading and a few earlier segments, because requests are counted per
         // bucket, which has several segments.
         let reached = self.lock().run;
         let begun = self.pages.partition_point(|(run, _)| *run <= reached);
@@ -226,7 +227,7 @@ impl<'a> SegmentPrefetch<'a> {
         self.pages.get(at).map(|page| (at, page))
     }
 
-    /// Waits until the segment is among the next ones; true if no worker has passed it yet.
+    /// Waits until the segment is among the next segments; true if no worker has passed it yet.
     fn wait_until_due(&self, at: usize, run: usize) -> bool {
         let too_early = |reached: &mut WorkerProgress| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
@@ -247,7 +248,7 @@ pub(crate) struct PrefetchedSegments(BTreeSet<u64>);
 
 impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
-    /// last. None until one of these segments is due, because the caller waits for the prefetched pages, and waiting
+    /// last. Empty until one of these segments is due, because the caller waits for the prefetched pages, and waiting
     /// for several segments takes no longer than for one.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
         let next = || pages.iter().rev().take(LOOKAHEAD_PAGES);
@@ -256,8 +257,8 @@ impl PrefetchedSegments {
         next().enumerate().filter(|(at, _)| firsts.contains(at)).map(|(_, page)| page.clone()).collect()
     }
 
-    /// Positions of the first pages of the segments to prefetch now. `segments` are those of the next pages, in the order
-    /// in which these are read; `None` for a local segment.
+    /// Positions of the first pages of the segments to prefetch now. `segments` has the segment of each of the next
+    /// pages, in reading order; `None` for a local segment.
     fn take_group(&mut self, segments: &[Option<u64>]) -> Vec<usize> {
         let is_due = segments.iter().take(DUE_PAGES).flatten().any(|segment| !self.0.contains(segment));
         let mut firsts = Vec::new();
@@ -273,8 +274,8 @@ impl PrefetchedSegments {
 /// A segment of a bucket, and the slabs of all its segments.
 type BucketSlabs<'a> = (&'a Arc<dyn Segment>, Vec<usize>);
 
-/// The requested slabs of each bucket. Two buckets may have the same number if it was reused after a restart; their
-/// times of creation differ.
+/// The requested slabs of each bucket. Two buckets may have the same number if the number was reused after a restart;
+/// their times of creation differ.
 fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<BucketSlabs<'a>> {
     let mut buckets: BTreeMap<(u64, TimeNs), BucketSlabs<'a>> = BTreeMap::new();
     for segment in segments.iter().copied() {
@@ -286,7 +287,7 @@ fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<BucketSlabs<'a>
     buckets.into_values().collect()
 }
 
-/// The newest of a segment's pages, if these are few and `is_begun` was not set; it is set now.
+/// The newest of a segment's pages, if the pages are few and `is_begun` was not set. Sets `is_begun` then.
 fn newest_of_few<'a>(pages: &'a [PageRef], is_begun: &AtomicBool) -> Option<&'a PageRef> {
     let newest = pages.iter().max_by_key(|page| (page.info.time_max, page.arrival()))?;
     (newest.is_rare && !is_begun.swap(true, Ordering::Relaxed)).then_some(newest)
@@ -301,8 +302,8 @@ impl EventScan {
         drop(catch_panic("a segment was prefetched", || self.prefetch_page(page, false, &context)));
     }
 
-    /// Prefetches the newest of a segment's pages if these are few, unless that was done for another segment. The other
-    /// segments may still be queried at that time, because where the term dictionary lacks the token, its lookup takes
+    /// Prefetches the newest of a segment's pages if the pages are few, unless this was done for another segment. The
+    /// other segments may still be queried at that time, because looking up a token that a term dictionary lacks takes
     /// another round trip.
     fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
         if let Some(newest) = newest_of_few(pages, is_begun) {
@@ -334,8 +335,8 @@ impl EventScan {
         Ok(found)
     }
 
-    /// Fetches what the first lookup in these segments needs: for all slabs of a bucket together, and for the buckets
-    /// concurrently.
+    /// Fetches the blocks that the first lookup in these segments needs: for all slabs of a bucket together, and for
+    /// the buckets concurrently.
     fn prefetch_lookups(&self, segments: &[&Arc<dyn Segment>], requests: &(dyn Fn() -> u64 + Sync)) {
         let buckets = slabs_by_bucket(segments);
         let prefetch = |at: usize| {

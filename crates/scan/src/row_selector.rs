@@ -2,8 +2,9 @@
 //! suffice to find the rows that these commands keep. All fields are extracted from these rows alone.
 //!
 //! `where`, `dedup`, `tail` or a short sort directly after a search drop most rows, but extracting all fields of a row
-//! costs ten to a hundred times as much as reading one from a column. So each page is read twice: first a scan of the
-//! few deciding fields, on whose rows the commands run; then the rows that remain are rebuilt whole from their texts.
+//! costs ten to a hundred times as much as reading one field from a column. So each page is read twice. First, the
+//! commands run on rows of the few fields that decide; then all fields of the remaining rows are extracted from their
+//! texts.
 //!
 //! The commands run again on the whole rows, so the selection may contain rows that they drop, but it must contain
 //! every row that they keep. Not here: the choice of the commands (engine); limits of scans that read few fields
@@ -39,7 +40,7 @@ const POSITION_COLUMN: &str = "__position";
 pub(crate) struct PositionedRows {
     /// Requested columns of the rows.
     pub rows: RecordBatch,
-    /// A position per row; none if a row represents several events.
+    /// A position per row; empty if a row represents several events.
     pub positions: Vec<u32>,
 }
 
@@ -108,7 +109,7 @@ impl RowSelector {
                     });
                 }
             };
-        assert!(kept.is_sorted_by(|before, after| before < after), "row commands keep the order of rows, each once");
+        assert!(kept.is_sorted_by(|before, after| before < after), "row commands neither reorder nor repeat rows");
         *left += count - kept.len();
         Ok(kept)
     }
@@ -201,7 +202,7 @@ impl OldestRows {
         OldestRows { count, times: Mutex::default() }
     }
 
-    /// The rows that may be among the oldest, including those as old as the newest of the oldest rows so far.
+    /// The rows that may be among the oldest, including rows that tie with the newest of the oldest rows so far.
     fn filter_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let Some(times) =
             rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>())

@@ -1,12 +1,13 @@
-//! Search-time fields that compaction stores: which ones, and their values.
+//! Search-time fields that compaction stores: the choice of the fields, and their values.
 //!
-//! The templates of a slab locate most fields, so that reading them costs no more than reading a column. Where they do
-//! not, because a pattern spans free text, a transform cuts pairs out of another field, or a rule reads a string of JSON,
-//! each search would extract the field from the texts. Compaction does so once and stores the values with a digest of the
-//! rules. A search whose rules have the same digest reads the column (`template_pages::stored_fields`).
+//! The templates of a slab locate most fields, so that reading them costs no more than reading a column. They do not
+//! locate a field if a pattern spans free text, a transform takes pairs from another field, or a rule reads a JSON
+//! string; each search would extract such a field from the texts. Compaction extracts these fields once and stores the
+//! values with a digest of the rules. A search whose rules have the same digest reads the column
+//! (`template_pages::stored_fields`).
 //!
-//! Extraction is that of searches ([`extract_fields`]), with the rules that apply without an app or a user. A user whose
-//! own rules change a field does not use its column.
+//! Fields are extracted as in searches ([`extract_fields`]), with the rules that apply without an app or a user. A user
+//! whose own rules change a field does not use its column.
 //!
 //! Not here: when buckets are rewritten (store), the format of the columns (bucket), fields computed from others
 //! (aliases, `EVAL-`, lookups), which searches compute from the columns.
@@ -35,15 +36,15 @@ const SOURCES_MAX: usize = 256;
 const FIELDS_MAX: usize = 256;
 /// Number of events extracted at a time.
 const CHUNK_EVENTS: usize = 4_096;
-/// The values of all fields of a slab take at most this many times the bytes of the texts while they are collected; the
-/// largest fields are left out.
+/// While they are collected, the values of all fields of a slab take at most this many times the bytes of the texts;
+/// the largest fields are left out.
 const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
 /// Maximum bytes of a name of a field.
 const NAME_BYTES_MAX: usize = 256;
-/// A field is not stored if its values take more than one byte for this many bytes of the texts.
+/// A field is not stored if its values take more than one byte per this many bytes of the texts.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
-/// Extraction for compaction by certain rules.
+/// Extracts fields by given rules for compaction.
 pub struct RuleExtraction {
     rules: Arc<FieldRules>,
     props: Arc<PropsResolver>,
@@ -55,8 +56,8 @@ impl RuleExtraction {
         RuleExtraction { rules: Arc::clone(rules.of_searches()), props: Arc::clone(rules.props()) }
     }
 
-    /// Fields that aliases, calculations and lookups of these sources name. If a rule takes names from the texts, it may
-    /// produce any of them, though not in the first page.
+    /// Fields that aliases, calculations and lookups of these sources name. A rule that takes names from the texts may
+    /// produce any of these fields, even if the first page has none of them.
     fn named_fields(&self, metas: &[Metadata]) -> BTreeSet<String> {
         let rules_of = |meta: &Metadata| self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time;
         let mut names: BTreeSet<String> = metas.iter().flat_map(|meta| named_fields(&rules_of(meta))).collect();
@@ -73,7 +74,7 @@ impl SlabExtraction for RuleExtraction {
             return Vec::new();
         }
         let produced = rules.produced_fields(&metas, &messages);
-        // Names of rules precede those that only the texts know.
+        // Names known from rules precede names found in texts.
         let mut of_texts = Vec::new();
         if produced.is_open {
             of_texts.extend(self.named_fields(&metas));
@@ -109,7 +110,7 @@ fn names_of_first_page(slab: &Arc<dyn Segment>, rules: &FieldRules, messages: &M
 /// Values of one field, as they are collected.
 struct Collected {
     field: ExtractedField,
-    /// Whether the values can be stored: they are not too long.
+    /// Whether the values can be stored: they are short enough, and no listed value contains the separator.
     is_storable: bool,
     /// Whether a value contains the separator of lists.
     has_separator: bool,
@@ -162,9 +163,9 @@ struct CollectedNames {
 }
 
 impl CollectedNames {
-    /// Begins with the index-time fields: they are fields of the events too and precede extracted ones. `None` if no
-    /// rule of these sources takes names from the texts, or if a rule takes them from an index-time field: the
-    /// extraction does not read the values of these.
+    /// Begins with the index-time fields, which are fields of the events too and precede extracted fields. `None` if no
+    /// rule of these sources takes names from the texts, or if a rule takes names from an index-time field, whose
+    /// values the extraction does not read.
     fn of(events: &EventBatch, metas: &[&Metadata], rules: &FieldRules, messages: &Messages) -> Option<CollectedNames> {
         let (digest, behind) = rules.digest_of_open_rules(metas, messages)?;
         let names: BTreeSet<Arc<str>> = events.fields.iter().map(|field| Arc::clone(&field.name)).collect();
@@ -201,7 +202,8 @@ fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) ->
     let mut collected = fields_to_collect(events, names, &metas, rules, &messages);
     let mut all_names = CollectedNames::of(events, &metas, rules, &messages);
     let bytes_max = events.raw.len() / TEXT_BYTES_PER_BYTE;
-    // A text on which a pattern is abandoned counts as not matching, which searches report.
+    // If matching a text takes too long, the pattern is abandoned: the text counts as not matching, and searches report
+    // it.
     let _scope = enter_scope(Some(Arc::clone(&messages)));
     let before = messages.push_count();
     for start in (0..events.len()).step_by(CHUNK_EVENTS) {
@@ -250,7 +252,7 @@ fn fields_to_collect(
     let index_time: BTreeSet<&str> = events.fields.iter().map(|field| &*field.name).collect();
     let start = |name: &String| {
         let behind = rules.fields_behind(metas, name, messages);
-        // Index-time values precede extracted ones, so they would have to be part of the digest.
+        // Index-time values precede extracted values, so the digest would have to cover the index-time values.
         let is_free = !behind.iter().any(|name| index_time.contains(name.as_str()));
         let digest = rules.digest_of(metas.iter().copied(), name, messages)?;
         let field = ExtractedField {

@@ -179,7 +179,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    // The results of a cancelled search would only be merged.
+    // A cancelled search ends here, because merging its results would be useless.
     context.stop.check_cancelled()?;
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(done.len(), workers, "a worker that did not fail returns its results");
@@ -187,7 +187,7 @@ pub(crate) fn map_slices<W: SliceWork>(
 }
 
 /// Windows that one worker reads together: all windows of a slab, if there are enough slabs to keep every worker busy.
-/// What is computed once per slab is then not repeated by other workers.
+/// Work that is done once per slab is then not repeated by other workers.
 fn group_windows(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for at in 0..windows.len() {
@@ -207,7 +207,7 @@ fn share_slab(a: &Window, b: &Window) -> bool {
     }
 }
 
-/// One worker, which takes the remaining runs of windows.
+/// Runs one worker, which takes the remaining runs of windows one after the other.
 fn run_worker<W: SliceWork>(
     scan: &EventScan,
     context: &CommandContext,

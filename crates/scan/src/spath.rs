@@ -3,7 +3,7 @@
 //!
 //! A text is the event text or the value of an extracted field, such as the JSON at the end of a line.
 //!
-//! Not here: `spath` without a path where it cannot be pushed down (`commands::spath` in the crate engine); paths
+//! Not here: `spath` without a path if it cannot be pushed down (`commands::spath` in the crate engine); paths
 //! evaluated on templates ([`crate::template_pages`]).
 
 use std::borrow::Cow;
@@ -22,7 +22,8 @@ use crate::event_fields::is_intrinsic_field;
 
 /// The field that holds the event text.
 pub(crate) const TEXT_FIELD: &str = "_raw";
-/// Bytes of a text that `spath` without a path reads: Splunk's default of `extraction_cutoff`, which is not read here.
+/// Bytes of a text that `spath` without a path reads: Splunk's default of `extraction_cutoff`. The setting itself is
+/// not read.
 pub(crate) const SPATH_BYTES_MAX: usize = 5_000;
 
 /// Passes path and value of each scalar of a JSON or XML text to `found`, as `spath` without a path reads them.
@@ -55,7 +56,7 @@ pub struct Spath {
 }
 
 impl Spath {
-    /// Prepares a command with a path; a command without one finds nothing.
+    /// Prepares a command with a path; a command without a path finds nothing.
     pub fn new(command: Arc<SpathCommand>) -> Spath {
         let path = command.path.as_deref().map(ValuePath::parse);
         Spath { command, path, memo: Arc::default() }
@@ -86,7 +87,7 @@ impl RowCommand for Spath {
     }
 }
 
-/// The rows with a field that keeps its previous value where `found` has none.
+/// The rows with the field `output` taken from `found`; a row without a value in `found` keeps its previous value.
 pub(crate) fn with_values(rows: &RecordBatch, output: &str, found: ArrayRef) -> Result<RecordBatch, EngineError> {
     let found = rows::column(rows, output).map_or(Arc::clone(&found), |old| rows::coalesce(&found, old));
     rows::with_column(rows, output, found)
@@ -227,7 +228,7 @@ fn is_readable(field: &str) -> bool {
 }
 
 /// Whether a field exists without extraction from the event text: intrinsic and hidden fields, and `_raw` itself. A
-/// command that is pushed down must not produce it.
+/// command that is pushed down must not produce such a field.
 pub(crate) fn is_not_from_text(name: &str) -> bool {
     is_intrinsic_field(name) || rows::is_hidden(name) || name == TEXT_FIELD
 }

@@ -1,9 +1,9 @@
-//! Top-k threshold: lets a scan skip rows that cannot be among the few that a sort keeps.
+//! Top-k threshold: lets a scan skip rows that cannot be among the few rows that a sort keeps.
 //!
 //! The best rows so far, by the first sort key, determine a threshold. A sort that keeps N rows cannot keep a row that
 //! is worse than N others, whatever the other keys and the order of arrival. The threshold is consulted before a row's
-//! columns or text are built. Rows that tie with the threshold are kept; with a single sort key, only those that are
-//! no older than N others, because rows arrive newest first and the sort keeps their order.
+//! columns or text are built. Rows that tie with the threshold are kept; with a single sort key, only tied rows that
+//! are no older than N others are kept, because rows arrive newest first and the sort keeps their order.
 //!
 //! Not here: the sort order itself ([`rows::rank`]).
 
@@ -33,7 +33,8 @@ pub(crate) struct TopKThreshold {
     descending: bool,
     count: usize,
     is_only_key: bool,
-    /// Whether a command within the scan produces the sort field, so that its values differ from those of the events.
+    /// Whether a command within the scan produces the sort field, so that its values differ from the events' own
+    /// values.
     is_made: bool,
     ranks: Mutex<BinaryHeap<Rank>>,
 }
@@ -104,7 +105,7 @@ impl TopKThreshold {
         &self.key.field.text
     }
 
-    /// The sort field, if its values are those of the events.
+    /// The sort field, if its values are the events' own values.
     pub(crate) fn event_field(&self) -> Option<&str> {
         Some(self.field()).filter(|_| !self.is_made)
     }
@@ -256,7 +257,7 @@ impl TopKThreshold {
     }
 }
 
-/// Times of the rows; `None` unless every row has one.
+/// Times of the rows; `None` unless every row has a time.
 fn times_of(rows: &RecordBatch) -> Option<&[TimeNs]> {
     let times = rows::column(rows, "_time")?.as_primitive_opt::<TimestampNanosecondType>()?;
     (times.null_count() == 0).then(|| times.values().as_ref())

@@ -1,8 +1,8 @@
 //! Fast formatting of numbers into fixed-size cells that are copied as a whole.
 //!
-//! The output equals that of `NumberFormat::write`. Here eight digits at a time come from one chain of multiplications,
-//! dates are cached until the day changes, and no byte is pushed separately. Rebuilding a page formats millions of
-//! numbers, so this determines how fast texts are rebuilt.
+//! The output equals the output of `NumberFormat::write`. Here eight digits at a time come from one chain of
+//! multiplications, dates are cached until the day changes, and no byte is pushed separately. Rebuilding a page formats
+//! millions of numbers, so formatting numbers determines how fast texts are rebuilt.
 
 use quarry_event::template::{NumberFormat, TimeLayout};
 
@@ -201,7 +201,7 @@ static HEX_PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// Numbers of one byte followed by a point, and the length of that text.
+/// The numbers 0 to 255 as texts followed by a point, each with its length.
 static BYTE_TEXTS: [([u8; 4], u8); 256] = {
     let mut texts = [([0; 4], 0); 256];
     let mut at = 0;

@@ -20,7 +20,7 @@ pub(super) const CODES_PACKED: u8 = 1;
 pub(super) const CODES_PLANES: u8 = 2;
 pub(super) const CODES_SKEWED: u8 = 3;
 
-/// Modes up to `MODE_DELTA` are those of `crate::integers`; the modes of number chunks follow.
+/// Modes up to `MODE_DELTA` are the modes of `crate::integers`; the modes of number chunks follow.
 pub(super) const NUMBERS_TIME_OFFSET: u8 = MODE_DELTA + 1;
 pub(super) const NUMBERS_PLANES: u8 = MODE_DELTA + 2;
 pub(super) const NUMBERS_STEP_PLANES: u8 = MODE_DELTA + 3;
@@ -42,14 +42,14 @@ const SKEWED_SAVING_DIVISOR: usize = 24;
 const SEALED_PLANES_SAVING_DIVISOR: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE_VALUES: usize = 512;
-/// Number of distinct numbers up to which they are stored as a table.
+/// Maximum number of distinct numbers that are stored as a table.
 const DISTINCT_NUMBERS_MAX: usize = 200;
 
 /// Effort of a chunk writer.
 pub(super) enum Effort<'a> {
     /// No compression: the chunk goes to a pool that is compressed as a whole.
     Plain,
-    /// Packed numbers, planes if a sample of them becomes much smaller, and texts with zstd.
+    /// Packed numbers, planes if a sample of planes is much smaller, and texts with zstd.
     Seal(&'a mut BlockWriter),
     /// Tries every encoding.
     All(&'a mut BlockWriter),
@@ -136,7 +136,7 @@ fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
     (numbers.len() == times.len() && numbers.iter().zip(times).all(same)).then_some(difference)
 }
 
-/// A packed chunk, to be replaced by a clearly smaller encoding.
+/// A chunk, packed at first, which a clearly smaller encoding replaces.
 struct Chunk<'a> {
     start: usize,
     /// Size of the bit-packed encoding in bytes.
@@ -149,8 +149,8 @@ impl Chunk<'_> {
         Chunk { start, packed: out.len() - start, out }
     }
 
-    /// Adopts another encoding if it is smaller than the current one and more than 1/`save` smaller than the packed
-    /// one.
+    /// Adopts another encoding if it is smaller than the current encoding and more than 1/`save` smaller than
+    /// bit-packing.
     fn replace_if_smaller(&mut self, save: usize, parts: &[&[u8]]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len < self.out.len() - self.start && len < self.packed - self.packed / save {
@@ -318,7 +318,7 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
             let difference = cursor.signed("difference to the time")?;
             times.iter().map(|time| time.wrapping_add(difference)).collect()
         }
-        NUMBERS_TIME_OFFSET => return Err(Malformed(format!("{count} numbers stand for {} times", times.len()))),
+        NUMBERS_TIME_OFFSET => return Err(Malformed(format!("{count} numbers are stored for {} times", times.len()))),
         NUMBERS_DISTINCT => {
             let few = usize::from(cursor.u8("distinct numbers")?);
             let few = read_integers(&mut cursor, few)?;

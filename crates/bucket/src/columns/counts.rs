@@ -1,7 +1,7 @@
 //! Value counts: how often each value of a column with few distinct values occurs in each page. Reports that only count
-//! values use them instead of reading the column.
+//! values use these counts instead of reading the column.
 //!
-//! They are at the end of the column layout block. Blocks of older versions end after the columns.
+//! The counts are at the end of the column layout block. Blocks of older versions end after the columns.
 
 use std::collections::BTreeMap;
 
@@ -83,8 +83,8 @@ fn distinct_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
     (!distinct.is_empty()).then_some(distinct)
 }
 
-/// For each offset from the first of these ascending numbers, how many of them are smaller; `None` if the range is large.
-/// Looking a number up in a table is faster than searching it.
+/// For each offset from the first of these ascending numbers, the count of smaller numbers; `None` if the range is large.
+/// Looking a number up in a table is faster than searching for it.
 fn codes_by_offset(distinct: &[i64]) -> Option<Vec<u8>> {
     const { assert!(MAX_COUNTED_VALUES <= u8::MAX as usize, "a byte holds a number's position") };
     let (first, last) = (*distinct.first()?, *distinct.last()?);
@@ -96,7 +96,7 @@ fn codes_by_offset(distinct: &[i64]) -> Option<Vec<u8>> {
     Some(codes)
 }
 
-/// Appends the counts of the columns that have any.
+/// Appends the counts of the columns that have counts.
 pub(super) fn put(template_set: &TemplateSet, stored: &[StoredColumn], out: &mut Vec<u8>) {
     put_varint(out, template_set.counts.len() as u64);
     for (column, counts) in &template_set.counts {

@@ -1,4 +1,5 @@
-//! Front coding of dictionaries: texts in ascending order, each without the prefix it shares with the previous one.
+//! Front coding of dictionaries: texts in ascending order, each without the prefix that it shares with the previous
+//! text.
 //!
 //! The encoding starts with the total bytes of all texts. The lengths of the shared prefixes and of the suffixes follow
 //! as integers, then the concatenated suffixes. The caller may compress the result.
@@ -44,7 +45,7 @@ pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictiona
         let rest = cursor.take(usize::try_from(rest).unwrap_or(usize::MAX), "rest of a text")?;
         let start = bytes.len();
         let Some(common) = usize::try_from(shared).ok().filter(|shared| *shared <= last.len()) else {
-            return Err(Malformed(format!("a text shares {shared} bytes with the previous one of {}", last.len())));
+            return Err(Malformed(format!("a text shares {shared} bytes with the previous text of {}", last.len())));
         };
         if common + rest.len() > total - start {
             return Err(Malformed(format!("the texts exceed their {total} bytes")));

@@ -1,9 +1,9 @@
-//! Short texts with a number at a fixed position, split in two: `w17eadnotify` becomes `w`, five hexadecimal digits and
-//! one of a few words.
+//! Short texts with a number at a fixed position, split into number and rest: `w17eadnotify` becomes the prefix `w`,
+//! five hexadecimal digits and one of a few words.
 //!
-//! The number is bit-packed, the rest is a code among the distinct rests of the page, and the common prefix is stored
-//! once. The position of the number and its digits are chosen per page. If no split makes a page smaller, its texts are
-//! compressed with zstd.
+//! The number is bit-packed; the rest of the text is stored as a code among the distinct rests of the page, and the
+//! common prefix is stored once. The position of the number and its digits are chosen per page. If no split makes a
+//! page smaller, its texts are compressed with zstd.
 
 use std::collections::BTreeMap;
 
@@ -196,7 +196,7 @@ struct SplitTexts<'a> {
 
 impl<'a> SplitTexts<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<SplitTexts<'a>, Malformed> {
-        let prefix = cursor.bytes("what all texts begin with", MAX_TEXT_BYTES)?;
+        let prefix = cursor.bytes("common prefix of the texts", MAX_TEXT_BYTES)?;
         let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
         let cut = NumberSplit { side, base, digits: cursor.u8("digits of the number")? };
         let Some(format) = cut.format() else {

@@ -1,10 +1,11 @@
-//! Stored search-time fields: their list and their names at the end of the column layout block, and the choice of those
-//! that fit.
+//! Stored search-time fields: their list and their names at the end of the column layout block, and the choice of the
+//! fields that fit.
 //!
-//! The values of a field are a column without a parent, or one below a column that shows which events have the field,
-//! like those of index-time fields (`super::fields`). If most are parts of the texts, they are a template column of
-//! codes, whose parts are listed here. For a field with several values, the stored number is that of its column plus
-//! the number of all columns. Blocks of older versions end before the list, as do those of slabs without such fields.
+//! Like an index-time field (`super::fields`), a field has a column without a parent, or a column below another that
+//! shows which events have the field. If most of its values are parts of the texts, the field has a template column of
+//! codes, and the parts for each code are listed here. The number stored for a field with several values per event is
+//! the number of its column plus the number of all columns. Blocks of older versions, and of slabs without such fields,
+//! end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
@@ -27,7 +28,7 @@ const RULES_BYTES: usize = size_of::<u128>();
 /// Stands for a column if no event has the field. The text column, which has this number, contains no field.
 const NO_COLUMN: u64 = 0;
 
-/// Appends the fields with their columns; nothing if there are none.
+/// Appends the fields with their columns; nothing if there are no fields.
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let extractions = &template_set.extractions;
     assert!(extractions.len() <= MAX_STORED_EXTRACTIONS, "more fields would be rejected when they are read");
@@ -63,7 +64,7 @@ pub(super) fn has_extractions(template_set: &TemplateSet) -> bool {
 
 /// Appends the names of all fields that rules take from the texts, if they are known.
 fn put_names(known: Option<&ExtractedNames>, out: &mut Vec<u8>) {
-    // One more than the number of names, so that 0 stands for unknown ones.
+    // One more than the number of names, so that 0 stands for unknown names.
     put_varint(out, known.map_or(0, |known| known.names.len() as u64 + 1));
     let Some(known) = known else { return };
     assert!(known.names.len() <= MAX_EXTRACTED_NAMES, "more names would be rejected when they are read");
@@ -71,8 +72,8 @@ fn put_names(known: Option<&ExtractedNames>, out: &mut Vec<u8>) {
     known.names.iter().for_each(|name| put_bytes(out, name.as_bytes()));
 }
 
-/// Reads the names of all fields that rules take from the texts, after the fields; `None` if they are not known. The block
-/// ends here if `is_last`, unless there is something to read.
+/// Reads the names of all fields that rules take from the texts, after the fields; `None` if they are not known. With
+/// `is_last`, the block may end here.
 pub(super) fn read_names(cursor: &mut Cursor<'_>, is_last: bool) -> Result<Option<ExtractedNames>, Malformed> {
     if is_last && cursor.remaining() == 0 {
         return Ok(None);
@@ -96,7 +97,7 @@ fn read_rules(cursor: &mut Cursor<'_>) -> Result<u128, Malformed> {
     Ok(u128::from_le_bytes(rules))
 }
 
-/// Reads the fields, after those at index time; none if the block ends here.
+/// Reads the fields, which follow the index-time fields; none if the block ends here.
 pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Result<Vec<StoredExtraction>, Malformed> {
     if cursor.remaining() == 0 {
         return Ok(Vec::new());
@@ -143,7 +144,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
     }
 }
 
-/// Whether a column can be one of codes, which has templates and no parent.
+/// Whether a column can be a column of codes, which has templates and no parent.
 fn is_code_column(template_set: &TemplateSet, column: u32) -> bool {
     let column = template_set.columns.get(column as usize);
     column.is_some_and(|column| column.parent.is_none() && matches!(column.kind, ColumnKind::Templates(_)))
@@ -172,7 +173,7 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
         if !variables.is_sorted_by(|one, next| one < next) {
             return Err(Malformed::new("a value of a search-time field has a column twice"));
         }
-        // The column of values that are not in the texts has one for this code only.
+        // The column of values that are not in the texts has values for this code only.
         let is_own =
             |part: &TemplatePart| matches!((part, own), (TemplatePart::Variable(column), Some(own)) if *column == own);
         let is_right = match template.variables().next() {
@@ -187,7 +188,8 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
     Ok(TextParts { codes, own, parts: parts.into() })
 }
 
-/// Whether a column has values without templates, and has no parent or one that only shows which events have a value.
+/// Whether a column has values without templates, and has no parent or a parent that only shows which events have a
+/// value.
 fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
     let of = |column: u32| template_set.columns.get(column as usize);
     let Some(values) = of(column).filter(|values| !matches!(values.kind, ColumnKind::Templates(_))) else {
@@ -200,8 +202,8 @@ fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
 }
 
 /// For each stored search-time field, whether it is kept so that all together take at most this many bytes: the largest
-/// are left out. `stored` has what was written for each column, and `equal` the earlier column whose values it shares.
-/// Also returns the bytes of those kept.
+/// are left out. For each column, `stored` tells what was written, and `equal` is the earlier column whose values it
+/// shares. Also returns the bytes of the kept fields.
 pub(super) fn choose_within(
     template_slab: &TemplateSlab,
     stored: &[StoredColumn],
@@ -209,7 +211,7 @@ pub(super) fn choose_within(
     bytes_max: u64,
 ) -> (Vec<bool>, u64) {
     let first = template_slab.first_extraction_column();
-    // Values that texts or index-time fields have, too, take no space.
+    // Values that are shared with texts or index-time fields take no space.
     let place_and_bytes = |column: u32| -> Option<(u32, u64)> {
         let place = equal[column as usize].unwrap_or(column);
         (place as usize >= first).then(|| (place, stored[place as usize].stored_bytes(&mut |_| true)))

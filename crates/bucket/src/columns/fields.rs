@@ -1,10 +1,10 @@
 //! Names of the index-time fields that have a column, at the end of the column layout block.
 //!
 //! If every event has exactly one value of a field, its column has no parent. Otherwise its parent is a column with two
-//! templates: an empty one, for events without the field, and one that consists of a variable, the field. The rows of
-//! the field's column are then determined by the parent, as for any other variable. Stored search-time fields are
-//! listed after these names (`super::extractions`). Blocks of older versions, and of slabs with neither kind of field,
-//! end before the names.
+//! templates: an empty template, for events without the field, and a template that consists of a variable, the field.
+//! The rows of the field's column are then determined by the parent, as for any other variable. Stored search-time
+//! fields are listed after these names (`super::extractions`). Blocks of older versions, and of slabs with neither kind
+//! of field, end before the names.
 //!
 //! Not here: which fields get columns (`crate::templates`); all other fields (`crate::fields`).
 
@@ -15,7 +15,7 @@ use crate::columns::extractions::has_extractions;
 use crate::limits::{MAX_FIELD_BYTES, MAX_FIELD_COLUMNS};
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
-/// Appends the names with their columns; nothing if there are none and nothing follows.
+/// Appends the names with their columns; nothing if there are no names and nothing follows.
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let fields = &template_set.fields;
     assert!(fields.len() <= MAX_FIELD_COLUMNS, "more columns would be rejected when they are read");

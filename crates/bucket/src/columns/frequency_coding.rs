@@ -1,6 +1,6 @@
 //! Entropy coding of number columns in which some values are frequent.
 //!
-//! The upper bits of each number are one of up to 256 symbols. They are coded by rANS (range asymmetric numeral
+//! The upper bits of each number are one of up to 256 symbols. The symbols are coded by rANS (range asymmetric numeral
 //! systems) with the frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are
 //! nearly random, are bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
@@ -50,7 +50,7 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     true
 }
 
-/// Count of each symbol, up to the last that occurs.
+/// Count of each symbol, up to the last symbol that occurs.
 fn symbol_counts(values: &[u64], low_bits: u32) -> Vec<u32> {
     let mut counts = vec![0; 1 << SYMBOL_BITS_MAX];
     values.iter().for_each(|value| counts[(value >> low_bits) as usize & 0xff] += 1);
@@ -154,7 +154,7 @@ fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as us
     Ok(low_bits)
 }
 
-/// Random access to frequency-coded numbers: symbols are decoded up to the last one requested.
+/// Random access to frequency-coded numbers: symbols are decoded up to the last requested symbol.
 #[derive(Debug)]
 pub(super) struct SkewedReader {
     slots: Box<[u32; SCALE as usize]>,
@@ -200,7 +200,7 @@ impl SkewedReader {
         u64::from(symbol) << self.low.width() | self.low.get(at)
     }
 
-    /// Decodes symbols until there are `count`.
+    /// Decodes symbols until `count` symbols are decoded.
     fn decode_to(&mut self, count: usize) {
         let (words, _) = self.words.as_chunks::<2>();
         let mut states = self.states;
@@ -244,7 +244,8 @@ fn decode_symbols(
     let words: Vec<u16> = words.iter().map(|word| u16::from_le_bytes(*word)).collect();
     let mut next = 0;
     let mut take = |state: &mut u32| {
-        // The processor cannot predict when a state needs a word, so one is always loaded; past the end it is 0.
+        // The processor cannot predict when a state needs a word, so a word is always loaded; past the end, the word is
+        // 0.
         let word = u32::from(words.get(next).copied().unwrap_or(0));
         let (symbol, is_due) = decode_symbol(slots, state, word);
         next += usize::from(is_due);

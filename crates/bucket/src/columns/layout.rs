@@ -18,7 +18,7 @@ use crate::source::ObjectSource;
 use crate::templates::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
-/// Maximum number of columns and templates, including those of stored search-time fields.
+/// Maximum number of columns and of templates, including stored search-time fields.
 const ALL_COLUMNS_MAX: usize = MAX_COLUMNS + 2 * MAX_STORED_EXTRACTIONS;
 const ALL_TEMPLATES_MAX: usize = MAX_TEMPLATES + 2 * MAX_STORED_EXTRACTIONS + MAX_PART_CODES;
 
@@ -35,7 +35,7 @@ const SHARED_IN_RUNS: u8 = 4;
 
 /// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
 /// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow; the
-/// prefix of all values follows; after it the bytes that follow it in a value.
+/// prefix of all values follows; the set of bytes that follow the prefix in the values comes next.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
@@ -114,7 +114,7 @@ pub(crate) fn has_single_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
-    /// Gives columns the location of the equal columns, once that is known.
+    /// Gives columns the location of the equal columns, once that location is known.
     pub(crate) fn share_equal_columns(&mut self) {
         for (column, equal) in std::mem::take(&mut self.copies) {
             self.stored[column as usize] = self.stored[equal as usize].clone();
@@ -133,8 +133,8 @@ impl Layout {
         used
     }
 
-    /// Directories of the shared dictionaries that are stored in runs. The slab head lists them, so that a version that
-    /// cannot read them reports a newer bucket.
+    /// Directories of the shared dictionaries that are stored in runs. The slab head lists these directories, so that a
+    /// version that cannot read them reports a newer bucket.
     pub(crate) fn run_directories(&self) -> Vec<BlockRef> {
         self.shared_dictionaries().into_iter().filter(SharedAt::has_runs).map(|at| at.block).collect()
     }
@@ -155,7 +155,7 @@ impl Layout {
         Ok(blocks)
     }
 
-    /// Blocks that the column layout block lists, except the shared ones.
+    /// Blocks that the column layout block lists, except the shared blocks.
     pub(crate) fn blocks(&self) -> Vec<BlockRef> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
@@ -264,8 +264,8 @@ pub(crate) fn count_parts(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Checks that every column has a parent, which precedes it and has templates, except the first column and those of
-/// index-time fields and stored search-time fields, and that a template names only children of its column, each at most once.
+/// Checks that every column has a parent that precedes it and has templates, and that a template names only children of its
+/// column, each at most once. The first column and the columns of index-time and stored search-time fields need no parent.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
     let has_fields = !template_set.fields.is_empty() || !template_set.extractions.is_empty();
@@ -560,7 +560,7 @@ fn read_kind(cursor: &mut Cursor<'_>, columns: usize) -> Result<ColumnKind, Malf
 }
 
 fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Malformed> {
-    // A literal part takes at least three bytes, a variable one.
+    // A literal takes at least three bytes, a variable at least one.
     let count = cursor.count("parts of a template", cursor.remaining().min(2 * MAX_COLUMNS + 1))?;
     Ok(Template { parts: read_parts(cursor, count, columns)? })
 }

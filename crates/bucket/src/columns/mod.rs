@@ -1,10 +1,10 @@
 //! Template slabs on disk: the columns of `quarry_event::template` in blocks of their own.
 //!
-//! A slab whose texts split well has no text blocks in its pages. Instead, its columns follow the last page. They are
-//! stored column by column, and page by page within a column, so that one page of a column, or a whole column, is one
-//! range. Columns of a few kilobytes are pooled, because blocks of their own would consist mostly of their heads. The
-//! *column layout block* lists the columns and their positions; it is read at the first use of the slab's texts and
-//! cached.
+//! A slab whose texts split well has no text blocks in its pages. Instead, its columns follow the last page. The
+//! columns are stored one after the other, and each column page by page, so that one page of a column, or a whole
+//! column, is one range. Columns of a few kilobytes are pooled, because blocks of their own would consist mostly of
+//! their heads. The *column layout block* lists the columns and their positions; it is read at the first use of the
+//! slab's texts and cached.
 //!
 //! Not here: splitting texts (`crate::templates`); what a search does with columns (scan).
 

@@ -1,4 +1,4 @@
-//! Point reads: a few rows of a page, as a search for an id needs.
+//! Point reads: the values of a few rows of a page, as in a search for an id.
 //!
 //! Only the values of these rows are read from each column ([`super::random_access`]). A value is found by counting the
 //! templates before it. In a shared dictionary, only the values of these rows are looked up, because each look-up may
@@ -50,7 +50,7 @@ pub(super) struct PointReads {
     /// Decoded state by column; empty before the first request.
     decoded: Vec<Option<LazyColumn>>,
     /// Counts for the rows requested last. Each entry is a group of `namer_groups`, a position in the parent column,
-    /// and the number of values before this position whose template is one of the group's namers.
+    /// and the number of values before this position whose template contains the columns of the group.
     counts: Vec<(u32, usize, usize)>,
 }
 
@@ -72,7 +72,7 @@ impl TemplatePage {
         Ok(Texts { bytes: out.into(), ends })
     }
 
-    /// The values of a column in those of `rows` that have one; `rows` ascends. If there are more than
+    /// The values of a column in those of `rows` that have a value; `rows` ascends. If there are more than
     /// [`POINT_READ_ROWS_MAX`] rows, or the column was read completely before, the whole column is returned.
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();
@@ -186,7 +186,7 @@ impl TemplatePage {
         Ok(())
     }
 
-    /// Position of a column's value in a row, if the row has one.
+    /// Position of a column's value in a row, if the row has a value.
     fn value_position(&mut self, columns: &SlabColumns, column: u32, row: u32) -> Result<Option<usize>, BucketError> {
         let Some(parent) = columns.layout.template_set.columns[column as usize].parent else {
             return Ok(((row as usize) < self.value_count(TEXT_COLUMN)).then_some(row as usize));
@@ -268,7 +268,7 @@ impl TemplatePage {
     fn check_number(&self, columns: &SlabColumns, column: u32, number: i64) -> Result<i64, BucketError> {
         match &columns.layout.template_set.columns[column as usize].kind {
             ColumnKind::Numbers { min, max, .. } if (*min..=*max).contains(&number) => Ok(number),
-            _ => Err(self.position().corrupt(format!("number {number} is beyond those of column {column}"))),
+            _ => Err(self.position().corrupt(format!("number {number} exceeds the range of column {column}"))),
         }
     }
 

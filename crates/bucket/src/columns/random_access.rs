@@ -1,8 +1,8 @@
-//! Random access to the values of a chunk. Where the mode allows it, no other value is decoded.
+//! Random access to the values of a chunk. If the mode allows it, no other value is decoded.
 //!
 //! A packed integer is read directly from its bits. Compressed data is decompressed as a whole but not unpacked. Values
-//! that depend on earlier ones (deltas, frequency coding, text lengths) are decoded up to the requested one. The
-//! requested value is checked as in [`super::codec`]; the others are not checked.
+//! that depend on earlier values (deltas, frequency coding, text lengths) are decoded up to the requested value. The
+//! requested value is checked as in [`super::codec`]; other values are not checked.
 //!
 //! Not here: the choice of the chunk and of the position in it (`super::point_reads`).
 
@@ -46,7 +46,7 @@ pub(super) enum TextsReader {
 enum Unsigned {
     Constant(u64),
     Packed(PackedReader),
-    /// All lowest bytes, then all second bytes, and so on.
+    /// The lowest bytes of all values, then their second bytes, and so on.
     Planes(Vec<u8>),
     Skewed(SkewedReader),
     Decoded(Vec<u64>),
@@ -144,7 +144,7 @@ impl NumbersReader {
             }
             (NUMBERS_TIME_OFFSET, times) => {
                 let known = times.map_or(0, |times| times.len());
-                return Err(Malformed(format!("{count} numbers stand for {known} times")));
+                return Err(Malformed(format!("{count} numbers are stored for {known} times")));
             }
             (NUMBERS_DISTINCT, _) => {
                 let few = usize::from(cursor.u8("distinct numbers")?);

@@ -1,8 +1,8 @@
 //! Reading the columns of a slab: the column layout block once, dictionaries and pools on first use, chunks on request.
 //!
-//! A column's values are decoded without looking at its parent. Their rows follow from the parent's templates and are
-//! computed when a single column is requested. Rebuilding whole texts needs no rows, because it uses the values in
-//! order.
+//! A column's values are decoded without looking at its parent. The rows of the values follow from the parent's
+//! templates and are computed when a single column is requested. Rebuilding whole texts needs no rows, because it uses
+//! the values in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -34,10 +34,10 @@ const MAX_READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Maximum bytes of an encoded dictionary: its texts, two lengths per text, and headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
 
-/// Amount of values of a column that are about to be read.
+/// Number of values of a column that are about to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// A few, so that only some entries of a shared dictionary are needed.
+    /// A few values, so that only some entries of a shared dictionary are needed.
     Few,
     All,
 }
@@ -51,7 +51,8 @@ pub(crate) struct SlabColumns {
     shared: Arc<SharedCache>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
     pub(super) plans: RebuildPlans,
-    /// By column: the templates of its parent that contain it; `None` if all do.
+    /// By column: the templates of its parent that contain it; `None` if all templates do. These templates are the
+    /// column's *namers*.
     pub(super) namers: Vec<Option<Box<[u32]>>>,
     /// By column: a number shared by columns with the same parent and namers.
     pub(super) namer_groups: Vec<u32>,
@@ -96,7 +97,7 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches the chunks of some columns in these pages with a single read, except those of columns whose range
+    /// Fetches the chunks of some columns in these pages with a single read, except the chunks of columns whose range
     /// exceeds `MAX_READ_AHEAD_BYTES`.
     pub(crate) fn fetch_ahead(
         &self,
@@ -125,8 +126,8 @@ impl SlabColumns {
     }
 
     /// If a search reads ahead, fetches the chunks of some columns in a page and in the pages that it will read next,
-    /// with their pools and dictionaries. If `extent` is few, a shared dictionary's directory is fetched instead of
-    /// the whole.
+    /// with their pools and dictionaries. If `extent` is few, a shared dictionary's directory is fetched instead of the
+    /// whole dictionary.
     pub(super) fn fetch_for_search(
         &self,
         source: &ObjectSource,
@@ -137,7 +138,7 @@ impl SlabColumns {
         self.fetch_with(source, columns, page, extent, Vec::new())
     }
 
-    /// Like [`SlabColumns::fetch_for_search`]; if a column is fetched, the ranges `more` are, too.
+    /// Like [`SlabColumns::fetch_for_search`]; if a column is fetched, the ranges `more` are fetched too.
     fn fetch_with(
         &self,
         source: &ObjectSource,
@@ -163,7 +164,8 @@ impl SlabColumns {
     }
 
     /// If a search reads only a page or two of the slab, fetches all columns of a page at once. This takes no longer
-    /// than fetching one column. Bucket-wide dictionaries are large, so what is needed of them is fetched on request.
+    /// than fetching one column. Bucket-wide dictionaries are large, so only their needed parts are fetched, on
+    /// request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
         let Some(search) = source.read_ahead().filter(|search| search.is_for_few_events()) else { return Ok(()) };
         let mut ranges = search.block_ranges_to_fetch(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
@@ -178,7 +180,7 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// Announces that a few values of these columns will be read, and of the columns that say which rows have them.
+    /// Announces reads of a few values of these columns, and of the columns that tell which rows have the values.
     pub(crate) fn plan_for_search(&self, source: &ObjectSource, columns: &[u32]) {
         let Some(search) = source.read_ahead() else { return };
         let all = &self.layout.template_set.columns;
@@ -236,8 +238,8 @@ impl SlabColumns {
         !self.layout.template_set.fields.is_empty()
     }
 
-    /// Maximum bytes of the values of an index-time field or a stored search-time field in a page; they need not be in
-    /// the texts.
+    /// Maximum bytes of the values of an index-time field or a stored search-time field in a page; these values need
+    /// not be in the texts.
     fn most_field_bytes(&self, page: usize) -> u64 {
         let set = &self.layout.template_set;
         let of_column = |column: u32| {
@@ -288,8 +290,8 @@ impl SlabColumns {
         }
     }
 
-    /// The bucket-wide dictionary of a column's values, and the number of the component that they are in its entries;
-    /// `None` if the values are stored directly.
+    /// The bucket-wide dictionary of a column's values, and the number of the component of its entries that holds these
+    /// values; `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(
         &self,
         source: &ObjectSource,
@@ -361,7 +363,7 @@ fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range
     }
 }
 
-/// By column: the templates of its parent that contain it; `None` if all do.
+/// By column: the templates of its parent that contain it; `None` if all of them do.
 fn naming_templates(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); template_set.columns.len()];
     let mut totals = vec![0usize; template_set.columns.len()];
@@ -393,7 +395,7 @@ pub struct TemplatePage {
     pub(super) columns: Arc<SlabColumns>,
     pub(super) source: ObjectSource,
     pub(super) raw_bytes: u64,
-    /// Maximum bytes of the texts of any column, including those of index-time and stored search-time fields.
+    /// Maximum bytes of the texts of any column, including the columns of index-time and stored search-time fields.
     pub(super) most_bytes: u64,
     page: usize,
     events: usize,
@@ -432,7 +434,7 @@ impl TemplatePage {
         }
     }
 
-    /// The values of a column; an error if it does not exist.
+    /// The values of a column; an error if the column does not exist.
     pub fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, BucketError> {
         match self.read.get(column as usize) {
             Some(Some(read)) => return Ok(read.clone()),
@@ -497,7 +499,7 @@ impl TemplatePage {
         self.cached_column(column).is_some()
     }
 
-    /// The column whose templates contain this one; `None` for the texts themselves.
+    /// The column whose templates contain this column; `None` for the texts themselves.
     pub fn parent_of(&self, column: u32) -> Option<u32> {
         self.columns.layout.template_set.columns.get(column as usize)?.parent
     }
@@ -507,8 +509,8 @@ impl TemplatePage {
         self.columns.with_descendants(column)
     }
 
-    /// Adopts a column that an earlier read of this page returned. It is ignored if its number of values is not that of
-    /// the column.
+    /// Adopts a column that an earlier read of this page returned. The adopted column is ignored if its number of
+    /// values differs from that of `column` in this page.
     pub fn adopt_column(&mut self, column: u32, known: Arc<PageColumn>) {
         let expected = self.columns.layout.stored.get(column as usize).map(|stored| stored.counts[self.page] as usize);
         if expected == Some(known.values.len()) {
@@ -540,7 +542,7 @@ impl TemplatePage {
 
     /// If a search reads ahead, fetches the blocks of columns that it is about to read, and of the parent columns
     /// needed to find their rows, except those read before. Times in texts are mostly stored as differences to the
-    /// times of the events, which are then fetched, too.
+    /// times of the events, so these times are fetched too.
     pub fn prefetch_columns(&self, columns: &[u32]) -> Result<(), BucketError> {
         let Some(search) = self.source.read_ahead() else { return Ok(()) };
         let all = &self.columns.layout.template_set.columns;
@@ -605,8 +607,8 @@ impl TemplatePage {
         place.map_malformed(self.decode(kind, &chunk, count, traits))
     }
 
-    /// The shared dictionary of a column's values, and the number of the component that they are in its entries;
-    /// `None` if the values are stored directly.
+    /// The shared dictionary of a column's values, and the number of the component of its entries that holds these
+    /// values; `None` if the values are stored directly.
     pub(crate) fn shared_dictionary(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         self.columns.shared_dictionary(&self.source, column)
     }
@@ -621,7 +623,7 @@ impl TemplatePage {
         place.map_malformed(decode_codes(&chunk, count, u32::MAX))
     }
 
-    /// Whether a number column contains one of two numbers, decided on packed bits without decoding; `None` if that is
+    /// Whether a number column contains one of two numbers, decided on packed bits without decoding; `None` if this is
     /// not possible, or there is no such column.
     pub fn contains_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
         let Some(stored) = self.columns.layout.stored.get(column as usize) else { return Ok(None) };
@@ -725,7 +727,7 @@ fn check_range(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, cr
     }
 }
 
-/// Rows of the parent's values whose template is in `namers`.
+/// Rows of the parent's values whose template is one of `namers`.
 fn rows_with_templates(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
     let ColumnValues::Codes(codes) = &parent.values else {
         return Arc::default();

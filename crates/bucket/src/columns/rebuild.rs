@@ -210,7 +210,7 @@ fn text_limit_error(limit: usize) -> Malformed {
     Malformed(format!("its texts exceed the {limit} bytes of the page"))
 }
 
-/// The values of a column in order; those from `next` on are unused.
+/// The values of a column in order; the values from `next` on are unused.
 struct ColumnFeed<'a> {
     values: FeedValues<'a>,
     next: usize,
@@ -458,7 +458,7 @@ impl TemplatePage {
     }
 }
 
-/// Error of rebuilding texts. It has no message, so that the result returned for every value stays small.
+/// Error of rebuilding texts. The error has no message, so that the result returned for every value stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RebuildFault {
     /// The texts exceed the bytes of the page.

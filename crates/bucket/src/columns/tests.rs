@@ -204,7 +204,7 @@ fn columns_return_the_values_of_their_rows() {
                 assert_eq!((dictionary.len() as u32, &dictionary.bytes[..]), (*len, &bytes[..]));
                 assert!(Arc::ptr_eq(&dictionary, &reader.dictionary(0, number as u32).unwrap()));
             }
-            // The texts of many rows and those of few rows are rebuilt in different ways, which must agree.
+            // The texts of many rows and the texts of few rows are rebuilt in different ways, which must agree.
             let all: Vec<u32> =
                 (0..reader.slabs()[0].pages[page].events).filter(|row| read.value_index(*row).is_some()).collect();
             let texts = reader.template_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
@@ -322,7 +322,7 @@ fn slabs_with_wrong_templates_are_stored_as_plain_text() {
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
 }
 
-/// Like [`split_by_words`], but a set of bytes leaves one out.
+/// Like [`split_by_words`], but a column's set of bytes lacks a byte.
 fn split_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     slab.columns[0].traits.firsts = quarry_event::template::ByteSet::of(b"u");
@@ -386,7 +386,7 @@ fn columns_with_few_distinct_values_are_counted() {
 }
 
 /// Changes single bytes of the decoded column layout block, since a changed byte of the compressed block would mostly
-/// fail to decode. A changed block that is accepted must be readable. Returns how many are.
+/// fail to decode. A changed block that is accepted must be readable. Returns the number of accepted blocks.
 fn damage_layout(encoded: &EncodedBucket, is_older: &dyn Fn(&Layout, &Layout) -> bool) -> usize {
     ENFORCE_CHECKSUMS.set(false);
     let reader = open(encoded);

@@ -35,7 +35,8 @@ pub(crate) struct WrittenSlab {
 
 /// Writes the columns of a slab. Stored search-time fields that would take too much space are removed from the slab,
 /// unless their values are parts of the texts. At zstd levels of at least [`FULL_EFFORT_LEVEL_MIN`], columns that may
-/// share a bucket-wide dictionary are written after the last slab; if there are any, so is the column layout block.
+/// share a bucket-wide dictionary are written after the last slab; if there are such columns, the column layout block
+/// is written after the last slab, too.
 pub(crate) fn write_columns(
     template_slab: &mut TemplateSlab,
     source: &CheckedSlab<'_>,
@@ -92,7 +93,7 @@ struct WrittenColumns {
 }
 
 impl WrittenColumns {
-    /// For each of the next columns, finds an earlier one with the same values.
+    /// For each of the next columns, finds an earlier column with the same values.
     fn find_equal(&mut self, template_slab: &TemplateSlab, range: Range<usize>) {
         assert_eq!(self.equal.len(), range.start, "columns are compared in order");
         self.equal.extend(range.map(|at| equal_column(template_slab, at)));
@@ -123,7 +124,7 @@ pub(crate) fn layout_content(layout: &Layout) -> Result<Vec<u8>, BucketError> {
 }
 
 /// An earlier column with the same values in each page, if column number `at` belongs to an index-time field or a stored
-/// search-time field. Both are stored once: usually the field is a part of the text.
+/// search-time field. The values of both columns are stored once: usually the field is a part of the text.
 fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
     let column = &template_slab.columns[at];
     let is_extraction = at >= template_slab.first_extraction_column();
@@ -131,8 +132,9 @@ fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
         return None;
     }
     let has_same_values = |other: &SlabColumn| match (&other.values, &column.values) {
-        // A search-time field often occurs in exactly the events of one template, or in those of another field. The
-        // parts of the templates are not stored with the values, so only their number and the codes must agree.
+        // A search-time field often occurs in exactly the events of one template, or in exactly the events of another
+        // field. The parts of the templates are not stored with the values, so only the number of templates and the
+        // codes must agree.
         (
             SlabValues::Templates { templates: others, codes: known },
             SlabValues::Templates { templates: own, codes },
@@ -227,9 +229,9 @@ impl ColumnWriter<'_> {
         Ok(())
     }
 
-    /// Writes the columns of stored search-time fields. If they take more than `bytes_max`, the largest are removed from
-    /// the slab or represented as parts of the texts, and the others are written again in their place. Returns the bytes of
-    /// those that are stored.
+    /// Writes the columns of stored search-time fields. If these columns take more than `bytes_max`, the fields with
+    /// the largest columns are removed from the slab or represented as parts of the texts, and the other columns are
+    /// written again. Returns the bytes of the stored columns.
     fn write_extractions(
         &mut self,
         template_slab: &mut TemplateSlab,
@@ -285,7 +287,7 @@ impl ColumnWriter<'_> {
         Ok(StoredColumn { counts, values, dictionary })
     }
 
-    /// Encodes all chunks into `chunk`; `None` if they are too large for a pool.
+    /// Encodes all chunks into `chunk`; `None` if the chunks are too large for a pool.
     fn encode_pool_chunks(&mut self, column: &SlabColumn) -> Result<Option<Vec<u32>>, BucketError> {
         let mut lens = Vec::with_capacity(column.page_starts.len());
         self.chunk.clear();

@@ -3,9 +3,9 @@
 //! A key maps to three cells whose XOR is its fingerprint. The first cell follows from the key's upper bits; the other
 //! two are in the next two segments. Keys in ascending order therefore fill and empty the cells from front to back, and
 //! building stays within the cache. The keys are hashes, so the first attempt uses them directly; each later attempt
-//! mixes them with a seed of its own. An attempt rarely fails, except when the number of keys is close to the most that
-//! its number of segments is meant for: 11,500 keys in 14 segments fail nearly always. Every further attempt therefore
-//! has more cells.
+//! mixes them with a seed of its own. An attempt rarely fails, except when the number of keys is close to the maximum
+//! for which the number of segments is meant: 11,500 keys in 14 segments fail nearly always. Every further attempt
+//! therefore has more cells.
 //!
 //! Not here: the layout of a sidecar (`super`).
 
@@ -13,23 +13,24 @@
 const CELLS_PER_KEY: u32 = 3;
 /// Maximum number of cells of a segment; longer segments save no memory.
 const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
-/// Maximum number of attempts. Each has a seed of its own and more cells, so that a few suffice for any number of keys.
+/// Maximum number of attempts. Each attempt has a seed of its own and more cells, so that a few attempts suffice for
+/// any number of keys.
 const ATTEMPTS_MAX: u32 = 64;
 /// Each further attempt adds one segment per this many segments of the first attempt, rounded up.
 const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
-/// Filters share lengths if these exceed what the smaller one needs by at most this fraction.
+/// Filters share lengths if these exceed the needs of the smaller filter by at most one part in this many.
 const SHARED_EXCESS_DIVISOR: u32 = 8;
-/// Fraction of spare cells of a filter whose lengths other filters may share; none below this number of segments.
+/// A filter whose lengths other filters may share gets one spare segment per this many segments; none if it has fewer.
 const SPARE_DIVISOR: u32 = 32;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Number of upper bits by which the first sorting pass distributes the hashes.
 const SORT_BITS: u32 = 11;
 
-/// The cells of a filter and the parameters to find those of a key.
+/// The cells of a filter, and the parameters for finding the cells of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fuse {
-    /// Seed that keys are mixed with; 0 if they are used directly.
+    /// Seed that keys are mixed with; 0 if keys are used directly.
     pub(super) seed: u64,
     /// Number of cells of a segment, a power of two.
     pub(super) segment_length: u32,
@@ -104,9 +105,9 @@ pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
 pub(super) type Lengths = (u32, u32);
 
 impl Fuse {
-    /// Builds the filter of `keys`, which must ascend and be distinct. If some of the lengths `known` suit it, the first
-    /// of these are used, so that several filters of about the same size have the same lengths. `None` if no seed works,
-    /// which does not happen in practice.
+    /// Builds the filter of `keys`, which must ascend and be distinct. The first lengths in `known` that suit the
+    /// filter, if any, are used, so that several filters of about the same size have the same lengths. `None` if no seed
+    /// works, which does not happen in practice.
     pub(super) fn build(keys: &[u64], known: &[Lengths]) -> Option<Fuse> {
         if keys.is_empty() {
             return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });
@@ -166,9 +167,9 @@ fn initial_lengths(keys: usize) -> (u32, u32) {
     (segment_length, (segments * u64::from(segment_length)) as u32)
 }
 
-/// Lengths for the first attempt: the first of `known` with enough cells for this many keys, but hardly more; otherwise
-/// the lengths that they need, with a few spare cells, so that a filter of slightly more keys can have the same
-/// lengths.
+/// Lengths for the first attempt: the first of `known` with enough cells for this many keys, but hardly more. If there
+/// is none, the lengths that the keys need, with a few spare cells, so that a filter of slightly more keys can have the
+/// same lengths.
 fn shareable_lengths(keys: usize, known: &[Lengths]) -> Lengths {
     let (segment_length, needed) = initial_lengths(keys);
     let suits = |(segment, front): &&Lengths| {
@@ -191,8 +192,8 @@ fn attempt_lengths(attempt: u32, keys: usize) -> Option<(u32, u32)> {
 
 /// State of the cells while keys are peeled off.
 struct Peeling {
-    /// For each cell, four times the number of its keys, plus the XOR of its indexes (0 to 2) among the three cells of
-    /// each of these keys.
+    /// For each cell, four times the number of its keys, plus the XOR of the cell's indexes (0 to 2) among the three
+    /// cells of each key.
     counts: Vec<u8>,
     /// XOR of the keys of each cell.
     keys: Vec<u64>,
@@ -229,8 +230,8 @@ impl Peeling {
     /// other key. `None` if some keys cannot be peeled off.
     fn peel_all(&mut self, keys: usize, segment_length: u32, front_length: u32) -> Option<(Vec<u64>, Vec<u8>)> {
         let (mut order, mut owned) = (Vec::with_capacity(keys), Vec::with_capacity(keys));
-        // Stack of cells that had a single key when they were pushed. A cell is written to the next free entry first,
-        // and kept there only if it has a single key.
+        // Stack of cells that had a single key when they were pushed. Each cell is written to the next free entry, but
+        // the entry is kept only if the cell has a single key.
         let mut alone = vec![0u32; self.counts.len() + CELLS_PER_KEY as usize];
         let mut waiting = 0;
         for cell in 0..self.counts.len() {

@@ -16,7 +16,7 @@ pub(super) const MAGIC: &[u8; 8] = b"QRYFILT4";
 pub(super) const MAGIC_OF_VERSION_3: &[u8; 8] = b"QRYFILT3";
 pub(super) const MAGIC_OF_VERSION_2: &[u8; 8] = b"QRYFILT2";
 pub(super) const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
-/// Size of a block of fingerprints, each of which has a checksum.
+/// Size of a block of fingerprints. Each block has a checksum.
 pub(super) const BLOCK_BYTES: usize = 8 << 10;
 /// Size of a block's checksum.
 const SUM_BYTES: usize = 8;
@@ -32,7 +32,7 @@ pub(super) const TRAILER_BYTES: usize = 2 * COUNT_BYTES + 8 + MAGIC.len() + 8;
 /// Bytes after the parameters of the slabs in version 3: the number of slabs, the magic, the checksum.
 pub(super) const TRAILER_BYTES_OF_VERSION_3: usize = COUNT_BYTES + MAGIC.len() + 8;
 
-/// Fingerprints of slabs that are stored together, and the parameters to find those of a term.
+/// Fingerprints of slabs that are stored together, and the parameters for finding the fingerprints of a term.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     seed: u64,
@@ -48,7 +48,7 @@ pub(super) struct Group {
 
 impl Group {
     /// The fingerprint of a hash, and the positions in the sidecar of its three cells in the group's first slab; each
-    /// cell is followed by those of the other slabs. `None` if the slabs have no terms.
+    /// cell is followed by the same cell of the other slabs. `None` if the slabs have no terms.
     pub(super) fn probe(&self, hash: u64) -> Option<(u8, [u64; 3])> {
         if self.cells == 0 {
             return None;
@@ -57,7 +57,7 @@ impl Group {
         Some((expected, places.map(|place| self.start + place as u64 * u64::from(self.slabs))))
     }
 
-    /// Number of fingerprints of all slabs, if this does not exceed `most`.
+    /// Number of fingerprints of all slabs, if the number does not exceed `most`.
     fn total(&self, most: u64) -> Result<u64, Malformed> {
         let total = self.cells.checked_mul(u64::from(self.slabs)).filter(|total| *total <= most);
         match total.filter(|_| are_probes_in_bounds(self.segment_length, self.front_length, self.cells)) {
@@ -185,7 +185,7 @@ impl Trailer {
     }
 }
 
-/// Number of bytes after the fingerprints of a sidecar of `len` bytes, of which `end` is the end; `None` if it is not
+/// Number of bytes after the fingerprints of a sidecar of `len` bytes that ends with `end`; `None` if the sidecar is not
 /// of this version. The number follows from the trailer in two ways, which must agree, so that a damaged trailer does not
 /// cause a large read.
 pub(super) fn bytes_after_cells(end: &[u8], len: u64) -> Result<Option<u64>, Malformed> {
@@ -254,8 +254,8 @@ pub(super) fn slab_count(count: u32) -> Result<usize, Malformed> {
     if count > MAX_SLABS { Err(Malformed(format!("{count} slabs exceed the limit {MAX_SLABS}"))) } else { Ok(count) }
 }
 
-/// The parameters of all slabs from the end of a sidecar of version 3; `None` if it is not of that version, or `end` is
-/// too short to hold all parameters.
+/// The parameters of all slabs from the end of a sidecar of version 3; `None` if the sidecar is not of that version, or
+/// `end` is too short to hold all parameters.
 pub(super) fn read_trailing_heads(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
     let Some(foot) = end.len().checked_sub(TRAILER_BYTES_OF_VERSION_3) else { return Ok(None) };
     let mut cursor = Cursor::new(&end[foot..]);

@@ -1,13 +1,14 @@
 //! The term filter: an approximate set of all terms of a bucket, small enough to stay in memory.
 //!
-//! One binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256. With one probe per
-//! filter, a search skips the slabs without the term, and the buckets in which no slab has it, before it reads their
-//! objects. [`TermFilter`] holds a whole sidecar in memory, [`RangedFilter`] reads single blocks of it.
+//! A bucket has one binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256; the object
+//! with these filters is the bucket's *sidecar*. With one probe per filter, a search skips the slabs without the term,
+//! and the buckets in which no slab has it, before it reads their objects. [`TermFilter`] holds a whole sidecar in
+//! memory, [`RangedFilter`] reads single blocks of it.
 //!
-//! The slabs of a bucket are usually about equally large, and then the fingerprints of a term in all of them are
-//! neighbours ([`layout`]): a lookup reads three blocks of a sidecar of any size. The parameters follow the
-//! fingerprints, so that the request that opens a remote object returns them. Version 3 has the fingerprints of one slab
-//! after the other, version 2 has the parameters at the beginning; version 1 has a single filter for all slabs.
+//! The slabs of a bucket are usually about equally large. The fingerprints of a term in all these slabs are neighbours
+//! ([`layout`]), so that a lookup reads three blocks of a sidecar of any size. The parameters follow the fingerprints,
+//! so that the request that opens a remote object returns them. Version 3 has the fingerprints slab by slab; version 2
+//! also has them slab by slab, with the parameters at the beginning; version 1 has a single filter for all slabs.
 
 mod fuse;
 mod layout;
@@ -133,7 +134,7 @@ impl TermFilter {
 /// The layout of a sidecar of the current version, all of whose bytes are verified.
 fn layout_of_verified(sidecar: &[u8]) -> Result<Layout, Malformed> {
     let Some((layout, sums)) = Layout::read(sidecar, sidecar.len() as u64)? else {
-        return Err(Malformed::new("its end is not that of a term filter"));
+        return Err(Malformed::new("it does not end as a term filter does"));
     };
     let cells = sums.blocks_of(0..sidecar.len() as u64);
     match sums.find_damaged(0, &sidecar[..cells.end as usize]) {
@@ -162,7 +163,7 @@ fn layout_of_older_version(sidecar: &[u8]) -> Result<Layout, Malformed> {
         (heads, (body.len() - cursor.remaining()) as u64, body.len() as u64)
     } else {
         let heads =
-            read_trailing_heads(sidecar)?.ok_or_else(|| Malformed::new("its end is not that of a term filter"))?;
+            read_trailing_heads(sidecar)?.ok_or_else(|| Malformed::new("it does not end as a term filter does"))?;
         let after = heads.len() * layout::HEAD_BYTES + layout::COUNT_BYTES + MAGIC.len();
         (heads, MAGIC.len() as u64, body.len().saturating_sub(after) as u64)
     };
@@ -196,8 +197,8 @@ fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool
         TermQuery::None => false,
         TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, truncate_term(token.as_bytes()))),
         TermQuery::Field { .. } | TermQuery::FieldNumber { .. } if !has_fields => false,
-        // The filter has the term of the value, or the tokens of the texts that contain it. Texts with another spelling of
-        // a number that count contain the number.
+        // The filter has the term of the value, or the tokens of the texts that contain the value. A text with another
+        // spelling of a number counts only if it contains the number, too.
         TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => field_lookup(query).is_none_or(|wanted| {
             may_hold(hash_term(Namespace::Fields, &wanted.term())) || may_match(&wanted.tokens(), has_fields, may_hold)
         }),

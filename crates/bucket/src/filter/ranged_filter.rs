@@ -1,8 +1,8 @@
-//! A term filter of which only the blocks with the cells of the requested terms are read.
+//! A term filter that reads only the blocks with the cells of the requested terms.
 //!
 //! Opening a sidecar reads its end, which has the parameters of all slabs and the checksums of the blocks. The answers
 //! about the last few terms are kept, because a search asks for the same term in every slab. A sidecar of version 2 or 3
-//! has no checksums of blocks: it may only be used with stores that verify the bytes they read.
+//! has no checksums of blocks: such a sidecar may be used only with stores that verify the bytes they read.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -181,8 +181,8 @@ impl RangedFilter {
         (0..self.layout.groups.len()).filter(|group| !is_known(group)).collect()
     }
 
-    /// Ranges of the cells of a hash in all slabs of a group, extended to whole blocks if these have checksums; none if
-    /// the slabs have no terms.
+    /// Ranges of the cells of a hash in all slabs of a group, extended to whole blocks if these have checksums; empty
+    /// if the slabs have no terms.
     fn cell_ranges(&self, group: usize, hash: u64) -> Vec<Range<u64>> {
         let group = &self.layout.groups[group];
         let places = group.probe(hash).map_or(Vec::new(), |(_, places)| places.to_vec());

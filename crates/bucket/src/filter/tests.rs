@@ -1,4 +1,4 @@
-//! Sidecars of all versions, damaged ones included.
+//! Sidecars of all versions, including damaged sidecars.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ fn sidecar(slabs: &[Vec<u64>]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The cells of each slab one after the other, and then the parameters of each, as up to version 3.
+/// The cells of all slabs, slab after slab, and the parameters of all slabs, as up to version 3.
 fn cells_and_heads(slabs: &[Vec<u64>]) -> (Vec<u8>, Vec<u8>) {
     let (mut cells, mut heads) = (Vec::new(), Vec::new());
     for slab in slabs {
@@ -110,7 +110,7 @@ fn slabs_answer_separately_and_the_bucket_for_all_slabs() {
     let absent = (50_000..52_000).filter(|number| filter.may_match(&token(*number))).count();
     assert!(absent < 45, "{absent} of 2000 absent terms");
     assert!(!filter.may_match_slab(3, &TermQuery::All, true));
-    // A slab without index-time fields contains no term of one, even if the filter has a false positive.
+    // A slab without index-time fields contains no field term, even if the filter has a false positive.
     let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
     let thought = |has_fields| (0..5_000).filter(|at| filter.may_match_slab(0, &field(*at), has_fields)).count();
     assert!(thought(true) > 0 && thought(false) == 0, "{}", thought(true));
@@ -169,7 +169,7 @@ fn ranged_filters_verify_what_they_read() {
     let whole = sidecar(&[hashes(0, 20_000), hashes(50, 20_000)]);
     assert!(open_ranged(whole.clone()).unwrap().unwrap().verifies_checksums());
     for len in 0..whole.len().min(300) {
-        // It is then read as a whole, which reports the damage.
+        // The sidecar is then read as a whole, which reports the damage.
         let cut = whole[..whole.len() - 1 - len].to_vec();
         assert!(!matches!(open_ranged(cut), Ok(Some(_))), "{len} bytes less");
     }
@@ -205,7 +205,7 @@ fn one_lookup_answers_for_slabs_of_about_the_same_size() {
     assert_eq!((known, filter.kept_answers()), (filter.layout.groups.len(), known));
 }
 
-/// An object of `len` bytes that counts those read of it: zeros, and then the bytes of `end`.
+/// An object of `len` bytes, zeros and then the bytes of `end`, that counts the bytes read of it.
 struct CountedObject {
     len: u64,
     end: Vec<u8>,
@@ -252,7 +252,7 @@ fn open_ranged(sidecar: Vec<u8>) -> Result<Option<RangedFilter>, BucketError> {
     RangedFilter::open(Arc::new(MemoryObject(sidecar.into())))
 }
 
-/// Magic, number of slabs and the head of one, as version 2 begins.
+/// Magic, number of slabs and the head of one slab, with which version 2 begins.
 const START_OF_CELLS: usize = 8 + 4 + 24;
 /// The head of one slab and what follows.
 const END_OF_CELLS: usize = HEAD_BYTES + TRAILER_BYTES_OF_VERSION_3;

@@ -4,11 +4,11 @@
 //! A list of unique ids with their pages would take more space than the ids themselves. A *locator* does not store the
 //! tokens: it maps the hash of a token to pages and takes about seven bits per token. For absent tokens, it returns
 //! arbitrary pages. Whether a token exists is decided by the term filter and finally by the page itself. A token in few
-//! pages is a chain of *links*, each a page and whether another link follows; a token in many pages is marked as such,
-//! and its columns are read.
+//! pages is stored as a chain of *links*: each link is a page and a flag that tells whether another link follows. A
+//! token in many pages is only marked as such, and its columns are read.
 //!
 //! The hashes are divided into *parts* by their upper bits, each with a table of its own (`ribbon`), so that a lookup
-//! reads a few kilobytes. Only compacted slabs have a locator; sealed slabs, which are compacted soon, do without.
+//! reads a few kilobytes. Only compacted slabs have a locator; sealed slabs, which are compacted soon, have none.
 //!
 //! Not here: which tokens are rare (`crate::term_dictionary::rare_tokens`); searching columns (`crate::rare_pages`).
 

@@ -117,8 +117,8 @@ impl Tables<'_> {
     }
 }
 
-/// The parts that a directory lists. In older buckets they `are_contiguous`; now each is listed with its distance from
-/// the part before.
+/// The parts that a directory lists. In older buckets, the parts `are_contiguous`; newer buckets list each part with
+/// its distance from the previous part.
 fn read_parts(bytes: &[u8], are_contiguous: bool) -> Result<Box<[BlockRef]>, Malformed> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.count("parts of a locator", MAX_PARTS.min(bytes.len()))?;

@@ -37,7 +37,7 @@ pub(super) fn mix_key(key: u64) -> u64 {
     key ^ key >> 33
 }
 
-/// Start of a key's equation and its coefficients, the first of which is one.
+/// Start of a key's equation, and its coefficients, of which the first is 1.
 #[inline(always)]
 fn key_equation(key: u64, seed: u8, rows: usize) -> (usize, u128) {
     let low = mix_key(key.wrapping_add(u64::from(seed).wrapping_mul(SEED_STEP)));
@@ -67,8 +67,8 @@ pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> 
     false
 }
 
-/// Gaussian elimination: transforms the equations so that each starts at a different row, and returns them by this row,
-/// with zeroes for a row where none starts. `None` if two equations contradict each other.
+/// Gaussian elimination: transforms the equations so that each starts at a different row, and returns the equations by
+/// starting row, with zeroes for a row at which no equation starts. `None` if two equations contradict each other.
 fn eliminate(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
     let mut equations = vec![(0u128, 0u8); rows];
     for (key, value) in pairs {
@@ -83,8 +83,8 @@ fn eliminate(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8
             coefficients ^= known;
             value ^= number;
             if coefficients == 0 {
-                // The equation is linearly dependent on the others: redundant if its value is zero, contradictory
-                // otherwise.
+                // The equation is linearly dependent on the other equations: redundant if its value is zero,
+                // contradictory otherwise.
                 if value != 0 {
                     return None;
                 }
@@ -140,7 +140,7 @@ impl<'a> Table<'a> {
         Ok(Table { rows, seed, bits, planes })
     }
 
-    /// The number stored with `key`; an arbitrary number if there is none.
+    /// The number stored with `key`; an arbitrary number if the key is not in the table.
     pub(super) fn get(&self, key: u64) -> u8 {
         let (start, coefficients) = key_equation(key, self.seed, self.rows);
         let plane_bytes = self.rows.div_ceil(8);
@@ -177,7 +177,7 @@ mod tests {
                 let table = Table::read(&written, bits).unwrap();
                 assert!(pairs.iter().all(|(key, value)| table.get(*key) == *value), "{count} keys of {bits} bits");
                 assert!(table.rows <= count + count / 12 + 256, "{} rows for {count} keys", table.rows);
-                // Keys that are not in the table have a value too, an arbitrary one.
+                // Keys that are not in the table have an arbitrary value.
                 assert!((0..1_000).all(|at| table.get(mix_key(at + 1_000_000)) < 1 << bits));
             }
         }

@@ -11,11 +11,11 @@ use crate::term_dictionary::rare_tokens::{RareNumbers, add_text_hashes, are_numb
 use crate::wire::put_varint;
 
 /// Maximum number of collected pairs, repetitions included: 128 MB of memory, and as much for sorting. A slab with more
-/// pairs, as long events full of ids produce, gets no locator.
+/// pairs, for example of long events full of ids, gets no locator.
 const MAX_PAIRS: usize = 16 << 20;
 
-/// The number of parts is rounded up to a multiple of a power of two: the smallest one that is at least the number of
-/// parts divided by this constant.
+/// The number of parts is rounded up to a multiple of a power of two: the smallest power of two that is at least the
+/// number of parts divided by this constant.
 const PART_COUNT_STEPS: usize = 16;
 
 /// Pairs of a rare token and a page that contains it, each as the upper bits of the token's hash with the page number
@@ -69,7 +69,7 @@ impl RareTokenPages {
     }
 }
 
-/// The positions of a column's values in each page that has some.
+/// The positions of a column's values, for each page with values.
 fn value_ranges_by_page(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate().filter(|(_, places)| !places.is_empty())
@@ -129,8 +129,8 @@ impl LocatorTables {
     }
 }
 
-/// Number of parts for this many keys. It is rounded up, so that slabs of about the same size have the same number of
-/// parts, and the parts in which a token is looked up are neighbours in the object.
+/// Number of parts for this many keys. The number is rounded up, so that slabs of about the same size have the same
+/// number of parts, and the parts in which a token is looked up are neighbours in the object.
 fn part_count(keys: usize) -> usize {
     let needed = keys.div_ceil(TARGET_PART_KEYS);
     let step = (needed / PART_COUNT_STEPS).checked_next_power_of_two().unwrap_or(1).max(1);

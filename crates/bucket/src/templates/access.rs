@@ -5,7 +5,7 @@
 //! as well. Every kind of variable here allows only a narrow set of bytes, which lets a search prove that an extraction
 //! pattern matches every line of a template at the same position. A request in any other form remains one variable in a
 //! template of its own. Values with bytes that patterns treat differently (escaped quotes, non-ASCII characters) get
-//! columns of their own, so that one odd line does not affect the others.
+//! columns of their own, so that one odd line does not affect other lines.
 //!
 //! Formats: Apache's `LogFormat` ("common", "combined") and nginx' `log_format`.
 
@@ -55,7 +55,7 @@ impl AccessPart {
         }
     }
 
-    /// Whether its values get a column of their own within the role.
+    /// Whether values of this kind get a column of their own within the role.
     pub(super) fn is_irregular(self) -> bool {
         matches!(self, AccessPart::OddWho | AccessPart::OddNote)
     }
@@ -117,7 +117,7 @@ fn ends_at(text: &[u8], at: usize) -> bool {
 /// Adds the names before the time of a line that begins like an access log. Returns the position of the bracket that
 /// opens the time; `None` for any other line.
 pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<usize> {
-    // Most lines have no such bracket, and looking for one is cheaper than splitting the names before it.
+    // Most lines have no such bracket, and looking for a bracket is cheaper than splitting the names before it.
     if !matches!(text.first(), Some(b'{' | b'<')) && !memchr_iter(b'[', text).any(|at| opens_timestamp(text, at)) {
         return None;
     }
@@ -180,8 +180,8 @@ fn request_parts(text: &[u8], from: usize, close: usize) -> Option<[Option<Varia
     (version.end == close).then_some([Some(method), Some(path), query, Some(version)])
 }
 
-/// Adds the status and, if there is one, the size after the closing quote of a request. Returns the position after
-/// them; `None` if there is no status.
+/// Adds the status and, if it is present, the size after the closing quote of a request. Returns the position after
+/// both; `None` if there is no status.
 pub(super) fn split_status_and_size(text: &[u8], close: usize, variables: &mut Vec<Variable>) -> Option<usize> {
     if text.get(close + 1) != Some(&b' ') {
         return None;

@@ -3,9 +3,9 @@
 //!
 //! No text is copied between columns. A template column passes each variable's range to the variable's column, which
 //! processes its ranges after the template column has processed the whole chunk. The text of a chunk thus stays in the
-//! cache. A leaf collects its first values as texts until there are enough to choose a representation (`super::trial`).
-//! If a later value does not fit the representation, the leaf converts its values back to texts, which is possible from
-//! every representation, and repeats the trial over all values.
+//! cache. A leaf, a column without templates, collects its first values as texts until there are enough to choose a
+//! representation (`super::trial`). If a later value does not fit the representation, the leaf converts its values back
+//! to texts, which is possible from every representation, and repeats the trial over all values.
 
 use std::mem;
 
@@ -32,7 +32,7 @@ const RETRIALS_MAX: u8 = 4;
 const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
-/// Number of distinct texts after which a dictionary is given up; a last chunk may exceed it.
+/// Number of distinct texts after which a dictionary is given up; the last chunk may exceed this limit.
 const DICTIONARY_TEXTS_MAX: usize = 65_536 - 4_096;
 
 /// Current representation of a column.
@@ -95,9 +95,9 @@ impl Representation {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) parent: Option<u32>,
-    /// Hash of the roles from the text column down to this one.
+    /// Hash of the roles from the text column down to this column.
     pub(super) path: u64,
-    /// Number of template columns above this one.
+    /// Number of template columns above this column.
     pub(super) depth: u8,
     pub(super) kind: Representation,
     pub(super) page_starts: Vec<u32>,
@@ -302,8 +302,8 @@ impl SlabBuilder {
         }
     }
 
-    /// Completes the leaves: those that are undecided choose their representation, and texts that turned out to be few
-    /// become a dictionary.
+    /// Completes the leaves: undecided leaves choose their representation, and leaves that turned out to have few
+    /// distinct texts become dictionaries.
     pub(super) fn choose_all_representations(&mut self) {
         let mut column = 0;
         while column < self.columns.len() {

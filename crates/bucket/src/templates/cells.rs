@@ -1,8 +1,8 @@
 //! Delimited texts: the values of index-time fields that follow each other in the text.
 //!
-//! If a file has a header (`INDEXED_EXTRACTIONS`), the fields of an event are the cells of its line. Where they are
-//! found in the text, each is a variable of its own, in a column that belongs to the name of the field. The columns of
-//! such fields then have the same values as parts of the texts, which are stored once ([`super::FieldSplit`]).
+//! If a file has a header (`INDEXED_EXTRACTIONS`), the fields of an event are the cells of its line. Each cell that is
+//! found in the text is a variable of its own, in a column that belongs to the name of the field. The column of such a
+//! field has the same values as that column of the texts, so the values are stored once ([`super::FieldSplit`]).
 //!
 //! A cell stands between breakers. Every event with the field thus contains the tokens of its value, so that such a
 //! field needs no terms of its own (`crate::term_dictionary`).
@@ -21,7 +21,7 @@ use crate::limits::MAX_FIELD_COLUMNS;
 
 /// Texts of a sample that decides whether texts are split into cells.
 const SAMPLE_TEXTS: usize = 1_024;
-/// Minimum percentage of the bytes of such texts that are in cells.
+/// Minimum percentage of the bytes of the sampled texts that are in cells.
 const CELL_BYTES_PERCENT_MIN: usize = 50;
 /// Maximum percentage of the bytes that are words between cells.
 const GAP_BYTES_PERCENT_MAX: usize = 10;
@@ -59,9 +59,9 @@ pub(super) struct CellFinder<'e> {
     next: usize,
     names: Vec<Arc<str>>,
     numbers: HashMap<&'e str, u16, FixedState>,
-    /// By place in the event before: number of the name.
+    /// By position in the previous event: number of the field's name.
     last_names: Vec<u16>,
-    /// By name: bytes between the cell before and the cell of this name when it was found last.
+    /// By name: number of bytes between the previous cell and the cell of this name, where it was found last.
     gaps: Vec<usize>,
     /// By name: the event that had the field last.
     last_rows: Vec<usize>,
@@ -156,7 +156,8 @@ impl<'e> CellFinder<'e> {
         number
     }
 
-    /// Start of a field's cell in the text after `end`, preferably as far from the cell before as in the event before.
+    /// Start of a field's cell in the text after `end`, preferably at the same distance from the previous cell as when
+    /// the name was found last.
     fn find_cell(&mut self, name: u16, text: &[u8], end: usize, value: &[u8]) -> Option<usize> {
         let last = text.len().checked_sub(value.len()).filter(|_| !value.is_empty())?;
         let gap = &mut self.gaps[usize::from(name)];
@@ -170,7 +171,7 @@ impl<'e> CellFinder<'e> {
     }
 }
 
-/// Whether two names are equal; those of one source usually share their memory.
+/// Whether two names are equal; names of one source usually share their memory.
 pub(super) fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }

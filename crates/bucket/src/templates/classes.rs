@@ -147,9 +147,9 @@ fn run_end_bytewise(text: &[u8], from: usize, class: u8) -> usize {
 const ONE_PER_BYTE: u64 = 0x0101_0101_0101_0101;
 const TOP_BITS: u64 = 0x80 * ONE_PER_BYTE;
 
-/// Sets the top bit of each byte whose lower seven bits are within the range, for eight bytes in one register: a sum of
-/// seven bits and 128 minus a bound has its top bit set from the bound on. The caller must ignore the other bits, and
-/// exclude bytes from 128 on.
+/// For eight bytes in one register, sets the top bit of each byte whose lower seven bits are within the range: the sum
+/// of seven bits and 128 minus a bound has its top bit set if the seven bits are at least the bound. The caller must
+/// ignore the other bits, and exclude bytes from 128 on.
 #[inline(always)]
 fn mark_range(bytes: u64, low: u8, high: u8) -> u64 {
     let (bytes, low, high) = (bytes & !TOP_BITS, u64::from(0x80 - low), u64::from(0x7f - high));
@@ -189,7 +189,7 @@ pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
     false
 }
 
-/// Marks of the bytes of a text that is read as a whole. They are computed for all bytes in one pass, in wide
+/// Marks of the bytes of a text that is read as a whole. The marks are computed for all bytes in one pass, in wide
 /// registers. The end of a chunk, and whether it has digits, is then found by testing eight marks at a time.
 #[derive(Debug, Default)]
 pub(super) struct ByteMarks(Vec<u8>);

@@ -1,4 +1,4 @@
-//! The interner, which assigns numbers to distinct texts with a hash table; and lists of concatenated texts.
+//! Interner, which numbers distinct texts by means of a hash table, and lists of concatenated texts.
 
 use std::cmp::Ordering;
 
@@ -114,7 +114,7 @@ impl Interner {
     }
 }
 
-/// Multiplies by a constant and folds the upper half onto the lower one.
+/// Multiplies by a constant and folds the upper half of the product onto its lower half.
 #[inline]
 pub(super) fn fold_multiply(value: u64) -> u64 {
     let wide = u128::from(value) * 0x9e37_79b9_7f4a_7c15;

@@ -1,6 +1,6 @@
-//! Columns of search-time fields whose values compaction stores, represented like those of index-time fields.
+//! Columns of search-time fields whose values compaction stores, represented like the columns of index-time fields.
 //!
-//! Their values have no terms: searches look for the words of the text, as for other search-time fields.
+//! The values of these columns have no terms: searches look for the words of the text, as for other search-time fields.
 //!
 //! Not here: extraction of the values; which fields are too large to be stored (`crate::columns`); values that are parts
 //! of the texts (`super::part_columns`).
@@ -18,13 +18,13 @@ use super::trie::Span;
 use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
 use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_EVENTS};
 
-/// A dictionary with fewer values than this per text counts as one of nearly unique values.
+/// A dictionary with fewer values per distinct text than this counts as nearly unique.
 const REPEATS_MIN: usize = 8;
 /// A field with at most one value in this many events takes little space.
 const EVENTS_PER_VALUE_MAX: usize = 16;
 
 impl TemplateSlab {
-    /// Number of the first column of a stored search-time field; the number of columns if there is none.
+    /// Number of the first column of a stored search-time field; the number of columns if there is no such field.
     pub(crate) fn first_extraction_column(&self) -> usize {
         let first = self.extractions.iter().map(|stored| self.columns_of(stored)).find(|columns| !columns.is_empty());
         first.map_or(self.columns.len(), |columns| columns.start)
@@ -43,7 +43,7 @@ impl TemplateSlab {
     }
 
     /// Adds the columns of search-time fields to a slab of this many events, as far as the limits allow. Fields of nearly
-    /// unique values become parts of the texts where they can.
+    /// unique values become parts of the texts if possible.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
         let mut columns: Vec<(&ExtractedField, Option<SlabColumn>)> = Vec::new();
@@ -100,7 +100,7 @@ impl TemplateSlab {
                 continue;
             }
             let (start, new) = (u32_of(range.start), u32_of(self.columns.len()));
-            // The columns of the texts, of which values may consist, come before those of all fields.
+            // The columns of the texts, to which parts of values refer, come before the columns of all fields.
             let renumber = |column: &mut u32| *column = if *column < start { *column } else { *column - start + new };
             own.iter_mut().for_each(|column| renumber_column(column, &renumber));
             renumber_values(&mut stored.values, &renumber);

@@ -1,4 +1,4 @@
-//! Columns of index-time fields: the values of each name, represented like those of a variable.
+//! Columns of index-time fields: the values of each name, represented like the values of a variable.
 //!
 //! A field gets a column if enough events have exactly one value of it. Fields that occur several times in an event, or
 //! in few events only, are stored by row (`crate::fields`), so that thousands of names cost no columns.
@@ -21,23 +21,24 @@ use crate::limits::{MAX_FIELD_COLUMN_BYTES, MAX_FIELD_COLUMNS, MAX_PAGE_EVENTS};
 
 /// A field gets a column if at least one in this many events has exactly one value of it.
 const EVENTS_PER_VALUE_MAX: usize = 64;
-/// Bytes of the values that may wait for their column to process them; their texts stay in the cache.
+/// Bytes of the values that may wait for their column to process them; so few that their texts stay in the processor's
+/// cache.
 const PENDING_BYTES_MAX: usize = 256 << 10;
-/// Templates of the column above a field that some events lack: without it, and with it.
+/// Number of templates of the column above a field that some events lack: one without the field, and one with it.
 const TEMPLATES_PER_FIELD: usize = 2;
 /// Number of a name that was not seen before.
 const NO_NAME: u32 = u32::MAX;
 /// Column of a field that is stored by row.
 const BY_ROW: u32 = u32::MAX;
 
-/// The index-time fields of a slab: those with columns, and those stored by row.
+/// The index-time fields of a slab: fields with columns, and fields stored by row.
 #[derive(Debug, Default)]
 pub(crate) struct FieldSplit {
     names: Vec<Arc<str>>,
     columns: Vec<SlabColumn>,
     /// For each name with a column, the column of the texts that has the same values, if any.
     shared: Vec<Option<u32>>,
-    /// For each name with a column, the events that have a value; `None` if all have one.
+    /// For each name with a column, the events that have a value; `None` if all events have a value.
     present: Vec<Option<Vec<bool>>>,
     /// The fields stored by row.
     pub(crate) by_row: Vec<IndexedField>,
@@ -173,8 +174,8 @@ impl FieldSplit {
         split
     }
 
-    /// Finds the fields whose values are all in a column of the texts. Such a column has a value for an event only if it
-    /// is the only value of the field.
+    /// Finds the fields whose values are all in a column of the texts. Such a column has a value for an event only if
+    /// the event has a single value of the field.
     fn find_shared(&mut self, texts: &TemplateSlab, numbered: &NumberedFields<'_>, column_of: &[u32]) {
         for (number, name) in numbered.names.iter().enumerate().filter(|(number, _)| column_of[*number] != BY_ROW) {
             let has_all = |column: u32| {
@@ -231,7 +232,7 @@ impl FieldSplit {
         names.zip(&self.columns).map(|((name, shared), column)| (&**name, column, shared.is_some()))
     }
 
-    /// Adds the columns to those of the texts.
+    /// Adds the columns to the columns of the texts.
     pub(crate) fn append_to(self, slab: &mut TemplateSlab) {
         for ((name, mut column), present) in self.names.into_iter().zip(self.columns).zip(self.present) {
             if let Some(present) = present {
@@ -246,7 +247,7 @@ impl FieldSplit {
     }
 }
 
-/// The column above that of a field, which shows which events have the field; `number` is the number of `column`.
+/// The column above the column of a field; it shows which events have the field. `number` is the number of `column`.
 pub(super) fn presence_column(present: &[bool], number: u32, column: &SlabColumn) -> SlabColumn {
     let with = Template { parts: vec![TemplatePart::Variable(number)] };
     let templates = vec![Template::default(), with];

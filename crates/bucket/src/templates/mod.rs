@@ -3,11 +3,11 @@
 //! [`split_slab`] builds a [`TemplateSlab`] from the texts; the writer (`crate::columns`) stores it. `variables` and
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
-//! text, and in `cells` the parts of a text are its index-time fields. `sourcetype_splitters` chooses the way of
-//! splitting for each sourcetype, `trial` chooses the representation of a column, and `builder` adds values to columns.
-//! `index_time` has the columns of index-time fields, `extraction_columns` those of search-time fields that compaction
-//! stores, and `part_columns` has those of the latter whose values are parts of the texts (`text_parts`). A single text
-//! that fits no template is stored as a plain text, so that every text can be stored.
+//! text, and `cells` has templates whose variables are the index-time fields of a text. `sourcetype_splitters` chooses
+//! the way of splitting for each sourcetype, `trial` chooses the representation of a column, and `builder` adds values
+//! to columns. `index_time` has the columns of index-time fields, and `extraction_columns` those of search-time fields
+//! that compaction stores; if the values of such a field are parts of the texts (`text_parts`), `part_columns` has its
+//! column. A single text that fits no template is stored as a plain text, so that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -48,11 +48,12 @@ pub(crate) use index_time::FieldSplit;
 pub(crate) use traits::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use trie::Span;
 
-/// Number of events split at a time. Their texts stay in the cache until the last column has processed them.
+/// Number of events split at a time. Their texts stay in the processor's cache until the last column has processed
+/// them.
 const CHUNK_EVENTS: usize = 512;
 /// Number of pages after which it is decided whether templates pay off.
 const TRIAL_PAGES: usize = 2;
-/// Templates do not pay off if more than this percentage of events fits none.
+/// Templates do not pay off if more than this percentage of events fits no template.
 const PLAIN_PERCENT_MAX: usize = 40;
 /// Templates do not pay off either if there are more columns than this plus one per `EVENTS_PER_COLUMN` events.
 const COLUMNS_ALWAYS: usize = 256;
@@ -63,8 +64,8 @@ const OUTLINE_PLAIN_PERCENT_MIN: usize = 5;
 /// The texts of one slab as columns, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct TemplateSlab {
-    /// Column 0 is the whole text (always templates); every other column comes after its parent. The columns of
-    /// index-time fields come after those of the texts, and those of stored search-time fields come last.
+    /// Column 0 is the whole text (always templates); every other column comes after its parent. The columns of the
+    /// texts are followed by the columns of index-time fields, and these by the columns of stored search-time fields.
     pub(crate) columns: Vec<SlabColumn>,
     /// Columns of the texts that have the values of index-time fields, with the names of the fields.
     pub(crate) cells: Vec<(Arc<str>, u32)>,
@@ -90,8 +91,8 @@ impl TemplateSlab {
 /// One column with all its values.
 #[derive(Debug)]
 pub(crate) struct SlabColumn {
-    /// The template column whose templates contain this one; `None` for column 0 and for columns of index-time fields
-    /// and stored search-time fields that have a value in every event.
+    /// The template column whose templates contain this column; `None` for column 0 and for columns of index-time
+    /// fields and stored search-time fields that have a value in every event.
     pub(crate) parent: Option<u32>,
     /// Identifies corresponding columns of different slabs; derived from the words before the variables.
     pub(crate) path: u64,

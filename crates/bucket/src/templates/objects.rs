@@ -3,8 +3,8 @@
 //! If every event has its own combination of optional members, there are as many whole-text templates as combinations.
 //! A [`Schema`] is one template for all of them. Members that every text has are literals and variables. Any other
 //! member, including its key and a comma, is a variable, which is empty in texts without the member. The values of this
-//! variable are split by templates of their own, one for each form of the member's value. The numbers of forms thus add
-//! up instead of multiplying, and a column of small codes tells which events have a member.
+//! variable are split by templates of their own, one template for each form of the member's value. The numbers of forms
+//! thus add up instead of multiplying, and a column of small codes tells which events have a member.
 //!
 //! After each run of optional members, one more variable holds members that are new or in a different order.
 //!
@@ -12,7 +12,7 @@
 //! members and the same blanks between them; all other texts are split the usual way. A nested object is part of the
 //! schema if one of its members is always present, because the position of this member determines where commas are.
 //!
-//! Not here: JSON fields (scan); validation, as a schema only looks for the ends of keys and values.
+//! Not here: JSON fields (scan); validation, because a schema only looks for the ends of keys and values.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
@@ -64,15 +64,15 @@ pub(super) enum EntryKind {
     String,
     /// A number or word that is always present.
     Scalar,
-    /// An optional member. It consists of `head`, a value and `comma_behind`. Either `head` begins with the comma
-    /// before the member, or `comma_behind` is the comma after it.
+    /// An optional member. The member consists of `head`, a value and `comma_behind`. Either `head` begins with the
+    /// comma before the member, or `comma_behind` is the comma after it.
     Member { head: LiteralBytes, comma_behind: Box<[u8]> },
-    /// Members that are unknown to the schema or in a different order. They end before `until`, which follows in every
-    /// text.
+    /// Members that are unknown to the schema or in a different order. The members end before `until`, which follows in
+    /// every text.
     Rest { until: LiteralBytes },
 }
 
-/// Bytes to compare with a text. The first eight are kept as a number, because most texts differ in these.
+/// Bytes to compare with a text. The first eight are kept as a number, because most texts differ in these bytes.
 #[derive(Debug)]
 pub(super) struct LiteralBytes {
     pub(super) bytes: Box<[u8]>,
@@ -152,8 +152,8 @@ fn rest_end(text: &[u8], mut at: usize, until: &LiteralBytes) -> Option<usize> {
     Some(at)
 }
 
-/// Adds the variable of a text that is one member (key, value and a comma before or after): its value, if that is a
-/// scalar. `None` for other values and for several members.
+/// Adds the variable of a text that is one member (key, value and a comma before or after): its value, if the value is
+/// a scalar. `None` for other values and for several members.
 pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let key = text.iter().position(|byte| *byte == b'"')?;
     let value = key_end(text, key)?;
@@ -338,7 +338,7 @@ struct Object {
 struct Member {
     /// Quoted key, colon and blanks.
     key: Box<[u8]>,
-    /// Number of texts that have the member, and the form of its values if all have the same form.
+    /// Number of texts that have the member, and the form of its values if all values have the same form.
     seen: u32,
     form: Option<ValueForm>,
     /// The members of its values, while all of these are objects that [`Object::can_merge`] accepts.
@@ -423,7 +423,7 @@ impl Object {
         }
     }
 
-    /// The members in the order in which texts usually have them. The next one is always the member that was least
+    /// The members in the order in which texts usually have them. The next member is always the one that was least
     /// often preceded by one of the remaining members.
     fn ordered_members(&self) -> Vec<&Member> {
         let mut before = vec![0u64; self.members.len()];
@@ -439,12 +439,12 @@ impl Object {
         ordered
     }
 
-    /// Number of members, including those of nested objects.
+    /// Number of members, including the members of nested objects.
     fn member_count(&self) -> usize {
         self.members.iter().map(|member| 1 + member.object.as_ref().map_or(0, Object::member_count)).sum()
     }
 
-    /// Sum over all texts of the number of members present, including those of nested objects.
+    /// Sum over all texts of the number of members present, including the members of nested objects.
     fn present_members(&self) -> u64 {
         let inside = |member: &Member| member.object.as_ref().map_or(0, Object::present_members);
         self.members.iter().map(|member| u64::from(member.seen) + inside(member)).sum()
@@ -492,8 +492,8 @@ struct SchemaWriter<'l> {
 }
 
 impl SchemaWriter<'_> {
-    /// Adds the entries of an object; `None` if it has no fixed member: the position of such a member determines
-    /// where commas are.
+    /// Adds the entries of an object; `None` if the object has no fixed member: the position of such a member
+    /// determines where commas are.
     fn put_object(&mut self, object: &Object) -> Option<()> {
         let members = object.ordered_members();
         let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;

@@ -1,8 +1,8 @@
 //! Columns of search-time fields whose values are parts of the texts: a code for each event identifies the parts.
 //!
-//! Nearly unique values, such as ids, would take as much space again as in the texts. Most begin and end where a literal
-//! or a variable does, or within a literal, so that few codes are enough. Values that do not are stored in a column of
-//! their own.
+//! Nearly unique values, such as ids, would take as much space again as in the texts. Most of these values begin and end
+//! at an edge of a literal or variable, or within a literal, so few codes are enough. Other values are stored in a
+//! column of their own.
 //!
 //! Not here: when fields are stored like this (`crate::columns`).
 
@@ -29,7 +29,8 @@ const ABSENT: u32 = 0;
 const OWN: u32 = 1;
 /// The first code of a sequence of parts.
 const FIRST: u32 = 2;
-/// Maximum number of different sequences of parts of a field; values of further ones are not parts of the text.
+/// Maximum number of different sequences of parts of a field; values with further sequences do not count as parts of
+/// the text.
 const SEQUENCES_MAX: usize = 512;
 /// Number of sequences that are tried for each template, most recently used first.
 const TRIED_MAX: usize = 8;
@@ -40,10 +41,10 @@ const OWN_VALUES_DIVISOR: usize = 4;
 /// The traits of the column of codes allow every byte, because the values of the field are composed of bytes that the
 /// column does not hold.
 const EVERY_BYTE: ByteSet = ByteSet::from_words([u64::MAX; 4]);
-/// Upper bound for the length of the number of a code, which stands for its template.
+/// Maximum length of a code's number, which stands for the template in the column of codes.
 const NUMBER_BYTES_MAX: u32 = 8;
 
-/// A field of which the values are located, event by event.
+/// A field whose values are located, event by event.
 struct Locator<'f> {
     field: &'f ExtractedField,
     /// Number of values located.

@@ -1,8 +1,9 @@
 //! Kinds of events: in a slab with several sourcetypes, each sourcetype is split in the way that suits its texts.
 //!
-//! If all were split in the same way, an outline for the sentences of one sourcetype would also split the requests of
-//! another, and JSON would get no schema in a slab where it is the minority. A sample of each sourcetype decides how it
-//! is split. Kinds do not share columns, so that the traits of a column describe the values of one sourcetype.
+//! If all sourcetypes were split in the same way, an outline for the sentences of one sourcetype would also split the
+//! requests of another, and JSON events would get no schema in a slab in which they are the minority. A sample of each
+//! sourcetype decides how its texts are split. Kinds do not share columns, so that the traits of a column describe the
+//! values of one sourcetype.
 //!
 //! Not here: slabs with one sourcetype, and slabs whose kinds all have few whole-text templates, for which common
 //! templates suffice.
@@ -24,14 +25,14 @@ const SAMPLE_BYTES: usize = 1 << 20;
 /// Minimum percentage of a slab's events for a sourcetype to be a kind of its own; the remaining events form one more
 /// kind.
 const KIND_EVENTS_PERCENT_MIN: usize = 2;
-/// Maximum number of sourcetypes that are kinds of their own, the most frequent ones.
+/// Maximum number of sourcetypes that are kinds of their own; the most frequent sourcetypes are chosen.
 const KINDS_MAX: usize = 8;
 /// Whole-text templates are few if the sample has at least this many texts per template, and at most
-/// `PLAIN_PERCENT_MAX` percent of texts without one.
+/// `PLAIN_PERCENT_MAX` percent of texts without a template.
 const TEXTS_PER_TEMPLATE_MIN: usize = 8;
 const PLAIN_PERCENT_MAX: usize = 5;
 
-/// The kind of each metadata code of the slab, and how each kind is split; `None` if one way suits all.
+/// The kind of each metadata code of the slab, and how each kind is split; `None` if one way suits all kinds.
 pub(super) fn learn_kinds(events: &EventBatch) -> Option<(Vec<u8>, Vec<TemplateLearner>)> {
     if events.metas.iter().all(|meta| Some(&meta.sourcetype) == events.metas.first().map(|first| &first.sourcetype)) {
         return None;

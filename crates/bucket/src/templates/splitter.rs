@@ -4,10 +4,10 @@
 //! The column of a variable follows from its *role*: the word directly before it and how often that word occurred
 //! earlier in the same text. A role has the same column in all templates, so that the values after `status=` are one
 //! column whatever else varies. If no word precedes the variable, its position says little: an optional field before it
-//! shifts all others. The form of the value that adds the template is then part of the role ([`form_of`]), so that a
-//! column of numbers gets no texts from other templates. Templates that begin alike have the same columns up to where
-//! they differ. If a text fits no template, the templates are tried again with variables that accept words without
-//! digits. If none fits, the text gets a new template if there is room, and is stored as a plain text
+//! shifts all later variables. The form of the value that adds the template is then part of the role ([`form_of`]), so
+//! that a column of numbers gets no texts from other templates. Templates that begin alike have the same columns up to
+//! where they differ. If a text fits no template, the templates are tried again with variables that accept words
+//! without digits. If no template fits, the text gets a new template if there is room, and is stored as a plain text
 //! otherwise.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ const FALLBACK_ROLE_BYTES: usize = 8;
 const PLAIN_OCCURRENCE: u32 = u32::MAX;
 /// First occurrence number for the role of an optional member.
 const MEMBER_OCCURRENCE_BASE: u32 = 1 << 30;
-/// First occurrence number for further members after a run of optional ones.
+/// First occurrence number for further members after a run of optional members.
 const REST_OCCURRENCE_BASE: u32 = 1 << 31;
 /// Flag in the occurrence number for the column of a role's irregular values.
 const IRREGULAR_OCCURRENCE_FLAG: u32 = 1 << 29;
@@ -116,7 +116,7 @@ pub(super) struct SchemaTemplate {
 
 #[derive(Debug)]
 pub(super) struct TemplateColumn {
-    /// Ways of splitting values; for whole events, one for each kind.
+    /// Ways of splitting values; for whole events, one way for each kind.
     learners: Vec<TemplateLearner>,
     /// Index in `learners` of the way for the current value.
     learner_index: usize,
@@ -142,7 +142,7 @@ pub(super) struct TemplateLearner {
     outline_templates: OutlineTemplates,
     /// Template of the empty text.
     empty_template: Option<u32>,
-    /// Distinguishes the columns of one kind of events from those of others.
+    /// Distinguishes the columns of one kind of events from the columns of other kinds.
     path: u64,
 }
 
@@ -535,7 +535,8 @@ impl SlabBuilder {
         self.cells.names.get(usize::from(name)).cloned().unwrap_or_default()
     }
 
-    /// The column of an index-time field. Its values are not split, so that they are those of the field's own column.
+    /// The column of an index-time field. Its values are not split, so that this column has the same values as the
+    /// field's own column.
     fn cell_column(&mut self, column: u32, split: &mut TemplateColumn, name: u16) -> u32 {
         let name = self.cell_name(name);
         let role = (Box::from(name.as_bytes()), CELL_OCCURRENCE);
@@ -568,7 +569,8 @@ impl SlabBuilder {
             return *child;
         }
         let above = &self.columns[column as usize];
-        // The depth is that of the parent: the contents are as deep as they would be without this column.
+        // This column has the depth of its parent, so that its contents are as deep as they would be without the
+        // column.
         let (path, depth) = (child_path(above.path ^ split.learner().path, name, times), above.depth);
         let child = self.add_child(column, split, path, depth);
         self.columns[child as usize].kind = Representation::Templates(Box::new(TemplateColumn::new(splitter)));
@@ -680,8 +682,8 @@ fn form_of(value: &[u8]) -> u32 {
     }
 }
 
-/// Number of templates that a sample of values would have if split into words; `usize::MAX` if it exceeds `limit`, or
-/// if a value has too many variables.
+/// Number of templates that a sample of values would have if split into words; `usize::MAX` if the number exceeds
+/// `limit`, or if a value has too many variables.
 pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
     let mut trie = Trie::new();
     let (mut filled, mut variables, mut count) = (Vec::new(), Vec::new(), 0);

@@ -377,7 +377,7 @@ fn letters(number: u64) -> String {
     number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect()
 }
 
-/// The templates of the texts, columns as `_`.
+/// The templates of the texts, with each column written as `_`.
 fn templates_of(slab: &TemplateSlab) -> Vec<String> {
     let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
     let part = |part: &TemplatePart| match part {
@@ -458,7 +458,7 @@ fn structure_around_free_text_is_split() {
     }));
     let slab = learned(&events);
     assert!(templates_of(&slab).len() < 40, "{:?}", templates_of(&slab));
-    // Every text has a variable for the sentence and one for each key, even for keys that it lacks.
+    // Every text has a variable for the sentence and a variable for each key, even for keys that the text lacks.
     let members = format!("_ _    _ _] \"_\"{}", "_".repeat(keys.len()));
     assert!(templates_of(&slab).contains(&members), "{:?}", templates_of(&slab));
     let inner = slab.columns.iter().filter(|column| column.parent == Some(0));

@@ -12,7 +12,7 @@ use quarry_event::template::{TEXT_COLUMN, TemplatePart};
 
 use super::{SlabValues, TemplateSlab};
 
-/// Stands for the column of a literal. The text column is not a variable.
+/// Stands for the column of a literal; the text column is never the column of a variable.
 const LITERAL: u32 = TEXT_COLUMN;
 
 /// Reads all columns of a slab in order of events.
@@ -36,7 +36,7 @@ struct Part {
     column: u32,
     /// Bytes in the text of the event.
     bytes: Range<usize>,
-    /// Index of the first part after this one and the parts of its text.
+    /// Index of the part that follows this part and the parts of its text.
     next: usize,
 }
 
@@ -123,7 +123,8 @@ impl<'s> PartReader<'s> {
         self.locate_within(0..self.parts.len(), &bytes, &mut found).then_some(found)
     }
 
-    /// Appends those of the `parts` that lie in these bytes; the recursion is as deep as templates are nested.
+    /// Appends the parts in the range `parts` that lie in these bytes; the recursion is as deep as templates are
+    /// nested.
     fn locate_within(&self, parts: Range<usize>, bytes: &Range<usize>, found: &mut Vec<TemplatePart>) -> bool {
         let mut at = parts.start;
         while at < parts.end {

@@ -20,9 +20,9 @@ pub(crate) const VALUE_SET_MAX: usize = 16;
 /// Maximum total bytes of the texts that a value set lists.
 pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
-/// Minimum bytes of the prefix of a column's values; a shorter one is not stored.
+/// Minimum bytes of the prefix of a column's values; a shorter prefix is not stored.
 const PREFIX_BYTES_MIN: usize = 2;
-/// Maximum bytes of the prefix of a column's values; a longer one is cut.
+/// Maximum bytes of the prefix of a column's values; a longer prefix is cut.
 pub(crate) const PREFIX_BYTES_MAX: usize = 32;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
@@ -57,7 +57,8 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     traits.min_len = traits.min_len.min(traits.max_len);
     traits.prefix = common_prefix(texts);
     if !traits.prefix.is_empty() {
-        // The `x` of `0x1f` is a byte of all values, but of no rest: such rests are known to be digits.
+        // For values such as `0x1f`, this shows that only digits follow the prefix `0x`, although `x` is a byte of the
+        // values.
         traits.after_prefix = bytes_of(texts.iter().map(|text| &text[traits.prefix.len()..]));
     }
     let has_escapes = traits.bytes.contains(b'"') || traits.bytes.contains(b'\\');
@@ -77,8 +78,8 @@ fn bytes_of<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> ByteSet {
     bytes
 }
 
-/// The common prefix of these texts, cut to whole characters. Empty if it is a single byte, because the set of first
-/// bytes says as much.
+/// The common prefix of these texts, cut to whole characters. Empty if the prefix is a single byte, because the set of
+/// first bytes says as much.
 fn common_prefix(texts: &TextList) -> Box<str> {
     let mut all = texts.iter();
     let Some(mut prefix) = all.next().map(|text| &text[..text.len().min(PREFIX_BYTES_MAX)]) else {
@@ -146,7 +147,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
         let digits = if fraction > 0 { digits.max(fraction + 1) + 1 } else { digits };
         (digits + usize::from(number < 0)) as u32
     };
-    // The number with the fewest digits is the one nearest to zero.
+    // The number nearest to zero has the fewest digits.
     let shortest = if min > 0 {
         len(min)
     } else if max < 0 {
@@ -171,7 +172,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
 }
 
 /// Traits of filled templates, derived from the traits of their variables' columns. Only the JSON traits are taken from
-/// `known`, where they were determined from the values themselves.
+/// `known`, because they were determined from the values themselves.
 pub(super) fn template_traits(templates: &[Template], columns: &[SlabColumn], known: &ValueTraits) -> ValueTraits {
     let ValueTraits { string_contents, json_scalars, .. } = *known;
     let mut all = ValueTraits { min_len: u32::MAX, string_contents, json_scalars, ..ValueTraits::default() };

@@ -20,8 +20,8 @@ const SAMPLE_VALUES: usize = 4_096;
 const DISTINCT_TEXTS_ALWAYS: usize = 64;
 const VALUES_PER_DISTINCT: usize = 8;
 const DISTINCT_TEXTS_MAX: usize = 32_768;
-/// Maximum number of distinct texts of a dictionary that is made when the column is complete; with more, most texts are
-/// rare enough that the dictionary takes longer to read than the page with such a text.
+/// Maximum number of distinct texts of a dictionary that is made when the column is complete; with more texts, most are
+/// so rare that reading the dictionary takes longer than reading the page with such a text.
 const LATE_DISTINCT_TEXTS_MAX: usize = 4_096;
 /// Maximum number of templates: one per `VALUES_PER_TEMPLATE` values, and at most `TEMPLATES_MAX`.
 const VALUES_PER_TEMPLATE: usize = 16;
@@ -37,7 +37,7 @@ pub(super) enum ChosenRepresentation {
     Texts,
 }
 
-/// Chooses the representation of a column's values; `depth` is the number of template columns above it.
+/// Chooses the representation of a column's values; `depth` is the number of template columns above the column.
 pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: bool) -> ChosenRepresentation {
     if texts.len() == 0 {
         return ChosenRepresentation::Texts;

@@ -3,8 +3,8 @@
 //!
 //! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
 //! the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the text, and
-//! goes back where no edge of a node fits. For this, it only compares bytes and neither splits nor hashes the text. An
-//! edge that matches moves towards the front, so that frequent edges are tried first.
+//! backtracks if no edge of a node fits. A lookup only compares bytes; it neither splits nor hashes the text. An edge
+//! that matches moves towards the front, so that frequent edges are tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -48,7 +48,7 @@ enum Target {
 
 #[derive(Debug)]
 struct Edge {
-    /// First eight bytes of the literal, and a mask of those that exist.
+    /// First eight bytes of the literal, and a mask of the bytes that exist.
     head: u64,
     mask: u64,
     /// Last eight bytes of the literal, if it has that many.
@@ -87,7 +87,7 @@ impl LiteralSkeleton {
     }
 }
 
-/// The literals before each variable and after the last one.
+/// The literals before each variable and after the last variable.
 fn literals<'t>(text: &'t [u8], variables: &'t [Variable]) -> impl Iterator<Item = &'t [u8]> {
     let starts = std::iter::once(0).chain(variables.iter().map(|variable| variable.end));
     let ends = variables.iter().map(|variable| variable.start).chain(std::iter::once(text.len()));
@@ -197,8 +197,8 @@ impl Trie {
     }
 
     /// The template with the literals of this text around `variables`, and with variables of the same families; fills
-    /// `filled`. Found by a hash of the literals and not by the trie, because with free text the first node has a great
-    /// many edges.
+    /// `filled`. The template is found by a hash of the literals instead of the trie, because with free text, the first
+    /// node has a great many edges.
     pub(super) fn find_skeleton(
         &self,
         text: &[u8],
@@ -308,8 +308,8 @@ pub(super) fn head_mask(text: &[u8]) -> u64 {
     if text.len() >= 8 { u64::MAX } else { (1u64 << (8 * text.len())) - 1 }
 }
 
-/// The first eight bytes as a number, zeroes where there are none. A zero byte in a text looks like its end, so
-/// comparing heads requires comparing lengths too.
+/// The first eight bytes as a number, padded with zeroes. A zero byte in a text looks like its end, so comparing heads
+/// requires comparing lengths too.
 #[inline]
 pub(super) fn first_eight_bytes(text: &[u8]) -> u64 {
     if let Some(head) = text.first_chunk::<8>() {

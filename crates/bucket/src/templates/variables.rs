@@ -1,8 +1,8 @@
 //! Tokenisers: find the variables of a text.
 //!
-//! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, cells between tabs or pipes ([`super::separators`]), parts of access log lines
-//! ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one
+//! There are two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text
+//! between XML tags, fields between commas, cells between tabs or pipes ([`super::separators`]), parts of access log
+//! lines ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one
 //! variable: its IPv4 addresses and its other words with a digit are variables. Words end at breakers of the segmenter,
 //! so that no term straddles the edge of such a variable. Everything between variables is literal. [`variable_end`]
 //! finds the end of one variable of a known kind by the same rules, so that a text of a known template is never
@@ -17,7 +17,7 @@ use super::classes::{
 };
 use super::separators::separator_of;
 
-/// Maximum number of digits in a key that is literal; keys with more may be of any number.
+/// Maximum number of digits in a key that is literal; there may be any number of different keys with more digits.
 const KEY_DIGITS_MAX: usize = 3;
 
 /// Kind of a variable, which determines where it ends.
@@ -99,8 +99,8 @@ impl Variable {
     }
 }
 
-/// End of a variable of this kind that starts at `at`; `None` if there is no such variable. With `strict` the rules are
-/// those of the tokeniser; otherwise a chunk needs no digit.
+/// End of a variable of this kind that starts at `at`; `None` if there is no such variable. With `strict`, the
+/// tokeniser's rules apply; otherwise a chunk needs no digit.
 #[inline]
 pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
@@ -196,7 +196,7 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
 const ADDRESS_BYTES_MAX: usize = 15;
 
 /// The end of the IPv4 address at `at`, whose first word ends at `first_end`. One number per address is smaller and
-/// faster than one per octet.
+/// faster than a number per octet.
 #[inline]
 fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
     if first_end - at > 3 || text.get(first_end) != Some(&b'.') || !text[at].is_ascii_digit() {
@@ -286,7 +286,8 @@ pub(super) struct EventScanner<'t, 's> {
     is_json: bool,
     /// Whether the status of an access log line was seen.
     has_outcome: bool,
-    /// Whether a closing quote may still follow, so that a long text is not searched for one again and again.
+    /// Whether a closing quote may still follow, so that a long text is not searched for closing quotes again and
+    /// again.
     quotes: bool,
     singles: bool,
 }
@@ -432,7 +433,8 @@ impl EventScanner<'_, '_> {
     }
 
     /// Whether a chunk is the key of a pair, such as `session-id-32="…"`. A key is literal even if it contains digits:
-    /// as a variable, it would hide the field. Parameters of URLs may have any number of keys and do not count.
+    /// stored as a variable, it would hide the field. Parameters of URLs do not count, because there may be any number
+    /// of different parameters.
     fn is_key(&self, start: usize, end: usize) -> bool {
         let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);

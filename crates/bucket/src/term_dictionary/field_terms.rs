@@ -1,8 +1,8 @@
-//! The terms of index-time fields: `name NUL value` for each value, or only `name` where the texts have the value.
+//! The terms of index-time fields: `name NUL value` for each value, or only `name` if the texts contain the values.
 //!
 //! If the values of a field are parts of the texts between breakers (`crate::templates`), the tokens of a value are
-//! among those of the text. Pages are then found by these tokens, so that a term for each value would only repeat what
-//! the slab has for them.
+//! among the tokens of the text. Pages are then found by these tokens, so a term for each value would only repeat terms
+//! that the slab already has.
 
 use quarry_event::TermQuery;
 use quarry_event::value::spelling::spelled_beginnings;
@@ -18,8 +18,8 @@ use crate::term_dictionary::{fold_case, truncate_term};
 
 /// Byte between name and value in the terms of index-time fields.
 const FIELD_SEPARATOR: u8 = 0;
-/// Maximum length of a token that is looked up for a value. The text may contain a longer form of it, because the lower
-/// case of a letter of three bytes may be a single byte.
+/// Maximum length of a token that is looked up for a value. The text may contain a longer form of the token, because
+/// the lower case of a letter of three bytes may be a single byte.
 const VALUE_TOKEN_BYTES_MAX: usize = quarry_event::segment::MAX_TOKEN_BYTES / 3;
 
 /// The term of a field with this value.
@@ -64,7 +64,8 @@ impl FieldLookup<'_> {
         Ok(found)
     }
 
-    /// Query for the texts that contain the value. They also contain the number of which it is a spelling.
+    /// Query for the texts that contain the value. Another spelling of a number counts only in texts that contain the
+    /// number as well.
     pub(crate) fn tokens(&self) -> TermQuery {
         value_tokens(self.value)
     }

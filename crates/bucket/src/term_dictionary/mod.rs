@@ -1,15 +1,15 @@
-//! The term dictionary: terms of a slab, each with its posting list, the set of pages of events that contain it. It has
-//! every term, except the rare tokens of slabs stored as columns (below) and the values of fields that the texts contain.
+//! The term dictionary: terms of a slab, each with its posting list, the set of pages of events that contain it. The
+//! dictionary has every term, except the rare tokens of slabs stored as columns (below) and the values of fields that the
+//! texts contain.
 //!
-//! Terms are the lower-cased tokens of the texts and, in a second namespace, those of the index-time fields
-//! ([`field_terms`]).
-//! [`table`] collects them from the text, [`mod@write`] sorts and front-codes them into dictionary pages of a few
-//! thousand terms, [`read`] finds a term by decoding one dictionary page. `quarry_event::segment` defines what a token
-//! is.
+//! Terms are the lower-cased tokens of the texts and, in a second namespace, the terms of the index-time fields
+//! ([`field_terms`]). [`table`] collects terms from the text, [`mod@write`] sorts and front-codes them into dictionary
+//! pages of a few thousand terms, [`read`] finds a term by decoding one dictionary page. `quarry_event::segment`
+//! defines tokens.
 //!
 //! For slabs stored as columns, [`template_terms`] fills the dictionary from literals, dictionary columns and long
-//! texts. It omits numbers and short texts, which seldom repeat: [`rare_tokens`] adds only their hashes to the term
-//! filter, and [`scan`] searches the columns for them.
+//! texts. The dictionary omits numbers and short texts, which seldom repeat: [`rare_tokens`] adds only the hashes of
+//! their tokens to the term filter, and [`scan`] searches the columns for such tokens.
 
 pub(crate) mod digits;
 pub(crate) mod field_terms;

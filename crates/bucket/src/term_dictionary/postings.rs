@@ -1,7 +1,7 @@
 //! Compact encoding of posting lists: the pages of a term.
 //!
-//! Most terms of a log occur in one page, which takes one byte. A few pages are listed, more become a bitmap, and page
-//! sets shared by many terms (above all the set of all pages) are written once and referenced by number.
+//! Most terms of a log occur in one page, which takes one byte. A few pages are listed, more pages become a bitmap, and
+//! page sets shared by many terms (above all the set of all pages) are written once and referenced by number.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
 use crate::term_dictionary::table::Entry;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Codes below this one stand for a single page, whose number is the code.
+/// Codes below this value stand for a single page, whose number is the code.
 const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
 /// Number of pages of the shortest and of the longest list. Code `LIST_BASE + n - LIST_PAGES_MIN` is followed by `n`
 /// pages.

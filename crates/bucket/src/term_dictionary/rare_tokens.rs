@@ -1,5 +1,5 @@
-//! Rare tokens: those of the columns of numbers and of short texts of template slabs, which seldom repeat. They are
-//! hashed for the term filter only.
+//! Rare tokens: the tokens of columns of numbers and of short texts in template slabs. They seldom repeat, and are only
+//! hashed, for the term filter.
 //!
 //! A term dictionary of unique ids takes more space than the ids. The tokens of such columns are therefore only in the
 //! filter, and the pages with a token are found by reading the column (`super::scan`). Numbers from a small range,
@@ -18,8 +18,8 @@ use crate::term_dictionary::table::hash_token;
 pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
 /// Size of a range of numbers below which a bitmap is always used.
 const BITMAP_RANGE_ALWAYS: u64 = 1 << 16;
-/// Maximum bits per value of a bitmap for a range of at least `BITMAP_RANGE_ALWAYS`; if it would have more, no bitmap
-/// is used.
+/// Maximum bits per value of a bitmap for a range of at least `BITMAP_RANGE_ALWAYS`; if it would need more bits, no
+/// bitmap is used.
 const BITMAP_BITS_PER_VALUE: u64 = 8;
 /// Size of a range of numbers from which a bitmap is never used.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;
@@ -45,9 +45,9 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator covers the tokens of a number column. It does not if the range is so small that most numbers
-/// occur in many pages, because a lookup of such a number would exclude hardly any page. Part of the format, because
-/// a reader searches the columns that a locator does not cover.
+/// Whether a locator covers the tokens of a number column. Not if the range is so small that most numbers occur in many
+/// pages, because a lookup of such a number would exclude hardly any page. Part of the format, because a reader
+/// searches the columns that a locator does not cover.
 pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
@@ -210,7 +210,7 @@ impl NumberSet {
 #[derive(Debug)]
 pub(crate) struct TimeTokens {
     layout: TimeLayout,
-    /// Hours that occurred; the last one is the hour of the value added last.
+    /// Hours that occurred; the last entry is the hour of the value added last.
     hours: Vec<i64>,
     /// Minute and second within the hour.
     seconds: Vec<bool>,

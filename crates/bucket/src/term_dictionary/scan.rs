@@ -326,8 +326,8 @@ fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> 
     if is_part { RareTest::Always } else { RareTest::Never }
 }
 
-/// Whether a time in a layout without fractions may contain a token. Its tokens are numbers of two digits; a layout
-/// with a date also has the name of the month and the year.
+/// Whether a time in a layout without fractions may contain a token. The tokens of such a time are numbers of two
+/// digits and, in a layout with a date, the name of the month and the year.
 fn may_be_time_token(layout: TimeLayout, wanted: TokenPattern<'_>) -> bool {
     let bytes = wanted.bytes();
     let may_have = |len: usize, is_of: fn(&u8) -> bool| match wanted {

@@ -107,7 +107,7 @@ impl TermTable {
         &self.entries
     }
 
-    /// The whole term of `entry`; `pair_bytes` is a buffer for short ones.
+    /// The whole term of `entry`; `pair_bytes` is a buffer for short terms.
     #[inline]
     pub(crate) fn term<'a>(&'a self, entry: &Entry, pair_bytes: &'a mut [u8; PAIR_BYTES]) -> &'a [u8] {
         if entry.is_short() {
@@ -190,7 +190,7 @@ impl TermTable {
         self.scratch = lowered;
     }
 
-    /// Adds a term as it is, truncated if it is too long.
+    /// Adds a term unchanged, but truncated if it is too long.
     pub(crate) fn add_term(&mut self, term: &[u8]) {
         let term = truncate_term(term);
         let pair = load_pair(term);
@@ -235,7 +235,7 @@ impl TermTable {
         for (slot, pending) in first_slots.iter_mut().zip(&self.pending[..waiting]) {
             *slot = self.slots[pending.hash as usize & (self.slots.len() - 1)];
         }
-        // The first words of entries whose slot matches; arbitrary ones otherwise.
+        // The first words of entries whose slot matches; arbitrary words otherwise.
         let mut first_words = [0; BATCH_TERMS];
         if !self.entries.is_empty() {
             for (at, pending) in self.pending[..waiting].iter().enumerate() {
@@ -246,8 +246,8 @@ impl TermTable {
         }
         for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
-            // Usually the first slot is the right one. A slot that was empty may have been filled by this batch, so
-            // its term is looked up again.
+            // Usually the first slot is right. A slot that was empty may have been filled by this batch, so its term is
+            // looked up again.
             if slot != EMPTY_SLOT && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {
@@ -303,7 +303,7 @@ impl TermTable {
     }
 }
 
-/// Hash of the term for a token of the text; `scratch` is a buffer for long ones.
+/// Hash of the term for a token of the text; `scratch` is a buffer for long tokens.
 #[inline]
 pub(crate) fn hash_token(token: &[u8], scratch: &mut Vec<u8>) -> u64 {
     if token.len() <= PAIR_BYTES {

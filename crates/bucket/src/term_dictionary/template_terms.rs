@@ -1,10 +1,10 @@
 //! The terms of a template slab: each literal and each dictionary text is tokenised once, not once per event.
 //!
-//! Variables usually begin and end at breakers, so that the tokens of a text are those of its literals and of its
-//! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle it. If one may,
-//! the variable and the words next to it are rebuilt for every value and tokenised as a text; the rest of the value is
-//! not. Columns of numbers and of short texts, which seldom repeat, are only hashed, for the term filter
-//! (`super::rare_tokens`).
+//! Variables usually begin and end at breakers, so that the tokens of a text are the tokens of its literals and of its
+//! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle the edge. If a
+//! token may straddle it, the variable and the words next to it are rebuilt for every value and tokenised as a text;
+//! the other parts of the text are not rebuilt. Columns of numbers and of short texts, which seldom repeat, are only
+//! hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};
@@ -155,7 +155,8 @@ impl EdgeTraits {
     }
 }
 
-/// Edge traits of each column. Those of a template column follow from the columns of its variables, which come later.
+/// Edge traits of each column. The traits of a template column follow from the columns of its variables, which come
+/// later.
 fn column_edge_traits(slab: &TemplateSlab) -> Vec<EdgeTraits> {
     let mut reaches = vec![EdgeTraits::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {
@@ -182,7 +183,7 @@ fn part_edge_traits(part: &TemplatePart, reaches: &[EdgeTraits]) -> EdgeTraits {
     }
 }
 
-/// A part of a template, for tokenisation: a variable, or a literal or piece of one.
+/// A part of a template, for tokenisation: a variable, a literal, or a piece of a literal.
 #[derive(Clone, Copy, Debug)]
 enum Piece<'a> {
     Literal(&'a [u8]),
@@ -359,7 +360,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Passes over the next value of a column, and those of its variables.
+    /// Passes over the next value of a column, and over the values of its variables.
     fn skip_variable(&mut self, column: usize) {
         let at = self.next[column];
         self.next[column] += 1;

@@ -22,7 +22,7 @@ pub(crate) const LONG_LENGTHS_MARKER: u8 = 0xff;
 const POSITION_BYTES_MAX: usize = 10;
 
 /// Fingerprint of a term and its pages. The sum of all fingerprints is an order-independent checksum, which shows that
-/// the written terms and pages are those that were collected.
+/// the collected terms and pages were written.
 #[inline]
 pub(crate) fn term_fingerprint(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
@@ -49,8 +49,8 @@ impl WrittenDictionary {
     }
 }
 
-/// Encodes the terms of `table`, which belong to a slab of `pages` pages, with `blocks`, to whose object nothing is
-/// added.
+/// Encodes the terms of `table`, which belong to a slab of `pages` pages. `blocks` only compresses them; nothing is
+/// added to its object.
 pub(crate) fn encode_term_dictionary(
     table: &TermTable,
     pages: usize,

@@ -2,7 +2,7 @@
 //!
 //! Candidates are found by searching for the pattern's rarest byte (in both cases at once), so that rejecting a text
 //! without the word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself
-//! contains a major breaker, where it may match anything.
+//! contains a major breaker; there, `*` may match anything.
 
 use memchr::{memchr2_iter, memmem};
 
@@ -257,7 +257,7 @@ fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<u
 }
 
 /// A text that is compared character by character, but only around its *anchor*, the character that is likely to be the
-/// rarest. Most texts that are searched do not contain the anchor, which one search per spelling of the anchor shows.
+/// rarest. Most texts that are searched do not contain the anchor; one search per spelling of the anchor shows this.
 #[derive(Clone, Debug)]
 struct UnicodeLiteral {
     lower: Box<str>,

@@ -1,9 +1,9 @@
 //! Spellings of a text that is matched regardless of case.
 //!
-//! The cases of an ASCII letter are single bytes, so that a byte-wise search can fold them. Those of other letters are
-//! different byte sequences, perhaps of different lengths (`å`, `Å`, and the ångström sign). A search for such a text is
-//! a search for each of its spellings in which only ASCII letters are folded. A text with many letters beyond ASCII has
-//! too many of them and is divided into pieces.
+//! The cases of an ASCII letter are single bytes, so that a byte-wise search can fold them. The cases of other letters
+//! are different byte sequences, perhaps of different lengths (`å`, `Å`, and the ångström sign). A search for such a
+//! text is a search for each of its spellings in which only ASCII letters are folded. A text with many letters beyond
+//! ASCII has too many spellings and is divided into pieces.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,8 +30,8 @@ pub(super) fn other_cases(lower: char) -> impl Iterator<Item = char> {
     UPPER_CASE.get(&lower).into_iter().flatten().copied()
 }
 
-/// The pieces of a text with letters beyond ASCII, each with its spellings, of which the first is in lower case:
-/// another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
+/// The pieces of a text with letters beyond ASCII, each with its spellings; the first spelling is in lower case.
+/// Another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
 /// either case. If there is only one piece, the reverse is true as well. `None` if a letter consists of a different
 /// number of characters in its cases.
 pub fn spellings(text: &str) -> Option<Vec<Vec<String>>> {

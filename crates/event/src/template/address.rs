@@ -1,6 +1,6 @@
 //! Texts of IPv4 addresses, written from a table of octets.
 
-/// Bytes of an array that has room for the text of any address; at least one stays zero.
+/// Bytes of an array that has room for the text of any address; at least one byte stays zero.
 pub const IP4_TEXT_BYTES: usize = 16;
 
 /// The text of each octet followed by a point, and the number of its digits.

@@ -1,19 +1,19 @@
 //! Forms of a column's values: literals and variables with bounds of their own, such as four numbers with dots between
-//! them for an address. The form of a value may show whether a pattern like `\d+\.\d+` matches it, where its bytes
+//! them for an address. The form of a value may show whether a pattern like `\d+\.\d+` matches it even if its bytes
 //! alone do not.
 //!
-//! Not here: bounds of whole values ([`ValueTraits`]), which are stored. Forms are not: they are derived from the
-//! columns when a slab is read.
+//! Not here: bounds of whole values ([`ValueTraits`]), which are stored. Forms are not stored; they are derived from
+//! the columns when a slab is read.
 
 use super::{
     ByteSet, Column, ColumnKind, FormPart, NumberFormat, Template, TemplatePart, TemplateSet, TimeLayout, ValueForm,
     ValueTraits,
 };
 
-/// Maximum number of templates of a column with forms. With more, working with the forms costs more than it saves, so
-/// there are none.
+/// Maximum number of templates of a column with forms. With more templates, working with the forms costs more than it
+/// saves, so the column has no forms.
 const FORMS_MAX: usize = 48;
-/// Maximum number of parts of a template's form; if a template has more, its column has no forms.
+/// Maximum number of parts of a template's form; if a template has more parts, its column has no forms.
 const FORM_PARTS_MAX: usize = 16;
 
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
@@ -21,7 +21,7 @@ const MONTH_INITIALS: ByteSet = ByteSet::of(b"JFMASOND");
 const MONTH_LETTERS: ByteSet = ByteSet::of(b"abceglnoprtuvy");
 
 impl TemplateSet {
-    /// Adds the forms of the values to the traits of every column that has some.
+    /// Adds the forms of the values to the traits of every column that has forms.
     pub fn add_forms(&mut self) {
         for at in 0..self.columns.len() {
             let forms: Option<Vec<ValueForm>> = match &self.columns[at].kind {
@@ -35,7 +35,7 @@ impl TemplateSet {
         }
     }
 
-    /// The form of a template's values; `None` if its first part may be empty, or it has too many parts.
+    /// The form of a template's values; `None` if its first part may be empty, or if the template has too many parts.
     fn form_of(&self, template: &Template) -> Option<ValueForm> {
         let mut parts = Vec::new();
         for part in &template.parts {
@@ -73,7 +73,7 @@ fn forms_without_templates(column: &Column) -> Option<Vec<ValueForm>> {
     }
 }
 
-/// The prefix and the rest, which may be empty.
+/// The form of values that consist of the prefix and a rest, which may be empty.
 fn prefix_form(traits: &ValueTraits) -> Option<ValueForm> {
     if traits.prefix.is_empty() {
         return None;

@@ -1,6 +1,6 @@
 //! Number formats: lossless conversion between text and number.
 //!
-//! A number column stores at most 64 bits per value instead of text. That is only allowed if the text can be restored
+//! A number column stores at most 64 bits per value instead of text. This is allowed only if the text can be restored
 //! exactly, so each format rejects texts that it would write differently: `007` is not an integer, and `1.50` is not a
 //! decimal with one decimal place.
 

@@ -1,8 +1,8 @@
 //! Cron schedules (five fields): the next run, and the interval between runs.
 //!
-//! The interval is the shortest time between two runs of a day; it determines the lifetime of results that are kept
-//! for a number of periods. With a single run a day, it is a day, a week if the schedule names weekdays, or a month if
-//! it names days or months. Nothing is executed here.
+//! The interval is the shortest time between two runs of a day; it determines the lifetime of results that are kept for
+//! a number of periods. With a single run a day, the interval is a day; it is a week if the schedule names weekdays,
+//! and a month if it names days or months. Nothing is executed here.
 
 use super::TimeNs;
 use jiff::ToSpan;
@@ -96,7 +96,7 @@ fn replace_names(field: &str, names: &[&str], first: usize) -> String {
     field
 }
 
-/// Seconds between two runs, the fewest if the runs of a day are not evenly spaced; `None` for an invalid schedule.
+/// Seconds between two runs, the minimum if the runs of a day are not evenly spaced; `None` for an invalid schedule.
 pub fn period_seconds(schedule: &str) -> Option<i64> {
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = fields[..] else { return None };

@@ -1,7 +1,8 @@
 //! Notations for times: ranges, relative modifiers, spans, schedules, strptime and strftime.
 //!
 //! Instants are nanoseconds since the Unix epoch, UTC. The time zone and "now" are arguments, so that results do not
-//! depend on the time of their computation. The time zone database is compiled in; that of the system is not used.
+//! depend on the time of their computation. The time zone database is compiled in; the database of the system is not
+//! used.
 
 pub(crate) mod civil;
 mod clock_fields;

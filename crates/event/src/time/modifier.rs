@@ -80,7 +80,7 @@ const ABSOLUTE_FORMATS: &[&str] = &[
 ];
 
 /// Parses a relative modifier, an epoch (optionally with a fraction), `now`, or a date with or without a time of day,
-/// such as `11/21/2026:08:00:00` or one in ISO 8601.
+/// such as `11/21/2026:08:00:00` or a date in ISO 8601.
 pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
     let text = text.trim();
     if text.is_empty() {

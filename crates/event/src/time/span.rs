@@ -1,7 +1,8 @@
 //! Time spans: the width of time buckets, as in `span=5m`, and their boundaries.
 //!
-//! Spans below a day are aligned to the epoch in UTC; days to local midnight; weeks to the epoch's Thursday unless a
-//! snap such as `1w@w1` names a weekday; months, quarters and years to January 1970 in the local calendar.
+//! Spans below a day are aligned to the epoch in UTC, and days to local midnight. Weeks begin on the epoch's weekday, a
+//! Thursday, unless a snap such as `1w@w1` names a weekday. Months, quarters and years are aligned to January 1970 in
+//! the local calendar.
 
 use jiff::tz::TimeZone;
 
@@ -133,12 +134,12 @@ impl Span {
         self.boundary(time, 0, tz)
     }
 
-    /// Start of the bucket after the one that contains `time`.
+    /// Start of the bucket after the bucket of `time`.
     pub fn next(&self, time: TimeNs, tz: &TimeZone) -> TimeNs {
         self.boundary(time, 1, tz)
     }
 
-    /// Start of the bucket `ahead` buckets after the one that contains `time`.
+    /// Start of the bucket `ahead` buckets after the bucket of `time`.
     fn boundary(&self, time: TimeNs, ahead: i64, tz: &TimeZone) -> TimeNs {
         let amount = self.amount as i64;
         let edge = if ahead == 0 { TimeNs::MIN } else { TimeNs::MAX };

@@ -47,7 +47,7 @@ pub fn strftime_out_of_range(seconds: f64, format: &str, tz: &TimeZone) -> Optio
     Some(out)
 }
 
-/// Offset of the zone at a second; outside of the supported range, that of the nearest second inside.
+/// Offset of the zone at a second; outside the supported range, the offset at the nearest second inside the range.
 fn zone_offset_at(second: i64, tz: &TimeZone) -> i64 {
     let bounded = second.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     Timestamp::from_second(bounded).map_or(0, |time| i64::from(tz.to_offset(time).seconds()))
@@ -97,7 +97,7 @@ impl Fields<'_> {
         out.push_str(rest);
     }
 
-    /// Writes one directive, given without its `%`; false if it is unknown.
+    /// Writes one directive, given without its `%`; false if the directive is unknown.
     fn write_directive(&self, name: &str, out: &mut String) -> bool {
         let mut chars = name.chars();
         match (chars.next(), chars.next()) {

@@ -140,8 +140,8 @@ impl Format {
     }
 }
 
-/// Parses the start of `text` by `format`; `None` if it does not match, if its date is incomplete, or if the format is
-/// invalid.
+/// Parses the start of `text` by `format`; `None` if the text does not match, if its date is incomplete, or if the
+/// format is invalid.
 pub fn strptime(text: &str, format: &str, tz: &TimeZone) -> Option<TimeNs> {
     let (parts, _) = Format::new(format).ok()?.parse_prefix(text.as_bytes())?;
     if parts.has_full_date() { parts.resolve(&ResolveContext { now: 0, tz, last: None }) } else { None }

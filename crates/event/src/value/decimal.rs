@@ -3,9 +3,9 @@
 //! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. Users
 //! see decimals, and a double represents at most one decimal with up to fifteen digits. So the decimal is recovered
 //! from the double ([`Decimal::of`]), the computation is done on integers, and the result is converted to the nearest
-//! double. Numbers with more digits (`10/3`) are not decimals; these are computed in doubles.
+//! double. Numbers with more digits (`10/3`) are not decimals; they are computed in doubles.
 //!
-//! Times are an exception: seconds since 1970 with nine decimal places need nineteen digits. They are represented as
+//! Times are an exception: seconds since 1970 with nine decimal places need nineteen digits. Times are represented as
 //! [`Number::Nanos`], and sums and differences with times are exact, too.
 //!
 //! Not here: parsing and formatting ([`super`]).
@@ -131,8 +131,8 @@ impl Decimal {
         None
     }
 
-    /// The decimal as a number: an integer if it fits, a double if it has few digits, otherwise a time if it fits, or
-    /// the nearest double.
+    /// The decimal as a number: an integer if it has no decimal places and fits, a double if it has few digits,
+    /// otherwise a time if it fits, or the nearest double.
     pub fn to_number(self) -> Number {
         let Decimal { units, scale } = Decimal::new(self.units, self.scale);
         if scale == 0
@@ -150,7 +150,7 @@ impl Decimal {
         }
     }
 
-    /// The decimal in billionths; `None` if that is not exact or does not fit.
+    /// The decimal in billionths; `None` if the conversion is not exact or the result does not fit.
     fn to_nanos(self) -> Option<i64> {
         let missing = 9u32.checked_sub(self.scale)?;
         self.units.checked_mul(power_of_ten(missing)?).and_then(|ns| i64::try_from(ns).ok())
@@ -171,7 +171,7 @@ fn nanos_of_float(value: f64) -> Option<i64> {
 }
 
 /// `+ - * / %` of two decimals: exact, except that a quotient is rounded to the nearest double. `None` if the numbers
-/// are too large for that.
+/// are too large for this.
 impl Decimal {
     /// `self + other`.
     #[inline]
@@ -245,7 +245,7 @@ impl Decimal {
     }
 }
 
-/// The result of `decimal` if both numbers are decimals and the result fits, otherwise that of `double`.
+/// The result of `decimal` if both numbers are decimals and the result fits, otherwise the result of `double`.
 fn decimal_or_float(
     a: Number,
     b: Number,
@@ -257,7 +257,7 @@ fn decimal_or_float(
 }
 
 impl Number {
-    /// A double; an integer if it is exactly one.
+    /// Converts a double; the result is an integer if the double is exactly an integer.
     pub fn of_float(value: f64) -> Number {
         let whole = value as i64;
         if whole as f64 == value && value.abs() <= MAX_EXACT_INTEGER {

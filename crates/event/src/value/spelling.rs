@@ -1,8 +1,8 @@
 //! Spellings of a number: texts that only add a sign, a decimal point or zeros after it.
 //!
 //! `=` in the first command of a search looks a number up as a word. A value that is equal as a number, but contains
-//! other words (`01`, `1e0`), would be found only where other values of its page contain the number. Therefore `=` there
-//! accepts only values that contain the number itself: `+1`, `1.` and `1.00` for `1`.
+//! other words (`01`, `1e0`), would be found only where other values of its page contain the number. Therefore, `=` in
+//! the first command accepts only values that contain the number itself: `+1`, `1.` and `1.00` for `1`.
 
 /// The numbers of which `text` is another spelling: `1.0`, `+1` and `1` for `+1.0`.
 #[inline]
@@ -17,7 +17,7 @@ pub fn is_spelling(number: &str, text: &str) -> bool {
     text.len() > number.len() && numbers_spelled(text).any(|spelled| spelled.eq_ignore_ascii_case(number))
 }
 
-/// The beginnings of the spellings of a number: those that are complete, and those that zeros may follow.
+/// The beginnings of the spellings of a number, each with `true` if zeros may follow it.
 pub fn spelled_beginnings(number: &str) -> impl Iterator<Item = (String, bool)> {
     let signs: &[&str] = match number.as_bytes().first() {
         Some(b'+' | b'-') => &[""],

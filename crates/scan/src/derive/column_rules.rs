@@ -1,8 +1,8 @@
 //! Search-time rules of one segment's sources, evaluated over columns: which fields are plain aliases, which must be
 //! computed, and from which columns.
 //!
-//! Rules that read only columns are evaluated on the columns, so no event text is rebuilt for them. Rules that read
-//! `_raw` or labels (event types, tags) cannot be; the segment's pages are then read as text.
+//! Rules that read only columns are evaluated on the columns, so no event text is rebuilt for them. If a rule reads
+//! `_raw` or labels (event types, tags), the segment's pages are read as text.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl ComputedFields {
         let mut reads: Vec<String> = Vec::new();
         for plan in &plans {
             reads.extend(plan.input_fields().into_iter().map(str::to_owned));
-            // Events whose plan does not produce a field that other plans produce keep their own value of it, so its
-            // column is read as well.
+            // Events whose plan does not produce a field that other plans produce keep their own value of the field, so
+            // the field's column is read as well.
             reads.extend(gives.iter().filter(|name| !plan.output_fields().any(|given| given == *name)).cloned());
         }
         let reads = sorted(reads);

@@ -61,7 +61,7 @@ const FIELDS: [(&str, DefaultField); 14] = [
     ("timestartpos", DefaultField::StampStart),
 ];
 
-/// Whether `field` is a default field, or a wildcard pattern that covers one.
+/// Whether `field` is a default field, or a wildcard pattern that covers a default field.
 pub(crate) fn is_default_field(field: &str) -> bool {
     FIELDS.iter().any(|(name, _)| *name == field || (field.contains('*') && wildcard_parts(field, name).is_some()))
 }
@@ -179,7 +179,7 @@ impl DefaultFields {
     }
 }
 
-/// Adds a column whose values fill in where an event has no value of its own.
+/// Adds a column whose values apply to events without a value of their own.
 fn fill_missing(rows: &RecordBatch, name: &str, column: StringViewArray) -> Result<RecordBatch, EngineError> {
     if column.null_count() == column.len() {
         return Ok(rows.clone());

@@ -1,16 +1,16 @@
 //! Search-time fields added after extraction: aliases, calculated fields, lookups, event types, tags.
 //!
 //! [`plan`] traces the fields that a search needs back through the rules of a source to the fields that must be
-//! extracted from the text. Sources whose rules produce none of the needed fields are read as if they had no rules.
-//! For the others, rules run in Splunk's order over columns: over the columns of template pages if these contain all
+//! extracted from the text. Sources whose rules produce none of the needed fields are read as if they had no rules. For
+//! other sources, rules run in Splunk's order over columns: over the columns of template pages if these contain all
 //! fields that the rules read ([`column_rules`]), otherwise over columns extracted from text, with the same result.
 //!
-//! `REPORT-` transforms that read only the text are extracted together with `EXTRACT-`; where the templates give the
+//! `REPORT-` transforms that read only the text are extracted together with `EXTRACT-`; if the templates give the
 //! positions of their fields, no text is rebuilt. Transforms that read other fields or append values run with the rules
 //! here.
 //!
-//! Not here: how `EXTRACT-` and `REPORT-` extract ([`crate::fields`]); expansion of event types and tags in a condition
-//! (engine).
+//! Not here: extraction by `EXTRACT-` and `REPORT-` ([`crate::fields`]); expansion of event types and tags in a
+//! condition (engine).
 
 pub(crate) mod column_rules;
 mod defaults;
@@ -59,7 +59,7 @@ pub(crate) struct Derivations {
     /// Fields that the condition tests, each with the events in which a rule may produce the field.
     tested: Vec<(String, Option<Scope>)>,
     labels: Vec<Label>,
-    /// Events for which a rule may produce a requested field; `None` if there are none.
+    /// Events for which a rule may produce a requested field; `None` if there are no such events.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
     /// Whether a field requested by name can be obtained only from the event texts.
@@ -77,7 +77,7 @@ const CACHED_SEGMENTS_MAX: usize = 64;
 /// resolved again.
 const CACHED_METADATA_MAX: usize = 65_536;
 
-/// Plans by metadata; sources with equal rules share one.
+/// Plans by metadata; sources with equal rules share a plan.
 #[derive(Default)]
 struct PlanCache {
     by_meta: MetadataCache<Arc<Plan>>,

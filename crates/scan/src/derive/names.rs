@@ -48,7 +48,7 @@ pub(crate) struct RuleFieldNames {
     composed: RuleScopes,
     /// Events whose values may be written with the entities of XML.
     entities: Option<Scope>,
-    /// Texts of the lookup rules, each with the events to which it applies.
+    /// Texts of the lookup rules, each with the events to which the rule applies.
     lookups: Vec<(String, Scope)>,
 }
 
@@ -88,7 +88,8 @@ impl Scope {
         }
     }
 
-    /// The scope of a stanza for a sourcetype; if it is a pattern or missing, the stanza may apply to any event.
+    /// The scope of a stanza for a sourcetype; if the sourcetype is a pattern or missing, the stanza may apply to any
+    /// event.
     pub(crate) fn of(sourcetype: Option<&str>) -> Scope {
         match sourcetype.filter(|name| !name.contains('*')) {
             Some(sourcetype) => Scope::Sourcetypes(vec![sourcetype.to_owned()]),
@@ -129,7 +130,7 @@ pub(crate) fn sourcetype_term(sourcetype: &str) -> TermQuery {
 }
 
 impl RuleFieldNames {
-    /// Collects the fields of all stanzas of props.conf, except those of lookups.
+    /// Collects the fields of all stanzas of props.conf, except the fields of lookups.
     pub(crate) fn new(props: &PropsResolver) -> RuleFieldNames {
         let mut names = RuleFieldNames::default();
         names.add_composed(props);
@@ -155,7 +156,7 @@ impl RuleFieldNames {
             rules.reports.iter().map(of_report)
         });
         let mut left: Vec<_> = of_patterns.chain(of_stanzas).collect();
-        // Each round takes rules from the list, or is the last one.
+        // Each round except the last removes rules from the list.
         loop {
             let (more, kept): (Vec<_>, Vec<_>) =
                 left.into_iter().partition(|(source, copies, ..)| !copies || !self.is_part_of_text(source));
@@ -175,7 +176,7 @@ impl RuleFieldNames {
     }
 
     /// Whether the value that a rule reads under this name is a part of the event text, or an index-time field. Rules
-    /// that compute fields run after those that read them.
+    /// that compute fields need not be considered, because they run after the rules that extract fields.
     pub(crate) fn is_part_of_text(&self, field: &str) -> bool {
         let RuleScopes { named, open } = &self.composed;
         field == "_raw" || (!is_intrinsic_field(field) && open.is_none() && !named.contains_key(field))
@@ -210,8 +211,8 @@ impl DerivedNames {
         self.find_scope(&self.from_rules.elsewhere, field)
     }
 
-    /// Events in which this value of `field` need not be in the text as it is: a rule may derive it, or XML may write it
-    /// with entities, such as `&amp;`.
+    /// Events in which this value of `field` need not be in the text literally: a rule may derive it, or XML may write
+    /// it with entities, such as `&amp;`.
     pub(crate) fn unwritten_scope(&self, field: &str, value: &str) -> Option<Scope> {
         let is_plain = |letter: char| letter == ' ' || letter.is_ascii_graphic();
         let is_marked = |letter: char| matches!(letter, '<' | '>' | '&' | '\'' | '"') || !is_plain(letter);
@@ -229,7 +230,7 @@ impl DerivedNames {
         })
     }
 
-    /// Events for which a rule may produce a requested field; `None` if there are none.
+    /// Events for which a rule may produce a requested field; `None` if there are no such events.
     pub(crate) fn scope_of_requested(&self, wanted: &RequestedFields) -> Option<Scope> {
         self.union_scope(&self.from_rules.all, &|scopes| match wanted.has_only_names() {
             true => wanted.names.iter().filter_map(|name| scopes.get(name)).collect(),
@@ -249,8 +250,8 @@ fn matching_scopes(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope
     scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
 }
 
-/// Fields that the rules of a stanza produce, except those of lookups and of transforms that `counts` rejects; `None`
-/// if the rules may produce any field.
+/// Fields that the rules of a stanza produce, except the fields of lookups and of transforms that `counts` rejects;
+/// `None` if the rules may produce any field.
 fn rule_output_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {

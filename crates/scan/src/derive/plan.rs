@@ -59,7 +59,7 @@ impl Plan {
         for (class, text) in rules.lookups.iter().rev() {
             match plan.add_lookup(text, &mut wanted, tables) {
                 Ok(()) => {}
-                Err(reason) => messages.push(format!("LOOKUP-{class} = {text}: {reason}; it is skipped")),
+                Err(reason) => messages.push(format!("LOOKUP-{class} = {text}: {reason}; the lookup is skipped")),
             }
         }
         plan.lookups.reverse();
@@ -67,14 +67,14 @@ impl Plan {
         for (field, text) in rules.evals.iter().filter(|(field, _)| before.contains(field)) {
             match plan.add_eval(field, text, &mut wanted, context) {
                 Ok(()) => {}
-                Err(reason) => messages.push(format!("EVAL-{field} = {text}: {reason}; it is skipped")),
+                Err(reason) => messages.push(format!("EVAL-{field} = {text}: {reason}; the rule is skipped")),
             }
         }
         let before = wanted.clone();
         for alias in rules.aliases.iter().filter(|alias| before.contains(&alias.target)) {
             if is_intrinsic_field(&alias.target) {
                 messages.push(format!(
-                    "FIELDALIAS of {}: {} is a reserved field; it is skipped",
+                    "FIELDALIAS of {}: {} is a reserved field; the alias is skipped",
                     alias.source, alias.target
                 ));
                 continue;

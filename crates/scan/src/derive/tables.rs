@@ -20,7 +20,7 @@ pub(crate) struct Tables {
 /// Result of loading a lookup.
 type LoadedLookup = Result<Lookup, Fault>;
 
-/// Parses a `LOOKUP-` setting; the syntax is that of the `lookup` command.
+/// Parses a `LOOKUP-` setting, which has the syntax of the `lookup` command.
 pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
     match quarry_spl::parse_arguments("lookup", text).map_err(|remarks| first_fault(&remarks))? {
         Command::Lookup(command) if !command.inputs.is_empty() => Ok(command),

@@ -16,7 +16,7 @@ pub(crate) struct Delimiters {
     others: Box<str>,
     /// Bytes that can change the state.
     special: ByteSet,
-    /// These bytes, if there are three.
+    /// The special bytes, if there are exactly three.
     three: Option<[u8; 3]>,
 }
 
@@ -46,7 +46,7 @@ impl Delimiters {
     }
 
     /// Bytes that can change the state: every text that ends a cell, opens or closes quotes, or escapes a character
-    /// contains one of them.
+    /// contains such a byte.
     pub(crate) fn special_bytes(&self) -> ByteSet {
         self.special
     }
@@ -98,7 +98,7 @@ impl CellState {
     }
 }
 
-/// The cells of `text` in order, at least one.
+/// The cells of `text` in order, at least one cell.
 pub(crate) fn split_cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator<Item = &'t str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -112,7 +112,8 @@ pub(crate) fn split_cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl It
 /// A doubled quote.
 pub(crate) const DOUBLED_QUOTE: &str = "\"\"";
 
-/// The value of a cell: surrounding blanks and quotes are removed; in a quoted cell each doubled quote becomes one.
+/// The value of a cell: surrounding blanks and quotes are removed; in a quoted cell, each doubled quote becomes one
+/// quote.
 pub(crate) fn cell_value(cell: &str) -> Cow<'_, str> {
     match strip_quotes(cell) {
         (text, true) if text.contains(DOUBLED_QUOTE) => Cow::Owned(text.replace(DOUBLED_QUOTE, "\"")),
@@ -120,7 +121,7 @@ pub(crate) fn cell_value(cell: &str) -> Cow<'_, str> {
     }
 }
 
-/// Appends the inside of a quoted cell; each doubled quote becomes one.
+/// Appends the inside of a quoted cell; each doubled quote becomes one quote.
 pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
     let mut from = 0;
     for at in memchr::memmem::find_iter(written, DOUBLED_QUOTE) {

@@ -1,7 +1,7 @@
 //! Dependencies between fields and rules: the fields that rules produce and read, and digests of rules.
 //!
 //! A digest stands for everything that decides which value a field has in an event. Stored values of a field are used only
-//! if their digest is that of the rules of the search (`crate::slab_extraction`).
+//! if their digest equals the digest of the search's rules (`crate::slab_extraction`).
 //!
 //! Not here: the extraction itself.
 
@@ -49,8 +49,8 @@ impl FieldRules {
 
     /// Digest of everything that decides which value a field has in events of these sources, apart from the events
     /// themselves; the order of the sources does not matter. `None` if the values of the field cannot be stored, because
-    /// the texts of a source are tables, or because the rules of its sourcetype depend on `rename`, of which searches see
-    /// only the result.
+    /// the texts of a source are tables, or because the rules of a sourcetype depend on `rename`: searches see only the
+    /// new sourcetype.
     pub(crate) fn digest_of<'a>(
         &self,
         metas: impl Iterator<Item = &'a Metadata>,
@@ -73,8 +73,9 @@ impl FieldRules {
         Some(sum)
     }
 
-    /// Digest of a field that, in events of these sources, only rules that take names from the texts may produce, and
-    /// the fields behind it; `None` if there are no such rules, or [`FieldRules::digest_of`] has none.
+    /// Digest for a field that, in events of these sources, is produced only by rules that take names from the texts,
+    /// and the fields on which the field depends. `None` if there are no such rules, or if [`FieldRules::digest_of`]
+    /// returns `None`.
     pub(crate) fn digest_of_open_rules(
         &self,
         metas: &[&Metadata],
@@ -107,9 +108,10 @@ impl FieldRules {
     }
 }
 
-/// A name that no rule has: hidden fields are not extracted.
+/// A name that no rule produces: hidden fields are not extracted.
 const UNNAMED_FIELD: &str = "_unnamed";
-/// Version of the extraction, part of each digest. It must change whenever the same rules extract other values.
+/// Version of the extraction, part of each digest. The version must change whenever the same rules extract other
+/// values.
 const EXTRACTION_VERSION: u32 = 1;
 
 /// Digest of the parts of a rule.
@@ -124,7 +126,7 @@ impl SourceRules {
         of_extracts.chain(self.reports.iter().map(|report| report.source())).filter(|source| *source != "_raw")
     }
 
-    /// Whether both are the same rules in the same order.
+    /// Whether both sources have the same rules in the same order.
     pub(super) fn has_same_rules(&self, other: &SourceRules) -> bool {
         fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -132,9 +134,9 @@ impl SourceRules {
         are_same(&self.extracts, &other.extracts) && are_same(&self.reports, &other.reports)
     }
 
-    /// For each pattern, whether it reads a field and a transform reads what it produces, directly or through other
-    /// fields. Such a pattern comes before the transforms, as all `EXTRACT` rules do in Splunk; the others come last, so
-    /// that they can read what transforms and automatic extraction produce.
+    /// For each pattern: whether it reads a field, and a transform reads a field that the pattern produces, directly or
+    /// through other fields. Such a pattern comes before the transforms, as all `EXTRACT` rules do in Splunk. Other
+    /// patterns that read fields come last, so that they can read the fields of transforms and automatic extraction.
     pub(super) fn find_feeds(&self) -> Vec<bool> {
         let read = self.reports.iter().map(|report| report.source()).filter(|source| *source != "_raw");
         let read: BTreeSet<String> = read.flat_map(|source| self.fields_behind(source)).collect();
@@ -143,7 +145,7 @@ impl SourceRules {
         self.extracts.iter().map(feeds).collect()
     }
 
-    /// Whether a transform reads a field that this pattern produces from another one.
+    /// Whether a transform reads a field that this pattern produces from another field.
     pub(super) fn feeds(&self, extract: &Arc<Extract>) -> bool {
         let mut known = self.extracts.iter().zip(&self.feeds_reports);
         known.any(|(known, feeds)| *feeds && Arc::ptr_eq(known, extract))
@@ -154,7 +156,7 @@ impl SourceRules {
         self.sources().next().is_some()
     }
 
-    /// These fields and those from which rules extract them.
+    /// The fields `names` and the fields from which rules extract them.
     pub(super) fn with_sources<'n>(&self, names: &'n [String]) -> Cow<'n, [String]> {
         if !self.reads_fields() {
             return Cow::Borrowed(names);

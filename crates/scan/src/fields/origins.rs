@@ -1,5 +1,5 @@
 //! Origins of field values: which `EXTRACT` and `REPORT` rules copy the values of a field out of the event text, and
-//! where in its tokens the values begin and end. A search looks up a value by the tokens that follow from this.
+//! where in the text's tokens the values begin and end. This determines the tokens by which a search looks up a value.
 //!
 //! Not here: rules that compute values (`crate::derive`); the terms of a condition (`crate::filter`).
 
@@ -23,11 +23,11 @@ const AFFIXED_MAX: usize = 8;
 /// The rules of a field that copy parts of a text, summarised by where their values begin and end in event texts.
 #[derive(Debug, Default)]
 pub(crate) struct FieldExtraction {
-    /// Events that have such a rule.
+    /// Events to which such a rule applies.
     pub scope: Option<Scope>,
     /// Events whose value of the field may begin and end inside a token.
     pub inside_tokens: Option<Scope>,
-    /// Tokens of which values are parts.
+    /// Values that are parts of known tokens.
     pub affixed: Vec<AffixedValue>,
     /// Events whose value of the field is part of another field's value, which may be an index-time field.
     pub from_fields: Option<Scope>,
@@ -153,8 +153,8 @@ impl FieldRules {
         extraction
     }
 
-    /// Origins of the values that a transform produces for the field. Nothing is listed for transforms whose values are computed,
-    /// which count as derived, and for those that split the text at breakers, whose values are whole tokens.
+    /// Origins of the values that a transform produces for the field. Empty for transforms that compute values (these values
+    /// count as derived), and for transforms that split the text at breakers (these values are whole tokens).
     fn report_origins(&self, rule: &ReportRule, field: &str) -> Vec<ValueOrigin> {
         if splits_at_breakers(rule) || !self.derived_names().copies_text(rule) {
             return Vec::new();

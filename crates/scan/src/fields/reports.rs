@@ -111,7 +111,8 @@ impl FieldTemplate {
     }
 }
 
-/// Whether a transform splits the event text at breakers only, so that values without quotes are whole tokens of it.
+/// Whether a transform splits the event text at breakers only, so that values without quotes are whole tokens of the
+/// text.
 pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
     // A percent sign may begin a longer breaker.
     let is_single_breaker =
@@ -293,8 +294,8 @@ impl Report {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
 
-    /// The pattern of this transform if it takes each of the fields in `names` and `more` that it produces from a
-    /// single group.
+    /// The pattern of this transform; `None` unless each field in `names` and `more` that the transform produces comes
+    /// from a single group.
     pub(super) fn single_extract(&self, names: &[String], more: &[String]) -> Option<&Arc<Extract>> {
         let (extract, own) = (self.extract.as_ref()?, self.names.as_ref()?);
         let is_wanted = |name: &&String| names.contains(name) || more.contains(name);
@@ -407,7 +408,7 @@ fn parse_name(rule: &ReportRule, name: &str) -> Vec<NamePart> {
     }
 }
 
-/// Passes name and value of the pairs of each match to `give`, except of those marked `false`.
+/// Passes name and value of the pairs of each match to `give`, except for pairs marked `false`.
 fn for_each_pair(
     regex: &Regex,
     (pairs, wanted): (&[FieldTemplate], &[bool]),

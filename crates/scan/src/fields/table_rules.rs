@@ -7,7 +7,7 @@ use quarry_eval::extract::multikv::rules::TableRule;
 use quarry_eval::messages::Messages;
 use quarry_stdx::Fault;
 
-/// Table rules of a multikv.conf stanza; if they cannot be read, the user gets a message.
+/// Table rules of a multikv.conf stanza; if the rules cannot be read, the user gets a message.
 pub(super) fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
     let Some(settings) = &stanza.settings else {
         messages.push(format!(

@@ -4,7 +4,7 @@
 //! Dashboards repeat the same searches over data that changes only at its newest end. The first time a plan is seen,
 //! only its name is recorded, so that a search that never recurs costs nothing. From the second time on, the fold of
 //! every *window* (32 pages of one sealed slab that lie entirely within the time range) is computed separately and
-//! cached; from the third time on, the state of the window comes from the cache and its pages are not read.
+//! cached. From the third time on, the state of the window comes from the cache, and the window's pages are not read.
 //!
 //! Results stay exact for three reasons. A sealed slab never changes, and its identity is never reused. Plans are
 //! compared by their whole name, never by a hash. A search looks up only states of slabs in its snapshot, so states of
@@ -28,17 +28,18 @@ use quarry_store::SlabIdentity;
 
 /// Plans whose names are kept; the least recently used are evicted first.
 const CACHED_PLANS_MAX: usize = 512;
-/// Divisor of the cache's bytes for the states of one window; larger states are not cached. A fold that keeps nearly
-/// every row saves nothing.
+/// Divisor of the cache's bytes for the states of one window; larger states are not cached. Caching a fold that keeps
+/// nearly every row would save nothing.
 const PART_BYTES_DIVISOR: usize = 32;
 /// Bytes of an entry besides its states.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// The states cached by one engine. Engines with different rules may share the memory; none sees another's states.
+/// The states cached by one engine. Engines with different rules may share the memory, but no engine sees the states of
+/// another.
 pub struct PartialStates {
     bytes_max: usize,
     inner: Arc<Mutex<Inner>>,
-    /// Number of this engine among those that share the memory.
+    /// Number of this engine among the engines that share the memory.
     engine: u64,
 }
 
@@ -74,7 +75,7 @@ struct Entry {
 /// Cache key: a window under a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PartKey {
-    /// Number of the plan; a plan that was evicted and recurs gets a new one.
+    /// Number of the plan; a plan that recurs after its eviction gets a new number.
     plan: u64,
     slab: SlabIdentity,
     /// Number of the window in the slab.
@@ -109,7 +110,7 @@ pub struct PlanStates {
 }
 
 impl PartialStates {
-    /// A cache of at most `bytes_max` bytes; `None` if that is 0.
+    /// A cache of at most `bytes_max` bytes; `None` if `bytes_max` is 0.
     pub fn new(bytes_max: usize) -> Option<Arc<PartialStates>> {
         (bytes_max > 0).then(|| Arc::new(PartialStates { bytes_max, inner: Arc::default(), engine: 0 }))
     }

@@ -1,9 +1,9 @@
 //! Previews of a report, made from copies of all workers' states while the workers continue folding.
 //!
-//! When a preview is due, the first worker to notice opens a round and contributes a copy of its states; the others
-//! contribute before their next page. When a worker that has contributed starts another page, it joins the copies, so
-//! that no worker waits; a slow worker is represented by its states of an earlier round. Copies count as search
-//! memory, and a fold with too many groups has no previews.
+//! When a preview is due, the first worker to notice opens a round and contributes a copy of its states; the other
+//! workers contribute before their next page. When a worker that has contributed starts another page, it joins the
+//! copies, so that no worker waits; a slow worker is represented by its states of an earlier round. Copies count as
+//! search memory, and a fold with too many groups has no previews.
 //!
 //! Not here: when a preview is due, and how it is displayed (engine).
 
@@ -109,7 +109,7 @@ impl<'a> PreviewRounds<'a> {
         }
     }
 
-    /// Replaces a worker's copy of its states; false if they are too large.
+    /// Replaces a worker's copy of its states; false if the states are too large.
     fn replace_states(&self, worker: usize, folders: &mut [&mut Folder]) -> bool {
         if folders.iter().map(|folder| folder.bytes()).sum::<usize>() > COPIED_STATE_BYTES_MAX {
             return false;

@@ -1,8 +1,8 @@
-//! Folds windows: from their cached states, or page by page; new states are then cached if possible.
+//! Folds windows: from their cached states if any, otherwise page by page. New states are cached if possible.
 //!
 //! A window's state is joined into the worker's folder, so that caching costs one join of groups per window. States
 //! are stored only if the whole search has succeeded. A search that was stopped, met damage or had messages for the
-//! user (limits reached, values skipped) stores none, because the next search must report the same messages.
+//! user (limits reached, values skipped) stores no states, because the next search must report the same messages.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -69,7 +69,7 @@ pub fn fold_windows(
 /// The window states made by this search.
 struct PartCollector {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
-    /// Bytes of the cached parts that this search uses, and of the new ones.
+    /// Bytes of the cached parts that this search uses, and of its new parts.
     bytes: AtomicUsize,
     bytes_max: usize,
     part_bytes_max: usize,
@@ -90,7 +90,8 @@ impl PartCollector {
         }
     }
 
-    /// Whether another window should be folded separately. Beyond the limit, a new part would only evict another one.
+    /// Whether another window should be folded separately. Beyond the limit, a new part would only evict another new
+    /// part.
     fn has_room(&self) -> bool {
         !self.is_large.load(Ordering::Relaxed) && self.bytes.load(Ordering::Relaxed) < self.bytes_max
     }
@@ -129,7 +130,7 @@ struct FoldWork<'a> {
     keeping: Option<&'a PartCollector>,
     /// The worker's position in the preview rounds.
     rounds: Option<(&'a PreviewRounds<'a>, WorkerRound)>,
-    /// The current slice, its rows so far, and the number of events they were made from.
+    /// The current slice, its number of rows so far, and the number of events from which the rows were made.
     slice: u64,
     place: u64,
     matched: u64,

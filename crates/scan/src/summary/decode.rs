@@ -76,7 +76,7 @@ impl OpenSummary {
         self.file.bytes()
     }
 
-    /// The column of this name, one array per page; `None` if the summary has none.
+    /// The column of this name, one array per page; `None` if the summary has no such column.
     pub(crate) fn column(&self, name: &str) -> Result<Option<Vec<ArrayRef>>, Fault> {
         let Some(block) = self.columns.iter().find(|block| block.name == name) else { return Ok(None) };
         let packed = self.file.read_at(block.offset, block.packed_bytes)?;

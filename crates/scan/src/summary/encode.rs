@@ -1,8 +1,8 @@
 //! Encoding of a slab's summary: one block per column over all pages, then a directory of blocks and pages.
 //!
 //! Texts are coded by one dictionary per column and slab, so that a fold sees equal texts at the same address on every
-//! page. Numbers, booleans and timestamps keep their type, as their text form may lose precision. Blocks and directory
-//! are compressed and checksummed. The layout is documented in docs/formats/summary.md.
+//! page. Numbers, booleans and timestamps keep their type, because their text form may lose precision. Blocks and
+//! directory are compressed and checksummed. The layout is documented in docs/formats/summary.md.
 //!
 //! Not here: storage; reading ([`super::decode`]).
 
@@ -235,7 +235,8 @@ fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Writes integers as differences from the previous integer, each after a byte that tells whether there is a value.
+/// Writes integers as differences from the previous integer, each preceded by a byte that tells whether the row has a
+/// value.
 fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>) {
     let mut before = 0_i64;
     for value in values {

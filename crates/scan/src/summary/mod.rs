@@ -1,8 +1,8 @@
 //! Summaries of data models: the rows that an object of an accelerated model yields for one sealed slab, stored as
 //! columns, so that `tstats` need not evaluate the model's conditions, extractions and calculations again.
 //!
-//! A summary has one row per event of the object, in order of arrival. It is identified by the slab and a digest of
-//! everything its rows depend on. A search reads a summary page by page in place of the slab's pages
+//! A summary has one row per event of the object, in order of arrival. A summary is identified by the slab and a digest
+//! of everything on which its rows depend. A search reads a summary page by page in place of the slab's pages
 //! ([`SummaryReader`]); if the summary is missing, stale or damaged, the search reads the events, with the same result.
 //!
 //! Not here: the contents of a summary and how it is built (engine); scheduling, retention and location (search).
@@ -38,8 +38,8 @@ pub trait SummaryStore: Send + Sync {
         None
     }
     /// A fingerprint that changes whenever extraction, calculated fields or lookups may change: it covers the
-    /// search-time settings, and the state of `tables` and of the lookup tables that settings refer to. Fails if their
-    /// state cannot be determined.
+    /// search-time settings, and the state of `tables` and of the lookup tables that settings refer to. Fails if the
+    /// state of a table cannot be determined.
     fn configuration(&self, _tables: &BTreeSet<String>) -> Result<String, Fault> {
         Err(Fault::unavailable("there is no data directory"))
     }

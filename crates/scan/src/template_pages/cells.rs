@@ -3,7 +3,7 @@
 //! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. All values of a
 //! variable must have the same effect on the splitter: the same state afterwards and the same number of completed
 //! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
-//! tried. If the effects differ, the current cell and all later ones are extracted from text; the locations of earlier
+//! tried. If the effects differ, the current cell and all later cells are extracted from text; the locations of earlier
 //! cells are certain. If only some values of a cell are empty, or have quotes or blanks around them, the location is
 //! the whole cell, from which the value is computed ([`ValueLocation::Written`]).
 //!
@@ -81,7 +81,7 @@ impl<'a> CellPlanner<'a> {
             };
             match place {
                 ValueLocation::Absent => {}
-                // Where this cell is empty, the next one of the same name counts.
+                // If this cell is empty, the next cell of the same name counts.
                 place if place.may_be_empty() && named.next().is_some() => return ValueLocation::Text,
                 place => return place,
             }
@@ -126,7 +126,7 @@ impl<'a> CellPlanner<'a> {
     }
 
     /// The location of a quoted cell's value, given the location of the text between its quotes; each doubled quote
-    /// represents one. `None` if quotes may be in variables, or next to each other in some values.
+    /// represents one quote. `None` if quotes may be in variables, or next to each other in some values.
     fn unescape_doubled(&self, place: ValueLocation) -> Option<ValueLocation> {
         let parts: Box<[TemplatePart]> = match place {
             ValueLocation::Constant(text) => {

@@ -1,4 +1,4 @@
-//! Dictionaries of fields whose values are at different locations in different templates, but are few: literals, texts
+//! Dictionaries of fields with few values at different locations in different templates. The values are literals, texts
 //! of dictionaries, and combinations of these.
 //!
 //! Not here: reading the codes of rows ([`super::coded_columns`]).
@@ -40,7 +40,8 @@ pub(super) enum LocationCodes {
         columns: Box<[(u32, usize)]>,
         codes: Box<[u32]>,
     },
-    /// In the first of these columns that has a value in the row; the codes by those of the column.
+    /// In the first of these columns that has a value in the row; for each column, the field's code by the column's
+    /// code.
     Nested(Vec<(u32, Box<[u32]>)>),
 }
 
@@ -49,7 +50,8 @@ fn missing() -> EngineError {
 }
 
 impl CodedField {
-    /// The dictionary of a field; `None` if it has too many values, or if some are stored in another form.
+    /// The dictionary of a field; `None` if the field has too many values, or if some values are stored in another
+    /// form.
     pub(super) fn of(
         field: &FieldLocations,
         template_set: &TemplateSet,
@@ -74,7 +76,7 @@ impl CodedField {
                 }
                 _ => return Ok(None),
             };
-            // Several columns of one nested value differ from a sequence of the same columns.
+            // The empty literal distinguishes a nested value in several columns from a sequence of the same columns.
             let key = Template {
                 parts: if nested { [vec![TemplatePart::Literal([].into())], parts].concat() } else { parts },
             };

@@ -4,7 +4,7 @@
 //! A condition evaluates these fields last, for the rows still undecided; the values of matching rows are reused. If
 //! an input field of a row can be extracted only from text, the row is read as text.
 //!
-//! Not here: what rules compute ([`crate::derive`]); evaluating patterns on templates ([`super::rex`]).
+//! Not here: computing fields by rules ([`crate::derive`]); evaluating patterns on templates ([`super::rex`]).
 
 use std::sync::Arc;
 

@@ -33,7 +33,8 @@ use super::rex::invalid_utf8;
 use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation};
 
-/// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
+/// If at least one in this many texts of a column is requested, all texts of the column are validated at once instead
+/// of one by one.
 const BULK_VALIDATION_DIVISOR: usize = 8;
 /// Minimum number of rows for which searching for a common column pays off.
 const COMMON_COLUMN_ROWS_MIN: usize = 64;
@@ -56,7 +57,7 @@ pub(super) fn number_texts(
     writer.finish()
 }
 
-/// The values of a field in these rows; `None` if no row has one.
+/// The values of a field in these rows; `None` if no row has a value.
 pub(super) fn field_column(
     field: &FieldLocations,
     rows: &Rows,
@@ -376,7 +377,7 @@ struct LocationReader<'f> {
 }
 
 impl LocationReader<'_> {
-    /// Values of which no row has more than one.
+    /// The values, if no row has more than one value.
     fn text_column<'p>(
         &mut self,
         place_of: impl Fn(u32) -> &'p ValueLocation,
@@ -392,7 +393,7 @@ impl LocationReader<'_> {
         writer.finish()
     }
 
-    /// Values of which some rows have several.
+    /// The values, if some rows have several.
     fn multivalue_column<'p>(
         &mut self,
         place_of: impl Fn(u32) -> &'p ValueLocation,
@@ -423,7 +424,7 @@ impl LocationReader<'_> {
         Ok(column.finish())
     }
 
-    /// Appends the value at a location of a row; false if there is none.
+    /// Appends the value at a location of a row; false if the row has no value there.
     fn append(&mut self, place: &ValueLocation, row: u32, out: &mut Vec<u8>) -> Result<bool, EngineError> {
         let LocationReader { variables, nested, key_end, written } = self;
         written.clear();
@@ -501,8 +502,8 @@ fn variable_texts<'p>(
 }
 
 /// Appends the text of a JSON scalar. `written` is a bare scalar, a string with its quotes, or only the content of a
-/// string; escapes are resolved. A string with its quotes cannot be confused with the content of one, because a quote
-/// inside a string is escaped.
+/// string; escapes are resolved. A string with its quotes cannot be confused with the content of a string, because a
+/// quote inside a string is escaped.
 fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
     let inside = match written {
         [b'"', inside @ .., b'"'] => inside,
@@ -548,7 +549,7 @@ struct VariableTexts {
     /// The texts that contain the end of the field's key, ascending, each with the offset of that end; `None` until
     /// they have been searched.
     with_key: Option<Vec<(usize, usize)>>,
-    /// Number of these that precede `next`.
+    /// Number of the entries of `with_key` that precede `next`.
     keys_passed: usize,
 }
 
@@ -581,8 +582,8 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
     }
 }
 
-/// Finds a key-value pair in the pieces that may contain it, and appends its value; false if none contains it.
-/// `written` is a reusable buffer.
+/// Finds a key-value pair in the pieces that may contain it, and appends its value; false if no piece contains the
+/// pair. `written` is a reusable buffer.
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,

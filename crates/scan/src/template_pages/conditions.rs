@@ -235,7 +235,7 @@ impl Conditions {
     }
 }
 
-/// Runs `ask` for rows that neither these answers nor those of an outer conjunction reject.
+/// Runs `ask` for rows that neither these answers nor the answers of an outer conjunction reject.
 fn with_row_restriction<T>(
     rest: &Outcome,
     page: &mut PageReader<'_>,

@@ -114,7 +114,7 @@ impl EventScan {
             let field =
                 self.field_or_path_locations(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
             let column = field.filter(|_| !is_intrinsic_field(name))?.column?;
-            // The counts of templates are not those of the values that templates compose.
+            // Counts of templates are not counts of the values that the templates compose.
             let is_counted = match slab.template_set.columns.get(column as usize)?.kind {
                 ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
                 ColumnKind::Templates(_) | ColumnKind::Texts => false,
@@ -128,8 +128,8 @@ impl EventScan {
         Some(wanted)
     }
 
-    /// The locations of a field: those of its path if the events have no other field of that name, otherwise those of
-    /// the field itself; `None` if they are unknown.
+    /// The locations of a field: the locations of its path if the events have no other field of that name, otherwise
+    /// the locations of the field itself; `None` if they are unknown.
     fn field_or_path_locations<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
         let own = slab.field(name);
         let mut paths = self.rexes.paths().iter().zip(slab.paths());

@@ -36,7 +36,7 @@ impl Cursors {
         Cursors { open, rows: None }
     }
 
-    /// Cursors over the values of a few rows, ascending; those of other rows need not be read.
+    /// Cursors over the values of a few rows, ascending; the values of other rows need not be read.
     pub(super) fn of_rows(page: &PageReader<'_>, rows: &[u32]) -> Cursors {
         Cursors { rows: Some(Rows::Some(rows.to_vec())), ..Cursors::new(page) }
     }

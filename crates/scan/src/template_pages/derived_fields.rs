@@ -1,5 +1,5 @@
-//! Fields whose values are computed from other values: those that a rule extracts from another field
-//! (`EXTRACT-file = … in uri_path`), and stored lists of values.
+//! Fields whose values are computed from other values: fields that a rule extracts from another field (`EXTRACT-file =
+//! … in uri_path`), and stored lists of values.
 //!
 //! If the templates determine the location of the other field, the rule runs once per distinct value. The rule has the
 //! lowest precedence: a value found by another rule or by automatic extraction is kept.
@@ -19,7 +19,7 @@ use crate::fields::{Extract, ExtractionClass};
 /// The way in which the values of a field are computed from other values.
 #[derive(Clone)]
 pub(super) enum Derivation {
-    /// A pattern finds them in the values of another field.
+    /// A pattern finds the values in the values of another field.
     Pattern(DerivedField),
     /// This column contains the values of each event, joined by [`VALUE_SEPARATOR`].
     Lists { column: u32 },
@@ -69,8 +69,8 @@ pub(super) struct DerivedField {
 
 impl DerivedField {
     /// The rule that derives field number `at` of `names` from another field, if such a rule exists. The field's
-    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] where the other field's location is
-    /// unknown. `places` is indexed by name, then by key.
+    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] for keys with an unknown location of the
+    /// other field. `places` is indexed by name, then by key.
     pub(super) fn find(
         name: &str,
         at: usize,
@@ -96,7 +96,7 @@ impl DerivedField {
                         None => (ValueLocation::Text, Box::default()),
                     };
                 }
-                // Where the cell is empty, the rule may find a value.
+                // If the cell is empty, the rule may find a value.
                 if places[at][key].may_be_empty() {
                     places[at][key] = ValueLocation::Text;
                 }
@@ -104,7 +104,7 @@ impl DerivedField {
                 if places[at][key] != ValueLocation::Absent {
                     continue;
                 }
-                // Where the other pattern finds nothing, the text decides.
+                // If the other pattern finds nothing, the text decides.
                 if patterned[at][key] {
                     (places[at][key], doubts[at][key]) = (ValueLocation::Text, Box::default());
                     continue;

@@ -1,4 +1,4 @@
-//! Surroundings of the parts of a template: whether a word may begin or end there in every event.
+//! Surroundings of the parts of a template: whether a word may begin or end at the edges of a part in every event.
 //!
 //! A percent-encoded breaker (`%20`) bounds a word that begins a few bytes after the `%`. A `%` is harmless if no digit
 //! of such a code can follow it; otherwise, positions shortly after it are not *free*.

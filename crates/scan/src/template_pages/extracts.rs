@@ -30,17 +30,17 @@ use crate::fields::Extract;
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
 /// remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
 pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
-/// Maximum number of templates of an inner value; if it has more, the location depends on values.
+/// Maximum number of templates of an inner value; with more templates, the location depends on values.
 const INNER_TEMPLATES_MAX: usize = 64;
 /// Maximum number of combinations of values for which a pattern runs while a template is planned.
 const COMBINATIONS_MAX: usize = 1_024;
-/// Maximum number of values of a dictionary for each of which the template is planned.
+/// A template is planned once per value of a dictionary with at most this many values.
 const PLANNED_VALUES_MAX: usize = 8;
-/// Number of plans after which planning ends if most of them have no location.
+/// Number of plans after which planning ends if most plans yielded no location.
 const TRIED_PLANS: usize = 64;
-/// If all of this many first codes leave the location open, no further codes are planned.
+/// If the first codes, up to this number, all leave the location open, no further codes are planned.
 const OPEN_CODES_MAX: usize = 2;
-/// Number of locations among which an equal one is searched for.
+/// Number of recent locations among which an equal location is searched for.
 const RECENT_PARTS: usize = 16;
 
 /// Location of a field according to the rules that produce it.
@@ -61,7 +61,7 @@ pub(super) struct NamedRules<'b> {
     divides: bool,
     /// Number of nodes of the divisions so far.
     nodes: usize,
-    /// Number of plans so far, and of those in which the location depends on values.
+    /// Number of plans so far, and number of plans in which the location depends on values.
     tried: usize,
     open: usize,
 }
@@ -77,9 +77,9 @@ struct NamedRule<'b> {
 /// Result of a rule for a template.
 enum Finding {
     Known(RuleLocation),
-    /// It depends on the template of this part, whose values are in the column.
+    /// The result depends on the template of this part, whose values are in the column.
     ByTemplate(usize, u32),
-    /// It depends on the value of this part, which is one of a few.
+    /// The result depends on the value of this part, which has few different values.
     ByFewValues(usize, u32, Arc<[Box<str>]>),
     /// For each combination of the codes of these columns, each with its number of codes: the location, or `None` if
     /// the rule does not find the field.
@@ -139,8 +139,8 @@ impl<'b> NamedRules<'b> {
         }
     }
 
-    /// Tries the rules from number `first` on; those before find nothing. The recursion is as deep as columns are
-    /// nested, and one deeper for each part with few values.
+    /// Tries the rules from number `first` on; earlier rules find nothing. The recursion is as deep as columns are
+    /// nested, plus one level for each part with few values.
     fn locate(
         &mut self,
         first: usize,
@@ -179,7 +179,7 @@ impl<'b> NamedRules<'b> {
         Division::Whole(RuleLocation::Nowhere, variables(flat, template_set))
     }
 
-    /// The locations by code of a column, whose codes stand for these templates.
+    /// The locations by code of a column; each code stands for one of these templates.
     fn locate_each(
         &mut self,
         rule: usize,
@@ -299,7 +299,7 @@ impl NamedRule<'_> {
         few.map_or_else(open, |(part, column, list)| Finding::ByFewValues(part, column, list))
     }
 
-    /// The location of the group at these locations, or none if it takes no part in the match.
+    /// The location of the group at these locations, or none if the group takes no part in the match.
     fn location_of(&self, groups: &GroupRanges, flat: &FlatTemplate, template_set: &TemplateSet) -> RuleLocation {
         let Some((start, end)) = groups.get(self.group).copied().flatten() else { return RuleLocation::Nowhere };
         match prefixed_values::location_of(&flat.between(start, end).key().parts, template_set) {
@@ -391,7 +391,7 @@ fn inner_value(flat: &FlatTemplate, parts: &[usize], template_set: &TemplateSet)
     })
 }
 
-/// The column of a part and its values by code; `None` if they are not known to be few.
+/// The column of a part and its values by code; `None` if the values are not known to be few.
 fn listed_part(
     flat: &FlatTemplate,
     part: usize,

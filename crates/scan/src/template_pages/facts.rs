@@ -1,9 +1,9 @@
 //! Facts about a slab's templates that do not depend on the search; computed once and cached for later searches.
 //!
-//! The facts for word searches say of each part of each template: whether words are bounded at its edges in every
-//! event, whether a word without breakers can extend across its left edge, and whether a percent-encoded breaker (such
-//! as `%20`, which also bounds words) may be in the part or shortly before it. An index ([`super::template_index`])
-//! maps each part to the templates that contain it.
+//! For each part of each template, the facts for word searches tell three things: whether words are bounded at its
+//! edges in every event; whether a word without breakers can extend across its left edge; and whether a percent-encoded
+//! breaker may be in the part or shortly before it (`%20` also bounds words). An index ([`super::template_index`]) maps
+//! each part to the templates that contain it.
 //!
 //! The locations of fields and the pairs of transforms are cached, too.
 
@@ -25,10 +25,10 @@ use crate::fields::reports::Report;
 
 /// Maximum number of slabs whose facts are cached.
 const CACHED_SLABS_MAX: usize = 4_096;
-/// Maximum number of fields of a slab whose locations are cached; the most recent ones stay.
+/// Maximum number of fields of a slab whose locations are cached; the most recent fields stay.
 const CACHED_FIELDS_MAX: usize = 64;
 /// Maximum number of transforms (`REPORT-`) for which the pairs in the templates of one slab are cached; the most
-/// recent ones stay.
+/// recent transforms stay.
 const CACHED_REPORTS_MAX: usize = 16;
 /// Maximum bytes of the cached field locations and pairs of all slabs; beyond that, every search computes them again.
 const LOCATIONS_BYTES_MAX: usize = 64 << 20;
@@ -204,7 +204,7 @@ enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum BreakerFree {
     Always,
-    /// Only if none is shortly before the text that this template describes.
+    /// Only if no encoded breaker is shortly before the text that this template describes.
     IfOutside,
     Never,
 }

@@ -27,7 +27,7 @@ pub(super) struct KeyLocation {
 }
 
 impl KeyLocation {
-    /// The one location that several parts of a key have, given the variables of each.
+    /// The common location of several parts of a key, given the variables of each part.
     pub(super) fn united(parts: &[(&KeyLocation, &[u32])], template_set: &TemplateSet) -> Option<KeyLocation> {
         let ((first, _), rest) = parts.split_first()?;
         if rest.iter().all(|(other, _)| other == first) {
@@ -67,8 +67,7 @@ pub(super) struct FieldLocations {
     pub split: Option<Arc<KeySplit>>,
     /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
-    /// Whether there is a template for which the text must be read in some rows, or in which the field has several
-    /// values.
+    /// Whether the slab has a template whose text must be read in some rows, or in which the field has several values.
     pub by_text: bool,
     /// Columns of which several may have a value in one row; the text of such rows must be read.
     pub repeatable_columns: Vec<u32>,
@@ -124,8 +123,8 @@ impl FieldLocations {
         FieldLocations { locations, split: Some(split), column: None, ..own }
     }
 
-    /// The locations of a field that has the index-time values in `column`, which precede all others; `is_total` if all
-    /// events have one. `None` if other events may have the field at a location in the text.
+    /// The locations of a field that has the index-time values in `column`, which precede all others; `is_total` tells
+    /// whether all events have such a value. `None` if other events may have the field at a location in the text.
     pub(super) fn with_index_time(
         &self,
         column: u32,

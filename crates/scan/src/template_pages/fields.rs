@@ -6,9 +6,10 @@
 //! a column's values contain ([`ValueTraits`]). If the proof fails for the whole text, it is tried for each segment
 //! ([`super::segments`]). Templates for which nothing can be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); XML ([`super::xml`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
-//! `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one reads what another
-//! extracts, all fields of the source are extracted from text (`AutoExtraction::by_pattern`).
+//! Not here: JSON ([`super::json`]); XML ([`super::xml`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns,
+//! which are handled like `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one
+//! pattern reads a field that another extracts, all fields of the source are extracted from text
+//! (`AutoExtraction::by_pattern`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,7 +28,7 @@ use crate::fields::AutoExtraction;
 /// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
 /// Placeholder for key-value extraction, if no value of the variable ends with a byte of a key, so that the next key
-/// begins after the placeholder. The byte does not end a value either, because the variable may be inside one.
+/// begins after the placeholder. The byte does not end a value either, because the variable may be inside a value.
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 pub(super) const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
@@ -121,7 +122,7 @@ pub(super) struct Sample<'a> {
 struct ValueRegion {
     range: Range<usize>,
     quoted: bool,
-    /// Index of the field among the requested ones.
+    /// Index of the field among the requested fields.
     name: Option<usize>,
 }
 
@@ -365,7 +366,8 @@ impl Sample<'_> {
         Some(())
     }
 
-    /// Whether a value that may end early affects only its own field: the rest cannot contain a further pair.
+    /// Whether a value that may end early affects only its own field: the rest of the value cannot contain another
+    /// pair.
     fn affects_only_its_field(&self, region: &ValueRegion) -> bool {
         let may_open = |at: usize, traits: &ValueTraits| {
             !region.quoted && at == region.range.start && (traits.min_len == 0 || traits.firsts.contains(b'"'))
@@ -420,7 +422,7 @@ impl Sample<'_> {
         while bytes.get(end) == Some(&b' ') {
             end += 1;
         }
-        // After an unclosed quote, a value might contain the closing one.
+        // After an unclosed quote, a value might contain the closing quote.
         (bytes.get(end) == Some(&b'"')).then(|| ValueRegion::of(from..end, true))
     }
 
@@ -508,7 +510,7 @@ impl Sample<'_> {
     }
 
     /// Whether every opening quote (after an equals sign) that has no closing quote in the sample and begins no value
-    /// stays unclosed whatever the values.
+    /// stays unclosed, whatever values the variables have.
     fn quotes_stay_open(&self, regions: &[ValueRegion]) -> bool {
         let bytes = self.text.as_bytes();
         let begins_value = |at: usize| regions.iter().any(|region| region.quoted && region.range.start == at);
@@ -526,7 +528,7 @@ impl Sample<'_> {
         let outside = |at: &usize| !regions.iter().any(|region| region.range.contains(at));
         let equals = memchr::memchr_iter(b'=', bytes).filter(outside);
         for at in equals {
-            // The first byte of a value right after it may form another operator.
+            // With the first byte of a value right after it, the sign may form another operator.
             if let Some(column) = self.variable_at(at + 1) {
                 let traits = self.traits(column);
                 if traits.min_len == 0 || traits.firsts.contains(b'=') || traits.firsts.contains(b'"') {

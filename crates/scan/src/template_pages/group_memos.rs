@@ -2,7 +2,8 @@
 //!
 //! If the groups of a window depend on different variables, such as a thread and a file, caching their results
 //! together takes an entry per combination of all values. Cached separately, a group takes an entry per combination of
-//! the values on which it depends: the result for one row applies to every matching row with the same such values.
+//! the values on which it depends: the result for one row applies to every matching row in which these values are
+//! equal.
 //!
 //! Not here: determining on which values a group depends ([`quarry_eval::pattern::template_match`]).
 
@@ -23,7 +24,7 @@ struct Memo<T> {
 }
 
 impl GroupMemos {
-    /// An empty cache for a window whose codes are those of these columns and parts; `None` if an answer depends on
+    /// An empty cache for a window whose codes are the codes of these columns and parts; `None` if an answer depends on
     /// another part.
     pub(super) fn new(
         apart: &GroupDependence,

@@ -1,7 +1,7 @@
 //! Results of patterns for the rows of a page, and their conversion to columns.
 //!
-//! Search-time rules come first: a rule takes precedence over later rules and over automatic extraction. Then come
-//! `rex` commands in order, each of which overwrites existing fields.
+//! Search-time rules come first: a rule takes precedence over later rules and over automatic extraction. The `rex`
+//! commands follow in order; each of them overwrites existing fields.
 //!
 //! Not here: evaluating a pattern on templates ([`super::rex`]).
 
@@ -100,8 +100,8 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
     }
 }
 
-/// The groups of patterns in the matching rows; those in `known` are not read again. Rows whose text must be read are
-/// moved to the undecided rows.
+/// The groups of patterns in the matching rows; the groups in `known` are not read again. Rows whose text must be read
+/// are moved to the undecided rows.
 pub(super) fn read_groups(
     rexes: &mut [RexReader],
     mut known: Vec<Option<Groups>>,
@@ -122,7 +122,7 @@ pub(super) fn read_groups(
         undecided.dedup();
         let before = sure.len();
         *sure = Rows::Some(sure.iter().filter(|row| undecided.binary_search(row).is_err()).collect());
-        assert_eq!(sure.len() + undecided.len(), before, "rows without a decision are among those that were asked");
+        assert_eq!(sure.len() + undecided.len(), before, "undecided rows are among the requested rows");
         maybe.extend(undecided);
         maybe.sort_unstable();
     }

@@ -1,9 +1,9 @@
 //! `key=value` pairs that are extracted from pieces of a text, as in the query string of a quoted request.
 //!
-//! A piece is the value of a variable or a segment of the template ([`super::segments`]). If on each side of it there
-//! is a byte that ends unquoted values, or no text, and no quoted value can be open before it, extraction
-//! ([`quarry_pipeline::extract::auto_kv`]) from the piece alone finds exactly those pairs of the whole text that lie in
-//! the piece.
+//! A piece is the value of a variable or a segment of the template ([`super::segments`]). If each side of a piece is
+//! bounded by the end of the text or by a byte that ends unquoted values, and no quoted value can be open before the
+//! piece, extraction ([`quarry_pipeline::extract::auto_kv`]) from the piece alone finds exactly those pairs of the
+//! whole text that lie in the piece.
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
 
@@ -18,7 +18,7 @@ use super::fields::{VALUE_ENDS, is_key_byte};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InnerPair {
     name: Box<str>,
-    /// Whether a key that equals the name has it, and may begin a pair.
+    /// Whether a key spelled exactly like the name may begin a pair and produces a field of this name.
     is_key: bool,
     /// The parts of all pieces, in the order of the text.
     parts: Box<[TemplatePart]>,
@@ -39,7 +39,8 @@ impl InnerPair {
         InnerPair { name: name.into(), is_key, parts: parts.into(), ends: ends.into() }
     }
 
-    /// A pair that can only be in the values of these columns; `None` if the text around them may affect it.
+    /// A pair that can only be in the values of these columns; `None` if the text around the values may affect the
+    /// pair.
     pub(super) fn location(
         name: &str,
         columns: &[u32],
@@ -96,8 +97,8 @@ impl InnerPair {
         self.pieces().map(column).collect()
     }
 
-    /// Value of the pair in `text`, the text of one piece; `None` if it has no such pair. A text that does not contain
-    /// the bytes of `key_end` is not examined.
+    /// Value of the pair in `text`, the text of one piece; `None` if the piece has no such pair. A text that does not
+    /// contain the bytes of `key_end` is not examined.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
         let value = self.value_after(text, key_end.find(text)? + key_end.needle().len() - 1)?;
         std::str::from_utf8(value).ok()
@@ -107,7 +108,8 @@ impl InnerPair {
     /// Whether the value is UTF-8 is not checked.
     pub(super) fn value_after<'t>(&self, text: &'t [u8], equals: usize) -> Option<&'t [u8]> {
         let is_name = |key: &str| *extracted_name(&clean_key(key)) == *self.name;
-        // If the name ends there, no pair before has this name, because its key would contain the key end.
+        // If the name ends at the equals sign, no earlier pair has this name, because its key would contain the key
+        // end.
         if self.is_key
             && text[..equals].ends_with(self.name.as_bytes())
             && let Some(value) = certain_value(text, equals - self.name.len(), equals)
@@ -124,7 +126,7 @@ impl InnerPair {
     }
 }
 
-/// Whether pairs that begin in values with these traits also end in them if the byte `after` follows.
+/// Whether pairs that begin in values with these traits also end in these values if the byte `after` follows.
 fn contains_whole_pairs(traits: &ValueTraits, after: Option<u8>) -> bool {
     let opens_quotes = after == Some(b'"') && traits.lasts.contains(b'=');
     traits.min_len > 0

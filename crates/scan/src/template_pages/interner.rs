@@ -17,12 +17,12 @@ use quarry_stdx::number::u32_of;
 pub(super) const ABSENT: u32 = u32::MAX;
 /// Maximum number of distinct texts per group and slab; if a row has a further text, the row's event text is read.
 const INTERNED_TEXTS_MAX: usize = 1 << 20;
-/// Maximum bytes of these texts.
+/// Maximum bytes of the distinct texts of a group.
 const INTERNED_BYTES_MAX: usize = 256 << 20;
 /// Number of texts up to which all pages share one array.
 const SHARED_ARRAY_TEXTS_MAX: usize = 4_096;
 
-const _: () = assert!(INTERNED_TEXTS_MAX < ABSENT as usize, "no text has the number reserved for no text");
+const _: () = assert!(INTERNED_TEXTS_MAX < ABSENT as usize, "no text has the number that means no text");
 const _: () = assert!(INTERNED_BYTES_MAX <= u32::MAX as usize, "the end of a text fits in 32 bits");
 
 /// Distinct texts and their numbers.

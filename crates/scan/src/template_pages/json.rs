@@ -6,8 +6,9 @@
 //! escape; elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of
 //! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
-//! If that cannot be proven for a variable, all fields of the template are read from the text. If only single fields
-//! are in doubt, only these are: fields with several values, and paths that a key with a variable may form.
+//! If these properties cannot be proven for a variable, all fields of the template are read from the text. If only
+//! single fields are in doubt, only these are read from the text: fields with several values, and paths that a key with
+//! a variable may form.
 //!
 //! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
 
@@ -37,7 +38,7 @@ const COLLISION_PREFIX: &str = "extracted_";
 /// Maximum number of dictionary entries checked one by one; nothing is proven about a larger dictionary.
 const CHECKED_VALUES_MAX: u32 = 65_536;
 
-/// Effect of all values of a column on the string that they are part of.
+/// Effect of all values of a column on the JSON string that contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StringEffect {
     /// Whether the bytes end with the start of an escape.
@@ -95,12 +96,12 @@ enum LexerState {
     Escape,
 }
 
-/// Names of the fields for paths.
+/// Mapping of paths to field names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathNames {
     /// Names of automatically extracted fields, which never replace metadata.
     Extracted,
-    /// The paths.
+    /// The paths themselves are the names.
     AsWritten,
 }
 
@@ -837,7 +838,7 @@ fn location_in_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLoc
             values.push(value);
         }
     }
-    // Every form that has one of these columns must have the field's value in it.
+    // Every form that has one of these columns must have the field's value in that column.
     let is_field = |value: &NestedValue| {
         forms.clone().filter(|(template, _)| template.has_variable(value.column)).all(|(_, place)| {
             match (value.is_escaped, place) {

@@ -13,7 +13,7 @@ use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, Value
 /// Bytes that a text must contain to have a certain field as `key=value`: the part of the field's name after its last
 /// underscore, and the equals sign. Earlier parts of the name may be missing from the text, because
 /// [`quarry_pipeline::extract::clean_key`] inserts underscores and [`quarry_pipeline::extract::extracted_name`] adds a
-/// prefix that ends with one.
+/// prefix that ends with an underscore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyEnd(Box<[u8]>);
 

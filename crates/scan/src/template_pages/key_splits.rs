@@ -1,6 +1,6 @@
-//! A finer division of the keys of a slab for one field: the location of the field may depend not only on the template
-//! of an event ([`super::slab`]), but also on the templates of an inner value, such as `10.0.0.1` or `10.0.0.1:443`, or
-//! on the values of small dictionaries. Each key is then divided by the codes of these columns.
+//! A finer division of the keys of a slab for one field. The location of the field may depend not only on the template
+//! of an event ([`super::slab`]), but also on the template of an inner value (`10.0.0.1`, `10.0.0.1:443`), or on the
+//! values of small dictionaries. Each key is then divided by the codes of the columns that matter.
 //!
 //! Not here: which codes matter ([`super::extracts`]), and reading them ([`super::divided_keys`]).
 
@@ -18,11 +18,11 @@ pub(super) const NO_KEY: u32 = u32::MAX;
 /// Divided keys of a slab. The key of a row is found by following the nodes that its codes select.
 #[derive(Debug)]
 pub(super) struct KeySplit {
-    /// The first nodes are those of the undivided keys, or the first one is that of all keys.
+    /// Begins with a node for each undivided key, or with one node for all keys (`is_common`).
     nodes: Vec<KeyNode>,
     /// Whether all undivided keys have one node.
     is_common: bool,
-    /// The undivided key of each divided one.
+    /// The undivided key of each divided key.
     undivided: Vec<u32>,
     /// Columns of each divided key that are variables of its texts.
     variables: Vec<Arc<[u32]>>,
@@ -41,14 +41,14 @@ enum KeyNode {
 /// Results for one undivided key.
 #[derive(Debug, PartialEq)]
 pub(super) enum Division<T> {
-    /// All rows with these variables have this result.
+    /// All rows have this result; the list has the variables of their texts.
     Whole(T, Arc<[u32]>),
     /// The combination of the codes of these columns, each with its number of codes, selects one of the `parts`.
     ByCode { columns: Box<[(u32, u32)]>, part_of: Box<[u32]>, parts: Vec<Division<T>>, variables: Arc<[u32]> },
 }
 
 impl<T: PartialEq> Division<T> {
-    /// The result and the variables, if all rows have one result.
+    /// The result and the variables, if all rows have the same result.
     fn whole(&self) -> Option<(&T, &[u32])> {
         match self {
             Division::Whole(known, variables) => Some((known, variables)),
@@ -142,7 +142,7 @@ impl KeySplit {
         self.undivided.len()
     }
 
-    /// The key of which this one is a part, or one of these keys.
+    /// The undivided key to which a divided key belongs.
     #[inline]
     pub(super) fn undivided(&self, key: usize) -> usize {
         self.undivided.get(key).map_or(usize::MAX, |known| *known as usize)
@@ -163,12 +163,12 @@ impl KeySplit {
             + self.undivided.len() * (size_of::<u32>() + size_of::<Arc<[u32]>>())
     }
 
-    /// Whether further nodes may be added to a division that has this many.
+    /// Whether further nodes may be added to a division with this many nodes.
     pub(super) fn may_have(nodes: usize) -> bool {
         nodes <= NODES_MAX
     }
 
-    /// The divided key of a row with this undivided key; `code` reads its code in a column.
+    /// The divided key of a row with this undivided key; `code` reads the row's code in a column.
     #[inline]
     pub(super) fn key(
         &self,
@@ -192,8 +192,8 @@ impl KeySplit {
     }
 }
 
-/// Whether texts with these variables may have values in this column: it is one of them, or belongs to the templates of
-/// one.
+/// Whether texts with these variables may have values in this column: the column is one of the variables, or belongs to
+/// the templates of a variable.
 pub(super) fn has_values(variables: &[u32], column: u32, template_set: &TemplateSet) -> bool {
     let parent = |column: &u32| template_set.columns.get(*column as usize).and_then(|column| column.parent);
     std::iter::successors(Some(column), parent).any(|column| variables.contains(&column))

@@ -9,7 +9,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_event::template::{ColumnKind, Dictionary, TemplateSet};
 
-/// Maximum number of values of a list. A larger dictionary has none, because stepping over it costs more than it saves.
+/// Maximum number of values of a list. A larger dictionary has no list, because examining its values costs more than it
+/// saves.
 const VALUES_MAX: u32 = 2_048;
 /// Maximum total bytes of the values of a list.
 const BYTES_MAX: usize = 32 << 10;
@@ -21,8 +22,8 @@ pub(super) struct ListedValues {
 }
 
 impl ListedValues {
-    /// The values of a column in ascending order; `None` if the column is not a dictionary, or a large one, or cannot
-    /// be read.
+    /// The values of a column in ascending order; `None` if the column is not a dictionary, is a large dictionary, or
+    /// cannot be read.
     pub(super) fn of_column(
         &mut self,
         template_set: &TemplateSet,

@@ -1,9 +1,9 @@
 //! Required literals of a pattern, searched for in all values of a page at once.
 //!
 //! Running a pattern on the free text of every row costs far more than searching the values of a page, which are
-//! contiguous, for a literal such as `ticket `. If every match contains a literal that a row's window cannot contain,
-//! the row has no match there. If a literal may span two parts of the window, the start or end of the row's value is
-//! checked.
+//! contiguous, for a literal such as `ticket `. A window is the part of the text in which the pattern may match. If
+//! every match contains a literal that a row's window cannot contain, the window has no match. If a literal may span
+//! two parts of the window, the start or end of the row's value is checked.
 //!
 //! Not here: determining the literals ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
 //! ([`super::rex`]).
@@ -19,8 +19,8 @@ use super::page::PageReader;
 
 /// Minimum rows of a page for which searching all of its values pays off.
 const PAGE_ROWS_MIN: usize = 256;
-/// Number of searched rows after which a literal that excluded less than one in [`USEFUL_EXCLUSION_DIVISOR`] of them is
-/// abandoned.
+/// Number of searched rows after which a literal that excluded fewer than one in [`USEFUL_EXCLUSION_DIVISOR`] of them
+/// is abandoned.
 const SAMPLE_ROWS: u32 = 1024;
 const USEFUL_EXCLUSION_DIVISOR: u32 = 16;
 /// Number of values that a search passes one by one before it skips ahead.
@@ -54,8 +54,8 @@ struct LiteralSite {
 }
 
 impl LiteralSite {
-    /// Whether searching for the literal has not paid off: nearly all rows that contain the literals before it contain
-    /// it too.
+    /// Whether searching for the literal has not paid off: nearly all rows that contain the earlier literals contain
+    /// this literal too.
     fn is_ineffective(&self) -> bool {
         self.searched_rows >= SAMPLE_ROWS && self.excluded_rows < self.searched_rows / USEFUL_EXCLUSION_DIVISOR
     }
@@ -170,8 +170,8 @@ fn pieces_of<'a>(
     Some(pieces)
 }
 
-/// Possible positions of a literal; `None` if every row contains it, or if that depends on values that are not free
-/// texts.
+/// Possible positions of a literal; `None` if every row contains it, or if values other than free texts decide whether
+/// a row does.
 fn site_of(number: usize, literal: &[u8], pieces: &[WindowPiece<'_>]) -> Option<LiteralSite> {
     debug_assert!(!literal.is_empty(), "an empty literal matches everywhere");
     let mut site = LiteralSite { literal: number, ..LiteralSite::default() };

@@ -6,7 +6,8 @@
 //! location of a field ([`fields`]). The fields of other events come from the slab's columns ([`columns`]); their text
 //! is rebuilt only if the search needs `_raw` or fields whose names it does not know.
 //!
-//! A page is counted without being read if the slab stores how often each value occurs in it ([`counts`]).
+//! The events of a page are counted without reading the page if the slab stores how often each value occurs in it
+//! ([`counts`]).
 //!
 //! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 
@@ -108,7 +109,7 @@ use crate::spath::TEXT_FIELD;
 
 /// Minimum number of undecided events in a page for which a condition is evaluated a second time.
 const UNDECIDED_ROWS_MIN: usize = 16;
-/// If a page has at most this many candidate rows, only these are read and tested, and no whole column.
+/// If a page has at most this many candidate rows, only these rows are read and tested; no column is read whole.
 const RARE_ROWS_MAX: usize = 16;
 
 /// Maximum number of columns that are fetched before a condition is known to match.
@@ -280,7 +281,7 @@ impl EventScan {
             });
         }
         let mut groups = Vec::new();
-        // Rows that were left out before need no pattern, and no column for one.
+        // Rows that are left out here need neither patterns nor the columns that patterns read.
         if !sure.is_empty() {
             let known = self.filter_by_groups(&mut rexes, &mut sure, reader, left)?;
             groups = costs
@@ -347,7 +348,7 @@ impl EventScan {
     /// time range listed for a page of a template slab is exact; a part of a page, whose time range may be too wide,
     /// never has templates.
     fn extreme_rows(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
-        assert!(page.info.events > 0, "a page of which all events match has one");
+        assert!(page.info.events > 0, "a page whose events all match has an event");
         let (times, events) = match i64::from(page.info.events) {
             1 => (vec![page.info.time_min], vec![1]),
             events => (vec![page.info.time_min, page.info.time_max], vec![1, events - 1]),
@@ -379,7 +380,7 @@ impl EventScan {
     }
 
     /// Evaluates the condition again if many events are undecided because a field is composed of several parts or
-    /// computed: the text of the field is smaller than that of the event.
+    /// computed: the text of the field is smaller than the text of the event.
     fn reevaluate_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let open: Vec<u32> = match &outcome {
             Outcome::Same(UNDECIDED) => (0..u32_of(reader.len())).collect(),
@@ -416,8 +417,8 @@ impl EventScan {
         Ok(Rows::Some(self.event_rows_in_range(reader.events()?.as_ref(), &page.info)))
     }
 
-    /// Makes events undecided if they have an index-time field that the search uses and that has no column, or whose
-    /// column does not replace the locations in the text.
+    /// Makes events undecided if they have an index-time field that the search uses, unless a column of the field
+    /// replaces the locations in the text.
     fn mark_indexed_undecided(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let slab = reader.slab;
         let fields = reader.fields_by_row()?;
@@ -452,7 +453,7 @@ impl EventScan {
         self.mark_fields_undecided(&fields, outcome, reader)
     }
 
-    /// Makes matching events undecided where one of these fields must be read from text.
+    /// Makes matching events undecided if one of these fields must be read from their text.
     fn mark_fields_undecided(
         &self,
         fields: &[&FieldLocations],
@@ -692,7 +693,7 @@ fn text_only_keys(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> 
     let mut by_key = vec![false; slab.key_count()];
     for field in unplaced {
         for (key, place) in (0u32..).zip(&field.locations) {
-            // Where a pattern may produce the field, the pattern is evaluated first.
+            // If a pattern may produce the field, the pattern is evaluated first.
             if *place == value_location::ValueLocation::Text && !field.is_patterned(key) {
                 by_key[field.slab_key(key as usize)] = true;
             }

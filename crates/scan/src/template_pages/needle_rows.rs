@@ -2,7 +2,8 @@
 //!
 //! Locating the fields of a search takes longer than extracting them from the texts of a few events: patterns must be
 //! analysed for every template. So if the words of the condition leave few rows of a page, the texts of these rows are
-//! rebuilt and tested, and the search locates no field. The first page with more rows ends this for its slab.
+//! rebuilt and tested, and the search locates no field. After the first page with more such rows, the fields of its
+//! slab are located.
 //!
 //! Fields whose locations other searches have computed are read from columns.
 
@@ -62,8 +63,8 @@ impl NeedleSlabs {
 }
 
 impl SlabCache {
-    /// Whether the fields that a search reads in a segment need not be located, or have been located by this search or
-    /// another one. Also true for plain texts.
+    /// Whether the fields that a search reads in a segment need not be located, or have been located by this or another
+    /// search. Also true for plain texts.
     pub(super) fn are_located(&self, segment: &Arc<dyn Segment>, asked: &SlabRequest<'_>) -> Result<bool, EngineError> {
         let known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
         if known.iter().any(|(known, _)| Arc::ptr_eq(known, segment)) {
@@ -118,7 +119,7 @@ impl EventScan {
         Ok(Some(rows.map(|rows| PositionedRows { rows, positions })))
     }
 
-    /// Whether the fields of the search need not be located, or have been.
+    /// Whether the fields of the search need not be located, or have been located.
     fn are_fields_located(
         &self,
         page: &PageRef,

@@ -1,7 +1,7 @@
 //! Columns of fields whose values are mostly numbers, but are at different locations in different templates.
 //!
 //! The format of most numbers is the format of the column. Values in another form, such as `-` for a missing size or
-//! decimals of another scale, are exceptions: they are read as texts, and only they.
+//! decimals of another scale, are exceptions; only these are read as texts.
 //!
 //! Not here: fields that one column contains in all rows, and fields whose values are mostly texts ([`super::columns`]).
 
@@ -218,7 +218,7 @@ struct NumberSource {
 
 /// The numbers of a source in the format of the field's column.
 enum SourceNumbers {
-    /// None: all its values are exceptions.
+    /// No numbers: all values of the source are exceptions.
     Never,
     /// The values themselves.
     Values,
@@ -244,7 +244,7 @@ impl Sources {
         self.0.iter().position(|source| source.column == column)
     }
 
-    /// The format of most numbers; `None` if too few values are numbers of it.
+    /// The format of most numbers; `None` if too few values are numbers of one format.
     fn usual_format<'f>(
         &self,
         used: impl Iterator<Item = (&'f ValueLocation, &'f usize)>,
@@ -328,7 +328,7 @@ impl Sources {
 }
 
 impl NumberSource {
-    /// The value in a row; `None` if the column has none there.
+    /// The value in a row; `None` if the column has no value in the row.
     #[inline]
     fn read(&mut self, row: u32) -> Option<NumberValue> {
         let place = self.place(row)?;
@@ -353,8 +353,8 @@ impl NumberSource {
     }
 }
 
-/// The columns one of which contains the value. A value with JSON escapes contains a backslash, so it is not a number,
-/// and a number is the same with and without its escapes resolved.
+/// The columns among which one contains the value. A value with JSON escapes contains a backslash, so it is not a
+/// number. A number without escapes is not changed by resolving escapes.
 fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
     let (one, several) = match place {
         ValueLocation::Variable(column) => (Some(*column), &[][..]),

@@ -1,9 +1,9 @@
 //! Optional pairs: `key=value` pairs that only some texts of a template have.
 //!
-//! Such a pair, including the blank before it, is the value of a variable that is empty where the pair is missing. The
-//! pair begins with a blank, and the text after it with a byte that ends a value, so automatic extraction of the whole
-//! text equals extraction of its pieces. Each form of the pair is therefore extracted as a text of its own, and the
-//! surrounding text with a placeholder pair in place of the variable.
+//! Such a pair, including the blank before it, is the value of a variable that is empty in texts without the pair. The
+//! pair begins with a blank, and the text after it begins with a byte that ends a value, so automatic extraction of the
+//! whole text equals extraction of its pieces. Each form of the pair is therefore extracted as a text of its own, and
+//! in the surrounding text, a placeholder pair replaces the variable.
 //!
 //! Not here: pairs that every text of the template has ([`super::fields`]).
 
@@ -54,7 +54,7 @@ pub(super) fn location_in_forms<'f>(
             _ => return ValueLocation::Text,
         }
     }
-    // Every form that has one of these columns must have the field's value in it.
+    // Every form that has one of these columns must have the field's value in that column.
     let is_field = |value: &NestedValue| {
         (forms.clone().filter(|(template, _)| template.has_variable(value.column)))
             .all(|(_, place)| *place == ValueLocation::Variable(value.column))

@@ -9,7 +9,7 @@ pub(super) const UNDECIDED: u8 = 1;
 /// The row matches.
 pub(super) const YES: u8 = 2;
 
-const _: () = assert!(NO < UNDECIDED && UNDECIDED < YES, "AND is the smaller, OR the larger of two");
+const _: () = assert!(NO < UNDECIDED && UNDECIDED < YES, "AND is the minimum, OR the maximum");
 const _: () = assert!(YES - NO == YES && YES - UNDECIDED == UNDECIDED, "the opposite of a maybe is a maybe");
 
 /// Answers for the values of a page, in order.
@@ -36,7 +36,7 @@ impl Outcome {
         *self == Outcome::Same(answer)
     }
 
-    /// Number of undecided ones among `values` answers.
+    /// Number of undecided answers among `values` answers.
     pub(super) fn count_undecided(&self, values: usize) -> usize {
         match self {
             Outcome::Same(answer) => usize::from(*answer == UNDECIDED) * values,
@@ -73,7 +73,7 @@ impl Outcome {
         }
     }
 
-    /// This outcome with [`NO`] for rows whose `possible` is [`NO`].
+    /// This outcome with [`NO`] for rows whose answer in `possible` is [`NO`].
     pub(super) fn where_possible(self, possible: Outcome) -> Outcome {
         match possible {
             Outcome::Same(NO) => Outcome::Same(NO),

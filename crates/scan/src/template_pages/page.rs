@@ -29,14 +29,14 @@ pub(super) struct PageReader<'a> {
     events: Option<Arc<Page>>,
     metas: Option<Arc<[u32]>>,
     keys: Option<Arc<[u32]>>,
-    /// The keys of fields that divide them.
+    /// The key of each row for each division of the slab's keys.
     pub divided_keys: Vec<(Arc<KeySplit>, Arc<[u32]>)>,
-    /// Undecided rows, once the rest of a condition is known; only in these rows are fields composed of several parts
-    /// evaluated.
+    /// Undecided rows, once the other parts of a condition are known; only in these rows are fields composed of several
+    /// parts evaluated.
     pub open: Option<Vec<u32>>,
     /// Values, for some rows, of fields that have no column; computed on request.
     pub computed: Option<ComputedRows>,
-    /// Outcome of the rest of a conjunction, if known; rows for which it is [`NO`] need no answer.
+    /// Outcome of the other parts of a conjunction, if known; rows whose outcome is [`NO`] need no answer.
     pub rest: Option<Outcome>,
 }
 
@@ -208,7 +208,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// Values of a column for at least those of these rows that have a value.
+    /// Values of a column for at least the rows in `rows` that have a value.
     pub(super) fn column_of_rows(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
         match rows {
             Rows::All(_) => self.column(column),
@@ -280,7 +280,7 @@ impl<'a> PageReader<'a> {
         Ok(keys)
     }
 
-    /// Whether index-time fields may make the answer for some events uncertain, so that these are read as text.
+    /// Whether index-time fields may make the answer for some events uncertain, so that these events are read as text.
     pub(super) fn may_doubt_events(&self) -> bool {
         self.has_fields_by_row || !self.slab.doubting_columns().is_empty()
     }
@@ -303,7 +303,7 @@ impl<'a> PageReader<'a> {
         Ok(fields)
     }
 
-    /// The index-time fields of these rows, numbered by their places among the rows.
+    /// The index-time fields of these rows; their row numbers are positions in `rows`.
     fn fields_of_rows(&mut self, rows: &[u32]) -> Result<Vec<IndexedField>, EngineError> {
         let mut fields = Vec::new();
         for field in self.fields_by_row()?.iter() {

@@ -1,6 +1,6 @@
 //! Columns of the values at the paths of JSON texts (`spath`, `json_extract`), for some rows.
 //!
-//! Where the location of a path in a field depends on the values, the path is evaluated on the values of the field.
+//! If the location of a path in a field depends on the values, the path is evaluated on the values of the field.
 //!
 //! Not here: the locations ([`super::paths`]).
 

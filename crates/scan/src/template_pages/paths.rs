@@ -89,8 +89,8 @@ fn is_xml_template(template: &Template) -> Option<bool> {
     (!first.trim_start().is_empty()).then(|| is_xml(first))
 }
 
-/// The values of a field at this location as a template, without parts if there are none; `None` if they are not a
-/// sequence of literals and variables.
+/// The values of a field at this location as a template, without parts if the field has no values; `None` if they are
+/// not a sequence of literals and variables.
 fn value_template(place: &ValueLocation, template_set: &TemplateSet) -> Option<Template> {
     let parts = match place {
         ValueLocation::Absent => Vec::new(),
@@ -104,7 +104,7 @@ fn value_template(place: &ValueLocation, template_set: &TemplateSet) -> Option<T
     Some(Template { parts })
 }
 
-/// The location if it has at most one value in each row; the text of a field is short enough to be read otherwise.
+/// The location if it has at most one value in each row; otherwise the text of the field is read, because it is short.
 fn single_location(place: ValueLocation) -> ValueLocation {
     match place {
         ValueLocation::Nested(nested) if nested.may_repeat => ValueLocation::Text,

@@ -1,16 +1,17 @@
 //! Budget of the plans that locate the fields of a slab.
 //!
 //! Locating the fields of a long pattern in thousands of templates can take longer than reading the texts of a slab. All
-//! rules and fields share a budget in proportion to the number of events; when it is spent, the remaining templates are
-//! left to the rows that are read.
+//! rules and fields share a budget in proportion to the number of events; when the budget is spent, a remaining template
+//! is planned only if its rows are read.
 //!
 //! Not here: plans for the rows that are read ([`super::rex`]).
 
 use std::cell::Cell;
 
-/// Steps of the planner for each event of the slab, some 15 nanoseconds each: about what it takes to match its text.
+/// Steps of the planner for each event of the slab, some 15 nanoseconds each. The sum is about the time it takes to
+/// match the event's text.
 const STEPS_PER_EVENT: usize = 64;
-/// Bounds of the budget: some hundredths and some tenths of a second.
+/// Bounds of the budget: steps that take some hundredths, and some tenths, of a second.
 const STEPS_MIN: usize = 2 << 20;
 const STEPS_MAX: usize = 24 << 20;
 /// Steps of a plan that the planner does not count: a fixed number, and a number for each part of the template.
@@ -31,7 +32,7 @@ impl PlanningBudget {
         self.0.get() == 0
     }
 
-    /// Spends a plan of a template with this many parts that took this many steps.
+    /// Deducts a plan that took `steps` steps for a template with `parts` parts.
     pub(super) fn spend(&self, steps: usize, parts: usize) {
         let cost = steps + PLAN_STEPS + parts * STEPS_PER_PART;
         self.0.set(self.0.get().saturating_sub(cost));

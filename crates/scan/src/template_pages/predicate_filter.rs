@@ -1,8 +1,8 @@
 //! Drops rows of a page that the commands after the scan would drop, before further patterns read their texts.
 //!
-//! For example, if four `rex` commands read prose and a condition tests the result of one, the others are evaluated
-//! only in rows that meet the condition. Patterns that read the fewest free texts come first. Rows whose text must be
-//! read are left to the commands.
+//! For example, if four `rex` commands read prose and a condition tests the result of one of them, the other three are
+//! evaluated only in rows that meet the condition. Patterns that read the fewest free texts come first. Rows whose text
+//! must be read are left to the commands.
 //!
 //! Not here: the demands themselves ([`crate::pushed_predicates`]); evaluating a pattern ([`super::rex`]).
 

@@ -15,7 +15,7 @@ use super::value_location::{Decoding, ValueLocation, WrittenParts};
 /// evaluated once for each.
 const DICTIONARY_MIN: u32 = 4_096;
 
-/// The template with prefixes as literals. The variable after a prefix has a number of its own: that of the column
+/// The template with prefixes as literals. The variable after a prefix has a number of its own: its column's number
 /// plus the number of columns.
 pub(super) fn with_prefixes_as_literals(flat: FlatTemplate, template_set: &TemplateSet) -> FlatTemplate {
     let columns = u32_of(template_set.columns.len());
@@ -54,8 +54,8 @@ pub(super) fn location_of(parts: &[TemplatePart], template_set: &TemplateSet) ->
     }
 }
 
-/// Parts in which the values of columns are whole, and how many bytes at their start precede the value. `None` if a
-/// column's prefix is missing elsewhere than at the start.
+/// The parts with whole column values, and the number of bytes at their start that precede the value. `None` if a part
+/// other than the first lacks the prefix of its column.
 fn with_whole_values(parts: &[TemplatePart], template_set: &TemplateSet) -> Option<(Vec<TemplatePart>, usize)> {
     let columns = u32_of(template_set.columns.len());
     let (mut whole, mut cut): (Vec<TemplatePart>, usize) = (Vec::with_capacity(parts.len()), 0);

@@ -2,7 +2,7 @@
 //!
 //! Delimiter-based transforms are handled by [`super::cells`]. A pattern is planned like an `EXTRACT-` pattern
 //! ([`quarry_eval::pattern::template_match`]); if `FORMAT` takes names from the text, planning continues after each
-//! match. The names are then usually literals of the template, and a requested field that occurs in none of them does
+//! match. The names are then usually literals of the template, and a requested field that is not among these names does
 //! not exist. A pair that the plan leaves undecided affects only the fields that the pair may produce.
 //!
 //! A transform whose names all come from the text finds the same pairs whichever fields are requested. These pairs are
@@ -240,7 +240,7 @@ impl PatternPlanner<'_> {
     }
 }
 
-/// Calls `found` with the groups of each match in a template, and with the rest of the template to which their
+/// Calls `found` with the groups of each match in a template, and with the rest of the template to which the groups'
 /// positions refer; `None` if the number of matches depends on values.
 fn for_each_match(
     planner: &mut Planner,

@@ -2,10 +2,10 @@
 //!
 //! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]). A template is a
 //! sequence of literals and variables, whose values are in columns. If the values of a variable have templates of their
-//! own, these are substituted for it only if the pattern can read this variable. If the variables that the pattern
-//! reads have few distinct values, which are numbered by codes, the pattern runs once per combination of codes, and
-//! each row costs a lookup. Otherwise it runs for each row, or for each new value of a group, on the part of the text
-//! in which it may match. If the plan for a row's template gives no answer, the row's text must be read.
+//! own, these templates replace the variable only if the pattern can read it. If the variables that the pattern reads
+//! have few distinct values, which are numbered by codes, the pattern runs once per combination of codes, and each row
+//! costs a lookup. Otherwise it runs for each row, or for each new value of a group, on the part of the text in which
+//! it may match. If the plan for a row's template gives no answer, the row's text must be read.
 //!
 //! Not here: the choice of commands to push down ([`crate::pushed_commands`]); locations of automatically extracted
 //! fields that have the name of a group ([`super::fields`]).
@@ -155,8 +155,8 @@ impl RexReader {
         Ok(found)
     }
 
-    /// For each row of a page, the number of the root in the [`PatternTree`] from which it is evaluated; `None` if the
-    /// texts are not stored as templates, or if the field is not available yet.
+    /// For each row of a page, the number of the root in the [`PatternTree`] from which the row is evaluated; `None` if
+    /// the texts are not stored as templates, or if the field is not available yet.
     fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
         match &self.source_field {
             Some((_, field)) if reads_on_columns(page.slab, field) => {
@@ -242,8 +242,8 @@ impl RexReader {
         found
     }
 
-    /// The rows for which the rule must be evaluated; `None` if for all. It need not be if it does not apply to the
-    /// class of the row, or if the templates determine the locations of the fields of all its groups.
+    /// The rows for which the rule must be evaluated; `None` for all rows. A row needs no evaluation if the rule does
+    /// not apply to the row's class, or if the templates determine the locations of the fields of all its groups.
     fn requested_rows(
         &self,
         classes: &[bool],

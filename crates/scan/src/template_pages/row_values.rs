@@ -53,8 +53,8 @@ impl RowValues<'_, '_> {
         }
     }
 
-    /// Appends the row's value in a column; `false` if it has none. The recursion is as deep as template columns are
-    /// nested (`MAX_TEMPLATE_DEPTH`).
+    /// Appends the row's value in a column; `false` if the row has no value. The recursion is as deep as template
+    /// columns are nested (`MAX_TEMPLATE_DEPTH`).
     fn append_column(&mut self, column: u32, text: &mut Vec<u8>) -> Result<bool, EngineError> {
         match &self.page.template_set().columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => match self.cursors.code(column, self.row, self.page)? {

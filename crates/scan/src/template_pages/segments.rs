@@ -3,9 +3,9 @@
 //! A separator that ends every unquoted value, such as a blank, cannot be part of a key either. Extraction can therefore
 //! start anew after each separator, unless a quoted value is open there. A segment is the text between two such
 //! separators, or an optional pair, which begins with a blank ([`super::optional_pairs`]). If the effect of a value on
-//! the extraction cannot be foreseen, for instance because it may begin with a quote, only its own segment is
-//! uncertain: fields of other segments have certain locations, and fields of the uncertain segment are extracted from
-//! its text instead of the whole text.
+//! the extraction cannot be foreseen, for instance because it may begin with a quote, only its own segment is uncertain.
+//! Fields of other segments have certain locations, and fields of the uncertain segment are extracted from the text of
+//! that segment instead of the whole text.
 //!
 //! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
 //! with escapes in quotes (`KV_MODE = auto_escaped`).
@@ -53,8 +53,8 @@ impl<'a> Segments<'a> {
     pub(super) fn location(&self, name: &str) -> FieldLocation {
         let candidates = self.candidates(name);
         let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref());
-        // If only one segment has the pair, and elsewhere only values can contain it, it is searched for in the columns
-        // of these values.
+        // If the pair has a certain location in one segment, and in other segments only values can contain it, the pair
+        // is searched for in the columns of these values.
         let elsewhere = candidates.iter().filter(|candidate| candidate.place.is_none());
         let elsewhere = elsewhere.map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
         match (certain.next(), certain.next(), elsewhere) {
@@ -71,7 +71,7 @@ impl<'a> Segments<'a> {
             _ if self.byte_limit(pair.parts()) * 2 <= self.byte_limit(&self.template.parts) => {
                 ValueLocation::Pair(pair).into()
             }
-            // The pieces are most of the text, so that reading the text costs no more.
+            // The pieces make up most of the text, so reading the whole text costs no more.
             Some(columns) if candidates.iter().all(|candidate| candidate.place.is_none()) => {
                 FieldLocation { place: ValueLocation::Absent, ambiguous_columns: columns.concat().into() }
             }
@@ -90,7 +90,7 @@ impl<'a> Segments<'a> {
         parts.iter().map(bytes).sum()
     }
 
-    /// The segments that may contain the pair, up to the first that always does.
+    /// The segments that may contain the pair, up to the first segment that always contains it.
     fn candidates(&self, name: &str) -> Vec<Candidate<'_>> {
         let (key_end, names) = (KeyEnd::of(name), [name.to_owned()]);
         let mut candidates = Vec::new();
@@ -248,7 +248,7 @@ impl<'a> Splitter<'a> {
                     let is_open = opens_value(literal, at);
                     self.quoted = if is_open { QuotedValue::Open } else { QuotedValue::Unknown };
                 }
-                // If a value is open, the quote closes it; otherwise the quote opens none.
+                // If a value is open, the quote closes it; otherwise the quote opens no value.
                 (b'"', QuotedValue::Unknown) if !self.ends_with_equals => self.quoted = QuotedValue::Closed,
                 (byte, QuotedValue::Closed) if VALUE_ENDS.contains(*byte) && *byte != b'"' => {
                     self.push_literal(&literal[start..at]);

@@ -1,10 +1,10 @@
 //! Plans of `EXTRACT-` rules for all their requested groups at once.
 //!
-//! A rule is planned for each field separately, so that a group whose location depends on values does not affect the
-//! others. In most templates all groups have fixed locations, and one plan answers for all fields of the rule. If this
-//! is rare, the attempts end.
+//! A rule is planned for each field separately, so that a group whose location depends on values does not affect other
+//! groups. In most templates all groups have fixed locations, and one plan answers for all fields of the rule. If such
+//! plans turn out to be rare, the attempts end.
 //!
-//! Not here: what a field's location follows from ([`super::extracts`]).
+//! Not here: how a rule determines the location of a single field ([`super::extracts`]).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct SharedPlans<'b> {
 struct SharedRule {
     extract: Arc<Extract>,
     planner: Planner,
-    /// The number of the last template, and its plan if that answers for all groups.
+    /// The number of the last template, and its plan if the plan answers for all groups.
     last: Option<(usize, Option<SettledPlan>)>,
     attempts: u32,
     answers: u32,
@@ -43,7 +43,7 @@ pub(super) enum SettledPlan {
 }
 
 impl<'b> SharedPlans<'b> {
-    /// The rules among `extracts` of which several groups are in `names`.
+    /// The rules among `extracts` that have several groups in `names`.
     pub(super) fn new(
         extracts: &[Arc<Extract>],
         names: &[String],
@@ -60,7 +60,7 @@ impl<'b> SharedPlans<'b> {
         SharedPlans { rules: extracts.iter().filter_map(rule).collect(), budget }
     }
 
-    /// The plan of a rule for the template with this number, if one answers for all requested groups.
+    /// The plan of a rule for the template with this number, if the plan answers for all requested groups.
     pub(super) fn settled(
         &mut self,
         extract: &Arc<Extract>,

@@ -83,7 +83,7 @@ pub(super) struct Slab {
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
     /// Locations of the values at the search's paths, by text.
     paths: Vec<LocatedPaths>,
-    /// Columns of index-time fields; events that have a value in one of these are read as text.
+    /// Columns of index-time fields; events that have a value in one of these columns are read as text.
     doubting_columns: Vec<u32>,
     computed: Option<Arc<ComputedFields>>,
     /// Fields that computed fields read, and tested fields that patterns produce.
@@ -94,7 +94,8 @@ pub(super) struct Slab {
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
     /// For each dictionary, which texts contain the end of a key.
     codes_with: Mutex<Vec<KeyEndCodes>>,
-    /// Dictionaries of fields at different locations, by the address of the locations; `None` for a field without one.
+    /// Dictionaries of fields at different locations, by the address of the locations; `None` for a field without a
+    /// dictionary.
     coded: Mutex<HashMap<usize, Option<Arc<CodedField>>, FixedState>>,
     /// Results of patterns on field values, by the address of the pattern and the group number.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
@@ -164,7 +165,7 @@ impl SlabCache {
 }
 
 impl SlabRequest<'_> {
-    /// The names of the fields to locate: those of the search, and those from which rules compute them.
+    /// The names of the fields to locate: the fields of the search, and the fields from which rules compute them.
     pub(super) fn names_to_locate(&self) -> Vec<String> {
         let mut names = self.names.to_vec();
         names.extend(self.computed.iter().flat_map(|computed| computed.input_fields()).cloned());
@@ -288,7 +289,7 @@ impl Slab {
         key as usize / self.templates.max(1)
     }
 
-    /// Patterns that produce requested fields; earlier ones take precedence.
+    /// Patterns that produce requested fields; earlier patterns take precedence.
     pub(super) fn extracts(&self) -> &[Arc<Extract>] {
         &self.extracts
     }
@@ -309,7 +310,7 @@ impl Slab {
         self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
     }
 
-    /// Location of a field as it is extracted, before aliases and calculations; `None` for a field that is not read.
+    /// Location of a field as extracted, before aliases and calculations; `None` for a field that is not read.
     pub(super) fn stored_field(&self, name: &str) -> Option<&FieldLocations> {
         self.fields.get(name).map(Arc::as_ref)
     }
@@ -330,7 +331,7 @@ impl Slab {
         &self.paths
     }
 
-    /// Columns of index-time fields that make the locations of a field uncertain in the events that have a value.
+    /// Columns of index-time fields that make the locations of a field uncertain in events with a value in the column.
     pub(super) fn doubting_columns(&self) -> &[u32] {
         &self.doubting_columns
     }
@@ -425,7 +426,7 @@ impl Slab {
         Arc::clone(self.lengths.get_or_init(|| Arc::new(LengthCache::of(&self.template_set))))
     }
 
-    /// Memo of the values derived from those of a field or column, shared by all workers.
+    /// Memo of the values derived from the values of a field or column, shared by all workers.
     pub(super) fn derived_memo(&self, derived: &Derivation) -> Arc<DistinctMemo> {
         let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(derived.key()).or_default())
@@ -443,9 +444,9 @@ impl Slab {
     }
 }
 
-/// Replaces the locations of fields by the columns of index-time fields where such a column suffices, and adds those of
-/// the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events may have the
-/// field in their text, or rules read the field.
+/// Replaces the locations of fields by the columns of index-time fields if such a column suffices, and adds the columns
+/// of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events may have
+/// the field in their text, or rules read the field.
 fn add_index_time_columns(
     set: &TemplateSet,
     classes: &[ExtractionClass],
@@ -476,7 +477,7 @@ fn add_index_time_columns(
     doubting
 }
 
-/// The fields that computed fields read, and those that conditions test and patterns produce.
+/// The fields that computed fields read, and tested fields that patterns produce.
 fn collect_computed_inputs(
     asked: &SlabRequest<'_>,
     fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
@@ -513,7 +514,7 @@ fn compute_once<T: Clone>(
     let Some(place) = place else { return make() };
     match place.get() {
         Some(made) => Ok(made.clone()),
-        // Two workers may compute it at the same time; one result is kept.
+        // Two workers may compute the result at the same time; one result is kept.
         None => {
             let made = make()?;
             Ok(place.get_or_init(|| made).clone())
@@ -521,8 +522,8 @@ fn compute_once<T: Clone>(
     }
 }
 
-/// The patterns of all classes in one order, and which of them each class has. If the order of a class is
-/// incompatible, its texts are read.
+/// The patterns of all classes in one order, and for each class which patterns it has. If the order of a class is
+/// incompatible, the texts of its events are read.
 pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
     for ExtractionClass { cutting, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
@@ -657,7 +658,7 @@ fn locate_fields(
 type DividedKeys = HashMap<usize, Division<KeyLocation>, FixedState>;
 
 /// The location for a whole key. If the parts of the key have different locations, these are added to `divided`, and
-/// rules that read the field treat it as one that a pattern extracts.
+/// rules that read the field treat it as a field that a pattern extracts.
 fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut DividedKeys) -> KeyLocation {
     match location {
         Division::Whole(location, _) => location,
@@ -668,7 +669,7 @@ fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut 
     }
 }
 
-/// Replaces the locations of keys by those of their parts.
+/// Replaces the locations of keys by the locations of their parts.
 fn split_keys(
     templates: &[Template],
     located: Vec<KeyLocation>,
@@ -818,14 +819,14 @@ fn apply_reports(
 }
 
 /// The location of a field with this result of its rules; `other` is where automatic extraction or a transform finds
-/// it.
+/// the field.
 fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocation {
     let is_joined = joins && other.place != ValueLocation::Absent;
     let (other, is_patterned) = match rule {
         RuleLocation::Nowhere => (other, false),
         RuleLocation::At(_) | RuleLocation::ByValue if is_joined => (ValueLocation::Text.into(), false),
         RuleLocation::At(place) => (place.into(), false),
-        // Where the pattern finds nothing, the other location is in doubt, so the text decides.
+        // If the pattern finds nothing, the other location is in doubt, so the text decides.
         RuleLocation::ByValue if !other.ambiguous_columns.is_empty() => (ValueLocation::Text.into(), true),
         RuleLocation::ByValue => (other, true),
     };

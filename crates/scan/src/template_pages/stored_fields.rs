@@ -22,11 +22,11 @@ use crate::fields::FieldRules;
 
 /// A field is stored if its value must be read from the text in at least one of this many events of a page.
 const TEXT_ROWS_PER_PAGE: usize = 64;
-/// Number of templates above which fields of patterns are stored even if they are located, because locating them for
-/// the first search takes longer than reading them.
+/// Number of templates above which fields of patterns are stored even if they are located, because locating the fields
+/// for the first search takes longer than reading them.
 const PLANNED_TEMPLATES_MAX: usize = 256;
 
-/// The fields among `names` whose stored values are those that `rules` extract, each with its values.
+/// The fields among `names` whose stored values equal the values that `rules` extract, each with its stored values.
 pub(super) fn find_stored(
     set: &TemplateSet,
     metas: &[Metadata],
@@ -40,7 +40,7 @@ pub(super) fn find_stored(
     }
     let find = |name: &String| {
         let mut known = set.extractions.iter().filter(|stored| *stored.name == **name).peekable();
-        // All rules that may produce the field take names from the texts, and none of these is its name.
+        // All rules that may produce the field take names from the texts, and no text contains this name.
         let is_unknown =
             |all: &&ExtractedNames| all.names.binary_search_by(|known| (**known).cmp(name.as_str())).is_err();
         let is_only_in_texts = |_: &&ExtractedNames| rules.is_unnamed(metas, name, messages);
@@ -56,8 +56,8 @@ pub(super) fn find_stored(
     names.iter().filter_map(find).collect()
 }
 
-/// The fields among `names` that are worth storing: those whose values the templates of the slab do not locate in
-/// enough of its events.
+/// The fields among `names` that are worth storing: fields whose values the templates of the slab do not locate in a
+/// sufficient number of events.
 pub(crate) fn fields_to_store(
     segment: &Arc<dyn Segment>,
     rules: &FieldRules,
@@ -69,7 +69,7 @@ pub(crate) fn fields_to_store(
     assert!(names.is_sorted(), "the fields stored come in the order of their names");
     let request =
         SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };
-    // Without the columns stored so far, on which the choice must not depend.
+    // The columns stored so far are left out, because the choice must not depend on them.
     let plain = Arc::new(TemplateSet { extractions: Vec::new(), extracted_names: None, ..TemplateSet::clone(&set) });
     let facts = TemplateFactsCache::default().of(&plain);
     let Some(slab) = Slab::new(segment, facts, plain, &request) else { return Vec::new() };
@@ -102,7 +102,8 @@ fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize,
 /// codes of several columns.
 fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
     if field.split.is_some() {
-        // The keys are divided: the locations are known, but by the codes of several columns, and at the cost of planning.
+        // The keys are divided: the locations are known, but depend on the codes of several columns, and finding them
+        // costs planning.
         return true;
     }
     let by_text = |key: usize| {

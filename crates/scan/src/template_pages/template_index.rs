@@ -1,7 +1,7 @@
 //! Index of a template column: maps each literal, each variable and each kind of edge to the templates that contain
 //! it.
 //!
-//! The templates of a slab are alike: most of them share literals, variables and the surroundings of these. A word
+//! The templates of a slab are alike: most of them share literals and variables with the same surroundings. A word
 //! search examines each distinct literal, variable and edge once, and then only the templates that contain a part of
 //! interest, instead of all parts of all templates.
 //!

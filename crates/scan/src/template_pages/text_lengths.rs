@@ -20,15 +20,15 @@ use quarry_stdx::number::u32_of;
 use super::page::{PageReader, Rows};
 use crate::text_values::char_count;
 
-/// Largest dictionary whose entries are all measured at the first row; for a larger one, entries are measured row by
-/// row.
+/// Largest dictionary whose entries are all measured at the first row; the entries of a larger dictionary are measured
+/// row by row.
 const MEASURED_TEXTS_MAX: usize = 65_536;
-/// If at least this part of a page's rows is measured, most of its columns are read.
+/// If at least one in this many rows of a page is measured, the columns to read are fetched together.
 const MANY_ROWS_DIVISOR: usize = 4;
 
 /// Cached lengths of the values of a slab's columns.
 pub(super) struct LengthCache {
-    /// For each column, the length of its values, if all have the same.
+    /// For each column, the length of its values, if all values have the same length.
     fixed: Vec<Option<u32>>,
     /// By template column: for each template the total length of its literals and fixed-length variables.
     templates: BTreeMap<u32, Vec<u32>>,
@@ -69,8 +69,8 @@ impl LengthCache {
         self.fixed.get(column as usize).is_some_and(Option::is_some)
     }
 
-    /// The columns that may have to be read for the lengths of texts: the text column and all below it, except columns
-    /// whose values have the same length and everything below these.
+    /// The columns that may have to be read for the lengths of texts: the text column and all columns nested in it,
+    /// except columns whose values have equal lengths and the columns nested in such columns.
     fn columns_to_read(&self, template_set: &TemplateSet) -> Vec<u32> {
         let mut is_read = vec![false; template_set.columns.len()];
         for (number, column) in (0u32..).zip(&template_set.columns) {
@@ -195,7 +195,8 @@ fn is_ascii(column: &Column) -> bool {
     column.traits.bytes.is_subset(ASCII)
 }
 
-/// Adds the lengths of texts of one byte per character, given by their ends, to the lengths of their rows.
+/// Adds the lengths of texts to the lengths of their rows. The texts have one byte per character and are given by their
+/// ends.
 fn add_text_lengths(rows: Option<&[u32]>, ends: &[u32], lengths: &mut [u32]) {
     let mut start = 0;
     let length = |end: &u32| end - std::mem::replace(&mut start, *end);
@@ -213,7 +214,7 @@ fn add_value_lengths(rows: Option<&[u32]>, of_values: impl Iterator<Item = u32>,
 /// All bytes that encode a character by themselves.
 const ASCII: ByteSet = ByteSet::from_words([u64::MAX, u64::MAX, 0, 0]);
 
-/// The length of a column's values, if all have the same.
+/// The length of a column's values, if all values have the same length.
 fn common_length(column: &Column) -> Option<u32> {
     let traits = &column.traits;
     match &column.kind {

@@ -27,8 +27,8 @@ pub(super) enum ValueLocation {
     Escaped(Box<[TemplatePart]>),
     /// Parts as written, from which the value is computed.
     Written(WrittenParts),
-    /// In a column of a variable's own templates, or in one of several; in rows without a value there, the field is
-    /// absent.
+    /// In a column of a variable's own templates, or in one of several such columns; the field is absent in rows
+    /// without a value there.
     Nested(Nested),
     /// A `key=value` pair in pieces of the text.
     Pair(InnerPair),
@@ -40,7 +40,7 @@ pub(super) enum ValueLocation {
     Text,
 }
 
-/// A value computed from a text of the event, such as that between two delimiters or tags.
+/// A value computed from a part of the event text, such as the text between two delimiters or tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrittenParts {
     /// The whole text, with a prefix, blanks, quotes or entities.
@@ -58,7 +58,8 @@ pub(super) enum Decoding {
     XmlContent { keeps_empty: bool },
     /// The value of an XML attribute: entities are resolved.
     XmlAttribute { keeps_empty: bool },
-    /// All but this many bytes at the start, which are the common prefix of a column's values or the end of it.
+    /// The text without this many bytes at its start. These bytes are the common prefix of a column's values, or the
+    /// end of that prefix.
     WithoutPrefix { bytes: usize },
 }
 
@@ -74,7 +75,7 @@ impl Decoding {
 }
 
 impl WrittenParts {
-    /// The value of a text composed of the parts, if it has one.
+    /// The value of a text composed of the parts, if the text has a value.
     pub(super) fn value<'t>(&self, written: &'t str) -> Option<Cow<'t, str>> {
         let value = match self.decoding {
             Decoding::Cell { .. } => cell_value(written),
@@ -171,8 +172,8 @@ impl ValueLocation {
         }
     }
 
-    /// The location of a value that may be at either of two locations. If both are nested, only the text of rows with a
-    /// value at both is read; otherwise (unless one is absent) the text of all rows.
+    /// The location of a value that may be at either of two locations. If both are nested, only rows with a value at
+    /// both are read as text; otherwise (unless one location is absent) all rows are.
     pub(super) fn or(self, other: ValueLocation) -> ValueLocation {
         match (self, other) {
             (ValueLocation::Absent, place) | (place, ValueLocation::Absent) => place,

@@ -9,8 +9,8 @@
 //! A word with letters beyond ASCII is searched for in each of its spellings
 //! ([`spellings`](quarry_event::segment::spellings())).
 //!
-//! A percent-encoded breaker such as `%20` also bounds a word; its `%` lies several bytes before the word. Where one
-//! may precede the word, the answer is *maybe*.
+//! A percent-encoded breaker such as `%20` also bounds a word; its `%` lies several bytes before the word. If such a
+//! breaker may precede the word, the answer is *maybe*.
 
 mod alignments;
 mod finder;
@@ -47,7 +47,7 @@ const FOREIGN_BYTE: u8 = 0xff;
 /// A word to search for.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
-    /// For each run of bytes without wildcards, its spellings. A text with the word contains a spelling of each.
+    /// For each run of bytes without wildcards, its spellings. A text with the word contains a spelling of each run.
     runs: Vec<Vec<Probe>>,
     /// Whether the text must always decide.
     opaque: bool,
@@ -65,7 +65,7 @@ struct Probe {
     finder: Finder,
     /// Tests whether the run occurs anywhere in a text.
     occurs: WordPattern,
-    /// The complete pattern, if this run is its only one.
+    /// The complete pattern, if this run is its only run.
     whole_pattern: Option<WholePattern>,
 }
 
@@ -86,7 +86,8 @@ enum ProbePlan {
     Codes(Vec<u8>),
     /// For numbers: the only number that matches.
     Equals(i64),
-    /// For decimals: a number matches if its part before or after the point is the given one.
+    /// For decimals: a number matches if its part before the point is `whole` or its part after the point is
+    /// `fraction`.
     Decimals { unit: u64, whole: Option<u64>, fraction: Option<u64> },
     /// An answer for each number from `min` on.
     Numbers { min: i64, answers: Vec<u8> },
@@ -184,7 +185,7 @@ impl Word {
     }
 }
 
-/// A pattern of which only ASCII letters are folded, if any.
+/// A pattern in which only ASCII letters match in either case, and no letters if `case_sensitive`.
 fn spelled_pattern(pattern: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
     match case_sensitive {
         true => WordPattern::new(pattern, bound, true),
@@ -738,7 +739,7 @@ impl Planner<'_> {
         Ok(known)
     }
 
-    /// Finds tests of the codes and numbers of spans.
+    /// A planner for tests of the codes and numbers of spans.
     fn way_planner(&self) -> WayPlanner<'_> {
         // A match can begin or end inside a word only if the pattern has a wildcard there.
         let whole = self.probe.whole_pattern.as_ref().filter(|whole| whole.bound == WordBound::Breaker);

@@ -1,10 +1,10 @@
 //! Locations of XML elements and attributes in the texts of a template.
 //!
 //! The real reader ([`for_each_node`]) runs on one text of the template, with a placeholder in each variable. That text
-//! represents all events of the template if every variable keeps its role in the markup: in the content of an element
-//! its values contain no `<`, and in an attribute no quote that ends it. Where this cannot be proven, the texts of the
-//! template are read. An element's value is its content as written if the content has no entities and no blanks at its
-//! ends, and otherwise is computed from the content ([`Decoding`]).
+//! represents all events of the template if every variable keeps its role in the markup: in the content of an element,
+//! its values contain no `<`; in an attribute, they contain no quote that ends the attribute. If this cannot be proven,
+//! the texts of the template are read. An element's value is its content as written if the content has no entities and
+//! no blanks at its ends, and otherwise is computed from the content ([`Decoding`]).
 //!
 //! Not here: elements whose number or order differs between events, which are in different templates; `xpath`.
 
@@ -33,7 +33,7 @@ const FIRSTS_OF_BLANKS: ByteSet = ByteSet::of(b" \t\n\x0b\x0c\r\xc2\xe1\xe2\xe3"
 pub(super) struct XmlColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
-    /// Whether the values of a column are not changed by decoding content, by column.
+    /// By column: whether decoding content leaves the column's values unchanged.
     plain: RefCell<HashMap<u32, bool, FixedState>>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> XmlColumns<'a> {
             true => {
                 self.value_location(sample, sample.range_of_value(node.written()), node.is_attribute(), keeps_empty)
             }
-            // Markup with entities as written.
+            // The value of an element with children is its markup with entities as written, which only the text shows.
             false => ValueLocation::Text,
         };
         let earlier = std::mem::replace(place, ValueLocation::Absent);
@@ -248,8 +248,8 @@ impl Lexer {
         }
     }
 
-    /// Bytes of a variable at this position that may change the markup, and whether it may be empty, which joins the
-    /// literals around it; `None` if every value may change the markup.
+    /// Bytes of a variable at this position that may change the markup, and whether the variable may be empty, so that
+    /// the literals around it are joined; `None` if every value may change the markup.
     fn bytes_with_effect(&self) -> Option<(ByteSet, bool)> {
         match self.state().0 {
             Markup::Content => Some((ByteSet::of(b"<"), true)),

@@ -1,7 +1,7 @@
 //! The shared dictionaries of an open bucket, for all its slabs.
 //!
 //! A read of whole columns needs a dictionary as a whole, because the codes of a column are in no order. A read of a
-//! few events takes single runs, until so many were read that the whole dictionary costs little more.
+//! few events takes single runs, until so many runs were read that the whole dictionary costs little more.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -58,7 +58,7 @@ impl FewEntries {
 }
 
 impl SharedCache {
-    /// Byte range to be read before the whole dictionary can be used; `None` if it is in memory.
+    /// Byte range to be read before the whole dictionary can be used; `None` if the dictionary is in memory.
     pub(crate) fn missing(&self, at: &SharedAt) -> Option<Range<u64>> {
         match self.locked().get(&at.block.offset) {
             Some(Opened::Whole(_)) => None,
@@ -66,7 +66,7 @@ impl SharedCache {
         }
     }
 
-    /// Byte range to be read before the runs with a few entries are known; `None` if that is in memory.
+    /// Byte range to be read before the runs with a few entries are known; `None` if these bytes are in memory.
     pub(crate) fn missing_for_few(&self, at: &SharedAt) -> Option<Range<u64>> {
         match self.locked().get(&at.block.offset) {
             Some(_) => None,

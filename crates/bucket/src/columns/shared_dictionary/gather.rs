@@ -73,8 +73,8 @@ pub(crate) struct SharingUnit {
 }
 
 impl SharedColumns {
-    /// Units of a slab that are worth trying; each column is in at most one. Stored search-time fields are left out,
-    /// because it is decided at once whether there is space for them.
+    /// Units of a slab that are worth trying; each column is in at most one unit. Stored search-time fields are left
+    /// out, because the decision whether there is space for them is made at once.
     pub(crate) fn candidate_units(&mut self, template_slab: &TemplateSlab) -> Vec<SharingUnit> {
         let mut taken = vec![false; template_slab.columns.len()];
         let mut units = Vec::new();
@@ -95,8 +95,8 @@ impl SharedColumns {
         units
     }
 
-    /// The group of columns with this path and these formats, created if necessary. `None` if it was abandoned, or if
-    /// there are too many groups.
+    /// The group of columns with this path and these formats, created if necessary. `None` if the group was abandoned,
+    /// or if there are too many groups.
     fn group_of(&mut self, path: u64, formats: Vec<NumberFormat>) -> Option<usize> {
         let known = self.groups.iter().position(|group| group.path == path && group.formats == formats);
         let at = match known {
@@ -197,7 +197,7 @@ impl SharedColumns {
     }
 }
 
-/// The formats of some columns if their values may form entries; `None` if they may not.
+/// The formats of some columns; `None` if their values cannot form entries.
 fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
     let mut formats = Vec::with_capacity(columns.len());
     let (mut components, mut value_bits) = (Vec::new(), 0);

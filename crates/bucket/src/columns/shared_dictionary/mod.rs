@@ -7,8 +7,8 @@
 //!
 //! Numbers that fill one template together, such as the five parts of a UUID, form one entry with several components.
 //!
-//! A dictionary takes megabytes. It is stored in runs of entries, so that the values of a few events are read without
-//! the rest.
+//! A dictionary takes megabytes. It is stored in runs of entries, so that the values of a few events can be read
+//! without reading the whole dictionary.
 
 mod cache;
 mod gather;
@@ -74,7 +74,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Representation of numbers in this format; `None` if they cannot be shared.
+    /// Representation of numbers in this format; `None` if such numbers cannot be shared.
     fn of(format: NumberFormat) -> Option<Component> {
         match format {
             NumberFormat::Hex { digits } => Some(Component { width: 4 * u32::from(digits), base: 0 }),

@@ -1,8 +1,8 @@
 //! A whole shared dictionary in memory: decoding, and searching its entries.
 //!
-//! Older versions wrote a dictionary as one block. It starts with the number and the form of the entries, followed by
-//! runs of entries. A run holds one component after the other, as integers; entries ascend, so the first component is
-//! delta-coded.
+//! Older versions wrote a dictionary as one block. The block starts with the number and the form of the entries,
+//! followed by runs of entries. A run holds one component after the other, as integers; entries ascend, so the first
+//! component is delta-coded.
 //!
 //! Not here: dictionaries stored in runs of their own (`super::runs`).
 
@@ -101,7 +101,7 @@ impl EntryForm {
         Ok(())
     }
 
-    /// Component number `component` and its bit offset within an entry; `None` if it does not exist.
+    /// Component number `component` and its bit offset within an entry; `None` if the component does not exist.
     pub(super) fn component(&self, component: u32) -> Option<(Component, u32)> {
         let at = component as usize;
         Some((*self.components.get(at)?, *self.shifts.get(at)?))

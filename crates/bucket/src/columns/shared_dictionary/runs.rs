@@ -162,7 +162,7 @@ impl DictionaryRuns {
         self.count.load(Ordering::Relaxed) * MANY_RUNS > self.decoded.len()
     }
 
-    /// Byte range of the run that has this code; `None` if it is in memory or does not exist.
+    /// Byte range of the run that has this code; `None` if the run is in memory or does not exist.
     pub(super) fn missing(&self, code: u32) -> Option<Range<u64>> {
         let number = code as usize / self.directory.run_entries;
         match self.decoded.get(number)?.get() {

@@ -1,10 +1,11 @@
 //! Learns the anchors and keys of an outline from a sample of the slab.
 //!
-//! A word is an anchor if many texts contain it and its position is determined by one of these rules. Nearly all texts
-//! have it; or it and an adjacent word nearly always occur together; or one side of it is nearly always a number, a
-//! pair, a quoted text or the edge of the line, while its other side varies. A log level or a name is not an anchor,
-//! because the words next to it also occur next to other words. Words are tried in order of frequency. A word that
-//! would multiply the templates of the sample, as a word of free-form sentences would, is rejected.
+//! A word is an anchor if many texts contain it and one of three rules determines its position. Nearly all texts have
+//! the word; or the word and an adjacent word nearly always occur together; or its neighbour on one side is nearly
+//! always a number, a pair, a quoted text or the edge of the line, while its other neighbour varies. A log level or a
+//! name is not an anchor, because the words next to it also occur next to other words. Words are tried in order of
+//! frequency. A word that would multiply the templates of the sample, as a word of free-form sentences would, is
+//! rejected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,7 +20,7 @@ use super::{
     Pair, Role, Token, ValueExtent, run_end,
 };
 
-/// Maximum number of sampled texts, and maximum number of bytes of each that are examined.
+/// Maximum number of sampled texts, and maximum number of examined bytes of each text.
 const SAMPLE_TEXTS: usize = 512;
 const TEXT_BYTES_MAX: usize = 768;
 /// Multiplier that spreads the positions of sampled texts within each step.
@@ -28,9 +29,9 @@ const SAMPLE_SPREAD_MULTIPLIER: usize = 0x9e37_79b9_7f4a_7c15;
 const SAMPLED_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of candidate words.
 const CANDIDATES_MAX: usize = 40;
-/// Minimum percentages. In order: texts that contain an anchor word; texts that contain an anchor that is a punctuation
-/// mark; texts that contain a word for it to be an anchor in any context; texts with the same neighbour of a word for
-/// this neighbour to be its usual one.
+/// Minimum percentages. In order: texts that contain an anchor word; texts that contain a punctuation mark as an
+/// anchor; texts that contain a word, if the word is to be an anchor in any context; texts with the same neighbour of a
+/// word, if this is to be its usual neighbour.
 const ANCHOR_PERCENT_MIN: usize = 4;
 const PUNCTUATION_PERCENT_MIN: usize = 20;
 const ANY_CONTEXT_PERCENT_MIN: usize = 90;
@@ -72,7 +73,7 @@ struct Word<'t> {
     after: BTreeMap<Neighbour<'t>, usize>,
 }
 
-/// The outline of the texts of a slab; `None` if they have next to nothing in common, or are not lines of words.
+/// The outline of the texts of a slab; `None` if the texts have next to nothing in common, or are not lines of words.
 pub(in crate::templates) fn learn_outline(events: &EventBatch) -> Option<Outline> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     // Logs are often periodic, so the sampled position varies from step to step.
@@ -310,7 +311,7 @@ enum UsualNeighbour {
     Various,
     /// A word or mark whose usual neighbour is, in turn, this word.
     Close,
-    /// A word or mark that also occurs next to others.
+    /// A word or mark that also occurs next to other words.
     Word,
     /// A number, a pair, a quoted text or the edge of the line.
     Other,
@@ -339,7 +340,7 @@ fn learn_keys(sample: &[&[u8]], value_extent: ValueExtent) -> Vec<Key> {
     left.truncate(KEYS_MAX);
     let mut sorted = Vec::new();
     while !left.is_empty() {
-        // Next comes the candidate that was least often preceded by one of the others.
+        // Next comes the candidate that was least often preceded by another candidate.
         let before = |key: &[u8]| -> usize {
             left.iter().map(|(other, _)| order.get(&(*other, key)).copied().unwrap_or_default()).sum()
         };

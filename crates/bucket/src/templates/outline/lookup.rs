@@ -1,7 +1,7 @@
 //! Hash table of the templates of an outline, keyed by their literals and the roles of their variables.
 //!
 //! Every text of the slab is looked up, so no literal is copied: the hash is computed from the literals in the text,
-//! and the literals of a candidate are compared with them one by one.
+//! and the literals of a candidate are compared with the text one by one.
 
 use std::collections::HashMap;
 

@@ -2,9 +2,10 @@
 //!
 //! If messages are sentences, there are as many whole-text templates as messages, multiplied by the combinations of
 //! optional keys and of the lines that follow. An [`Outline`] splits a text without knowing its template. Words that
-//! are *anchors* are literals, and `key=value` pairs are variables. The text between two of these is one variable,
-//! however many words it has; only numbers at its beginning are variables of their own. All lines after the first are
-//! one variable. The remaining literals are therefore few, and texts with the same literals share a template.
+//! are *anchors* are literals, and `key=value` pairs are variables. The text between two anchors or pairs is one
+//! variable, however many words it has; only numbers at the beginning of such a text are variables of their own. All
+//! lines after the first are one variable. The remaining literals are therefore few, and texts with the same literals
+//! share a template.
 //!
 //! In the Common Event Format (CEF), a value extends to the next key, so that it may contain blanks.
 //!
@@ -12,7 +13,7 @@
 //! JSON object in [`super::objects`]. The values of these variables, rather than the template, then show which pairs
 //! a text has.
 //!
-//! Anchors and keys are learned from a sample of the slab ([`learning`]). They determine how small a slab becomes; the
+//! Anchors and keys are learned from a sample of the slab ([`learning`]), and determine how small a slab becomes; the
 //! texts are restored exactly in any case.
 
 pub(super) mod learning;
@@ -55,7 +56,7 @@ enum ValueExtent {
 #[derive(Clone, Debug)]
 struct Anchor {
     word: Box<[u8]>,
-    /// Number of occurrences in a text, counted from the first, that are anchors; later ones are ordinary words.
+    /// Number of occurrences in a text, counted from the first, that are anchors; later occurrences are ordinary words.
     times: u8,
 }
 
@@ -74,7 +75,7 @@ struct Key {
 pub(super) enum Role {
     /// Role named by the literal before the variable.
     Literal,
-    /// Free text that contains an equals sign, and thus text that automatic field extraction may take for a pair.
+    /// Free text with an equals sign, which automatic field extraction may take for a pair.
     Equals,
     /// The pair of an optional key in this run of pairs.
     Member { run: u8, key: u8 },
@@ -84,7 +85,7 @@ pub(super) enum Role {
     Lines,
     /// The index-time field with this name (`super::cells`).
     Cell { name: u16 },
-    /// Words before the field with this name, or after the last one.
+    /// Words before the field with this name, or after the last field.
     Gap { name: u16 },
 }
 
@@ -216,7 +217,8 @@ fn is_comma_of_number(text: &[u8], at: usize) -> bool {
 /// The first line of a text.
 struct Line<'t> {
     text: &'t [u8],
-    /// Whether a closing quote may still follow, so that a long text is not searched for one again and again.
+    /// Whether a closing quote may still follow, so that a long text is not searched for closing quotes again and
+    /// again.
     quotes: bool,
     value_extent: ValueExtent,
 }
@@ -297,7 +299,7 @@ impl Line<'_> {
         (value.1 > value.0 && is_end).then_some(Pair { start, equals, value, end, is_quoted })
     }
 
-    /// The blank before the next key after `from`; the end of the line if there is none.
+    /// The blank before the next key after `from`; the end of the line if no key follows.
     fn next_key(&self, from: usize) -> usize {
         let mut at = from;
         while let Some(equals) = memchr(b'=', &self.text[at..]).map(|len| at + len) {
@@ -434,7 +436,7 @@ impl OutlineSplitter<'_, '_> {
         }
     }
 
-    /// Processes a run of pairs that begins with this one.
+    /// Processes a run of pairs that begins with `first`.
     fn process_pairs(&mut self, first: Pair) -> usize {
         let text = self.line.text;
         let start = first.start;
@@ -470,8 +472,9 @@ impl OutlineSplitter<'_, '_> {
         end
     }
 
-    /// Adds variables for those pairs of a run that come in the order of the keys, from the blank before the first
-    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing or quoted differently.
+    /// Adds variables for those pairs of a run that come in the order of the keys; the run begins at `from`, the blank
+    /// before its first pair. Returns the end of the last of these pairs; `None` if a required pair is missing or
+    /// quoted differently.
     fn process_known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);

@@ -1,4 +1,4 @@
-//! The tokens of numbers against those of their texts.
+//! The tokens of numbers, compared with the tokens of their texts.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Terms of slabs made by hand, against those of their rebuilt texts.
+//! Terms of slabs made by hand, compared with the tokens of their rebuilt texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,7 +11,7 @@ pub const YEARLESS_FUTURE_NS_MAX: i64 = 2 * SECS_PER_DAY * NS_PER_SEC;
 /// Maximum number of years between two years with a 29 February.
 const LEAP_GAP_YEARS_MAX: i64 = 8;
 
-/// Fields of a timestamp; those that the text does not contain are `None`.
+/// Fields of a timestamp; fields that the text does not contain are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DateTimeParts {
     /// Full year.
@@ -52,10 +52,10 @@ pub struct DateTimeParts {
 pub struct ResolveContext<'a> {
     /// The current time.
     pub now: TimeNs,
-    /// Time zone of texts without one.
+    /// Time zone of texts that name no zone.
     pub tz: &'a TimeZone,
-    /// Last accepted timestamp of the same source; supplies the date for a text without one. If absent, `now` supplies
-    /// it.
+    /// Last accepted timestamp of the same source; supplies the date for a text without a date. If `last` is absent,
+    /// `now` supplies the date.
     pub last: Option<TimeNs>,
 }
 
@@ -81,9 +81,9 @@ impl DateTimeParts {
         self.hour.is_some() || self.epoch.is_some()
     }
 
-    /// The instant. A missing zone is that of the context; a missing year is the latest year for which the instant is
-    /// at most two days after now; a missing date is that of the last timestamp, or of now if there is none. `None` for
-    /// an invalid or incomplete date, or one outside the range of [`TimeNs`].
+    /// The instant. A missing zone is taken from the context. A missing year is the latest year for which the instant
+    /// is at most two days after now. A missing date is taken from the last timestamp or, if there is none, from now.
+    /// `None` for an invalid or incomplete date, or an instant outside the range of [`TimeNs`].
     #[inline]
     pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
         let nanos = i64::from(self.nanos);
@@ -165,7 +165,7 @@ fn day_number(year: i64, month: u8, day: u8) -> Option<i64> {
     Some(days_from_date(year, month, day))
 }
 
-/// Year of a timestamp without one: the latest year in which `month` and `day` exist and the instant is at most
+/// Year of a timestamp without a year: the latest year in which `month` and `day` exist and the instant is at most
 /// [`YEARLESS_FUTURE_NS_MAX`] after `now`. `instant_of` returns the instant for a day number.
 pub fn infer_year(month: u8, day: u8, now: TimeNs, instant_of: impl Fn(i64) -> Option<TimeNs>) -> Option<i64> {
     let latest = now.saturating_add(YEARLESS_FUTURE_NS_MAX);

@@ -166,7 +166,7 @@ fn cells_with_varying_ends_are_located_as_a_whole() {
         let found = cell_locations(text, &[values], &["a", "b", "c"], false);
         assert_eq!(found, [expected, constant("b"), constant("c")], "{text} {values:?}");
     }
-    // Where the cell is empty, another cell of that name has the value.
+    // If the cell is empty, another cell of that name has the value.
     assert_eq!(cell_locations("@1,b,c", &[&["y", ""]], &["a", "b", "a"], false)[0], Text);
 }
 

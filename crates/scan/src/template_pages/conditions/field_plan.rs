@@ -1,12 +1,12 @@
-//! The plan of a field test for one slab, cached with the slab. Plain data: [`super::planning`] creates it,
-//! [`super::field_test`] runs it.
+//! The plan of a field test for one slab: plain data, cached with the slab, that [`super::planning`] creates and
+//! [`super::field_test`] runs.
 
 /// Evaluation of a field test in one slab.
 pub(in crate::template_pages) struct FieldPlan {
     /// Answer by key, for templates whose answer depends on no variable.
     pub(super) base: Vec<u8>,
     pub(super) columns: Vec<(u32, ColumnPlan)>,
-    /// By key: whether the field is composed of several parts or has several values; empty if that is never so.
+    /// By key: whether the field is composed of several parts or has several values; empty if neither occurs.
     pub(super) composite: Vec<bool>,
     /// Whether the field divides the keys.
     pub(super) divided: bool,

@@ -1,7 +1,7 @@
 //! A test of an extracted field, for every event of a page: yes, no or maybe.
 //!
-//! The test uses the same filter as a test of extracted fields. As the slab's [`FieldPlan`] says, it runs once per
-//! distinct text of a dictionary, on typed numbers, or on the values of each page.
+//! The test uses the same filter as a test of extracted fields. Depending on the slab's [`FieldPlan`], the test runs
+//! once per distinct text of a dictionary, on typed numbers, or on the values of each page.
 
 use std::sync::Arc;
 
@@ -27,11 +27,12 @@ use crate::template_pages::text_arrays::text_array;
 pub(super) struct FieldTest {
     pub(super) name: String,
     filter: RowFilter,
-    /// The test without equal numbers, if the text decides about these.
+    /// A stricter test, which compares numbers as texts, if the event text must decide about numbers with another
+    /// spelling.
     by_text: Option<RowFilter>,
     /// Values that the text must also contain as written.
     as_written: Vec<String>,
-    /// The comparison, if the test consists of a single one.
+    /// The comparison, if the test is a single comparison.
     pub(super) compare: Option<(CompareOp, String)>,
 }
 
@@ -168,14 +169,14 @@ impl FieldTest {
         if asks_composites && !plan.composite.is_empty() {
             self.test_composites(field, plan, &keys, &mut each, page)?;
         }
-        // The text decides where the field occurs more than once, or a value may contain the field's name as a key.
+        // The text decides if the field occurs more than once, or if a value may contain the field's name as a key.
         let repeated = page.rows_with_multiple_values(&field.repeatable_columns)?;
         let ambiguous = ambiguous_rows(field, page)?;
         repeated.into_iter().chain(ambiguous).for_each(|row| each[row as usize] = UNDECIDED);
         Ok(Outcome::Each(each))
     }
 
-    /// Decides rows that are still open and in which the field is composed of several parts, from the field's text.
+    /// Tests the field's text in undecided rows in which the field is composed of several parts.
     fn test_composites(
         &self,
         field: &FieldLocations,

@@ -1,7 +1,7 @@
 //! A test of index, host, source or sourcetype; the answer is the same for all events with the same metadata code.
 //!
-//! Metadata is tested twice: by the patterns that exclude data before it is read, and by the filter that tests fields,
-//! which compares texts as well. The answer is certain only if both agree.
+//! Metadata is tested twice: by the patterns that exclude data before it is read, and by a filter like the filter of
+//! extracted fields, which compares numbers as texts. The answer is certain only if both tests agree.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl MetadataTest {
     }
 }
 
-/// The patterns of the early metadata test, and whether one of them must match or none may.
+/// The patterns of the early metadata test, and whether one of them must match (`true`) or none may match.
 fn early_metadata_patterns(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
     let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
     match expr {

@@ -1,7 +1,7 @@
 //! Planning of a field test for one slab: by key, by code of a dictionary, on numbers, or on the texts of each page.
 //!
 //! A value that is equal as a number but not as text must be decided by the event text, so numbers are compared as
-//! numbers only where the comparison of their texts agrees.
+//! numbers only if the comparison of their texts agrees.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl FieldTest {
         let (mut composite, mut constants) = (Vec::new(), Vec::new());
         for (key, place) in field.locations.iter().enumerate() {
             match place {
-                // The text decides where a pattern may find the field.
+                // If a pattern may find the field, the text decides.
                 _ if field.is_patterned(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => constants.push((key, text)),
@@ -96,7 +96,7 @@ impl FieldTest {
         }
     }
 
-    /// Numbers are compared as numbers where the text comparison agrees.
+    /// Numbers are compared as numbers if the text comparison agrees.
     fn number_plan(&self, format: NumberFormat, min: i64, max: i64) -> ColumnPlan {
         let Some((op, value)) = &self.compare else { return ColumnPlan::Texts };
         let exact = MAX_EXACT_INTEGER as i64;

@@ -1,5 +1,5 @@
-//! Required words: words that a matching text must contain, searched for where only the text can decide. They come
-//! from a phrase, or from the spelling of a field's value.
+//! Required words: words that every matching text contains. They come from a phrase or from the spelling of a field's
+//! value, and are searched for in rows that only the text can decide.
 //!
 //! Searching for a word takes less time than rebuilding the undecided texts if the word is rare and not part of a
 //! number. Words that rule out few rows are abandoned.
@@ -32,8 +32,8 @@ const NUMBER_DIGITS_MIN: usize = 5;
 /// Number of pages with few rows ruled out, after which the search for runs or words is abandoned.
 const FRUITLESS_PAGES_MAX: usize = 3;
 
-/// Words for a field test: the text of every event that passes the test contains at least one of them or a backslash.
-/// Empty if no such words are known.
+/// Words for a field test: the text of every event that passes the test contains at least one of the words or a
+/// backslash. Empty if no such words are known.
 #[derive(Default)]
 pub(crate) struct RequiredWords {
     pub(crate) words: Vec<String>,
@@ -69,7 +69,7 @@ impl CompiledWords {
 #[derive(Default)]
 pub(super) struct Runs {
     words: Vec<usize>,
-    /// Number of pages in which these ruled out few rows.
+    /// Number of pages in which the runs ruled out few rows.
     fruitless_pages: AtomicUsize,
 }
 
@@ -155,8 +155,8 @@ impl Conditions {
         Ok(found)
     }
 
-    /// Tests the rows of a page by the words of the condition alone, without the locations of fields: rows that may pass
-    /// are undecided, the others no. Must not be used for pages with index-time fields.
+    /// Tests the rows of a page by the words of the condition alone, without the locations of fields: the answer is
+    /// undecided for rows that may pass, and no for all other rows. Must not be used for pages with index-time fields.
     pub(in crate::template_pages) fn rows_with_words(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         self.possible_rows(&self.root, page)
     }
@@ -221,7 +221,7 @@ impl Conditions {
             {
                 break;
             }
-            // A run that spans several columns, such as an address in four of them, is left to the test of the phrase
+            // A run that spans several columns, such as an address in four columns, is left to the test of the phrase
             // itself.
             if page.slab.word_plan(*run, &self.words[*run])?.reads_spans() {
                 continue;
@@ -281,7 +281,7 @@ fn is_decided(found: &Outcome) -> bool {
     }
 }
 
-/// `found`, with no for undecided rows in which nothing is `present`.
+/// Returns `found`, but with the answer no for undecided rows whose answer in `present` is no.
 fn exclude_absent(found: Outcome, present: Outcome, rows: usize) -> Outcome {
     if present.is_all(YES) || present.is_all(UNDECIDED) {
         return found;
@@ -302,13 +302,14 @@ fn is_cheap_to_search(pattern: &str) -> bool {
     inside.len() >= WORD_BYTES_MIN && !is_short_number && (is_whole || has_non_hex_letter(inside))
 }
 
-/// Whether the text contains a letter that occurs in no number, not even in a hexadecimal one.
+/// Whether the text contains a letter that occurs in no number, not even in a hexadecimal number.
 fn has_non_hex_letter(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'))
 }
 
 /// Long numbers and addresses in a phrase that are words of every text with the phrase, because breakers within the
-/// phrase, or the ends of the phrase, bound them. They are compared with columns of numbers without formatting these.
+/// phrase, or the ends of the phrase, bound them. Such a number is compared with columns of numbers without formatting
+/// the columns' numbers.
 fn whole_numbers(phrase: &str) -> Vec<&str> {
     let is_between = |letter: char| {
         letter != '.' && (letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte)))

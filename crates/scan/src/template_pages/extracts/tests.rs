@@ -27,8 +27,8 @@ fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Te
     segments[0].template_set().unwrap().unwrap()
 }
 
-/// The number of templates in which values determine the field's location, and the number in which the field is one
-/// column.
+/// The number of templates in which values determine the field's location, and the number of templates in which the
+/// field is one column.
 fn count_by_value_and_variable(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
     let class = rules.extraction_class(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
@@ -59,7 +59,7 @@ fn lines(agent: &'static str) -> impl Iterator<Item = String> {
     (0..3_000usize).map(move |at| {
         let query = if at.is_multiple_of(2) { format!("?q=a{}", at * 7) } else { String::new() };
         let bytes = if at.is_multiple_of(9) { "-".to_owned() } else { (at * 31).to_string() };
-        // The odd ones have no common prefix, which would say what the quotes in it are.
+        // The agents with `agent` have no common prefix, because the quotes in a prefix would have a known role.
         let agent = match at.is_multiple_of(50) {
             true => format!("{} {agent}", at / 50),
             false => "Mozilla/5.0 (X11; Linux x86_64)".to_owned(),

@@ -88,7 +88,8 @@ fn pairs_are_located_in_templates() {
     assert_eq!(place(KV, "f=/v@?p x", &[&["2"]]), ValueLocation::Composite(parts.into()));
 }
 
-/// A `TemplateSet` whose first columns hold values and whose later ones hold these templates, written as in [`place`].
+/// A `TemplateSet` whose first columns hold values and whose later columns hold these templates, written as in
+/// [`place`].
 fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (TemplateSet, impl Fn(&str) -> Template) {
     let template = |text: &str| {
         let mut parts = Vec::new();
@@ -336,7 +337,7 @@ fn an_ambiguous_variable_does_not_affect_other_fields() {
         // Some of the values are strings: their quotes are not part of the value, and other fields are unaffected.
         ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", ValueLocation::Escaped([TemplatePart::Variable(1)].into())),
         ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", ValueLocation::Variable(3)),
-        // Complete escapes, and incomplete ones that the following text completes.
+        // Complete escapes, and incomplete escapes that the following text completes.
         ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "f", ValueLocation::Variable(2)),
         (
             "{\"g\":\"@1\",\"f\":\"@2\"}",

@@ -1,9 +1,10 @@
-//! Documents reduced to the value at one path, for functions such as `json_extract`, which read a text only if it is
-//! valid JSON as a whole, and which use the last of equal keys.
+//! Documents reduced to the value at one path, for functions such as `json_extract`, which read a text only if the
+//! whole text is valid JSON, and which use the last of several equal keys.
 //!
-//! In the texts of a template, such a document is the value as written, with its quotes, between constant literals. It
-//! is only used if the functions' own parser, which is stricter than that of `spath`, accepts all texts of the template:
-//! control characters in strings, lone surrogates and numbers beyond the range of a double make a text invalid.
+//! In the texts of a template, such a document is the value as written, with its quotes, between constant literals. The
+//! document is used only if the functions' own parser, which is stricter than the parser of `spath`, accepts all texts
+//! of the template: control characters in strings, lone surrogates and numbers beyond the range of a double make a text
+//! invalid.
 
 use std::borrow::Cow;
 
@@ -17,7 +18,8 @@ use super::{
 };
 use crate::template_pages::value_location::ValueLocation;
 
-/// Maximum length of the part of a number that one variable holds; far from the digits of the largest double.
+/// Maximum length of the part of a number that one variable holds; far below the number of digits of the largest
+/// double.
 const NUMBER_BYTES_MAX: u32 = 40;
 const EXPONENT: ByteSet = ByteSet::of(b"eE");
 
@@ -69,7 +71,8 @@ impl JsonColumns<'_> {
         Some(ValueLocation::of_parts(&document))
     }
 
-    /// Whether the functions' parser accepts all texts composed of these parts, given that it accepts one.
+    /// Whether the functions' parser accepts all texts composed of these parts, given that it accepts one of these
+    /// texts.
     fn is_strict(&self, parts: &[TemplatePart]) -> bool {
         let mut lexed = LexerState::Outside;
         for (at, part) in parts.iter().enumerate() {
@@ -154,7 +157,7 @@ fn literal(text: &[u8]) -> TemplatePart {
     TemplatePart::Literal(text.into())
 }
 
-/// Whether a text may contain an escaped surrogate, which is invalid unless the other half follows.
+/// Whether a text may contain an escaped surrogate, which is invalid unless the other half of the pair follows.
 fn has_surrogate(text: &[u8]) -> bool {
     text.windows(3).any(|escape| matches!(escape, [b'\\', b'u' | b'U', b'd' | b'D']))
 }

@@ -20,7 +20,7 @@ fn report() -> Arc<Report> {
     Arc::new(Report::new(&rule).unwrap())
 }
 
-/// Templates over three columns: two with letters, and one with values that may be empty.
+/// Templates over three columns: two columns with letters, and one with values that may be empty.
 fn template_set(templates: &[&[&str]]) -> Arc<TemplateSet> {
     let part = |part: &&str| match part.strip_prefix('$') {
         Some(column) => TemplatePart::Variable(column.parse().unwrap()),

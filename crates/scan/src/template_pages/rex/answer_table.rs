@@ -41,7 +41,7 @@ struct Answers {
 }
 
 impl AnswerTable {
-    /// Position of the answer for a row; `None` if the row has none in the table.
+    /// Position of the answer for a row; `None` if the table has no answer for the row.
     #[inline]
     pub(super) fn answer_position(
         &self,

@@ -1,7 +1,7 @@
 //! Runs a pattern on the window of one row, using the row's values in that window.
 //!
-//! If the existence of a match determines the groups, they are copied from their positions; otherwise the pattern runs
-//! on the text of the window.
+//! If the existence of a match determines the groups, the groups are copied from their positions; otherwise the pattern
+//! runs on the text of the window.
 
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Like [`evaluate`], for the values of a row in these columns; `None` if a value is missing, too.
+/// Like [`evaluate`], for the values of a row in these columns; also `None` if a value is missing.
 pub(super) fn evaluate_row(
     template: &FlatTemplate,
     window: &Window,

@@ -33,8 +33,8 @@ use crate::template_pages::roots::nodes_of_field;
 use crate::template_pages::row_values::{Dictionaries, RowOf};
 use crate::template_pages::slab::Slab;
 
-/// Maximum number of combinations of codes with a cached answer each. With more, the existence of a match is decided by
-/// the values of the deciding parts.
+/// Maximum number of combinations of codes with a cached answer each. With more combinations, the values of the
+/// deciding parts decide whether there is a match.
 const CHEAP_COMBINATIONS_MAX: usize = 4_096;
 /// Maximum number of flat templates per slab; the text of rows with further templates is read.
 const NODES_MAX: usize = 65_536;
@@ -63,7 +63,7 @@ pub(in crate::template_pages) enum TemplateNode {
     Inside(Arc<ExpandedTemplate>, u32),
     /// Not planned yet: the parts that compose a field.
     Field(FlatTemplate),
-    /// The same plan as that of another node.
+    /// The plan of another node, given by its number.
     Same(usize),
     /// The plan depends on which template of this column a row has: node `first + n` has the plan for template `n`.
     Branch { column: u32, first: usize },
@@ -83,7 +83,7 @@ pub(in crate::template_pages) struct ExpandedTemplate {
 }
 
 impl TemplateNode {
-    /// Length of the literals of a template that is not planned yet, without those of its variables.
+    /// Length of the literals of a template that is not planned yet, without the literals inside its variables.
     fn literal_bytes(&self, template_set: &TemplateSet) -> usize {
         let flat = |template: &FlatTemplate| {
             let literal = |part: &FlatPart| match part {
@@ -192,7 +192,7 @@ impl PatternTree {
                     }
                 }
             };
-            // Only if few columns determine a single group or whether there is a match.
+            // `known` is set only if few columns determine a single group, or whether there is a match.
             if let Some(at) = known {
                 self.answers.set(at, answer);
             }

@@ -1,19 +1,19 @@
 //! Cost model that decides when to plan a pattern over a template instead of matching texts.
 //!
-//! A plan pays off if many rows have its template. How many there will be is not known in advance, so a template is
-//! planned once the texts of its rows have cost as much as a plan. A pattern that branches plans several nodes for each
-//! row, so all plans together may not cost more than all texts read so far. At worst, about twice as much is spent as
-//! if only texts were read. The first plans are exempt, because most patterns have few or cheap ones. Costs are counted
-//! in steps of the planner, some 15 nanoseconds each, so that they do not depend on the machine.
+//! A plan pays off if many rows have its template. The number of such rows is not known in advance, so a template is
+//! planned as soon as the texts of its rows have cost as much as a plan. A pattern that branches plans several nodes
+//! for each row, so all plans together may not cost more than all texts read so far. At worst, the total cost is about
+//! twice the cost of reading only texts. The first plans are exempt, because most patterns have few or cheap plans.
+//! Costs are counted in steps of the planner, some 15 nanoseconds each, so that they do not depend on the machine.
 //!
 //! Not here: limits of one plan ([`quarry_eval::pattern::template_match`]).
 
-/// Steps of plans before texts are read instead: a few milliseconds.
+/// Steps of the plans that are exempt: a few milliseconds.
 const EXEMPT_STEPS: usize = 256 << 10;
 /// Steps of a plan that the planner does not count: a fixed number, and a number for each part of the template.
 const PLAN_STEPS: usize = 256;
 const STEPS_PER_PART: usize = 24;
-/// The time to read and match one text, in steps: a fixed number, and one more step for a number of literal bytes.
+/// The time to read and match one text, in steps: a fixed number, and one step per [`BYTES_PER_STEP`] literal bytes.
 const TEXT_STEPS: usize = 40;
 const BYTES_PER_STEP: usize = 5;
 
@@ -22,7 +22,7 @@ const BYTES_PER_STEP: usize = 5;
 pub(super) struct PlanningCost {
     spent: usize,
     plans: usize,
-    /// Steps of the rows read as text, by node; nodes without such rows at the end are missing.
+    /// Steps of the rows read as text, by node; trailing nodes without such rows are missing.
     texts: Vec<usize>,
     /// Steps of all rows read as text.
     all_texts: usize,

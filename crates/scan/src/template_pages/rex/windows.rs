@@ -1,7 +1,7 @@
 //! The windows of a template in which a pattern may match, with their cached answers.
 //!
-//! For a window that depends on few codes, the pattern runs once per combination of them. If a window has too many
-//! combinations, its answers are cached group by group, provided that its groups do not depend on each other.
+//! For a window that depends on few codes, the pattern runs once per combination of these codes. If a window has too
+//! many combinations, its answers are cached group by group, provided that its groups do not depend on each other.
 
 use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{COMBINATIONS_MAX, CombinationMemo, FlatTemplate, Window};
@@ -51,8 +51,8 @@ pub(super) enum Answer<'a> {
 }
 
 impl WindowRequest {
-    /// A window without cached answers; `columns` are those on which an answer depends, `has_codes` tells whether all
-    /// have few codes.
+    /// A window without cached answers; `columns` are the columns on which an answer depends, and `has_codes` tells
+    /// whether all of them have few codes.
     pub(super) fn new(
         window: Window,
         (columns, has_codes): (Vec<(u32, usize)>, bool),

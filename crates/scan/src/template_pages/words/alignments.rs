@@ -51,7 +51,7 @@ pub(super) struct Alignment {
 pub(super) struct Cuts {
     /// By byte: the cuts that the byte can precede, and those that it can follow.
     of_bytes: Box<[PartCuts; 256]>,
-    /// By column: the same for the values of a column, as far as known.
+    /// By column: the cuts that the values of a column allow in the same way, as far as known.
     of_columns: Box<[Option<PartCuts>]>,
 }
 
@@ -105,7 +105,7 @@ impl Cuts {
     }
 }
 
-/// A run of which a beginning has been aligned with the parts before `part`.
+/// A run whose first bytes have been aligned with the parts before `part`.
 struct Begun {
     first: usize,
     in_first: usize,
@@ -116,7 +116,7 @@ struct Begun {
 }
 
 impl Run {
-    /// The alignments that cross an edge between parts, or only an open edge; `None` if there are too many
+    /// The alignments that cross an edge between parts, with `only_open` an open edge; `None` if there are too many
     /// possibilities.
     pub(super) fn alignments(
         &self,
@@ -126,7 +126,7 @@ impl Run {
     ) -> Option<Vec<Alignment>> {
         let (mut found, mut steps) = (Vec::new(), 0);
         let Some(last) = edges.parts.last() else { return Some(found) };
-        // The cuts that the bytes after an edge allow, and those of the part after it.
+        // The cuts that the bytes after an edge allow, and the cuts that the part after the edge allows.
         let mut after = 0;
         let mut part = cuts.of_part(self, last, edges);
         for at in (1..edges.parts.len()).rev() {
@@ -147,7 +147,7 @@ impl Run {
         Some(found)
     }
 
-    /// The run, if part `first` can end with its first `cut` bytes.
+    /// The run, if part `first` can end with the first `cut` bytes of the run.
     fn begin(&self, edges: &Edges<'_>, first: usize, cut: usize) -> Option<Begun> {
         let head = &self.needle[..cut];
         let mut pieces = Vec::new();

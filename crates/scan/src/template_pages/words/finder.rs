@@ -99,7 +99,7 @@ impl Finder {
     }
 }
 
-/// Rarity of a byte in texts; more is rarer.
+/// Rarity of a byte in texts; a larger number means a rarer byte.
 fn rarity(byte: u8) -> usize {
     BYTES_BY_FREQUENCY.iter().position(|known| *known == byte.to_ascii_lowercase()).unwrap_or(BYTES_BY_FREQUENCY.len())
 }

@@ -21,8 +21,8 @@ use super::alignments::{Alignment, Cuts, Piece};
 use super::ways::{Way, WayPlanner, row_at};
 use super::{Planner, Probe, ProbePlan};
 
-/// Number of bytes of a part that are kept beyond those of a match: the bytes that bound the match, including an
-/// encoded breaker.
+/// Number of bytes of a part that are kept in addition to the bytes of a match: the bytes that bound the match,
+/// including an encoded breaker.
 const MARGIN_BYTES: usize = 8;
 /// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
 /// time.
@@ -59,7 +59,7 @@ enum CutEnd {
 }
 
 impl CutEnd {
-    /// The rest of a text, and the cut if it removed anything.
+    /// The rest of a text, and the cut if any bytes were removed.
     fn cut_text(self, text: &[u8]) -> (&[u8], CutEnd) {
         match self {
             CutEnd::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
@@ -86,7 +86,7 @@ pub(super) struct TemplateSpan {
     span: Span,
     /// For each template, whether the span can raise its answer.
     counts: Vec<bool>,
-    /// Tests that every match passes; `None` if none are known.
+    /// Tests that every match passes; `None` if no such tests are known.
     ways: Option<Vec<Way>>,
 }
 
@@ -121,7 +121,7 @@ impl PartRange {
         PartRange { first, last, in_first, in_last }
     }
 
-    /// This range and the literals next to its ends, if variables at the ends may lie in the match as a whole: then
+    /// This range and the literals next to its ends, if variables at the ends may lie entirely within the match: then
     /// the bytes of these literals decide whether the match is bounded.
     fn with_neighbours(self, edges: &Edges<'_>) -> PartRange {
         let is_literal = |at: usize| matches!(edges.parts.get(at), Some(TemplatePart::Literal(_)));
@@ -181,7 +181,7 @@ impl TemplateSpan {
         Ok(self.ways.as_ref().is_none_or(|ways| !ways.is_empty()))
     }
 
-    /// Whether a span equals this one; if so, template number `number` is added to its templates.
+    /// Whether `span` equals the span of `self`; if so, template number `number` is added to the templates of `self`.
     pub(super) fn try_add_template(&mut self, span: &Span, number: usize) -> bool {
         let is_same = self.span == *span;
         self.counts[number] |= is_same;
@@ -338,7 +338,7 @@ impl Planner<'_> {
     }
 }
 
-/// Appends a text, and returns the cut if it removed anything.
+/// Appends a text, and returns the cut if any bytes were removed.
 fn append_cut(out: &mut Vec<u8>, text: &[u8], cut: CutEnd) -> CutEnd {
     let (text, cut) = cut.cut_text(text);
     out.extend_from_slice(text);
@@ -386,7 +386,7 @@ fn span_rows(
     Ok(all)
 }
 
-/// False if the page lacks a number that all rows of this way have.
+/// False if the page lacks a number that the tests of this way require.
 fn may_pass(way: &Way, page: &mut PageReader<'_>) -> Result<bool, EngineError> {
     let Some((test, number)) = way.tests.first().and_then(|test| Some((test, test.number()?))) else { return Ok(true) };
     Ok(page.contains_number(test.column, number)? != Some(false))

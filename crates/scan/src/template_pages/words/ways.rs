@@ -1,7 +1,7 @@
-//! Ways: for each alignment of a run with the parts of a span, tests of the variables' codes and numbers that every
+//! Ways: for each alignment of a run with the parts of a span, the tests of the variables' codes and numbers that every
 //! match passes.
 //!
-//! They rule out most rows of a page before any text is concatenated. The rows that remain are not known to match.
+//! The tests rule out most rows of a page before any text is concatenated. The remaining rows may or may not match.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ enum Accepted {
 #[derive(Clone, Debug)]
 enum Matching {
     None,
-    /// All, or it is unknown.
+    /// All values; also if the matching values are unknown.
     Any,
     Some(ValueTest),
 }
@@ -91,8 +91,8 @@ impl<'a> WayPlanner<'a> {
         self.bounded == (false, false) && self.run.needle.iter().all(u8::is_ascii_alphanumeric)
     }
 
-    /// The ways of these alignments; none if nothing can match, and `None` if an alignment has no tests. `free` tells
-    /// whether no encoded breaker is in the span or shortly before it.
+    /// The ways of these alignments: an empty list if nothing can match, and `None` if an alignment has no tests.
+    /// `free` tells whether no encoded breaker is in the span or shortly before it.
     pub(super) fn ways(&mut self, alignments: &[Box<[Piece]>], free: bool) -> Result<Option<Vec<Way>>, EngineError> {
         let mut ways = Vec::with_capacity(alignments.len());
         'alignments: for pieces in alignments {
@@ -114,8 +114,8 @@ impl<'a> WayPlanner<'a> {
         Ok(Some(ways))
     }
 
-    /// The piece as a whole value, if the run begins or ends with it at the bound of a word, and values are numbers
-    /// without breakers.
+    /// The piece as a whole value, if the run begins or ends with the piece at the bound of a word, and values are
+    /// numbers without breakers.
     fn as_whole_number(&self, piece: Piece) -> Piece {
         let ColumnKind::Numbers { format, min, .. } = &self.template_set.columns[piece.column as usize].kind else {
             return piece;
