@@ -36,7 +36,7 @@ impl<S: Sync> FromRequestParts<S> for RequestOrigin {
     }
 }
 
-/// Reports that the client of a request is known, for handlers that check its password themselves.
+/// Reports to the port that the client of a request has proved who it is; for handlers that check passwords themselves.
 pub(crate) struct RequestProof(Option<ClientProof>);
 
 impl RequestProof {

@@ -438,9 +438,9 @@ impl Auth {
         Ok(key)
     }
 
-    /// Opens a session for a program that the node runs, with the role of administrators; returns its key. It ends with
-    /// [`Auth::end_program_session`]. Programs run under the node's account, which may read [`Auth::local_token`], so
-    /// the session permits nothing that they could not do without it.
+    /// Opens a session for a program that the node runs, with the role of administrators; returns the session's key.
+    /// [`Auth::end_program_session`] ends the session. Programs run under the node's account, which may read
+    /// [`Auth::local_token`], so the session permits nothing that programs could not do without it.
     pub fn open_program_session(&self) -> String {
         self.open_session_until_ended(program_identity())
     }
@@ -741,7 +741,7 @@ impl Auth {
         let record = state.users.iter().find(|record| record.name == attempt.user);
         let Some(record) = record else { return Ok(None) };
         let identity = Identity { user: record.name.clone(), roles: record.roles.clone(), is_console: false };
-        // From now on the user is trusted at this address, even if the hash was computed for another one.
+        // From now on the user is trusted at this address, even if the hash was computed for another address.
         state.throttle.record_success(attempt.user_hash, attempt.origin, now_ns);
         found(&mut state, &identity, self.clock.now_ns());
         Ok(Some(identity))

@@ -30,7 +30,7 @@ fn report_nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
         return Err(Failure::Usage(format!("{conf}.conf is not used{meant}; there are: {}", known.join(", "))));
     }
     let place = data_dir.join("etc/system/local").join(format!("{conf}.conf"));
-    log::info(format!("nothing is set: there is no {conf}.conf; yours goes to {}", place.display()));
+    log::info(format!("nothing is set: there is no {conf}.conf; put your file at {}", place.display()));
     Ok(0)
 }
 

@@ -1,8 +1,8 @@
 //! The inputs of a running node: ports, watched files and programs, which follow changes of inputs.conf.
 //!
-//! A thread owns them. A request that has changed the configuration wakes this thread and waits until it has applied
-//! the configuration, at most [`WAIT_MAX`]: an input that is closed first stores what it has read, which may take a
-//! while. Changes that arrive while the thread works are applied together. Faults of stanzas are kept for answers and
+//! A thread owns the inputs. A request that has changed the configuration wakes this thread and waits until it has
+//! applied the configuration, at most [`WAIT_MAX`]: before an input is closed, it stores what it has read, which may take
+//! a while. Changes that arrive while the thread works are applied together. Faults of stanzas are kept for answers and
 //! messages. Not here: the ports of the HTTP Event Collector and of the management interface, which open only at the
 //! start.
 

@@ -123,7 +123,7 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
     jobs.shut_down();
-    // The REST interface keeps the searches alive, and these keep the connection; disconnecting breaks the cycle.
+    // The REST interface keeps the searches alive, and the searches keep the connection; disconnecting breaks the cycle.
     rest.disconnect();
     drop(building);
     runtime.shutdown_timeout(STOP_TIMEOUT);
@@ -246,8 +246,8 @@ impl ProgramSessions for SessionsForPrograms {
     }
 }
 
-/// A future that resolves on a signal, and the flags that a restart reads. Until both are there, a signal ends the
-/// process at once.
+/// A future that resolves on a signal, and the flags that a restart reads. Until both exist, a signal ends the process
+/// at once.
 fn catch_signals() -> std::io::Result<(impl Future<Output = ()>, StopFlags)> {
     let flags = StopFlags::install()?;
     let stop = stop_signal()?;

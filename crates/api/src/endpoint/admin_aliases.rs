@@ -1,7 +1,7 @@
 //! `admin/NAME`: the names of Splunk's handlers as further paths of collections.
 //!
-//! Older clients and many searches with `| rest` use them. Each row of the table below the collection's path is also
-//! served below the alias; links in its answers name the collection's path. Not here: endpoints that exist only below
+//! Older clients and many searches with `| rest` use these paths. Each row of the table below the collection's path is
+//! also served below the alias; links in answers name the collection's path. Not here: endpoints that exist only below
 //! `admin` ([`super::constant_answers`], [`super::node_entries`]).
 
 use axum::Extension;
@@ -16,7 +16,7 @@ type Alias = (&'static str, &'static str);
 const ADMIN: &str = "admin";
 /// Folder of views and other files of the user interface; its variable segment is fixed by an alias.
 const UI_FILES: &str = "data/ui/{file}";
-/// The segment.
+/// The name of this variable segment.
 const FILE: &str = "file";
 
 const ALIASES: &[Alias] = &[

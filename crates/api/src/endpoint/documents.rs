@@ -216,8 +216,8 @@ async fn receive_documents(
     Ok(ReceivedDocuments { bytes: read.map_err(late)?.map_err(over)?, _place: place })
 }
 
-/// An answer with documents. In a cluster, its header says that other nodes may have further ones: the body has no place
-/// for remarks.
+/// An answer with documents. In a cluster, its header says that other nodes may have further documents, because the body
+/// has no place for remarks.
 fn documents_answer(state: &ApiState, documents: String) -> Response {
     let mut answer = json_answer(documents);
     let remark = state.node.cluster().and_then(|cluster| {

@@ -2,7 +2,7 @@
 //!
 //! An entity is one setting of a stanza of props.conf. Its name is `STANZA : SETTING`, or the sourcetype for a renamed
 //! sourcetype. A table row for each kind defines its settings and the conversion of parameters to a value. A setting has
-//! the permissions of its stanza until it is given its own. Changes take effect at once.
+//! the permissions of its stanza until it is given its own ones. Changes take effect at once.
 //!
 //! Not here: stanzas of transforms.conf ([`super::entities`]), applying the settings (scan).
 

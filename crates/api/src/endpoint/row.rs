@@ -272,7 +272,7 @@ impl Endpoint {
         router.route(&join_path(self.root, &self.path), serve)
     }
 
-    /// The endpoint at an alias of a collection, if it is that of the collection or below it.
+    /// The endpoint at an alias of a collection, if the endpoint's path is the collection's path or below it.
     pub(super) fn at_alias(&self, alias: &str, collection: &str) -> Option<Endpoint> {
         let rest = self.path.strip_prefix(collection).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
         let alias_of = Some(join_path(self.root, &self.path));

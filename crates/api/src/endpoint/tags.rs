@@ -1,7 +1,7 @@
 //! `search/tags` and `search/fields`: tags of field values, stored as settings in stanzas of tags.conf.
 //!
-//! A tag's entries are the pairs of field and value that have it, written `FIELD::VALUE`. Changes take effect at once.
-//! The fields listed are `host`, `index`, `source` and `sourcetype`, those in fields.conf, and those with tagged
+//! A tag's entries are the pairs of field and value that have the tag, written `FIELD::VALUE`. Changes take effect at
+//! once. The fields listed are `host`, `index`, `source`, `sourcetype`, fields in fields.conf, and fields with tagged
 //! values. Not here: searching by tag (engine), the stanzas themselves (`configs/conf-tags`).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -138,7 +138,7 @@ const ROWS: &[Row] = &[
         REGEX,
         "",
         "",
-        "when lines are merged: after a match, no event ends until MUST_BREAK_AFTER",
+        "when lines are merged: after a match, no event ends until MUST_BREAK_AFTER matches",
     ),
     row("MUST_NOT_BREAK_BEFORE", REGEX, "", "", "when lines are merged: a line that matches never starts an event"),
     row("NO_BINARY_CHECK", Kind::Bool, "false", "", "whether files that look binary are read"),

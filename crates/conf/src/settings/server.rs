@@ -93,7 +93,7 @@ pub struct ServerSettings {
     pub free_bytes_min: u64,
     /// `[general] sessionTimeout` as written.
     pub session_timeout: String,
-    /// The same in seconds.
+    /// `sessionTimeout` in seconds.
     pub session_timeout_s: u64,
     /// `[sslConfig]`; `None` if the management port does not use TLS.
     pub tls: Option<SslSettings>,

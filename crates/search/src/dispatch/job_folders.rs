@@ -133,7 +133,7 @@ impl JobStore {
         }
     }
 
-    /// Marks as failed the jobs whose server died, and removes expired ones. Must be called only at the start of a
+    /// Marks as failed the jobs whose server died, and removes expired jobs. Must be called only at the start of a
     /// server, when no job is running.
     pub(crate) fn mark_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {

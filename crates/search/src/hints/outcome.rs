@@ -75,8 +75,7 @@ pub(super) fn find_name_span(text: &str, stage: Span, name: &str) -> Span {
 
 /// Hint that lists the existing names, or the first few of them.
 pub(super) fn existing_names(names: &[&str]) -> String {
-    let verb = if names.len() == 1 { "is" } else { "are" };
-    format!("there {verb} {}", list_names(names))
+    format!("existing: {}", list_names(names))
 }
 
 /// The first few names, as a phrase.

@@ -88,7 +88,7 @@ fn absent_words_are_reported_before_fields() {
 fn unknown_names_are_reported_with_similar_ones() {
     let table: [(&str, usize, &[&str], &[&str]); 13] = [
         ("index=maim error", 0, &[], &["there is no index `maim` (character 7); did you mean `main`?"]),
-        ("index=foo error", 3, &[], &["there is no index `foo` (character 7); there are main, web"]),
+        ("index=foo error", 3, &[], &["there is no index `foo` (character 7); existing: main, web"]),
         ("index=we* error", 0, &[], &[]),
         ("sourcetype=acess x", 0, &[], &["no event has the sourcetype `acess` (character 12); did you mean `access`?"]),
         (
@@ -110,7 +110,7 @@ fn unknown_names_are_reported_with_similar_ones() {
             "* | stats count by nothing",
             0,
             &[],
-            &["no event that was looked at has a field `nothing` (character 20); there are host, status, user"],
+            &["no event that was looked at has a field `nothing` (character 20); existing: host, status, user"],
         ),
         (
             "* | stats count by sourcetyp",
@@ -175,16 +175,16 @@ fn misspelt_fields_are_reported_for_every_command() {
 #[test]
 fn fields_removed_by_a_report_are_reported() {
     for (text, said_of) in [
-        ("* | stats count by user | where status=200", ("stats", "status", "there are count, user")),
+        ("* | stats count by user | where status=200", ("stats", "status", "existing: count, user")),
         ("* | stats count by user | table user cuont", ("stats", "cuont", "did you mean `count`?")),
         ("* | stats count by user | sort -cuont", ("stats", "cuont", "did you mean `count`?")),
         ("* | stats count by user | eval x=cuont*2", ("stats", "cuont", "did you mean `count`?")),
         ("* | stats sum(a) AS total by user | eval b=1 | where totl>1", ("stats", "totl", "did you mean `total`?")),
-        ("* | top user | where cnt>5", ("top", "cnt", "there are user, count, percent")),
-        ("* | table user host | stats count by status", ("table", "status", "there are user, host")),
-        ("* | fields user host | dedup status", ("fields", "status", "there are user, host")),
-        ("* | timechart count | where status=1", ("timechart", "status", "there are count, _time")),
-        ("* | chart count over host | sort user", ("chart", "user", "there are count, host")),
+        ("* | top user | where cnt>5", ("top", "cnt", "existing: user, count, percent")),
+        ("* | table user host | stats count by status", ("table", "status", "existing: user, host")),
+        ("* | fields user host | dedup status", ("fields", "status", "existing: user, host")),
+        ("* | timechart count | where status=1", ("timechart", "status", "existing: count, _time")),
+        ("* | chart count over host | sort user", ("chart", "user", "existing: count, host")),
         ("* | rare user | rename counts AS n", ("rare", "counts", "did you mean `count`?")),
         ("| makeresults | stats count AS n | table m", ("stats", "m", "did you mean `n`?")),
         ("* | rename user AS u | stats count by user", ("rename", "user", "it is called `u` there")),
@@ -269,7 +269,7 @@ fn empty_ranges_and_fields_of_other_sourcetypes_are_reported() {
         (
             "failed | stats count by user",
             false,
-            "none of the newest events that are found has the field `user` (character 25); other events have it; `rex` extracts it from the text of these",
+            "none of the newest events that are found has the field `user` (character 25); other events have it; to extract it from the events found, use `rex`",
         ),
         ("nothing | stats count by user", false, ""),
     ];
