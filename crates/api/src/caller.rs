@@ -93,7 +93,7 @@ pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     format!("{COOKIE}{}", port.filter(is_port).unwrap_or(PORT))
 }
 
-/// A cookie with the key of a session, which lasts for `lifetime_s` seconds.
+/// A cookie with the key of a session; the cookie lasts for `lifetime_s` seconds.
 pub(crate) fn session_cookie(headers: &HeaderMap, key: &str, lifetime_s: i64) -> String {
     format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lifetime_s}", cookie_name(headers))
 }

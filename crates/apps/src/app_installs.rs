@@ -57,7 +57,7 @@ pub struct InstalledApp {
     pub app: LocalApp,
     /// Whether no app of this name was installed before.
     pub is_new: bool,
-    /// Endpoints that it declares, whose programs are not run.
+    /// Endpoints that the app declares; their programs are not run.
     pub endpoints: Vec<DeclaredEndpoint>,
 }
 

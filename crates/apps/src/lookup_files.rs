@@ -244,7 +244,7 @@ impl LookupFiles {
             roles => format!("one of the roles {}", roles.join(", ")),
         };
         Err(Fault::denied(format!(
-            "{name} is shared by {}: user {} may not change it, which requires {who}",
+            "{name} is shared by {}: user {} may not change it: changes require {who}",
             app_name(app),
             user.user
         )))

@@ -2,9 +2,9 @@
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
 //! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
-//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). A
-//! login with an unknown user takes the same time and gets the same answer as one with a wrong password. Users are records
-//! persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
+//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). An
+//! unknown user name takes the same time and gets the same answer as a wrong password. Users are records persisted by a
+//! [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
 //! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -597,7 +597,7 @@ impl Auth {
         let users = apply_change(&before, change, hash, &self.roles())?;
         if let UserChange::Remove { name } = change {
             // A later user of the same name must not inherit tokens. They are removed before the user, because if only
-            // this step succeeds, the user can still create new ones.
+            // this step succeeds, the user can still create new tokens.
             let draft = self.lock().tokens.as_ref().map(Tokens::draft);
             if let Some(mut draft) = draft
                 && draft.remove(|record| record.user == *name)

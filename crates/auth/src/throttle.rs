@@ -19,11 +19,11 @@ pub const FREE_PER_ADDRESS: u32 = 20;
 pub const FREE_PER_USER: u32 = 50;
 /// Longest wait for the next login.
 pub const WAIT_S_MAX: i64 = 60;
-/// Failures are forgotten after this time without another one.
+/// Failures are forgotten after this time without another failure.
 const FAILURE_TTL_S: i64 = 15 * 60;
 /// Seconds for which a successful login makes a user trusted at an address.
 const TRUST_S: i64 = 24 * 3600;
-/// Maximum counters; the one unchanged for longest is evicted.
+/// Maximum counters; the counter that is unchanged for longest is evicted.
 const TALLIES_MAX: usize = 10_000;
 
 /// Key by which failures are counted.

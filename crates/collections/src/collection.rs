@@ -107,7 +107,7 @@ impl Collection {
         }
     }
 
-    /// Adds a document and returns its key; fails if the user already has one with this key.
+    /// Adds a document and returns its key; fails if the user already has a document with this key.
     pub fn insert(
         &self,
         user: &str,
@@ -142,8 +142,8 @@ impl Collection {
         })
     }
 
-    /// Deletes the `removed` documents and writes new ones, replacing those with existing keys, all atomically; returns
-    /// the keys written. `fill` must pass each document to the consumer that is its argument.
+    /// Deletes the `removed` documents and writes new documents, which replace existing documents with their keys, all
+    /// atomically; returns the keys written. `fill` must pass each document to the consumer that is its argument.
     pub fn save_all(
         &self,
         user: &str,

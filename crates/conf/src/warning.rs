@@ -53,7 +53,7 @@ pub enum Problem {
     /// `= value`.
     #[error("a value without a setting name; write name = value")]
     NoKey,
-    /// An unknown stanza whose name resembles a known one.
+    /// An unknown stanza whose name resembles a known name.
     #[error("unknown stanza; did you mean [{nearest}]?")]
     UnknownStanza {
         /// The known name.

@@ -32,7 +32,7 @@ const EVERY_EVENT: &str = "*";
 pub struct SurroundingsQuery {
     /// Time of the event.
     pub time: TimeNs,
-    /// Fields, such as host and source, and their values, which the events around it must have too.
+    /// Fields with their values, such as host and source, which the events around the event must share.
     pub alike: Vec<(String, String)>,
     /// A further search condition, which may use macros but contains no commands.
     pub condition: Option<String>,

@@ -119,7 +119,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     })
 }
 
-/// Names of a node's indexes, and the times of the oldest and the newest event in one of them.
+/// Names of a node's indexes, and the times of the oldest and the newest event in one index.
 struct IndexState {
     names: Vec<String>,
     oldest: Option<Timestamp>,
@@ -158,7 +158,7 @@ fn notes(index: &str, (before, after): &(IndexState, IndexState), now: i64, keep
     let future = ahead.map(|ahead| {
         format!(
             "note: the newest of these events is {:.1} h in the future: if the times in the text are in another \
-             zone, name it with --zone or TZ in props.conf; `quarry preview FILE` shows which one was used",
+             zone, name it with --zone or TZ in props.conf; `quarry preview FILE` shows which zone was used",
             ahead.as_secs_f64() / 3_600.0
         )
     });

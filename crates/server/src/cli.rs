@@ -501,7 +501,7 @@ pub(crate) struct ServeArgs {
 /// Arguments of `quarry forward`.
 #[derive(Debug, Args)]
 pub(crate) struct ForwardArgs {
-    /// Address of the HTTP Event Collector; by default the one in inputs.conf, if there are tokens.
+    /// Address of the HTTP Event Collector; by default the address in inputs.conf, if there are tokens.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) hec: Option<String>,
 }

@@ -38,7 +38,7 @@ pub(crate) struct InputChanges {
 struct FollowState {
     /// Whether a thread owns inputs; otherwise changes take effect at the start.
     is_live: bool,
-    /// Number of the last requested change, and of the last applied one.
+    /// Number of the last requested change, and of the last applied change.
     requested: u64,
     done: u64,
     is_over: bool,
@@ -93,7 +93,7 @@ impl InputChanges {
         self.lock().faults.clone()
     }
 
-    /// Waits for a change; returns the number of the newest one, or `None` at the end.
+    /// Waits for a change; returns the number of the newest change, or `None` at the end.
     fn wait_for_change(&self) -> Option<u64> {
         let state = self.lock();
         let state = self.turned.wait_while(state, |state| state.done >= state.requested && !state.is_over);

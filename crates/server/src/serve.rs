@@ -138,7 +138,7 @@ fn report_first_password(auth: &Auth) {
         Ok(false) => {}
         Ok(true) => log::warning(format!(
             "user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
-             {name}`; it is refused in requests from other machines, and on ports that other machines can reach"
+             {name}`; this password is refused from other machines, and on ports that other machines can reach"
         )),
         // The server still starts, because other users can log in.
         Err(error) => log::warning(error),
@@ -218,7 +218,7 @@ async fn serve(
         collector.stop().await;
     }
     drop(run_file);
-    // Stopping waits for programs and for the store, which must not block a runtime thread.
+    // Stopping waits for programs and for the store; this wait must not block a runtime thread.
     let (folder, program) = (data_dir.to_path_buf(), node.restart.program());
     let ended = tokio::task::spawn_blocking(move || {
         write_audit_round(&node.ingest, &auth);

@@ -9,7 +9,7 @@ use axum::Extension;
 use super::path_parts::FixedPart;
 use super::row::{Endpoint, SERVICES};
 
-/// An alias: its path after the root, and that of its collection.
+/// The path of an alias, and the path of its collection, both after the root.
 type Alias = (&'static str, &'static str);
 
 /// Folder of the aliases.

@@ -1,4 +1,4 @@
-//! Splunk's actions of the cache manager, which remove data from this machine that can be read again from a volume.
+//! Splunk's actions of the cache manager, which remove from this machine data that can be read again from a volume.
 //!
 //! Not here: the lists of buckets and totals ([`super::node_entries`]).
 

@@ -1,8 +1,8 @@
 //! Syntax of the `search` parameter of collections.
 //!
 //! It resembles the command `search`, but names of entities contain characters that have a meaning in SPL: `m(2)`,
-//! `Errors, [prod]`, `a|b`. Here, a word ends only at a blank or at a closing parenthesis without an opening one in the
-//! word. A parenthesis groups only at the beginning of a word and with its counterpart. Every text without too many
+//! `Errors, [prod]`, `a|b`. Here, a word ends only at a blank, or at a closing parenthesis that the word does not open.
+//! A parenthesis groups only at the beginning of a word and with its counterpart. Every text without too many
 //! conditions or levels is valid: text without another meaning, such as an operator without an operand, is a word.
 //!
 //! Not here: comparing with entries ([`super::collection_filter`]).

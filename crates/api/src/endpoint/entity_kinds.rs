@@ -62,7 +62,7 @@ pub(super) struct Kind {
     pub(super) validate: ValidateSettings,
     /// A capability that these settings require, in addition to that of the endpoint.
     pub(super) capability: fn(&[(String, String)]) -> Option<&'static str>,
-    /// Checks that run a program, after all others; the settings are those that the entity would have.
+    /// Check that runs a program, after all other checks, with the settings that the entity would have.
     pub(super) check_by_program: Option<ProgramCheck>,
     /// Validates new settings of an entity against its name.
     pub(super) validate_edit: ValidateEdit,

@@ -203,7 +203,7 @@ fn validate_group(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, 
 fn refused_method(method: &str) -> ApiError {
     ApiError::bad_request(format!(
         "method={method}: the servers of a group are load-balanced; to clone, add them to different groups with group=NAME and \
-         list these in defaultGroup of [tcpout]"
+         list the groups in defaultGroup of [tcpout]"
     ))
 }
 

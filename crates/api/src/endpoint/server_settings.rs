@@ -127,7 +127,7 @@ fn content(facts: &Facts) -> Value {
     })
 }
 
-/// The port of the management address, which is what Splunk shows; 0 without one.
+/// The port of the management address, which Splunk shows instead of the address; 0 without an address.
 fn management_port(address: &str) -> u16 {
     address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
 }

@@ -26,7 +26,7 @@ const TAGS: &str = "tags";
 const FIELDS: &str = "fields";
 /// Fields that are stored with every event.
 const INDEXED_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
-/// Value of an enabled tag's setting, and that of a removed tag, which also overrides a tag of an app.
+/// Values of the settings of enabled and of removed tags; a removed tag also overrides a tag of an app.
 const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
 /// Separator of field and value in the name of an entry.

@@ -421,7 +421,7 @@ pub(super) fn refused(name: &str, location: &ObjectLocation, viewer: &Permission
         ObjectLocation::System => {
             let capability = permissions::ADMIN_ALL_OBJECTS;
             format!(
-                "{name} belongs to the node: user {user} may not change it, which requires the capability {capability}"
+                "{name} belongs to the node: user {user} may not change it: changes require the capability {capability}"
             )
         }
     })

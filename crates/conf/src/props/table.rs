@@ -153,7 +153,7 @@ const ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "[statsd-dims:NAME] stanzas of transforms.conf, separated by commas; empty: the one with the sourcetype's name",
+        "[statsd-dims:NAME] stanzas of transforms.conf, separated by commas; empty: the stanza with the sourcetype's name",
     ),
     row("TIMESTAMP_FIELDS", Kind::Text, "", "", "columns that contain the time, separated by commas"),
     row("TIME_FORMAT", Kind::TimeFormat, "", "", "format of the timestamp; empty: detected"),
@@ -167,7 +167,7 @@ const ROWS: &[Row] = &[
         PRIORITY,
         "",
         "",
-        "of two matching patterns, the higher one wins; default: 100 for plain names, otherwise 0",
+        "of two matching patterns, the one with the higher priority wins; default: 100 for plain names, otherwise 0",
     ),
     row("rename", Kind::Text, "", "", "search time: new name of the sourcetype"),
     row(

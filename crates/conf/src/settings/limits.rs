@@ -126,7 +126,7 @@ const SECTIONS: &[Section] = &[
             Kind::Text,
             "",
             "",
-            "database of IP locations (.mmdb); default: one in `share` of the data directory",
+            "database of IP locations (.mmdb); default: a file in `share` of the data directory",
         )],
     },
     Section { stanza: StanzaName::Named("top"), rows: &[] },

@@ -130,7 +130,7 @@ impl MonitorSettings {
                 continue;
             }
             if is_batch && !values.text("move_policy").eq_ignore_ascii_case(SINKHOLE) {
-                let text = "removes its files, so it must say move_policy = sinkhole; it is ignored";
+                let text = "a batch removes its files, so it must set move_policy = sinkhole; the stanza is ignored";
                 wrong.push(format!("inputs.conf [{}]: {text}", stanza.name));
                 continue;
             }

@@ -250,7 +250,7 @@ impl OutputSettings {
             let Some(name) = stanza.name.strip_prefix(GROUP_PREFIX) else { continue };
             match group(layers, name) {
                 Ok(found) => groups.extend(found),
-                Err(fault) => faults.push(format!("outputs.conf [{}]: {fault}; it is ignored", stanza.name)),
+                Err(fault) => faults.push(format!("outputs.conf [{}]: {fault}; the stanza is ignored", stanza.name)),
             }
         }
         let default_groups = words(all.text("defaultGroup"));

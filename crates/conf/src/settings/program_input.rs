@@ -21,7 +21,7 @@ const FILTER_PREFIX: &str = "filter:";
 const FILTER_KINDS: [(&str, bool); 2] = [("whitelist", true), ("blacklist", false)];
 /// Prefix of a filter's pattern settings.
 const FILTER_PATTERN: &str = "regex";
-/// Index and sourcetype of events with `signedaudit = true`, which Splunk would sign.
+/// Index and sourcetype of the events that Splunk would sign (`signedaudit = true`).
 const AUDIT: [&str; 2] = ["_audit", "audittrail"];
 /// Separator of an input's scheme and name.
 const SCHEME_END: &str = "://";

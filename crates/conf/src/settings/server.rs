@@ -79,7 +79,7 @@ const PIPELINES: &str = "parallelIngestionPipelines";
 const PIPELINES_MAX: i64 = 16;
 /// Name of the setting for the lifetime of unused sessions.
 const SESSION_TIMEOUT: &str = "sessionTimeout";
-/// Shortest lifetime of unused sessions in seconds. With a shorter one, nobody could log in to change it.
+/// Shortest lifetime of unused sessions in seconds. With a shorter lifetime, nobody could log in to change the setting.
 const SESSION_TIMEOUT_S_MIN: u64 = 60;
 
 /// The settings of server.conf.

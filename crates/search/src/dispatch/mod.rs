@@ -194,7 +194,7 @@ impl JobStore {
         }
     }
 
-    /// Removes expired results at intervals, not after each of many short searches, because it inspects every job.
+    /// Removes expired results at intervals, not after each of many short searches, because the check inspects every job.
     fn remove_expired_if_due(&self) {
         let now = self.now_seconds();
         let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= EXPIRY_CHECK_S;

@@ -147,8 +147,8 @@ pub(super) struct MutableState {
     shows_previews: bool,
     /// Whether a request has asked for previews.
     asks_previews: bool,
-    /// Whether the job was paused or finalised after its end, which changes only what is shown: clients wait until the
-    /// flag is set, and a short search may have ended before their request.
+    /// Whether the job was paused or finalised after its end. This changes only what is shown: clients wait until the flag
+    /// is set, and a short search may have ended before their request.
     is_paused_late: bool,
     pub(super) is_finalized_late: bool,
     /// Time in seconds of the last request that changed the job's lifetime.

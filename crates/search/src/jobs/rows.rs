@@ -256,7 +256,7 @@ pub struct RowsView {
     fields: Arc<[String]>,
     offset: usize,
     end: usize,
-    /// The page of the rows in a time range, if the view is limited to one.
+    /// The page of the rows in a time range, if the view is limited to a time range.
     of_range: Option<RangePage>,
 }
 
@@ -333,7 +333,7 @@ impl RowsView {
     }
 }
 
-/// Iterator over the batches of a part, which holds one batch in memory.
+/// Iterator over the batches of a part; holds one batch in memory.
 struct PartBatches<'v> {
     path: &'v Path,
     part: &'v Part,
