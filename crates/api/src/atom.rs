@@ -76,9 +76,9 @@ pub(crate) struct Acl {
     pub(crate) can_remove: bool,
     /// Whether its sharing can be changed.
     pub(crate) can_share: bool,
-    /// Whether it can be shared with nobody, if its sharing can be changed.
+    /// Whether the entity can be made private, if its sharing can be changed.
     pub(crate) can_be_private: bool,
-    /// Whether the content in JSON has a member for it, which is null.
+    /// Whether the content in JSON has a member for the permissions, which is null.
     pub(crate) is_in_content: bool,
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct Feed {
     pub(crate) per_page: usize,
     /// An additional message.
     pub(crate) notice: Option<Cow<'static, str>>,
-    /// Whether the content of an entry is a text, its member [`PLAIN_CONTENT`], or nothing, rather than members.
+    /// Whether the content of an entry is a plain text (its member [`PLAIN_CONTENT`]) or empty, and not a list of members.
     pub(crate) is_plain: bool,
 }
 
@@ -179,7 +179,7 @@ impl Entry {
         })
     }
 
-    /// The content in JSON, which differs from that in Atom: the permissions are a member of the entry, and the
+    /// The content in JSON, which differs from the content in Atom: the permissions are a member of the entry, and the
     /// messages of a job are a list.
     fn json_content(&self) -> Map<String, Value> {
         let mut content = self.content.clone();
@@ -263,7 +263,7 @@ enum ContentForm {
     Text,
 }
 
-/// Response extension with the entity and the title of its collection, if the answer has exactly one.
+/// Response extension with the entity and the title of its collection, if the answer has exactly one entity.
 #[derive(Clone, Debug)]
 pub(crate) struct ShownEntry {
     pub(crate) title: Cow<'static, str>,

@@ -43,9 +43,9 @@ pub(crate) struct Bulletin {
     pub(crate) severity: Severity,
     pub(crate) author: String,
     pub(crate) time: TimeNs,
-    /// Roles to which it is shown; none for all.
+    /// Roles to which the message is shown; empty for all users.
     pub(crate) roles: Vec<String>,
-    /// Capabilities of those to whom it is shown.
+    /// Capabilities of users to whom the message is shown.
     pub(crate) capabilities: Vec<String>,
 }
 

@@ -36,7 +36,7 @@ impl<S: Sync> FromRequestParts<S> for RequestOrigin {
     }
 }
 
-/// Reports that the client of a request is known, for handlers that check its password themselves.
+/// Reports to the port that the client of a request has proved who it is; for handlers that check passwords themselves.
 pub(crate) struct RequestProof(Option<ClientProof>);
 
 impl RequestProof {
@@ -93,7 +93,7 @@ pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     format!("{COOKIE}{}", port.filter(is_port).unwrap_or(PORT))
 }
 
-/// A cookie with the key of a session, which lasts for `lifetime_s` seconds.
+/// A cookie with the key of a session; the cookie lasts for `lifetime_s` seconds.
 pub(crate) fn session_cookie(headers: &HeaderMap, key: &str, lifetime_s: i64) -> String {
     format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lifetime_s}", cookie_name(headers))
 }

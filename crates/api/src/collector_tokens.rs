@@ -94,7 +94,7 @@ impl CollectorTokens {
             return Err(TokenError::Invalid(format!("a node has at most {TOKENS_MAX} tokens; remove one first")));
         }
         let mut settings = change.settings.clone();
-        // Answers show `default` for a token without an index, and clients send it back.
+        // Answers show `default` for a token without an index, and clients send this word back.
         settings.iter_mut().filter(|(key, value)| key == "index" && value == "default").for_each(|(_, value)| {
             value.clear();
         });
@@ -215,7 +215,7 @@ fn check_name(name: &str) -> Result<(), TokenError> {
 fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<(), Fault>) -> Result<(), TokenError> {
     let bad = |reason: &str| Err(TokenError::Invalid(format!("{key}={value:?}: {reason}")));
     if !SETTINGS.contains(&key) {
-        return bad(&format!("there is no such setting of a token; there are {}", SETTINGS.join(", ")));
+        return bad(&format!("a token has no such setting; its settings: {}", SETTINGS.join(", ")));
     }
     if value.len() > VALUE_BYTES_MAX || value.chars().any(char::is_control) || value.ends_with('\\') {
         return bad("a value has at most 4096 bytes, one line, and no backslash at its end");

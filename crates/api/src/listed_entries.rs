@@ -23,7 +23,7 @@ use crate::endpoint::table::ENDPOINTS;
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Root of the endpoints.
 const ROOT: &str = "/services/";
-/// The only list of entries below a path prefix of endpoints that otherwise list none.
+/// The only path below [`UNLISTED_PREFIXES`] that lists entries.
 const V2_JOBS: &str = "search/v2/jobs";
 /// The parameter that searches cannot choose, because the answer is read here.
 const OUTPUT_MODE: &str = "output_mode";
@@ -67,7 +67,7 @@ fn query_of(request: &EntriesRequest<'_>) -> String {
     let given = form_urlencoded::parse(request.arguments.as_bytes());
     let given: Vec<_> = given.filter(|(name, _)| name != OUTPUT_MODE).collect();
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
-    // Without a limit of the search, all entries are read, not the first page.
+    // If the search sets no limit, all entries are read, not only the first page.
     if request.count > 0 || !is_given("count") {
         query.append_pair("count", &request.count.to_string());
     }

@@ -228,8 +228,8 @@ fn unknown_command(diagnostic: &Diagnostic) -> Option<(&str, &str)> {
 }
 
 /// A diagnostic as plain text: the problem, its location, and a correction. Clients recognise an unknown command by
-/// Splunk's text. If the diagnostic says no more than that, the message has only this text, and the location and the
-/// correction as members.
+/// Splunk's text. If the diagnostic says no more than this text, the message has only this text, and the location and
+/// the correction as members.
 fn message_of(search: &TypedSearch, diagnostic: &Diagnostic) -> Message {
     let typed = |at: usize| at.saturating_sub(search.prefix);
     let place = Span { start: typed(diagnostic.span.start), end: typed(diagnostic.span.end) };
@@ -371,7 +371,7 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
     let path = request.uri().path();
     let is_fatal = is_fatal(path);
     let by_path = !JSON_PATHS.iter().any(|part| path.contains(part));
-    // The default format, for errors that occur before the body is read, which may contain `output_mode`.
+    // The default format, for errors that occur before the body is read; the body may contain `output_mode`.
     form.0.store(accepts_xml(request.headers()).unwrap_or(by_path), Ordering::Relaxed);
     for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
         form.note_parameter(&name, &value);

@@ -217,7 +217,7 @@ pub struct NodeCondition {
     pub has_cluster_key: bool,
     /// Time without a request after which a session ends, as configured: `1h`.
     pub session_timeout: String,
-    /// The same in seconds.
+    /// `session_timeout` in seconds.
     pub session_timeout_s: u64,
     /// Its data directory.
     pub folder: String,
@@ -233,7 +233,7 @@ pub struct NodeCondition {
     pub disk: DiskSpace,
     /// Free space required to accept events.
     pub disk_free_min: u64,
-    /// Activity of that disk; `None` if it is not a device of this machine.
+    /// Activity of the disk with the data directory; `None` if this is not a device of this machine.
     pub disk_activity: Option<DiskActivity>,
     /// Bytes of the catalog's file; `None` without one.
     pub catalog_bytes: Option<u64>,
@@ -280,7 +280,7 @@ pub trait Node: Send + Sync {
     /// Like [`Node::search_service_of`] without blocking; `None` if files have to be read.
     fn cached_search_service_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
-    /// Writes the events of an index that are only in the write-ahead log to buckets; returns when this is done.
+    /// Writes to buckets the events of an index that are only in the write-ahead log; returns when this is done.
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
 
     /// Notifies the node that a conf file has changed; returns when inputs follow it, or after a timeout.

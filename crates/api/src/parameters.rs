@@ -233,7 +233,7 @@ fn is_small_form(headers: &HeaderMap) -> bool {
     text(&header::CONTENT_TYPE).is_some_and(is_form) && bytes.is_some_and(|bytes| bytes <= UNREAD_BYTES_MAX)
 }
 
-/// Whether a content type is the one of forms.
+/// Whether a content type is that of forms.
 fn is_form(kind: &str) -> bool {
     kind.trim().to_ascii_lowercase().starts_with(FORM)
 }

@@ -1,10 +1,10 @@
 //! Search slots: limit the number of concurrent searches, in total and per user, with a fair queue.
 //!
-//! A user at the limit does not block others: the next to run is the first in the queue whose user is below the limit.
-//! Streams last as long as their clients read, so some of a user's slots are reserved for short searches. Searches that
-//! turn out to have many rows count as streams.
+//! A user at the limit does not block others: the next search to run is the first in the queue whose user is below the
+//! limit. Streams last as long as their clients read, so some of a user's slots are reserved for short searches.
+//! Searches that turn out to have many rows count as streams.
 //!
-//! Among searches that could run, one of higher priority comes first ([`Priority`]).
+//! Among searches that could run, searches of higher priority come first ([`Priority`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,8 +33,8 @@ pub(crate) const PRIORITY_DEFAULT: u8 = 5;
 
 /// The priority of a waiting search from 0 to 10, which may change while it waits.
 ///
-/// It decides among the searches of its user. Among those of different users, priorities above the default count only
-/// for users who may set the priority of scheduled searches, because otherwise anyone could lock out all others.
+/// It orders the searches of one user. Among searches of different users, priorities above the default count only for
+/// users who may set the priority of scheduled searches, because otherwise anyone could lock out all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Priority {
     pub(crate) value: Arc<AtomicU8>,
@@ -70,7 +70,7 @@ struct Waiter {
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     /// Maximum concurrent searches. Each may use every core and one blocking thread. Because logins and inputs need
-    /// blocking threads at any time, a server has more of them than search slots.
+    /// blocking threads at any time, a server has more blocking threads than search slots.
     all: usize,
     of_user: usize,
     streams_of_user: usize,
@@ -224,8 +224,8 @@ impl SlotPool {
 }
 
 impl SlotPermit {
-    /// Reclassifies a search with many rows as a stream. If the user has too many streams, the search gives up its slot
-    /// and waits; `release_memory` is called before. Blocks.
+    /// Reclassifies a search with many rows as a stream. If the user has too many streams, the search calls
+    /// `release_memory`, gives up its slot and waits. Blocks.
     pub(crate) fn grow(mut self, release_memory: impl FnOnce()) -> Option<SlotPermit> {
         let slots = Arc::clone(&self.pool);
         let waiting = {
@@ -244,7 +244,7 @@ impl SlotPermit {
             waiting
         };
         release_memory();
-        // The next in the queue gets the slot, which may be this search.
+        // The next search in the queue, which may be this one, gets the slot.
         drop(self);
         let permit = waiting.blocking_recv();
         slots.lock().large_waiting -= 1;
@@ -267,7 +267,7 @@ impl Queue {
         fits && self.running < bounds.all && share.all < of_user
     }
 
-    /// The reason for which a search of a user must wait.
+    /// Reason why a search of a user must wait.
     fn reason_to_wait(&self, user: &str, bounds: &Bounds) -> String {
         let own = self.of_user.get(user).copied().unwrap_or_default();
         let (of_user, _) = self.bounds_of(user, bounds);
@@ -300,7 +300,7 @@ impl Queue {
         share.streams += usize::from(purpose == SlotPurpose::Stream);
     }
 
-    /// Turns a running search into a stream, if its user may have one more.
+    /// Turns a running search into a stream, if its user may have one more stream.
     fn convert_to_stream(&mut self, user: &str, bounds: &Bounds) -> bool {
         let (_, streams_of_user) = self.bounds_of(user, bounds);
         let share = self.of_user.entry(user.to_owned()).or_default();
@@ -341,7 +341,7 @@ impl Drop for SlotPermit {
             queue.next_waiter(&self.pool.bounds)
         };
         if let Some(Waiter { user, purpose, permit, .. }) = next {
-            // If the waiter is gone, the returned slot is dropped and goes to the next one.
+            // If the waiter is gone, the returned slot is dropped and goes to the next waiter.
             drop(permit.send(SlotPermit { pool: Arc::clone(&self.pool), user, purpose }));
         }
     }

@@ -25,7 +25,7 @@ const DOCUMENT_PERMITS: usize = 8;
 /// Maximum concurrent requests with large bodies of documents; others wait.
 const DOCUMENT_BODIES: usize = 8;
 
-/// Collaborators and settings of the endpoints.
+/// Components and settings that the endpoints use.
 #[derive(Clone)]
 pub struct ApiState {
     /// Logins and sessions.

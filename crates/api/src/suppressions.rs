@@ -1,7 +1,7 @@
 //! Saved searches whose alerts are suppressed by a request, each until a time.
 //!
-//! They are stored in the folder of jobs, so that a restart does not end them. Not here: suppression after an alert
-//! (`alert.suppress`).
+//! Suppressions are stored in the folder of jobs, so that a restart does not end them. Not here: suppression after an
+//! alert (`alert.suppress`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_search::jobs::JOBS_FOLDER;
 use quarry_stdx::{Fault, log, private_file};
 
-/// Maximum suppressed searches; a new one replaces the one that would end first.
+/// Maximum suppressed searches. At this limit, a new suppression replaces the one that would end first.
 const SUPPRESSIONS_MAX: usize = 10_000;
 /// File in the folder of jobs: a JSON list of saved searches, each with the time until which it is suppressed.
 const FILE: &str = "suppressions.json";

@@ -1,6 +1,6 @@
 //! The geolocation database of `iplocation`: a file in MaxMind's format (GeoLite2, GeoIP2, DB-IP).
 //!
-//! The file is the one set by limits.conf `[iplocation] db_path`, else one in the folder `share` of the data directory.
+//! The file is named by limits.conf `[iplocation] db_path`, or else found in the folder `share` of the data directory.
 //! It is loaded into memory and reloaded when it changes. Only the layout of the *City* and *Country* databases is
 //! supported.
 

@@ -13,16 +13,16 @@ use tar::{Archive, Entry, EntryType};
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Size of a block; two empty ones end an archive.
+/// Size of a block; two empty blocks end an archive.
 const BLOCK: usize = 512;
 /// Maximum bytes of the attributes or the long name of an entry.
 const ATTRIBUTES_BYTES_MAX: u64 = 64 << 10;
-/// Maximum headers before an entry's own: a long name, a long target, attributes.
+/// Maximum headers before an entry's own header: a long name, a long target, attributes.
 const HEADERS_MAX: usize = 8;
-/// Maximum bytes read after the end of an archive, which writers fill up to their buffer's size.
+/// Maximum bytes read after the end of an archive; writers fill archives up to the size of their buffer.
 const REST_BYTES_MAX: u64 = 1 << 20;
 
-/// Reason for which an archive cannot be read.
+/// Reason why an archive cannot be read.
 #[derive(Debug)]
 pub(crate) enum ArchiveError {
     /// The file could not be opened.
@@ -118,7 +118,7 @@ pub(crate) fn check_headers(archive: &Path, entries_max: usize, bytes_max: u64) 
     end(tar).map(|()| true)
 }
 
-/// Whether an entry only describes others.
+/// Whether an entry only describes other entries.
 fn is_attributes(kind: EntryType) -> bool {
     kind.is_gnu_longname()
         || kind.is_gnu_longlink()
@@ -126,7 +126,7 @@ fn is_attributes(kind: EntryType) -> bool {
         || kind.is_pax_global_extensions()
 }
 
-/// An entry; `None` if it only describes others.
+/// An entry; `None` if it only describes other entries.
 pub(crate) fn member_of(entry: &Entry<'_, ArchiveInput>) -> Result<Option<ArchiveMember>, ArchiveError> {
     let kind = entry.header().entry_type();
     if is_attributes(kind) {
@@ -151,7 +151,7 @@ pub(crate) fn copy_content(entry: &mut Entry<'_, ArchiveInput>, out: &mut impl W
     if io::copy(entry, out)? == bytes { Ok(()) } else { Err(damaged("it ends early")) }
 }
 
-/// Ends reading: checks that the archive is complete, and reads what follows, so that a wrong checksum of the
+/// Ends reading: checks that the archive is complete, and reads the bytes after it, so that a wrong checksum of the
 /// compression is noticed.
 pub(crate) fn end(tar: OpenArchive) -> Result<(), ArchiveError> {
     let mut input = tar.into_inner();

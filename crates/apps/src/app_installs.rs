@@ -34,7 +34,7 @@ const FILE_MODE: u32 = 0o600;
 /// Mode of an app's programs.
 const PROGRAM_MODE: u32 = 0o700;
 
-/// Held during an installation: there is one folder for unfinished ones.
+/// Held during an installation: there is one folder for unfinished installations.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
 /// An app to be installed.
@@ -57,7 +57,7 @@ pub struct InstalledApp {
     pub app: LocalApp,
     /// Whether no app of this name was installed before.
     pub is_new: bool,
-    /// Endpoints that it declares, whose programs are not run.
+    /// Endpoints that the app declares; their programs are not run.
     pub endpoints: Vec<DeclaredEndpoint>,
 }
 
@@ -68,7 +68,7 @@ impl Objects {
             Err(TryLockError::WouldBlock) => {
                 return Err(ObjectError::Busy("another app is being installed: try again when it is done".to_owned()));
             }
-            // Every installation begins with an empty folder, so one that panicked left nothing that matters.
+            // Every installation begins with an empty folder, so an installation that panicked left nothing that matters.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Ok(installing) => installing,
         };
@@ -103,8 +103,8 @@ impl Objects {
     }
 }
 
-/// Writes settings into `local/app.conf` of an app that is not in place yet. The file is replaced, because it may be
-/// the one of the app's old version.
+/// Writes settings into `local/app.conf` of an app that is not in place yet. The file is replaced and not changed,
+/// because it may also be the file of the app's old version (a hard link).
 fn write_settings(app: &Path, settings: &[MemberSetting]) -> Result<(), ObjectError> {
     if settings.is_empty() {
         return Ok(());
@@ -241,7 +241,7 @@ fn create(path: &Path, is_executable: bool) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Adds to a new version of an app what was changed on this node. The old version keeps its files.
+/// Adds this node's local changes of an app to a new version of the app. The old version keeps its files.
 fn copy_local_changes(old: &Path, new: &Path) -> io::Result<()> {
     for own in ["local", "metadata/local.meta"] {
         let (from, to) = (old.join(own), new.join(own));
@@ -254,8 +254,8 @@ fn copy_local_changes(old: &Path, new: &Path) -> io::Result<()> {
     link_missing(&old.join("lookups"), &new.join("lookups"))
 }
 
-/// Links the files of `from` to `to` that are missing there. Settings and lookup files are replaced as a whole, never
-/// written in place, so a second name of the same file is as good as a copy.
+/// Links into `to` the files of `from` that `to` lacks. Settings and lookup files are replaced as a whole, never written
+/// in place, so a hard link to a file is as good as a copy.
 fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
     let mut pairs = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = pairs.pop() {

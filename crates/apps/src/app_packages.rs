@@ -21,7 +21,7 @@ use tar::EntryType;
 
 use crate::objects::{ObjectError, Objects};
 
-/// Folder of the packages, relative to the data directory; Splunk has the same one below its home.
+/// Folder of the packages, relative to the data directory; Splunk has the same folder below its home.
 const FOLDER: &str = "share/splunk/app_packages";
 /// Ending of a package's name.
 const EXTENSION: &str = ".spl";

@@ -54,7 +54,7 @@ impl Lookups {
     }
 
     /// The home of the collection that the lookup `name` reads: an app of the view that defines the collection, else
-    /// any app that does, else `etc/system`; if none does, the app of the lookup.
+    /// any app that defines it, else `etc/system`; if no conf defines it, the app of the lookup.
     fn home(&self, name: &str, collection: &str) -> Result<Home, Fault> {
         let data_dir = self.data_dir().ok_or_else(|| no_data_dir("collections"))?;
         let system = data_dir.join("etc/system");
@@ -75,7 +75,7 @@ impl Lookups {
             let own = conf.stanza(collection).map(|stanza| stanza.settings.as_slice()).unwrap_or_default();
             settings.extend(own.iter().map(|setting| (setting.key.clone(), setting.value.clone())));
         }
-        // Errors of the definition are reported where it is loaded.
+        // Errors of the definition are reported where the definition is loaded.
         let (definition, _) = CollectionDefinition::parse_settings(&settings);
         Ok(Home { folder, app, definition })
     }
@@ -131,7 +131,7 @@ impl Lookups {
         String::from_utf8(text.out).map_err(|error| wrong(&error))
     }
 
-    /// Writes the rows of `fill` as documents of a collection; `_key` is the key. `fields` are those the lookup lists.
+    /// Writes the rows of `fill` as documents of a collection; `_key` is the key. `fields` are the fields of the lookup.
     pub(crate) fn write_collection(
         &self,
         name: &str,

@@ -130,7 +130,7 @@ fn log_once(text: String) {
     }
 }
 
-/// The text of a file; an existing but unreadable one is reported.
+/// The text of a file; an existing but unreadable file is reported.
 pub(crate) fn read_text(path: &Path) -> Option<String> {
     if path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX) {
         log_once(format!("{}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));

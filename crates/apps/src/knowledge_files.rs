@@ -66,7 +66,7 @@ fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
     ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }
 
-/// Data models visible to a view. Of several with one name, a private one wins, else that of the first app.
+/// Data models visible to a view. Of several models with one name, a private model wins, else the first app's model.
 fn visible_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let mut models = BTreeMap::new();
     for folder in app_folders(data_dir, Some(view)).into_iter().rev() {

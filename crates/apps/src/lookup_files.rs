@@ -122,7 +122,7 @@ impl LookupFiles {
         self.user.as_deref()
     }
 
-    /// Folders with lookup files, listed anew for each call, because a search may have created one.
+    /// Folders with lookup files, listed anew for each call, because a search may have created a folder.
     fn folders(&self) -> Vec<Folder> {
         let here = matches!(self.place, TableFolders::WorkingFolder(_)).then(|| Folder::open(PathBuf::from(".")));
         let mut folders: Vec<Folder> = here.into_iter().collect();
@@ -191,9 +191,9 @@ impl LookupFiles {
         self.write_atomically(&self.target(name, context)?, name, fill)
     }
 
-    /// The folder in which the file `name` is written: its current one, else the one that `context` selects. Without a
-    /// context it is the app's (of the namespace, or `search`), or the user's private one if the user may not write
-    /// there. An error names the roles that may write.
+    /// The folder in which the file `name` is written: its current folder, else the folder that `context` selects. Without
+    /// a context, this is the folder of the app (of the namespace, or `search`), or the user's private folder if the user
+    /// may not write to the app's. An error names the roles that may write.
     fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
         check_writable_name(name)?;
         let is_here = matches!(self.place, TableFolders::WorkingFolder(_));
@@ -242,7 +242,7 @@ impl LookupFiles {
             roles => format!("one of the roles {}", roles.join(", ")),
         };
         Err(Fault::denied(format!(
-            "{name} is shared by {}: user {} may not change it, which requires {who}",
+            "{name} is shared by {}: user {} may not change it: changes require {who}",
             app_name(app),
             user.user
         )))
@@ -297,7 +297,7 @@ impl LookupFiles {
     }
 
     /// Writes a model into the private folder of the namespace's user, or, with `shared` or without a user, into the
-    /// app's. For a user who may not write there, the model becomes private, except with `shared`.
+    /// app's folder. For a user who may not write to the app, the model becomes private, except with `shared`.
     pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), Fault> {
         let (file, app) = (model_file(name), self.write_folder());
         let may = self.check_access(&app, KIND, &file);
@@ -311,7 +311,7 @@ impl LookupFiles {
         })
     }
 
-    /// Removes a model of the user or the app; `false` if none of this name is visible.
+    /// Removes a model of the user or the app; `false` if no model of this name is visible.
     pub(crate) fn remove_model(&self, name: &str, shared: bool) -> Result<bool, Fault> {
         let Some((path, found)) = self.model_path(name, shared) else { return Ok(false) };
         let is_ours = found.owner.is_some() || path.parent() == Some(&self.write_folder());

@@ -1,8 +1,8 @@
-//! Endpoints that apps declare in restmap.conf, whose programs are not run.
+//! Endpoints that apps declare in restmap.conf. Their programs are not run.
 //!
 //! `[script:NAME]` declares the path `match`; `[admin:NAME]` declares `match/MEMBER` for each of its `members`, and
-//! `[admin_external:MEMBER]` declares the program of a member. They are read so that requests, installations and the
-//! server's log can name the app instead of an unknown path.
+//! `[admin_external:MEMBER]` declares the program of a member. These declarations are read so that requests,
+//! installations and the server's log can name the app instead of an unknown path.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub struct DeclaredEndpoint {
 }
 
 impl DeclaredEndpoint {
-    /// The message about a request for it.
+    /// The message about a request for the endpoint.
     pub fn message(&self) -> String {
         let DeclaredEndpoint { app, stanza, path } = self;
         format!(

@@ -1,4 +1,4 @@
-//! `run/server.json` of a data directory: the addresses of the server that has it open.
+//! `run/server.json` of a data directory: the addresses of the server that has the directory open.
 //!
 //! The file may be part of a copy of the directory, or a leftover of a killed server. It is therefore valid only in the
 //! directory whose device and inode it records, and only while its server holds a lock on it. Without this check, a

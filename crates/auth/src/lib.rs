@@ -2,9 +2,9 @@
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
 //! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
-//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). A
-//! login with an unknown user takes the same time and gets the same answer as one with a wrong password. Users are records
-//! persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
+//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). An
+//! unknown user name takes the same time and gets the same answer as a wrong password. Users are records persisted by a
+//! [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
 //! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -438,9 +438,9 @@ impl Auth {
         Ok(key)
     }
 
-    /// Opens a session for a program that the node runs, with the role of administrators; returns its key. It ends with
-    /// [`Auth::end_program_session`]. Programs run under the node's account, which may read [`Auth::local_token`], so
-    /// the session permits nothing that they could not do without it.
+    /// Opens a session for a program that the node runs, with the role of administrators; returns the session's key.
+    /// [`Auth::end_program_session`] ends the session. Programs run under the node's account, which may read
+    /// [`Auth::local_token`], so the session permits nothing that programs could not do without it.
     pub fn open_program_session(&self) -> String {
         self.open_session_until_ended(program_identity())
     }
@@ -597,7 +597,7 @@ impl Auth {
         let users = apply_change(&before, change, hash, &self.roles())?;
         if let UserChange::Remove { name } = change {
             // A later user of the same name must not inherit tokens. They are removed before the user, because if only
-            // this step succeeds, the user can still create new ones.
+            // this step succeeds, the user can still create new tokens.
             let draft = self.lock().tokens.as_ref().map(Tokens::draft);
             if let Some(mut draft) = draft
                 && draft.remove(|record| record.user == *name)
@@ -741,7 +741,7 @@ impl Auth {
         let record = state.users.iter().find(|record| record.name == attempt.user);
         let Some(record) = record else { return Ok(None) };
         let identity = Identity { user: record.name.clone(), roles: record.roles.clone(), is_console: false };
-        // From now on the user is trusted at this address, even if the hash was computed for another one.
+        // From now on the user is trusted at this address, even if the hash was computed for another address.
         state.throttle.record_success(attempt.user_hash, attempt.origin, now_ns);
         found(&mut state, &identity, self.clock.now_ns());
         Ok(Some(identity))

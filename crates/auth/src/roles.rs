@@ -3,7 +3,7 @@
 //! A user has the capabilities and indexes of all roles, including imported ones, except the indexes in
 //! `srchIndexesDisallowed`. Of different limits, the most generous applies. Filters are joined by OR; filters of roles
 //! with `srchFilterSelecting = false` are joined by AND. An unknown role grants nothing. The rules are those of
-//! Splunk's authorize.conf. Not here: parsing it ([`Roles`]).
+//! Splunk's authorize.conf. Not here: parsing authorize.conf ([`Roles`]).
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
-//! Throttling of failed logins: after some free attempts the next must wait one second, then two, four, up to a minute.
+//! Throttling of failed logins: after some free attempts, the next must wait one second, then two, then four, up to a
+//! minute.
 //!
 //! Failures are counted per user and address, per address, and per user. For a user who logged in successfully from an
-//! address within the last day, only the first count applies there, so that password guessing from other addresses does
-//! not lock out legitimate users. Not here: the response.
+//! address within the last day, only the first count applies at this address, so that password guessing from other
+//! addresses does not lock out legitimate users. Not here: the response.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +19,11 @@ pub const FREE_PER_ADDRESS: u32 = 20;
 pub const FREE_PER_USER: u32 = 50;
 /// Longest wait for the next login.
 pub const WAIT_S_MAX: i64 = 60;
-/// Failures are forgotten after this time without another one.
+/// Failures are forgotten after this time without another failure.
 const FAILURE_TTL_S: i64 = 15 * 60;
 /// Seconds for which a successful login makes a user trusted at an address.
 const TRUST_S: i64 = 24 * 3600;
-/// Maximum counters; the one unchanged for longest is evicted.
+/// Maximum counters; the counter that is unchanged for longest is evicted.
 const TALLIES_MAX: usize = 10_000;
 
 /// Key by which failures are counted.

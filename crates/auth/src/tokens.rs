@@ -1,7 +1,7 @@
 //! Authentication tokens: JSON Web Tokens (RFC 7519), signed with a key of the data directory (HMAC-SHA-256, `HS256`).
 //!
 //! A token names its user and expiry. Its record, which can be disabled or removed, decides whether it is accepted; the
-//! user's current roles decide what it permits. The token itself is not stored. Not here: who may create one
+//! user's current roles decide what it permits. The token itself is not stored. Not here: who may create tokens
 //! ([`crate::Auth`]), sessions, tokens of the HTTP Event Collector.
 
 use std::collections::BTreeMap;
@@ -173,7 +173,7 @@ pub struct Tokens {
     store: Arc<dyn TokenStore>,
 }
 
-/// Changed records that are not effective yet; requests use the current ones while these are written to disk.
+/// Changed records that are not effective yet; requests use the current records while the changed ones are written.
 pub(crate) struct Draft {
     records: BTreeMap<String, TokenRecord>,
     store: Arc<dyn TokenStore>,
@@ -227,7 +227,7 @@ impl Tokens {
         format!("{text}.{signature}")
     }
 
-    /// Checks a token: its record if it is one of ours, and whether it is currently valid.
+    /// The record of a token whose signature is right, if it exists, and whether the token is currently valid.
     pub(crate) fn check(&mut self, token: &str, now_s: i64, client: IpAddr) -> Option<(&TokenRecord, bool)> {
         let (text, signature) = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX)?.rsplit_once('.')?;
         let (_, claims) = text.split_once('.')?;

@@ -15,7 +15,7 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 const NAME_CHARS_MAX: usize = 100;
 /// Maximum users of a node.
 const USERS_MAX: usize = 10_000;
-/// Names that users cannot have, because in paths they mean any user or none.
+/// Names that users cannot have, because in paths they mean any user or no user.
 const RESERVED_NAMES: [&str; 2] = ["-", "nobody"];
 
 /// A user who may log in.
@@ -217,7 +217,7 @@ pub fn check_roles(roles: &[String], known: &Roles) -> Result<(), UserError> {
         return Err(UserError::Invalid(format!("a user has at least one role: {}", known.names())));
     }
     match roles.iter().find(|role| known.get(role).is_none()) {
-        Some(role) => Err(UserError::Invalid(format!("there is no role {role:?}; there are {}", known.names()))),
+        Some(role) => Err(UserError::Invalid(format!("there is no role {role:?}; existing: {}", known.names()))),
         None => Ok(()),
     }
 }
@@ -313,7 +313,7 @@ mod tests {
         };
         assert!(matches!(changed(&two, &roles(&["user"]), None), Err(UserError::Invalid(_))));
         assert!(matches!(changed(&two, &roles(&[]), None), Err(UserError::Invalid(_))));
-        let unknown = "there is no role \"nosuch\"; there are user, power, admin, can_delete".to_owned();
+        let unknown = "there is no role \"nosuch\"; existing: user, power, admin, can_delete".to_owned();
         assert_eq!(changed(&two, &roles(&["admin", "nosuch"]), None), Err(UserError::Invalid(unknown.clone())));
         let add = UserChange::Add { name: "bob".into(), password: "p".into(), roles: vec!["nosuch".into()] };
         assert_eq!(changed(&two, &add, Some("x".into())), Err(UserError::Invalid(unknown)));

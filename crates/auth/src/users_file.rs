@@ -66,7 +66,7 @@ fn log_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
     for role in user.roles.iter().filter(|role| known.get(role).is_none()) {
         let known = known.names();
         log::warning(format!(
-            "{file}: user {} has the role {role}, which does not exist and is ignored; there are {known}",
+            "{file}: user {} has the role {role}, which does not exist and is ignored; existing roles: {known}",
             user.name
         ));
     }

@@ -1,7 +1,7 @@
 //! Access paths of a query: by keys, by ranges of index entries, or a full scan.
 //!
-//! An access path may return documents that do not match, but never misses one that does; each document is compared
-//! with the whole query. The choice of path affects only the speed.
+//! An access path may return documents that do not match, but never misses a matching document; each document is
+//! compared with the whole query. The choice of path affects only the speed.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::field_path::FieldPath;
 use crate::query::{Condition, Query, Relation, Test};
 use crate::sort::Sort;
 
-/// Maximum number of keys or ranges of an access path; one that needs more is not used.
+/// Maximum number of keys or ranges of an access path; a path that needs more is not used.
 const PROBES_MAX: usize = 20_000;
 
 /// An acceleration (index) stored in a file.
@@ -106,7 +106,7 @@ fn key_plan(tests: &[(&FieldPath, &Test)]) -> Option<Plan> {
     (probes.len() <= PROBES_MAX).then_some(Plan { probes, worth: KEY_SELECTIVITY })
 }
 
-/// Part of an acceleration that a query's tests cover: equal values of its first fields, then bounds of the next one.
+/// Part of an acceleration that a query's tests cover: equal values of its first fields, then bounds of the next field.
 struct Coverage {
     prefixes: Vec<Vec<u8>>,
     /// Number of fields with equality.

@@ -4,9 +4,9 @@
 //! is answered. Readers have their own connections and see the state committed when they began; readers and writers do
 //! not block each other. A document keeps its row id when it is replaced; row ids are the default order of answers.
 //!
-//! A failed commit may leave a complete transaction in SQLite's log. This process does not see it, but one that opens
-//! the file after a crash would. Before any further read or write, a small transaction therefore overwrites it in the
-//! log.
+//! A failed commit may leave a complete transaction in SQLite's log. This process does not see the transaction, but a
+//! process that opens the file after a crash would. Before any further read or write, a small transaction therefore
+//! overwrites the failed one in the log.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub struct CollectionSize {
     pub bytes: u64,
 }
 
-/// Documents that a rewrite removes before it writes its own.
+/// Documents that [`Collection::save_all`] removes before it writes new documents.
 pub enum Removed<'r> {
     /// No document, except those whose keys are written again.
     Nothing,
@@ -123,7 +123,7 @@ impl Collection {
         }
     }
 
-    /// Adds a document and returns its key; fails if the user already has one with this key.
+    /// Adds a document and returns its key; fails if the user already has a document with this key.
     pub fn insert(
         &self,
         user: &str,
@@ -158,8 +158,8 @@ impl Collection {
         })
     }
 
-    /// Deletes the `removed` documents and writes new ones, replacing those with existing keys, all atomically; returns
-    /// the keys written. `fill` must pass each document to the consumer that is its argument.
+    /// Deletes the `removed` documents and writes new documents, which replace existing documents with their keys, all
+    /// atomically; returns the keys written. `fill` must pass each document to the consumer that is its argument.
     pub fn save_all(
         &self,
         user: &str,
@@ -479,7 +479,7 @@ impl Collection {
         Ok(done)
     }
 
-    /// Overwrites a transaction in SQLite's log whose commit failed, if there is one.
+    /// If a commit has failed, overwrites its transaction in SQLite's log.
     fn clear_failed_commit(&self, writer: &mut Writer) -> Result<(), CollectionError> {
         if !self.is_in_doubt.load(Ordering::Acquire) {
             return Ok(());
@@ -574,7 +574,7 @@ impl<'t> FileWriter<'t> {
         Ok(statement.query_row(params![user, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
     }
 
-    /// Writes a document, replacing the one with its key.
+    /// Writes a document, replacing an existing document with its key.
     fn put(&mut self, user: &str, key: &str, prepared: &PreparedDocument) -> Result<(), Failure> {
         check_key(key)?;
         self.touch(user, key, prepared.body.len());

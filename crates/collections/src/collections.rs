@@ -9,7 +9,7 @@ use crate::{Collection, CollectionError, SharedDocuments};
 
 /// Folder of the collections, below the data directory.
 const FOLDER: &str = "kvstore";
-/// Maximum open collections; beyond it, the least recently used one that is not in use is closed.
+/// Maximum open collections. Beyond it, the least recently used of the collections that are not in use is closed.
 const OPEN_MAX: usize = 32;
 /// Maximum bytes of a file name without its extension.
 const FILE_NAME_BYTES_MAX: usize = 200;
@@ -36,7 +36,7 @@ struct OpenCollections {
 }
 
 /// All instances in this process, by folder. One folder has one instance, so that the object that removes a file is the
-/// one that has it open.
+/// object that has the file open.
 static INSTANCES: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
 
 impl Collections {

@@ -125,7 +125,7 @@ impl CollectionDefinition {
         (definition, faults)
     }
 
-    /// The number of accelerations, and the largest number of fields in one.
+    /// The number of accelerations, and the largest number of fields in an acceleration.
     pub fn acceleration_counts(&self) -> (usize, usize) {
         let widest = self.accelerations.iter().map(|acceleration| acceleration.fields.len()).max();
         (self.accelerations.len(), widest.unwrap_or_default())

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct Pairs(pub Vec<(String, Value)>);
 
 impl Pairs {
-    /// Parses a JSON object; `None` if the text is not one.
+    /// Parses a JSON object; `None` if the text is not a JSON object.
     pub fn parse(text: &str) -> Option<Pairs> {
         serde_json::from_str(text).ok()
     }

@@ -61,7 +61,7 @@ impl Projection {
             list.push(path);
         }
         if !projection.included.is_empty() && !projection.excluded.is_empty() {
-            let text = "fields: give fields to include or fields to exclude; together with included ones, only _key";
+            let text = "fields: give fields to include or fields to exclude, not both (except to exclude only _key)";
             return Err(CollectionError::invalid(text));
         }
         if projection.included.len() + projection.excluded.len() > FIELDS_MAX {

@@ -40,8 +40,8 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
                 stanza.settings.iter().any(|it| it.key == DISABLED && parse_bool(&it.value) == Some(true));
             match near {
                 Some(nearest) => warn(stanza.line, Problem::UnknownStanza { nearest }),
-                // Unknown stanzas of other confs only tune what the node does anyway. In outputs.conf they may name
-                // destinations, so that data would silently not be sent.
+                // An unknown stanza of outputs.conf may name a destination to which data would silently not be sent.
+                // Unknown stanzas of other confs are ignored.
                 None if name == OUTPUTS.conf && !is_disabled => warn(stanza.line, Problem::StanzaWithoutEffect),
                 None => {}
             }
@@ -111,8 +111,8 @@ fn find_problem(table: &ConfTable, sections: &'static [Section], stanza: &str, s
     let listed = |entries: &'static [&str]| entries.iter().filter_map(|entry| listed_name(entry, stanza));
     let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| matches_name(name, &setting.key));
     let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
-    // The row for any name applies only to settings in neither list. In [default], a row of free text would hide
-    // misspelt settings of other rows, so only a row with restricted values applies there, and only to a valid value.
+    // A row for any name applies only to settings that neither list names. In [default], a row of free text would hide
+    // misspelt settings of other rows, so such a row applies there only if it restricts values and the value is valid.
     let is_named = is_unused || is_unsupported;
     let is_default = stanza == DEFAULT_STANZA;
     let takes_any_name =

@@ -5,12 +5,12 @@
 
 use quarry_stdx::Fault;
 
-/// Maximum bytes of a name: file systems allow 255, and temporary files derived from the name have a longer one.
+/// Maximum bytes of a name. File systems allow 255, and temporary files derived from the name have longer names.
 pub const FILE_NAME_BYTES_MAX: usize = 200;
 /// Characters of a refused name shown in its error.
 const SHOWN_CHARS: usize = 60;
 
-/// Refuses a text that is not the name of a file in a folder, with the reason.
+/// Refuses a text that cannot be the name of a file in a folder; the error states the reason.
 pub fn check_file_name(name: &str) -> Result<(), Fault> {
     let reason = if name.is_empty() {
         "it is empty".to_owned()

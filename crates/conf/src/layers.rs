@@ -28,7 +28,7 @@ pub enum Layer {
 pub struct ConfSource {
     /// Layer of its folder.
     pub layer: Layer,
-    /// App it belongs to, in the app layers.
+    /// App of the file, in the app layers.
     pub app: Option<String>,
     /// Label shown in origins and warnings, usually the path. Its last part names the conf: `…/props.conf`.
     pub file: String,
@@ -73,7 +73,7 @@ pub struct MergedStanza {
 pub struct MergedSetting {
     /// Text after the equals sign, without surrounding blanks.
     pub value: String,
-    /// Label of the file it comes from.
+    /// Label of the file that sets the value.
     pub file: Arc<str>,
     /// Line in the file, from 1.
     pub line: u32,
@@ -95,7 +95,7 @@ pub struct BtoolRow<'a> {
 }
 
 impl Layers {
-    /// One conf by name without `.conf`; empty if no file of that name exists.
+    /// The conf of this name, without `.conf`; empty if no file of that name exists.
     pub fn conf(&self, name: &str) -> &MergedConf {
         static EMPTY: MergedConf = MergedConf { stanzas: Vec::new(), by_name: BTreeMap::new() };
         self.confs.get(name).unwrap_or(&EMPTY)
@@ -150,7 +150,7 @@ impl MergedConf {
         self.by_name.get(name).map(|at| &self.stanzas[*at])
     }
 
-    /// A stanza's setting, or that of `[default]`.
+    /// Value of a stanza's setting, own or inherited from `[default]`.
     pub fn get(&self, stanza: &str, key: &str) -> Option<&str> {
         let own = self.stanza(stanza).and_then(|stanza| stanza.settings.get(key));
         let inherited = || self.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
@@ -164,7 +164,7 @@ impl MergedConf {
         settings.map(|(key, setting)| (key.as_str(), setting)).collect()
     }
 
-    /// Removes settings for which `keep` returns false, and stanzas left without any.
+    /// Removes settings for which `keep` returns false, and stanzas left without settings.
     pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.stanzas.iter_mut().for_each(|stanza| stanza.settings.retain(|key, _| keep(key)));
         self.stanzas.retain(|stanza| !stanza.settings.is_empty());

@@ -1,5 +1,5 @@
-//! Merges the files of all layers: each file is parsed, checked against the settings tables, and merged over those
-//! below it.
+//! Merges the files of all layers: each file is parsed, checked against the settings tables, and merged over the files
+//! of lower precedence.
 //!
 //! The global order, lowest precedence first: system/default, then apps' default folders, then apps' local folders,
 //! then system/local; of two apps the one whose name sorts first wins. A [`View`] uses the order of an app and user
@@ -25,7 +25,7 @@ impl Layers {
         Layers::merge_sources(builtin_sources().into_iter().chain(sources), readable)
     }
 
-    /// Merges files over the built-in defaults as a namespace sees them, without the objects that may not be read. User
+    /// Merges the files that a namespace sees over the built-in defaults, without the objects that may not be read. User
     /// files in `sources` must all belong to the view's user.
     pub fn for_view(sources: impl IntoIterator<Item = ConfSource>, view: &View, readable: &Readable) -> Layers {
         let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();

@@ -3,7 +3,7 @@
 //!
 //! An app declares in `metadata/default.meta` and `local.meta` which objects it shares with other apps. A stanza names
 //! a kind (`[props]`), an object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part
-//! URL-encoded. The most specific stanza that sets `export` applies; if none does, nothing is shared.
+//! URL-encoded. The most specific stanza that sets `export` applies; if no stanza sets it, nothing is shared.
 //!
 //! Not here: files and folders, permission to read or change an object ([`crate::object_access`]).
 
@@ -49,7 +49,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The namespace of an app and a user. `None` (everything) if one of them is `-`; `nobody` means no user.
+    /// The namespace of an app and a user. `None` (everything) if the app or the user is `-`; `nobody` means no user.
     pub fn new(user: &str, app: &str) -> Result<Option<Namespace>, Fault> {
         for (what, name) in [("a user", user), ("an app", app)] {
             check_file_name(name).map_err(|fault| fault.with_context(what))?;
@@ -98,7 +98,7 @@ impl Sharing {
         Sharing { exports }
     }
 
-    /// The value of the most specific stanza along `path`, excluding the stanza for everything.
+    /// The value of the most specific stanza along `path`, excluding `[]`.
     pub fn nearest_value(&self, path: &[&str]) -> Option<bool> {
         (1..=path.len()).rev().find_map(|length| {
             let part: Vec<String> = path[..length].iter().map(|part| (*part).to_owned()).collect();
@@ -129,7 +129,7 @@ impl Sharing {
     }
 }
 
-/// The URL-decoded parts of a stanza's name; none for the stanza for everything.
+/// The URL-decoded parts of a stanza's name; empty for `[]`.
 pub(crate) fn split_name(name: &str) -> Vec<String> {
     let name = name.trim();
     if name.is_empty() { Vec::new() } else { name.split('/').map(|part| decode(part).into_owned()).collect() }
@@ -181,7 +181,7 @@ impl View {
         View { namespace, others }
     }
 
-    /// The namespace whose view it is.
+    /// The namespace of the view.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }

@@ -5,7 +5,7 @@
 //! `[lookups/codes.csv]`, then `[lookups]`, then `[]`. If no stanza names writers, the roles `admin` and `power` may
 //! write, as in the metadata of Splunk's own apps. Owners may read and change their own objects.
 //!
-//! Without a setting, everybody may read. Objects that a user may not read are also hidden from that user's searches:
+//! If no stanza names readers, everybody may read. Objects that a user may not read are hidden from the user's searches:
 //! [`Readable`] removes them from the files that searches read. All users for whom the metadata have the same effect
 //! share one cached set of files ([`Reader`]).
 //!
@@ -97,7 +97,7 @@ impl ObjectAccess {
         self.owner_at(&[kind, name])
     }
 
-    /// Owner of the object at `path`, if any; a setting without an owner has that of its stanza.
+    /// Owner of the object at `path`, if any; a setting without an owner has the owner of its stanza.
     pub fn owner_at(&self, path: &[&str]) -> Option<&str> {
         let owned: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         (OBJECT_PARTS..=owned.len()).rev().find_map(|length| self.owners.get(&owned[..length])).map(String::as_str)
@@ -166,7 +166,7 @@ pub struct Reader(Option<UserProperties>);
 struct UserProperties {
     /// The user's name, if the user owns an object.
     owner: Option<String>,
-    /// Those of the user's roles to which some metadata grant reading.
+    /// The user's roles to which some metadata grant reading.
     roles: BTreeSet<String>,
 }
 
@@ -223,7 +223,7 @@ impl Readable {
         Readable::default()
     }
 
-    /// Whether an app's object at `path` may be read: its kind, its name, optionally a setting of it.
+    /// Whether an app's object may be read; `path` is its kind, its name, and optionally a setting of it.
     pub fn includes(&self, app: &str, path: &[&str]) -> bool {
         let access = self.readership.apps.get(app);
         access.is_none_or(|access| access.may_read_path(path, &self.reader))
@@ -268,7 +268,7 @@ pub fn path_name(path: &[&str]) -> String {
     path.iter().map(|part| encode_part(part)).collect::<Vec<_>>().join("/")
 }
 
-/// The roles listed after `word`; `None` if it is missing.
+/// The roles listed after `word`; `None` if the word is missing.
 fn parse_roles(access: &str, word: &str) -> Option<Vec<String>> {
     let (_, rest) = access.split_once(word)?;
     let (_, list) = rest.split_once('[')?;

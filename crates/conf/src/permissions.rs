@@ -1,7 +1,7 @@
 //! The permissions of a user as plain data: the combined capabilities and indexes of the user's roles.
 //!
-//! `auth` computes a [`Permissions`] from the roles. A request passes it to its search, which checks commands and index
-//! reads against it. Capabilities are strings, because apps may define their own.
+//! `auth` computes a [`Permissions`] from the roles. A request passes the permissions to its search, which checks its
+//! commands and the indexes that it reads. Capabilities are strings, because apps may define their own.
 //!
 //! Not here: roles and how they are combined, passwords, sessions.
 
@@ -46,7 +46,7 @@ pub struct Permissions {
     pub default_indexes: Vec<String>,
     /// Patterns of indexes in which events may be deleted (`deleteIndexesAllowed`), given the capability to delete.
     pub delete_indexes: Vec<String>,
-    /// Patterns of indexes that may not be searched (`srchIndexesDisallowed`), which overrides all others.
+    /// Patterns of indexes that may not be searched, whatever the other patterns allow (`srchIndexesDisallowed`).
     pub disallowed_indexes: Vec<String>,
     /// Limits on the user's searches.
     pub limits: SearchLimits,

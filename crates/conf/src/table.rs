@@ -59,7 +59,7 @@ pub enum StanzaName {
 /// One setting.
 #[derive(Debug)]
 pub struct Row {
-    /// Name; one that ends in `-`, `_` or `.` is followed by a class that the user chooses.
+    /// Name; a name that ends in `-`, `_` or `.` is followed by a class that the user chooses.
     pub name: &'static str,
     /// Type of its value.
     pub kind: Kind,
@@ -85,7 +85,7 @@ pub enum Kind {
         /// Largest.
         max: i64,
     },
-    /// One of these words, in any case; one that ends in a colon may be followed by a name.
+    /// One of these words, in any case; a word that ends in a colon may be followed by a name.
     Choice(&'static [&'static str]),
     /// A PCRE pattern with at least this many groups.
     Regex {
@@ -96,7 +96,7 @@ pub enum Kind {
     TimeFormat,
     /// A time zone.
     Zone,
-    /// A character or the name of one.
+    /// A character, or the name of a character.
     Delimiter,
     /// A time span: a number with s, m, h or d.
     Age,
@@ -117,7 +117,7 @@ pub(crate) const fn row(
 /// Name of a row that matches every setting of its stanzas.
 pub(crate) const ANY_NAME: &str = "*";
 
-/// Upper bound of a count that has no narrower one.
+/// Upper bound of counts without a narrower bound.
 const COUNT_MAX: i64 = 1 << 53;
 /// A non-negative count.
 pub(crate) const COUNT: Kind = at_least(0);
@@ -130,7 +130,7 @@ pub(crate) const fn at_least(min: i64) -> Kind {
 pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
 
 impl ConfTable {
-    /// Sections whose settings are allowed in a stanza: one, or all for `[default]`. `None` for an unknown stanza.
+    /// Sections whose settings are allowed in a stanza: one section, or all for `[default]`. `None` for an unknown stanza.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
             return Some(self.sections);

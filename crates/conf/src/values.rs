@@ -36,7 +36,7 @@ impl<'a> Values<'a> {
         self.text(key).to_owned()
     }
 
-    /// The text, unless empty.
+    /// The value as text; `None` if it is empty.
     pub(crate) fn optional(&self, key: &str) -> Option<String> {
         Some(self.text(key)).filter(|value| !value.is_empty()).map(str::to_owned)
     }
@@ -87,7 +87,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// A delimiter by character, escape or name; the inner `None` is the word `none`.
+/// A delimiter by character, escape or name; the inner `None` stands for the word `none`.
 pub(crate) fn parse_delimiter(text: &str) -> Option<Option<char>> {
     let named = match text.to_ascii_lowercase().as_str() {
         "space" => ' ',

@@ -15,7 +15,7 @@ pub struct ConfWarning {
     pub file: Arc<str>,
     /// Line, from 1.
     pub line: u32,
-    /// Stanza of the line; `default` before any.
+    /// Stanza of the line; `default` before the first header.
     pub stanza: String,
     /// The fault.
     pub problem: Problem,
@@ -53,10 +53,10 @@ pub enum Problem {
     /// `= value`.
     #[error("a value without a setting name; write name = value")]
     NoKey,
-    /// An unknown stanza whose name resembles a known one.
+    /// An unknown stanza whose name resembles a known name.
     #[error("unknown stanza; did you mean [{nearest}]?")]
     UnknownStanza {
-        /// The known one.
+        /// The known name.
         nearest: String,
     },
     /// A stanza that nothing reads here.
@@ -98,7 +98,7 @@ pub enum Problem {
     Contradiction {
         /// The lower bound.
         least: &'static str,
-        /// The upper one.
+        /// The upper bound.
         most: &'static str,
     },
     /// An invalid value of a setting.

@@ -1,4 +1,4 @@
-//! Hints on the answers of a server's searches, as messages of a job or of a request that waits for its rows.
+//! Hints on the answers of a server's searches: messages of a job, or of a request that waits for the rows.
 //!
 //! The reader of a search's rows passes each batch to an [`AnswerWatch`]. An answer with rows and a value in each
 //! column costs no more than that inspection. For any other answer, [`crate::hints`] runs small searches with the
@@ -32,7 +32,7 @@ pub struct AnsweredSearch {
     pub service: Arc<SearchService>,
     /// Text of the search.
     pub text: String,
-    /// Bytes at the start of the text that its author has not written.
+    /// Number of bytes at the start of the text that the user has not written.
     pub prefix: usize,
     /// Time range of the search.
     pub range: TimeRange,
@@ -68,7 +68,7 @@ impl AnswerWatch {
         &self.search.zone
     }
 
-    /// Hints on the complete answer, each as one line; none if it has rows and a value in each column. `is_over`
+    /// Hints on the complete answer, each as one line; none if the answer has rows and a value in each column. `is_over`
     /// returns true once no client waits for the hints any more.
     pub fn find_hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
         let (search, columns) = (&self.search, &self.columns);

@@ -89,7 +89,7 @@ fn format_timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
     text
 }
 
-/// Converts seconds to an instant, rounded to microseconds if the number is more precise than a decimal can be.
+/// Converts seconds to an instant, rounded to microseconds if the number has no exact value in nanoseconds.
 fn to_instant(seconds: Number) -> Option<i64> {
     const MICROS_PER_SEC: f64 = 1e6;
     const NS_PER_MICRO: i64 = NS_PER_SEC / 1_000_000;
@@ -97,8 +97,8 @@ fn to_instant(seconds: Number) -> Option<i64> {
     seconds.to_nanos().or_else(rounded)
 }
 
-/// A time as Splunk outputs it, `2026-11-20T13:42:07.123+00:00`. Clients parse exactly this form, so finer times lose
-/// their further decimals; `| eval t=_time` or `strftime(_time, "%9N")` shows them.
+/// A time as Splunk outputs it, `2026-11-20T13:42:07.123+00:00`. Clients parse exactly this form, so decimals after
+/// milliseconds are omitted; `| eval t=_time` or `strftime(_time, "%9N")` shows them.
 pub fn format_iso_time(time_ns: i64, zone: &TimeZone) -> String {
     strftime(time_ns, "%Y-%m-%dT%H:%M:%S.%3N%:z", zone)
 }

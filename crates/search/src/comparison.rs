@@ -3,8 +3,8 @@
 //!
 //! Frequencies are shares of the events of a range, so that ranges of different length can be compared. Only the most
 //! frequent values of each field in either range are compared. Fields whose value differs in nearly every event, such
-//! as ids, are left out. `fieldsummary` lists only the most frequent values of a range. The counts of those that it
-//! lists for the other range alone are read with a second search ([`RangeFields::uncounted`]).
+//! as ids, are left out. `fieldsummary` lists only the most frequent values of a range. If it lists a value for the
+//! other range only, a second search reads the count of the value in this range ([`RangeFields::uncounted`]).
 //!
 //! Not here: the choice of the ranges, and the display of the differences.
 
@@ -77,7 +77,7 @@ impl RangeFields {
         found
     }
 
-    /// Values to compare with those of `other` whose counts in this range are not known, with their fields.
+    /// Values, by field, that `other` lists and whose counts in this range are not known.
     pub fn uncounted(&self, other: &RangeFields) -> BTreeMap<String, BTreeSet<String>> {
         let of = |name: &&String| {
             let (own, others) = (self.fields.get(*name)?, other.fields.get(*name)?);
@@ -128,7 +128,7 @@ fn compared_fields<'r>(selected: &'r RangeFields, baseline: &'r RangeFields) -> 
     names.into_iter().filter(|name| !is_of_time(name) && !is_id(selected, name) && !is_id(baseline, name)).collect()
 }
 
-/// The differences between two ranges, the largest first. All their counts must be known.
+/// The differences between two ranges, the largest first. The counts of all compared values must be known.
 pub fn find_differences(selected: &RangeFields, baseline: &RangeFields) -> Vec<Difference> {
     let mut found = Vec::new();
     for name in compared_fields(selected, baseline) {

@@ -1,6 +1,6 @@
 //! Reports over a real-time window, for a client that reads each new version.
 //!
-//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and returned when its rows have
+//! The report is recomputed in rounds, as in a job over the window ([`crate::jobs`]), and returned when its rows have
 //! changed. Neither rows nor outcome are stored.
 //!
 //! Not here: searches for events as they arrive ([`crate::real_time`]).

@@ -1,6 +1,6 @@
 //! Answers the command `rest`: through the REST interface of the server or, in a search without a server, from the few
-//! endpoints listed here, which read the configuration and the store. Some of these are also what the REST interface
-//! shows.
+//! endpoints listed here, which read the configuration and the store. The REST interface shows some of these entries,
+//! too.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -217,7 +217,7 @@ impl NodeFacts {
                 field("frozenTimePeriodInSecs", settings.frozen_time_period_seconds.to_string()),
                 field("isInternal", if name.starts_with('_') { "1" } else { "0" }),
             ];
-            // Both are empty for an index without events.
+            // Both times are empty for an index without events.
             let events = own.filter(|stats| stats.events > 0);
             let time = |time: Option<i64>| {
                 time.map_or_else(String::new, |time| strftime(time, INDEX_TIME_FORMAT, &TimeZone::UTC))

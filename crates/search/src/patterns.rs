@@ -2,9 +2,9 @@
 //!
 //! A word ends at a blank or after a mark such as `=`, so `user=eva` has the two words `user=` and `eva`. A date or a
 //! time of day is a word of its own, and always a variable ([`super::written_times`]). A text is
-//! only compared with patterns that have the same number of words and the same first word without a digit, which are
-//! few. It joins the pattern with which it shares the most words, provided they reach a threshold, and the words that
-//! differ become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An
+//! only compared with the few patterns that have the same number of words and the same first word without a digit. The
+//! text joins the pattern with which it shares the most words, if these reach a threshold, and the words that differ
+//! become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An
 //! Online Log Parsing Approach with Fixed Depth Tree", 2017).
 //!
 //! As for Splunk's patterns, only the newest [`SAMPLE_MAX`] events are read. Not here: `cluster`, which compares sets
@@ -20,7 +20,7 @@ use crate::written_times::{TimedPart, split_times};
 pub const SAMPLE_MAX: usize = 50_000;
 /// Maximum number of patterns; further texts that fit no pattern are only counted.
 const PATTERNS_MAX: usize = 5_000;
-/// Maximum number of patterns with which a text is compared; beyond it, too, texts that fit no pattern are only
+/// Maximum number of patterns with which a text is compared. At this limit, texts that fit no pattern are only
 /// counted.
 const COMPARED_MAX: usize = 200;
 /// Maximum number of words of a text that are compared; the rest is ignored.
@@ -31,7 +31,7 @@ const DELIMITERS: &str = "=:,;|\"'()[]{}<>/&?";
 const TEXT_BYTES_MAX: usize = 4_096;
 /// Text of a variable in a pattern.
 const VARIABLE: &str = "*";
-/// Stands for a date or a time as a word. All of them are equal.
+/// Stands for a word that is a date or a time; all such words are equal.
 const TIME: &str = "\0";
 /// Sensitivity if none is given.
 pub const SENSITIVITY: f64 = 0.5;

@@ -93,7 +93,7 @@ impl RealTimeWindow {
     }
 
     /// Options for the search of a job that started at time `started`. With `is_backfilled`, a window includes events
-    /// that arrived before.
+    /// that arrived before the start.
     pub fn apply_to_shape(&self, shape: SearchShape, started: TimeNs, is_backfilled: bool) -> SearchShape {
         let is_limited = *self == RealTimeWindow::Arrivals || !is_backfilled;
         SearchShape { is_repeated: true, arrived_from: is_limited.then_some(started), ..shape }

@@ -15,7 +15,7 @@ pub const PART_ROWS: usize = 10_000;
 pub const PART_BYTES: usize = 8 << 20;
 
 /// Maximum size in bytes of a result that stays in memory while it is sent, and approximate size of the parts of a
-/// larger one.
+/// larger result.
 pub(crate) const SENT_BYTES: usize = 1 << 20;
 
 /// A collected result, read part by part.

@@ -1,7 +1,7 @@
 //! The entry of `server/info`: version, identity and machine of the node.
 //!
-//! It has the members that Splunk's clients read; some of them throw an error if one is absent. Not here: the state of
-//! the node (health, disk), which only a running server knows.
+//! It has the members that Splunk's clients read; some clients fail if a member is absent. Not here: the state of the
+//! node (health, disk), which only a running server knows.
 
 use quarry_engine::NodeEntry;
 use quarry_event::TimeNs;

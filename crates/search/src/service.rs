@@ -35,7 +35,7 @@ const INDEXES: &str = "/services/data/indexes";
 pub struct SearchParams {
     /// Text of the search.
     pub text: String,
-    /// Bytes at the start of the text that its author has not written; messages are shown without them.
+    /// Number of bytes at the start of the text that the user has not written; messages are shown without these.
     pub prefix: usize,
     /// The parsed search. If present, it is run instead of the text, which is then used in messages only.
     pub pipeline: Option<Pipeline>,
@@ -290,7 +290,7 @@ impl SearchService {
         self.0.engine.check_data_model(name, text, request).map_err(SearchError::Engine)
     }
 
-    /// Refuses a search with a command that its user may not run. Other searches are refused when they run, but a
+    /// Refuses a search with a command that its user may not run. A search that runs once is refused when it runs, but a
     /// repeated search is checked in advance, because otherwise each of its rounds would be refused.
     pub(crate) fn check_permitted(&self, params: SearchParams) -> Result<(), SearchError> {
         let (request, _) = self.request(params)?;
@@ -445,7 +445,7 @@ impl RunningSearch {
         u64::try_from((self.clock.elapsed_ns() - self.started_ns) / (NS_PER_SEC / 1_000)).unwrap_or(0)
     }
 
-    /// Ends storing rows. `complete` is true if the client has read every row.
+    /// Ends the collection of rows. `complete` is true if the client has read every row.
     fn end(&mut self, complete: bool) {
         let elapsed_ms = self.elapsed_ms();
         if let Some(collector) = &mut self.collector {

@@ -1,8 +1,8 @@
 //! Finds the events around an event: events of the same host and source just before and after it.
 //!
 //! Events are located by time only, so all events with exactly the same time are returned together, in the order of
-//! their source. The events wanted after the given one are the oldest events of a range, which a search finds last. The
-//! range is therefore short at first, and is widened until it contains enough events.
+//! their source. The wanted events after the given event are the oldest events of a time range, and a search finds the
+//! oldest events last. The range is therefore short at first, and is widened until it contains enough events.
 //!
 //! Not here: finding the event itself (a search), and displaying events.
 
@@ -32,7 +32,7 @@ const EVERY_EVENT: &str = "*";
 pub struct SurroundingsQuery {
     /// Time of the event.
     pub time: TimeNs,
-    /// Fields, such as host and source, and their values, which the events around it must have too.
+    /// Fields with their values, such as host and source, which the events around the event must share.
     pub alike: Vec<(String, String)>,
     /// A further search condition, which may use macros but contains no commands.
     pub condition: Option<String>,

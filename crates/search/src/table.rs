@@ -25,7 +25,7 @@ pub struct EventFormat {
 }
 
 impl EventFormat {
-    /// The value of a field in a row of a column, if it is shown differently from [`Cell::read`].
+    /// The value of a field in a row of a column, if this format shows it differently from [`Cell::read`].
     fn cell<'a>(&self, field: &str, column: &'a dyn Array, row: usize, zone: &TimeZone) -> Option<Cell<'a>> {
         match (field, &self.time) {
             ("_time", Some(format)) => {

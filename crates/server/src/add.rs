@@ -1,7 +1,7 @@
 //! `quarry add oneshot`: adds files to an index, with progress lines on a terminal and a final summary.
 //!
-//! A file that cannot be read is reported and the others are added; the exit code then indicates failure. With several
-//! pipeline sets, files are added in parallel and reported in the given order.
+//! A file that cannot be read is reported and the other files are added; the exit code then indicates failure. With
+//! several pipeline sets, files are added in parallel and reported in the given order.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ use crate::{terminal, zone};
 
 /// Minimum bytes read for which the summary shows a rate.
 const RATED_BYTES_MIN: u64 = 1_000_000;
-/// Events further in the future than this get a note: clocks differ by less, and a wrong time zone causes more.
+/// Events further in the future than this get a note: clocks differ by less, wrong time zones by more.
 const FUTURE_TOLERANCE: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
@@ -68,7 +68,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         )));
     }
     let zone = zone::parse_option(arguments.zone.as_deref())?;
-    // The zone is sent because the server may be in another time zone than the user and a `preview` on this machine.
+    // The zone is sent because the server may be in another time zone than this machine, whose zone `preview` uses.
     let zone_sent = arguments.zone.clone().or_else(|| zone::name(&zone::machine()));
     if files.iter().any(|file| file.as_os_str() == STDIN) && std::io::stdin().is_terminal() {
         log::info(terminal::TYPED_INPUT_NOTE);
@@ -119,7 +119,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     })
 }
 
-/// Names of a node's indexes, and the times of the oldest and the newest event in one of them.
+/// Names of a node's indexes, and the times of the oldest and the newest event in one index.
 struct IndexState {
     names: Vec<String>,
     oldest: Option<Timestamp>,
@@ -158,7 +158,7 @@ fn notes(index: &str, (before, after): &(IndexState, IndexState), now: i64, keep
     let future = ahead.map(|ahead| {
         format!(
             "note: the newest of these events is {:.1} h in the future: if the times in the text are in another \
-             zone, name it with --zone or TZ in props.conf; `quarry preview FILE` shows which one was used",
+             zone, name it with --zone or TZ in props.conf; `quarry preview FILE` shows which zone was used",
             ahead.as_secs_f64() / 3_600.0
         )
     });
@@ -469,7 +469,7 @@ impl Names {
         }
     }
 
-    /// Lists the first names and the number of further ones.
+    /// Lists the first names and the number of further names.
     fn list_names(&self) -> String {
         let rest = self.count - self.first.len();
         let more = if rest > 0 { format!(" and {} more", HumanCount(rest as u64)) } else { String::new() };

@@ -1,6 +1,6 @@
 //! Progress lines at the bottom of a terminal: one for each pipeline set that reads files, or one for a search
 //! ([`crate::search_progress`]). Nothing is shown if standard error is not a terminal. Messages on standard error are
-//! written above them.
+//! written above the progress lines.
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -108,7 +108,7 @@ pub(crate) fn remove(bar: &ProgressBar) {
 
 /// Removes all lines, before the process ends.
 pub(crate) fn clear() {
-    // Clearing fails if the terminal accepts no more output, which then shows no lines either.
+    // Clearing fails only if the terminal accepts no more output; it then shows no lines either.
     drop(LINES.clear());
     // This keeps other lines from being drawn before the process ends.
     LINES.set_draw_target(ProgressDrawTarget::hidden());

@@ -27,10 +27,10 @@ fn report_nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
         let known: Vec<&str> = read.into_iter().collect();
         let near = quarry_spl::closest_name(conf, known.iter().copied());
         let meant = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
-        return Err(Failure::Usage(format!("{conf}.conf is not used{meant}; there are: {}", known.join(", "))));
+        return Err(Failure::Usage(format!("{conf}.conf is not used{meant}; used: {}", known.join(", "))));
     }
     let place = data_dir.join("etc/system/local").join(format!("{conf}.conf"));
-    log::info(format!("nothing is set: there is no {conf}.conf; yours goes to {}", place.display()));
+    log::info(format!("nothing is set: there is no {conf}.conf; put your file at {}", place.display()));
     Ok(0)
 }
 

@@ -117,8 +117,8 @@ pub(crate) enum Verb {
     },
 }
 
-/// Index files once: names, globs or directories; compressed ones are decompressed; `-` is standard input. With --uri
-/// they are sent to another node.
+/// Index files once: names, globs or directories; compressed files are decompressed; `-` is standard input. With --uri
+/// the files are sent to another node.
 #[derive(Args, Debug)]
 pub(crate) struct OneshotArgs {
     /// Files, globs, directories, or `-`.
@@ -152,7 +152,7 @@ pub(crate) struct SearchArgs {
     /// The search, e.g. 'error | stats count by host'.
     #[arg(value_name = "SPL")]
     pub(crate) text: String,
-    /// Search these files directly; compressed ones are decompressed; `-` is standard input.
+    /// Search these files directly; compressed files are decompressed; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<String>,
     /// Start of the time range, inclusive: -24h@h, 2026-11-20T00:00:00Z, epoch seconds.
@@ -261,7 +261,8 @@ pub(crate) struct NodeArgs {
 /// App and user of a search or an object.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NamespaceArgs {
-    /// App of the search or object. A search in an app sees the app's knowledge and what others share; all by default.
+    /// App of the search or object. A search in an app sees the app's knowledge and what other apps share; by default, a
+    /// search sees the knowledge of all apps.
     #[arg(long, value_name = "APP")]
     pub(crate) app: Option<String>,
     /// Owner of the object, or user whose private knowledge in the app the search sees as well.
@@ -500,7 +501,7 @@ pub(crate) struct ServeArgs {
 /// Arguments of `quarry forward`.
 #[derive(Debug, Args)]
 pub(crate) struct ForwardArgs {
-    /// Address of the HTTP Event Collector; by default the one in inputs.conf, if there are tokens.
+    /// Address of the HTTP Event Collector; by default the address in inputs.conf, if there are tokens.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) hec: Option<String>,
 }

@@ -63,7 +63,7 @@ impl Settings {
         self.layers.warnings().iter().filter(is_of_it).map(ToString::to_string).collect()
     }
 
-    /// Reports the errors that were not reported before, or all errors if `again` is set; returns the reported ones.
+    /// Reports the errors that were not reported before, or all errors if `again` is set; returns the reported errors.
     pub(crate) fn report_faults(&self, data_dir: &Path, again: bool) -> Vec<String> {
         let faults = self.faults();
         let (file, text) = (data_dir.join(REPORTED_FAULTS), faults.join("\n"));

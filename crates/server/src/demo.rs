@@ -57,7 +57,7 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// Hosts of the sample logs: `shop`, which collects them, and the hosts that the lines of their logs name.
+/// Hosts of the sample logs, each with its logs: `shop`, and the hosts that the lines of the other logs name.
 const HOSTS: &[(&str, &[LogFile])] = &[
     ("shop", &[LogFile::Access, LogFile::Payments, LogFile::Orders, LogFile::Metrics]),
     ("bastion", &[LogFile::Auth]),

@@ -1,5 +1,5 @@
 //! The GUID of a data directory, by which clients distinguish nodes: `guid` in `[general]` of `etc/instance.cfg`, as in
-//! Splunk, so that a directory taken over from Splunk keeps its own.
+//! Splunk, so that a directory taken over from Splunk keeps its GUID.
 //!
 //! Nodes do not share the file. Not here: the node's name (server.conf).
 

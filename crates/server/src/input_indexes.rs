@@ -1,4 +1,4 @@
-//! Notes on inputs whose index does not exist: the first event creates the index, which may not be intended.
+//! Notes on inputs whose index does not exist: the first event creates the index, perhaps by mistake.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! The inputs of a running node: ports, watched files and programs, which follow changes of inputs.conf.
 //!
-//! A thread owns them. A request that has changed the configuration wakes this thread and waits until it has applied
-//! the configuration, at most [`WAIT_MAX`]: an input that is closed first stores what it has read, which may take a
-//! while. Changes that arrive while the thread works are applied together. Faults of stanzas are kept for answers and
+//! A thread owns the inputs. A request that has changed the configuration wakes this thread and waits until it has
+//! applied the configuration, at most [`WAIT_MAX`]: before an input is closed, it stores what it has read, which may take
+//! a while. Changes that arrive while the thread works are applied together. Faults of stanzas are kept for answers and
 //! messages. Not here: the ports of the HTTP Event Collector and of the management interface, which open only at the
 //! start.
 
@@ -38,7 +38,7 @@ pub(crate) struct InputChanges {
 struct FollowState {
     /// Whether a thread owns inputs; otherwise changes take effect at the start.
     is_live: bool,
-    /// Number of the last requested change, and of the last applied one.
+    /// Number of the last requested change, and of the last applied change.
     requested: u64,
     done: u64,
     is_over: bool,
@@ -93,7 +93,7 @@ impl InputChanges {
         self.lock().faults.clone()
     }
 
-    /// Waits for a change; returns the number of the newest one, or `None` at the end.
+    /// Waits for a change; returns the number of the newest change, or `None` at the end.
     fn wait_for_change(&self) -> Option<u64> {
         let state = self.lock();
         let state = self.turned.wait_while(state, |state| state.done >= state.requested && !state.is_over);

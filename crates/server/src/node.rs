@@ -1,6 +1,6 @@
 //! The node behind the REST interface: one open store, shared by all requests.
 //!
-//! Files of several requests are distributed over the pipeline sets of the store, each to the least busy one.
+//! Files of several requests are distributed over the pipeline sets of the store, each file to the least busy set.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

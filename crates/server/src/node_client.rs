@@ -1,8 +1,8 @@
 //! REST requests for objects: to the server that has the data directory open, to another node, or, if no server runs,
 //! to a node opened in this process.
 //!
-//! All three have the same endpoints, so validation, permissions and file locations are implemented once. Not here:
-//! searches, whose rows are streamed ([`crate::search`]).
+//! All three nodes have the same endpoints, so validation, permissions and file locations are implemented once. Not
+//! here: searches, whose rows are streamed ([`crate::search`]).
 
 use std::path::Path;
 

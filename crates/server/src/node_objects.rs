@@ -155,7 +155,7 @@ fn is_in_use<T>(bound: std::io::Result<T>) -> bool {
     bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
-/// Prints a note if an index does not exist, because the first event creates it, which may not be intended.
+/// Prints a note if an index does not exist, because the first event creates the index, perhaps by mistake.
 fn warn_new_index(client: &NodeClient, request: &ObjectRequest) {
     let Some((_, index)) = request.settings.iter().find(|(key, _)| key == INDEX) else { return };
     // Without the right to list indexes, the user gets no note.

@@ -1,6 +1,6 @@
 //! Open connections to a TCP port of this process, as the system lists them.
 //!
-//! `/proc/net/tcp` and `tcp6` have a line per socket of the machine, and the links in `/proc/self/fd` tell which of them
+//! `/proc/net/tcp` and `tcp6` have a line per socket of the machine, and the links in `/proc/self/fd` tell which sockets
 //! belong to this process. So nothing has to be counted while data arrives, and the list is right even if another
 //! program uses the same port at another address.
 
@@ -75,7 +75,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
             let words = [word(0)?, word(1)?, word(2)?, word(3)?];
             let mut octets = [0; 16];
             octets.iter_mut().zip(words.iter().flatten()).for_each(|(octet, byte)| *octet = *byte);
-            // A port that listens on all addresses has the IPv4 addresses of peers in IPv6.
+            // For a port that listens on all addresses, IPv4 addresses of peers are listed as IPv6 addresses.
             IpAddr::from(Ipv6Addr::from(octets)).to_canonical()
         }
         _ => return None,

@@ -21,15 +21,15 @@ use tokio::sync::Notify;
 
 use crate::failure::Failure;
 
-/// Interval at which the end of a trial is checked, and maximum number of intervals: twenty seconds. A program that does
-/// not print its version in this time is not executed, and the request is refused.
+/// Interval at which the end of a trial is checked, and maximum number of intervals, twenty seconds in all. A program that
+/// does not print its version in this time is not executed, and the request is refused.
 const TRIAL_INTERVAL: Duration = Duration::from_millis(5);
 const TRIAL_ROUNDS_MAX: u32 = 4_000;
 
 /// A request to restart, passed from the REST interface to the server.
 #[derive(Debug)]
 pub(crate) struct RestartSignal {
-    /// Path of the program, as found at the start. If the file was replaced since, a restart executes the new one.
+    /// Path of the program, as found at the start. If the file was replaced since, a restart executes the new file.
     program: Result<PathBuf, Fault>,
     requested: Notify,
 }
@@ -93,8 +93,8 @@ fn check_runs(program: &Path, rounds: u32) -> Result<(), Fault> {
     }
 }
 
-/// SIGINT and SIGTERM as seen by a restart. The runtime, which otherwise waits for them, is gone before the store is
-/// closed; these flags are set by the signal handler itself.
+/// SIGINT and SIGTERM as seen by a restart. The runtime, which otherwise waits for these signals, ends before the store
+/// is closed; the signal handler itself sets the flags.
 #[derive(Clone, Debug)]
 pub(crate) struct StopFlags {
     has_arrived: Arc<AtomicBool>,
@@ -118,8 +118,8 @@ impl StopFlags {
         self.is_default.store(false, Ordering::SeqCst);
     }
 
-    /// Whether a signal has arrived; if not, later ones end the process at once, so that none is lost before `exec`
-    /// resets the handlers.
+    /// Whether a signal has arrived; if not, later signals end the process at once, so that no signal is lost before
+    /// `exec` resets the handlers.
     pub(crate) fn have_arrived_or_default(&self) -> bool {
         self.is_default.store(true, Ordering::SeqCst);
         self.has_arrived.load(Ordering::SeqCst)

@@ -125,7 +125,7 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
     jobs.shut_down();
-    // The REST interface keeps the searches alive, and these keep the connection; disconnecting breaks the cycle.
+    // The REST interface keeps the searches alive, and the searches keep the connection; disconnecting breaks the cycle.
     rest.disconnect();
     drop(building);
     runtime.shutdown_timeout(STOP_TIMEOUT);
@@ -140,7 +140,7 @@ fn report_first_password(auth: &Auth) {
         Ok(false) => {}
         Ok(true) => log::warning(format!(
             "user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
-             {name}`; it is refused in requests from other machines, and on ports that other machines can reach"
+             {name}`; this password is refused from other machines, and on ports that other machines can reach"
         )),
         // The server still starts, because other users can log in.
         Err(error) => log::warning(error),
@@ -220,7 +220,7 @@ async fn serve(
         collector.stop().await;
     }
     drop(run_file);
-    // Stopping waits for programs and for the store, which must not block a runtime thread.
+    // Stopping waits for programs and for the store; this wait must not block a runtime thread.
     let (folder, program) = (data_dir.to_path_buf(), node.restart.program());
     let ended = tokio::task::spawn_blocking(move || {
         write_audit_round(&node.ingest, &auth);
@@ -248,8 +248,8 @@ impl ProgramSessions for SessionsForPrograms {
     }
 }
 
-/// A future that resolves on a signal, and the flags that a restart reads. Until both are there, a signal ends the
-/// process at once.
+/// A future that resolves on a signal, and the flags that a restart reads. Until both exist, a signal ends the process
+/// at once.
 fn catch_signals() -> std::io::Result<(impl Future<Output = ()>, StopFlags)> {
     let flags = StopFlags::install()?;
     let stop = stop_signal()?;

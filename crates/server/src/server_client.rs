@@ -47,7 +47,7 @@ pub(crate) struct Remote {
     /// `Authorization` header of the requests.
     authorization: String,
     agent: ureq::Agent,
-    /// Root of the paths of searches, which depends on the namespace.
+    /// Root of the paths of searches; depends on the namespace.
     root: String,
 }
 

@@ -1,5 +1,5 @@
-//! `quarry spl check FILE.jsonl`: counts which of many searches parse and are supported, and on which lookups, macros
-//! etc. they depend; with `--execute`, also runs them.
+//! `quarry spl check FILE.jsonl`: counts the searches of a file that parse and are supported, and the lookups, macros
+//! etc. on which they depend; with `--execute`, also runs the searches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -130,7 +130,7 @@ struct Counts {
     supported: u64,
     unsupported: BTreeMap<String, u64>,
     /// By name, the number of searches that need a lookup table, a macro, a saved search or a data model that is not
-    /// bundled; and under `tokens`, the number of those with dashboard tokens.
+    /// bundled; and under `tokens`, the number of searches with dashboard tokens.
     needs: BTreeMap<String, u64>,
     /// Line and first error of searches that do not parse.
     not_parsed: Vec<Value>,

@@ -180,7 +180,7 @@ fn collect_requirements(expr: &SearchExpr, fields: &mut BTreeMap<String, String>
 /// Stand-ins for a search's dependencies.
 struct StandIns {
     needs: Dependencies,
-    /// Words of the search that contain dots, which may name fields of data model objects.
+    /// Words of the search that contain dots: they may name fields of data model objects.
     words: BTreeSet<String>,
 }
 
@@ -324,7 +324,7 @@ impl KnowledgeSource for StandIns {
     }
 
     fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
-        // All other macros are already expanded. Those inside a `map` search usually stand among search words, so `*`
+        // All other macros are already expanded. Macros inside a `map` search usually stand among search words, so `*`
         // is a valid definition.
         let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
         Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })

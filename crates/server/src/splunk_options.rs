@@ -1,7 +1,7 @@
 //! Splunk's option syntax: a long option name after a single dash, with the value in the next word.
 //!
-//! `-maxout 5` becomes `--maxout=5` if the verb has that option, and `-sourcetyp web` is passed on as `--sourcetyp`,
-//! and then refused, if it cannot mean anything else. Everything else is left as typed.
+//! `-maxout 5` becomes `--maxout=5` if the verb has that option. A misspelt name such as `-sourcetyp` is passed on as
+//! `--sourcetyp`, which is then refused, unless the word can mean something else. All other words are left as typed.
 
 use std::ffi::{OsStr, OsString};
 

@@ -1,6 +1,6 @@
 //! Equivalents of verbs of Splunk's command line that do not exist here.
 //!
-//! They are looked up when the arguments cannot be parsed, and printed below the error.
+//! The equivalents are looked up when the arguments cannot be parsed, and printed below the error.
 
 use clap::error::ErrorKind;
 

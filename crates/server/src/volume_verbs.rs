@@ -88,7 +88,7 @@ pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -
     let rebuilt = quarry_ingest::rebuild_catalog_of(data_dir, &layers, &clock, &environment_variables(), id)?;
     writeln!(std::io::stdout(), "{} buckets with {} events", rebuilt.buckets, rebuilt.events)?;
     if rebuilt.replaced > 0 {
-        log::info(format!("{} more were merged into these; the server deletes them", rebuilt.replaced));
+        log::info(format!("{} others were merged into these, and will be deleted by the server", rebuilt.replaced));
     }
     for (key, reason) in &rebuilt.refused {
         log::warning(format!("{key} is skipped and stays on its volume: {reason}"));

@@ -60,7 +60,7 @@ pub(crate) async fn authorise(
     if let Some(cookie) = cookie.filter(|_| answer.status().is_success()) {
         answer.headers_mut().entry(header::SET_COOKIE).or_insert(cookie);
     }
-    // Links encode slashes in names twice; the trail has them encoded once, however the client wrote the path.
+    // Links encode slashes in names twice; audit events have slashes encoded once, however the client wrote the path.
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
         let path =
             answer.extensions().get::<ShownEntry>().map_or(path, |shown| shown.entry.path.replace("%252F", "%2F"));
@@ -98,7 +98,7 @@ fn unserved(method: &Method, path: &str) -> Response {
 /// Folder in which Splunk answers unknown paths in words of their own.
 const SEARCH_FOLDER: &str = "search/";
 
-/// The answer for an unknown path. Callers who are logged in learn that an app declares it.
+/// The answer for an unknown path. Callers who are logged in learn whether an app declares the path.
 pub(crate) async fn not_found(State(state): State<ApiState>, request: Request) -> ApiError {
     let (mut parts, body) = request.into_parts();
     let is_known = Caller::from_request_parts(&mut parts, &state).await.is_ok();
@@ -123,7 +123,7 @@ fn below_root(path: &str) -> Option<&str> {
     }
 }
 
-/// The caller of a request, if the row admits it.
+/// The caller of a request, if the row admits the caller.
 async fn admit(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Result<Caller, ApiError> {
     let caller = Caller::from_request_parts(parts, state).await?;
     if let Access::Capability(capability) = row.access
@@ -138,8 +138,8 @@ async fn admit(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Result
     Ok(caller)
 }
 
-/// Refuses a namespace whose user or app does not exist. Callers who may not see other users do not learn which exist;
-/// the endpoints decide what they may do there.
+/// Refuses a namespace whose user or app does not exist. Callers who may not see other users do not learn which users
+/// exist; the endpoints decide what these callers may do in the namespace.
 async fn check_namespace(state: &ApiState, caller: &Caller, parts: &mut Parts) -> Result<(), ApiError> {
     let Ok(segments) = PathParts::from_request_parts(parts, state).await else { return Ok(()) };
     let (Some(user), Some(app)) = (segments.get("user"), segments.get("app").cloned()) else { return Ok(()) };
@@ -173,7 +173,7 @@ const ALL_SUFFIX: &str = "_all";
 /// The audited operation of a request. `None` if the request changes nothing, or changes something that is audited
 /// elsewhere or not at all: events, logins, users, documents of collections.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
-    // A request to an alias does what it does at the collection's own path.
+    // A request to an alias has the same effect as at the collection's own path.
     let path = row.alias_of.as_deref().unwrap_or(&row.path);
     let path = path.strip_prefix(SERVICES)?.trim_start_matches('/');
     if row.method == Method::GET || UNAUDITED_PREFIXES.iter().any(|begin| path.starts_with(begin)) {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn operations_are_audited_as_what_they_do() {
-        // Requests to a path that is not a collection; a new one of these needs a decision.
+        // Requests to a path that is not a collection. For each new such path, decide which operation is audited.
         let single = ENDPOINTS.iter().filter_map(|row| {
             let operation = operation_of(row).filter(|_| row.alias_of.is_none())?;
             let is_action = ["/_new", "/_reload"].iter().any(|action| row.path.ends_with(action));

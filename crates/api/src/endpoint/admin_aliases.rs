@@ -1,7 +1,7 @@
 //! `admin/NAME`: the names of Splunk's handlers as further paths of collections.
 //!
-//! Older clients and many searches with `| rest` use them. Each row of the table below the collection's path is also
-//! served below the alias; links in its answers name the collection's path. Not here: endpoints that exist only below
+//! Older clients and many searches with `| rest` use these paths. Each row of the table below the collection's path is
+//! also served below the alias; links in answers name the collection's path. Not here: endpoints that exist only below
 //! `admin` ([`super::constant_answers`], [`super::node_entries`]).
 
 use axum::Extension;
@@ -9,14 +9,14 @@ use axum::Extension;
 use super::path_parts::FixedPart;
 use super::row::{Endpoint, SERVICES};
 
-/// An alias: its path after the root, and that of its collection.
+/// The path of an alias, and the path of its collection, both after the root.
 type Alias = (&'static str, &'static str);
 
 /// Folder of the aliases.
 const ADMIN: &str = "admin";
 /// Folder of views and other files of the user interface; its variable segment is fixed by an alias.
 const UI_FILES: &str = "data/ui/{file}";
-/// The segment.
+/// The name of this variable segment.
 const FILE: &str = "file";
 
 const ALIASES: &[Alias] = &[

@@ -1,7 +1,7 @@
 //! Answers of endpoints as data: a media type and a shape for each status.
 //!
-//! The API description ([`super::openapi`]) is generated from them. Refusals have the same form everywhere, so rows
-//! do not state them. Not here: the shapes of single endpoints, which are defined beside their code.
+//! The API description ([`super::openapi`]) is generated from these data. Refusals have the same form everywhere, so
+//! rows state only successful answers. Not here: the shapes of single endpoints, which are defined beside their code.
 
 use std::borrow::Cow;
 
@@ -243,7 +243,7 @@ impl Content {
     /// The name of its schema, and the schema.
     pub(super) fn schema(&self, is_whole: bool) -> (String, Value) {
         let mut schema = self.shape.schema(is_whole);
-        // Of every entity, also if a request selects members.
+        // Every entity has this member, also if a request selects members.
         if schema["type"] == "object" {
             schema["properties"][ACL_MEMBER] = json!({ "type": "null" });
         }

@@ -130,8 +130,8 @@ const CREATED: &[&str] = &[
     "visible",
 ];
 
-/// Parameters of a new app that are not its attributes. `auth` and `session` are for downloads, which a node does not
-/// make; it does not check for updates either.
+/// Parameters of a new app that are not its attributes. `auth` and `session` are for downloads; a node neither downloads
+/// apps nor checks for updates.
 const NOT_MEMBERS: [&str; 9] = [
     "auth",
     "check_for_updates",
@@ -204,7 +204,7 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
         readers: app.readers.clone(),
         writers: app.writers.clone(),
         can_write: may,
-        // As in Splunk, also of apps that can be removed.
+        // As in Splunk, false even for apps that can be removed.
         can_remove: false,
         can_share: may,
         can_be_private: false,

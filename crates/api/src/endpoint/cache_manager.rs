@@ -1,4 +1,4 @@
-//! Splunk's verbs of the cache manager: they remove from this machine what can be read from a volume again.
+//! Splunk's actions of the cache manager, which remove from this machine data that can be read again from a volume.
 //!
 //! Not here: the lists of buckets and totals ([`super::node_entries`]).
 
@@ -47,7 +47,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     entities(rows, &Content::for_path(COLLECTION, Shape::Map(&Shape::Text)))
 }
 
-/// The id of a bucket in its name here, `bid|INDEX~NUMBER~GUID|`; the GUID may be missing.
+/// The id `INDEX~NUMBER` of a bucket, from its name `bid|INDEX~NUMBER~GUID|`; the GUID may be missing.
 fn id_of(name: &str) -> String {
     let inner = name.strip_prefix("bid|").unwrap_or(name).trim_end_matches('|');
     inner.splitn(3, '~').take(2).collect::<Vec<_>>().join("~")

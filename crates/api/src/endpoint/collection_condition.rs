@@ -1,9 +1,9 @@
 //! Syntax of the `search` parameter of collections.
 //!
 //! It resembles the command `search`, but names of entities contain characters that have a meaning in SPL: `m(2)`,
-//! `Errors, [prod]`, `a|b`. Here, a word ends only at a blank or at a closing parenthesis that nothing in the word has
-//! opened. A parenthesis groups only at the beginning of a word and with its counterpart. Every text without too many
-//! conditions or levels is valid: what has no other meaning, such as an operator without an operand, is a word.
+//! `Errors, [prod]`, `a|b`. Here, a word ends only at a blank, or at a closing parenthesis that the word does not open.
+//! A parenthesis groups only at the beginning of a word and with its counterpart. Every text without too many
+//! conditions or levels is valid: text without another meaning, such as an operator without an operand, is a word.
 //!
 //! Not here: comparing with entries ([`super::collection_filter`]).
 
@@ -104,7 +104,7 @@ fn too_large(most: impl std::fmt::Display) -> ApiError {
     ApiError::bad_request(format!("search: a condition has at most {most}"))
 }
 
-/// Makes operators without their operands words.
+/// Turns operators that lack an operand into words.
 fn replace_lone_operators(tokens: &mut [ConditionToken]) {
     let mut is_followed = false;
     for token in tokens.iter_mut().rev() {
@@ -122,7 +122,7 @@ fn replace_lone_operators(tokens: &mut [ConditionToken]) {
     }
 }
 
-/// The tokens of a text, and the positions of opening parentheses without a counterpart. Those at the positions
+/// The tokens of a text, and the positions of opening parentheses without a counterpart. Parentheses at the positions
 /// `in_words` are parts of words.
 fn tokens(text: &str, in_words: &BTreeSet<usize>) -> Result<(Vec<ConditionToken>, BTreeSet<usize>), ApiError> {
     let (mut tokens, mut open, mut conditions, mut rest) = (Vec::new(), Vec::new(), 0, text.trim());
@@ -185,7 +185,7 @@ fn operand(text: &str, is_in_group: bool) -> (ConditionToken, &str) {
     }
 }
 
-/// The value after a comparison operator, and the rest. It is empty if a logical operator follows.
+/// The value after a comparison operator, and the rest. The value is empty if a logical operator follows.
 fn compared_value(text: &str, is_in_group: bool) -> (String, &str) {
     let spaced = text.trim_start();
     if let Some(found) = quoted(spaced) {

@@ -97,7 +97,7 @@ fn validate_settings(
     Ok(())
 }
 
-/// Removes the documents of a removed collection. Those of a moved one stay, because they belong to the app.
+/// Removes the documents of a removed collection. Documents of a moved collection stay, because they belong to the app.
 fn remove_documents(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {
     match now {
         Some(_) => Ok(()),

@@ -61,8 +61,8 @@ fn member<'e>(entry: &'e Entry, name: &str) -> Vec<Cow<'e, str>> {
     }
 }
 
-/// Compares each value, as a number if both are numbers and otherwise as text. `!=` requires that the entry has the
-/// member and that no value is equal.
+/// Compares each value, as numbers if both sides are numbers and otherwise as texts. `!=` requires that the entry has
+/// the member and that no value is equal.
 fn compare(texts: &[Cow<'_, str>], op: CompareOp, value: &str) -> bool {
     let order = |text: &str| match (text.trim().parse::<f64>(), value.trim().parse::<f64>()) {
         (Ok(text), Ok(value)) => text.partial_cmp(&value),

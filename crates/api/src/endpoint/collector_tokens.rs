@@ -1,8 +1,8 @@
 //! `/services/data/inputs/http`: the tokens of the HTTP Event Collector, also below `/servicesNS/USER/APP`, and the
 //! settings of all tokens, as the entity `http`.
 //!
-//! Entities have Splunk's members. A token belongs to the node; its permissions restrict the users who have the
-//! capability ([`Objects::node_objects`]).
+//! Entities have Splunk's members. A token belongs to the node; its permissions apply in addition to the capability
+//! that tokens require ([`Objects::node_objects`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ const GLOBAL_SETTINGS: &[&str] = &[
     "sourcetype",
     "useDeploymentServer",
 ];
-/// Those of them that are always shown, with their defaults (Splunk's, except for TLS).
+/// Settings of all tokens that are always shown, with their defaults (Splunk's, except for TLS).
 const GLOBAL_DEFAULTS: [(&str, &str); 7] = [
     ("dedicatedIoThreads", "2"),
     ("enableSSL", "0"),
@@ -80,7 +80,7 @@ const GLOBAL_DEFAULTS: [(&str, &str); 7] = [
     ("port", "8088"),
     ("useDeploymentServer", "0"),
 ];
-/// Those of them that clients expect as 1 or 0.
+/// Settings of all tokens that clients expect as 1 or 0.
 const GLOBAL_FLAGS: [&str; 2] = ["enableSSL", "useDeploymentServer"];
 /// The index shown for a token without one.
 const INDEX_DEFAULT: &str = "default";
@@ -115,7 +115,7 @@ fn as_number(value: &str) -> String {
     parse_bool(value).map_or_else(|| value.to_owned(), |flag| u8::from(flag).to_string())
 }
 
-/// Clients send back the index that is shown if none is set.
+/// Removes the index that is shown if no index is set, because clients send it back.
 fn clear_default_index(settings: &mut [(String, String)]) {
     settings.iter_mut().filter(|(key, value)| key == "index" && value == INDEX_DEFAULT).for_each(|(_, value)| {
         value.clear();

@@ -59,7 +59,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("data/federated/provider", &[]),
     ("data/ingest/rfsdestinations", &[]),
     ("data/ingest/rulesets", &[]),
-    // A file that is added once is not an input after its request.
+    // A file that is added once is no input after the request that added it.
     ("data/inputs/oneshot", &[]),
     ("deployment/client", &[("config", &[("disabled", "1")])]),
     ("deployment/server", &[]),

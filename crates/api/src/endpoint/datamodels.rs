@@ -95,7 +95,7 @@ fn model_kind() -> Kind {
 
 /// A model with its definition and the settings of its acceleration.
 struct Model {
-    /// The conf object that defines it; none for a built-in model and for one that is only validated.
+    /// The conf object that defines the model; `None` for a built-in model, and for a model that is only validated.
     object: Option<ConfObject>,
     name: String,
     text: String,
@@ -108,7 +108,7 @@ impl Model {
         Model { name: object.name.clone(), text, acceleration, object: Some(object) }
     }
 
-    /// The model as an entity; `is_concise` omits its objects.
+    /// The model as an entity; `is_concise` omits the objects of the model.
     fn entry(&self, is_concise: bool) -> Entry {
         let described =
             if is_concise { model_headline(&self.name, &self.text) } else { described_model(&self.name, &self.text) };

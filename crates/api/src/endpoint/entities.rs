@@ -147,7 +147,7 @@ pub(super) fn single_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoi
     rows
 }
 
-/// The rows of the only entity of a kind, which belongs to a collection with other entities.
+/// The rows of an entity that is the only one of its kind, in a collection with entities of another kind.
 pub(super) fn only_entity_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoint> {
     let (one, of) = (kind.only.map_or("", |(one, _)| one), &KindLookup::always(kind.clone()));
     let path = format!("{}/{one}", kind.path);
@@ -304,7 +304,7 @@ pub(super) async fn input_host(state: &ApiState) -> Result<Arc<str>, ApiError> {
     run_blocking(move || node.condition().input_host.into()).await
 }
 
-/// The scope of a request: that of the namespace in its path, else the caller's.
+/// The scope of a request: the scope of the namespace in its path, else the caller's scope.
 pub(super) fn scope_of(parts: &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
         (Some(user), Some(app)) => Ok(Scope::for_namespace(user, app)?),
@@ -401,7 +401,7 @@ async fn find_object(state: &ApiState, request: &Request) -> Result<ConfObject, 
     with_objects(state, &request.caller, show).await
 }
 
-/// The objects that a request names: one, or all of this name if the namespace is that of all users or all apps.
+/// The objects that a request names: one object, or all of this name if the namespace covers all users or all apps.
 async fn find_targets(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, ApiError> {
     if request.scope.includes_shadowed() {
         let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());

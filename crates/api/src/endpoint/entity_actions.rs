@@ -91,8 +91,8 @@ fn actions(family: &Family<'_>) -> Vec<Endpoint> {
     rows.into_iter().map(|row| Endpoint { is_namespaced: list.is_namespaced, ..row }).collect()
 }
 
-/// The answer of a `GET` handler to the path of a request, without the request's parameters, which are those of an
-/// action.
+/// The answer of a `GET` handler to the path of a request. The request's parameters are not passed on, because they
+/// belong to an action.
 async fn ask(handler: MethodRouter<ApiState>, state: ApiState, mut parts: Parts) -> Response {
     parts.method = Method::GET;
     if let Ok(path) = Uri::try_from(parts.uri.path()) {

@@ -28,7 +28,7 @@ pub(super) struct Kind {
     pub(super) title: Cow<'static, str>,
     /// The conf whose stanzas are the entities.
     pub(super) conf: Cow<'static, str>,
-    /// Parameters of an entity; others are refused unless anything is accepted.
+    /// Parameters of an entity; other parameters are refused.
     pub(super) fields: Fields,
     /// Whether the request names the conf, so that an unknown conf is answered with 404.
     pub(super) is_by_name: bool,
@@ -42,7 +42,7 @@ pub(super) struct Kind {
     pub(super) prefix: Cow<'static, str>,
     /// Name and stanza of the entity in a collection that has exactly one. The entity exists even without a stanza.
     pub(super) only: Option<(&'static str, &'static str)>,
-    /// Whether its stanzas are those of the node, in whatever namespace a request is made.
+    /// Whether its stanzas are those of the node, whatever the namespace of a request.
     pub(super) is_of_node: bool,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
@@ -54,15 +54,15 @@ pub(super) struct Kind {
     pub(super) make_name: MakeName,
     /// Checks a new entity against the others of its conf, if the kind has such a rule.
     pub(super) check_conflict: Option<ConflictCheck>,
-    /// Adds settings to those shown.
+    /// Adds settings to those that are shown.
     pub(super) fill: fn(&Kind, &ConfObject, &mut BTreeMap<String, String>),
-    /// Replaces parameters that stand for settings. Its first argument is the name of the stanza, empty for a new one.
+    /// Replaces parameters that stand for settings. The first argument is the name of the stanza, empty for a new stanza.
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
     /// A capability that these settings require, in addition to that of the endpoint.
     pub(super) capability: fn(&[(String, String)]) -> Option<&'static str>,
-    /// Checks that run a program, after all others; the settings are those that the entity would have.
+    /// Check that runs a program, after all other checks, with the settings that the entity would have.
     pub(super) check_by_program: Option<ProgramCheck>,
     /// Validates new settings of an entity against its name.
     pub(super) validate_edit: ValidateEdit,
@@ -92,7 +92,7 @@ impl ChangeNotice {
 
 /// Makes the name of a new entity; may remove settings that are part of the name.
 pub(super) type MakeName = fn(&Kind, &str, &mut Vec<(String, String)>) -> Result<String, ApiError>;
-/// Checks a new stanza against those that exist.
+/// Checks a new stanza against the existing stanzas.
 pub(super) type ConflictCheck = fn(&Kind, &str, &[ConfObject]) -> Result<(), ObjectError>;
 
 /// The name in the request.
@@ -100,10 +100,10 @@ fn name_as_given(_: &Kind, name: &str, _: &mut Vec<(String, String)>) -> Result<
     Ok(name.to_owned())
 }
 
-/// Nothing besides the settings of the stanza.
+/// Adds nothing to the settings of the stanza.
 fn as_set(_: &Kind, _: &ConfObject, _: &mut BTreeMap<String, String>) {}
 
-/// Every parameter is a setting.
+/// Replaces nothing, because every parameter is a setting.
 fn as_sent(_: &str, _: &mut Vec<(String, String)>) {}
 
 /// Actions of an entity, as links.
@@ -124,9 +124,9 @@ pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, 
     Ok(())
 }
 
-/// Moves the data that is stored outside an entity's stanza to the entity as it is now, or removes it if there is none,
-/// so that a later entity of the same name does not inherit it. It runs after the change of the stanza, because data
-/// removed first would be lost if the entity could not be removed. If it fails, a removed stanza is restored.
+/// Moves the data stored outside an entity's stanza to the entity as it is now. If the entity was removed, removes the
+/// data, so that a later entity of the same name does not inherit them. Runs after the change of the stanza, because data
+/// removed first would be lost if the entity could not be removed. If this fails, a removed stanza is restored.
 pub(super) type MoveData = fn(&ApiState, &ConfObject, Option<&ConfObject>) -> Result<(), ApiError>;
 
 fn move_data(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {
@@ -234,7 +234,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
     }
 }
 
-/// A message shown on every page.
+/// The global banner: a message shown on every page.
 pub(super) static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: &[], wildcard: &["global_banner.*"] };
     let only = Some((BANNER, BANNER));
@@ -371,8 +371,8 @@ fn check_macro_edit(name: &str, settings: &[(String, String)]) -> Result<(), Api
     macro_arguments(settings).map_or(Ok(()), |args| check_macro_call(name, args))
 }
 
-/// Checks that a macro with arguments says in its name how many it has, and that their names are different words.
-/// Source: Splunk's macros.conf reference.
+/// Checks that the name of a macro with arguments states their number, and that the names of the arguments are different
+/// words. Source: Splunk's macros.conf reference.
 fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
     let refused =
         |fault: String| Err(ApiError::bad_request(format!("{fault}; a macro with arguments is called NAME(COUNT)")));

@@ -1,8 +1,8 @@
 //! `/api/v1/context`, `patterns` and `compare`: the events around an event, groups of similar events, and the
 //! differences between two time ranges.
 //!
-//! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: the
-//! analyses themselves (`quarry_search`).
+//! Each request runs a few searches in one search slot; `compare` searches its two ranges at the same time. Not here:
+//! the analyses themselves (`quarry_search`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -194,7 +194,7 @@ fn add_rows(table: &ResultTable, zone: &TimeZone, finder: &mut PatternFinder) {
     }
 }
 
-/// Counts the events of a range with each of these values, which are listed with their fields.
+/// Counts, for each of these fields and values, the events of a range with this value.
 fn count_values(
     service: &SearchService,
     range: &SearchParams,

@@ -23,8 +23,8 @@ pub(super) const FLAGS: [(&str, bool); 18] = [
     ("suspendHotRollByDeleteQuery", false),
     ("syncMeta", false),
 ];
-/// Other members with Splunk's defaults, for clients that expect all of them. Of these, only the maximum sizes of the
-/// index and the destinations of frozen buckets have an effect here.
+/// Other members with Splunk's defaults, for clients that expect all members. Only the maximum sizes of the index and
+/// the destinations of frozen buckets have an effect here.
 pub(super) const DEFAULTS: [(&str, &str); 67] = [
     ("archiver.coldStorageProvider", ""),
     ("archiver.coldStorageRetentionPeriod", "0"),

@@ -1,8 +1,8 @@
 //! Permissions of indexes, as objects of the node.
 //!
-//! An index without permissions of its own is shown to all users who may search it, and changed by users with the
-//! capability for that. Permissions that are set restrict both. They do not affect searches: roles name the indexes that
-//! they may search ([`super::roles`]).
+//! An index without permissions of its own is shown to all users who may search it, and users with the required
+//! capability may change it. Permissions of its own restrict both, but do not affect searches: a role names the indexes
+//! that its users may search ([`super::roles`]).
 
 use quarry_apps::objects::{AclChange, NodeAcl, Objects};
 use quarry_conf::Permissions;

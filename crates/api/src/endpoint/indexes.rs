@@ -284,7 +284,7 @@ async fn set_acl(
     Ok(feed.answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// Writes all events that were acknowledged before the request to buckets.
+/// Writes to buckets all events that were acknowledged before the request.
 async fn roll(
     State(state): State<ApiState>,
     parts: PathParts,

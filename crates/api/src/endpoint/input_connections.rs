@@ -40,7 +40,7 @@ struct PortKind {
     prefix: &'static str,
     /// Capability that its inputs require.
     capability: &'static str,
-    /// Whether its senders connect.
+    /// Whether its senders open connections, unlike over UDP.
     has_connections: bool,
 }
 
@@ -99,7 +99,7 @@ async fn list(
     page(TITLE, path, entries, &parameters)
 }
 
-/// The peers whose address is one of a host; an error if its name cannot be resolved.
+/// The peers whose address belongs to a host; an error if the host's name cannot be resolved.
 fn peers_from(host: &str, mut peers: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Fault> {
     let found = (host, 0).to_socket_addrs();
     let found = found.map_err(|error| Fault::unavailable(format!("the addresses of {host} are unknown: {error}")))?;

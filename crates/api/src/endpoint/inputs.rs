@@ -1,8 +1,8 @@
 //! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`. Modular inputs of apps are listed
 //! under their scheme, and `all` lists every input.
 //!
-//! A new or changed stanza is validated and written, and the running inputs follow it; an answer says if they cannot.
-//! An input over TCP that is restricted to a host is called `HOST:PORT`, so that a port may have one for each of
+//! A new or changed stanza is validated and written, and the running inputs adopt it; the answer says if they cannot.
+//! An input over TCP that is restricted to a host is called `HOST:PORT`, so that a port may have an input for each of
 //! several hosts. Not here: tokens of the HTTP Event Collector ([`super::collector_tokens`]), and files added once
 //! ([`super::oneshot`]).
 
@@ -86,12 +86,12 @@ const PORT: &[&str] = &[
     "source",
     "sourcetype",
 ];
-/// Parameter of Splunk's that makes a TCP input one over TLS.
+/// Splunk's parameter for a TCP input over TLS.
 const OVER_TLS: &str = "SSL";
 /// Parameters of TCP inputs.
 const RAW: &[&str] = &concat_names::<{ PORT.len() + 1 }>(PORT, OVER_TLS);
 
-/// These names and another.
+/// A list of names, and another name.
 const fn concat_names<const N: usize>(names: &[&'static str], more: &'static str) -> [&'static str; N] {
     let mut all = [more; N];
     let mut at = 0;
@@ -323,7 +323,7 @@ async fn show_one(
     page("all", format!("/services/{ALL}"), vec![entry], &parameters.keep_only("output_mode"))
 }
 
-/// Settings that an input has without setting them, and the host that its events get unless their sender has another.
+/// Adds the defaults of an input's unset settings, and the host of its events unless their sender sets another.
 fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
     if kind.prefix == TOKEN || object.name == DEFAULT_STANZA {
         return;
@@ -375,7 +375,7 @@ fn checked_path(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -
 }
 
 /// Adds a random token to a new token stanza for forwarders that has none. A stanza without a token would admit no
-/// forwarder at all, not even those without a token.
+/// forwarder at all, not even one that presents no token.
 fn with_token(_: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
     settings.retain(|(key, value)| key != "token" || !value.trim().is_empty());
     if !settings.iter().any(|(key, _)| key == "token") {

@@ -2,9 +2,9 @@
 //!
 //! `command.search` is the time for reading events; the names below it are parts of it: finding pages (`.index`),
 //! reading texts (`.rawdata`), extracting fields (`.kv`), testing the condition (`.filter`), and the rules of
-//! props.conf (`.rules`). `.rows` are `search` commands after the first. Times are summed over all workers.
+//! props.conf (`.rules`). `.rows` is the time of `search` commands after the first. Times are summed over all workers.
 //!
-//! Not here: measuring them (engine), and advice from them (search).
+//! Not here: measuring costs (engine), and advice based on them (search).
 
 use quarry_engine::{CostFigures, ScanPart};
 use quarry_event::time::NS_PER_SEC;

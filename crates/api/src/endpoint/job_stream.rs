@@ -44,9 +44,9 @@ const IDLE_POLLS_MAX: u32 = 100;
 const COUNT_DEFAULT: usize = 100;
 const COUNT_MAX: usize = 1_000;
 
-/// Maximum number of events whose fields are summarised; the job's summary covers all.
+/// Maximum number of events whose fields are summarised; the job's summary covers all events.
 const FIELD_EVENTS_MAX: usize = 10_000;
-/// The fields are summarised again once there are this many times as many events.
+/// Factor by which the number of events grows before the fields are summarised again.
 const FIELD_GROWTH: usize = 2;
 /// Maximum number of a field's most frequent values.
 const FIELD_VALUES_MAX: usize = 10;

@@ -377,8 +377,8 @@ async fn show_acl(
     Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// Refuses to share a job, which belongs to its user and the administrators. The form is read because it may select the
-/// format of the refusal.
+/// Refuses to share a job, because only its user and administrators may see it. The form is read because it may select
+/// the format of the refusal.
 async fn refuse_acl(
     State(state): State<ApiState>,
     parts: PathParts,

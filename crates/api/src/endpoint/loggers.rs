@@ -1,7 +1,7 @@
 //! `server/logger`: the levels of the node's log, until it stops.
 //!
 //! `root` is the level of everything that the node writes to its log; less important messages are dropped. Audit events
-//! have a logger too, because clients change its level, but all of them are recorded, whatever the level.
+//! have a logger too, because clients change its level, but every audit event is recorded, whatever the level.
 //!
 //! Not here: dropping messages ([`quarry_stdx::log`]).
 

@@ -1,5 +1,5 @@
 //! `data/modular-inputs`: the kinds of modular inputs that come with apps, with the settings of their stanzas. The
-//! inputs' programs describe both.
+//! program of a kind describes the kind and these settings.
 //!
 //! Not here: the stanzas (`configs/conf-inputs`), running the programs (`quarry_programs`).
 

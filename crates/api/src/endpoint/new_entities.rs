@@ -1,7 +1,7 @@
 //! `PATH/_new` of collections whose entities are not stanzas described by a table: the parameters of a new entity.
 //!
-//! Clients read them before they offer to create one. Not here: `_new` of knowledge objects, which also shows defaults
-//! ([`super::entities`]), nor that of collections without a row here ([`super::entity_actions`]).
+//! Clients read the parameters before they offer to create an entity. Not here: `_new` of knowledge objects, which also
+//! shows defaults ([`super::entities`]), and of collections without a row here ([`super::entity_actions`]).
 
 use std::borrow::Cow;
 

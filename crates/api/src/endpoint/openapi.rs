@@ -1,7 +1,7 @@
 //! `quarry/openapi.json`: the table of endpoints as an OpenAPI 3.1 document, for client generators and API explorers.
 //!
-//! Paths are those from `/services`; those also served below `/servicesNS/USER/APP` are marked (`x-namespaced`).
-//! Parameter types are those against which requests are checked; answers are those stated in the rows
+//! Paths have no namespace; paths that are also served below `/servicesNS/USER/APP` are marked (`x-namespaced`).
+//! Parameter types are the types that requests are checked against; answers are the answers stated in the rows
 //! ([`super::answer_shape`]).
 
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 //!
 //! `server` lists the servers of all groups by address. A new server is added to a group; a removed server is removed
 //! from all groups. Settings of a server are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, and
-//! `default` the settings of all groups. `quarry forward` reads them when it starts; receivers under `syslog` are
-//! stored but not used. Not here: whether a server is reachable, which the forwarder reports.
+//! `default` the settings of all groups. `quarry forward` reads these settings when it starts; receivers under `syslog`
+//! are stored but not used. Not here: whether a server is reachable, which the forwarder reports.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -83,9 +83,9 @@ const SERVER_SETTINGS: &[&str] = &[
     "useSSL",
     "writeTimeout",
 ];
-/// Those of them that are stored but not used.
+/// Settings of a server that are stored but not used.
 const UNUSED_SERVER_SETTINGS: [&str; 3] = ["sslAltNameToCheck", "sslCipher", "sslPassword"];
-/// Message after a change of one of them.
+/// Message after a change of one of [`UNUSED_SERVER_SETTINGS`].
 const UNUSED_MESSAGE: &str = "The change is saved and takes effect at the next start of `quarry forward`, except \
      sslAltNameToCheck, sslCipher and sslPassword, which have no effect.";
 /// Splunk's parameter for the servers of a group, which is the setting [`SERVER_LIST`].
@@ -203,7 +203,7 @@ fn validate_group(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, 
 fn refused_method(method: &str) -> ApiError {
     ApiError::bad_request(format!(
         "method={method}: the servers of a group are load-balanced; to clone, add them to different groups with group=NAME and \
-         list these in defaultGroup of [tcpout]"
+         list the groups in defaultGroup of [tcpout]"
     ))
 }
 

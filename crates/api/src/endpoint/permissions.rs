@@ -48,7 +48,7 @@ pub(super) fn acl_change(auth: &Auth, form: &Parameters) -> Result<AclChange, Ap
 /// Parameters of `ID/move`.
 pub(super) const MOVE_PARAMETERS: &[&str] = &["app", "user"];
 
-/// The requested move of an object to another app or user. The user `nobody` makes it the app's.
+/// The requested move of an object to another app or user. With the user `nobody`, the object belongs to the app.
 pub(super) fn required_move(auth: &Auth, form: &Parameters, object: &ConfObject) -> Result<AclChange, ApiError> {
     let app = form.text("app").filter(|app| app != object.location.app());
     let (sharing, owner) = match form.get("user") {

@@ -27,7 +27,7 @@ const FUNCTIONS: [(&str, &str); 13] = [
     ("stdev", "stdev"),
     ("values", "values"),
 ];
-/// Further functions that have the same name in both.
+/// Further functions, whose names for clients and in `stats` are the same.
 const SAME_NAMED_FUNCTIONS: [&str; 3] = ["avg", "sum", "median"];
 /// Values of boolean fields that count as true, and as false.
 const TRUE: &str = "(\"true\", \"1\", \"t\")";

@@ -2,7 +2,7 @@
 //!
 //! An entity is one setting of a stanza of props.conf. Its name is `STANZA : SETTING`, or the sourcetype for a renamed
 //! sourcetype. A table row for each kind defines its settings and the conversion of parameters to a value. A setting has
-//! the permissions of its stanza until it is given its own. Changes take effect at once.
+//! the permissions of its stanza until permissions of its own are set. Changes take effect at once.
 //!
 //! Not here: stanzas of transforms.conf ([`super::entities`]), applying the settings (scan).
 
@@ -108,7 +108,7 @@ impl Attribute {
         Kind { verbs: &[RELOAD, "move"], ..kind(self.path, self.title, CONF, self.fields) }
     }
 
-    /// A setting as an entity: the stanza has no other one.
+    /// A setting as an entity; `stanza` has no other setting.
     fn entry(&'static self, stanza: &ConfObject) -> Entry {
         let (key, value) =
             stanza.settings.first_key_value().map_or(("", ""), |(key, value)| (key.as_str(), value.as_str()));

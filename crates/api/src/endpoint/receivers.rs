@@ -86,8 +86,8 @@ async fn receive(
 }
 
 /// Receives events as they arrive. Complete lines are stored when there are many or the client has been idle for a
-/// while. The rest is stored when the connection ends, even if it breaks, because the client will not send it again; a
-/// broken connection is then an error, because nobody knows whether the body was complete. Returns the number of bytes.
+/// while. The remaining text is stored when the connection ends, even if it breaks, because the client will not send it
+/// again; a broken connection is an error, because the body may be incomplete. Returns the number of bytes.
 async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -> Result<usize, ApiError> {
     let mut frames = body.into_data_stream();
     let (mut text, mut bytes, mut is_open, mut is_broken) = (Vec::new(), 0, true, false);

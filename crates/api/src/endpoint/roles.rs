@@ -425,7 +425,7 @@ fn check_imports(names: &[String], known: &Roles, of: &str) -> Result<(), ApiErr
         }
         let Some(role) = known.get(&name) else {
             let names = known.names();
-            return Err(ApiError::bad_request(format!("imported_roles: there is no role {name:?}; there are {names}")));
+            return Err(ApiError::bad_request(format!("imported_roles: there is no role {name:?}; existing: {names}")));
         };
         if !seen.contains(&name) {
             open.extend(role.imports.iter().filter(|import| known.get(import).is_some()).cloned());

@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Answers with a page for clients that accept HTML, and with the same as text for others.
+/// Answers with a page for clients that accept HTML, and with the same content as text for other clients.
 async fn page(headers: HeaderMap) -> Response {
     let text_of = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let host = text_of(header::HOST);

@@ -152,7 +152,7 @@ pub struct EndpointRow {
     /// Answers of successful requests, by status; empty if the endpoint refuses all, `None` if the row does not state
     /// them.
     pub(crate) answers: Option<Vec<(StatusCode, AnswerShape)>>,
-    /// Path of the row that this one repeats at another path, if it is an alias.
+    /// Path of the row that this row repeats at another path, if this row is an alias.
     pub alias_of: Option<String>,
     /// Help text.
     pub summary: &'static str,
@@ -240,7 +240,7 @@ impl Endpoint {
         self.answers_with(StatusCode::OK, answer)
     }
 
-    /// Replaces the answers stated so far by one with this status.
+    /// Replaces the answers stated so far by an answer with this status.
     pub(crate) fn answers_with(self, status: StatusCode, answer: AnswerShape) -> Endpoint {
         Endpoint { answers: Some(vec![(status, answer)]), ..self }
     }
@@ -272,7 +272,7 @@ impl Endpoint {
         router.route(&join_path(self.root, &self.path), serve)
     }
 
-    /// The endpoint at an alias of a collection, if it is that of the collection or below it.
+    /// The endpoint at an alias of a collection, if the endpoint's path is the collection's path or below it.
     pub(super) fn at_alias(&self, alias: &str, collection: &str) -> Option<Endpoint> {
         let rest = self.path.strip_prefix(collection).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
         let alias_of = Some(join_path(self.root, &self.path));
@@ -293,8 +293,8 @@ fn join_path(root: &str, path: &str) -> String {
     if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
 }
 
-/// States for all rows that they answer with entities of this content, with status 201 if the row creates one and 200
-/// otherwise.
+/// States for all rows that they answer with entities of this content, with status 201 if the row creates an entity and
+/// 200 otherwise.
 pub(super) fn entities(rows: Vec<Endpoint>, content: &Content) -> Vec<Endpoint> {
     let stated = |row: Endpoint| {
         let answer = AnswerShape::Entities(content.clone());

@@ -1,8 +1,8 @@
 //! Settings that every saved search has over REST, whether its stanza sets them or not, and `actions`.
 //!
-//! Clients read these members without asking whether they exist. `actions` is the list of the actions whose
-//! `action.NAME` is on: it is derived from them when a saved search is shown, and sets them when it is written. Not
-//! here: what the settings do ([`super::saved_searches`]).
+//! Clients read these members without asking whether they exist. `actions` is the list of the actions whose setting
+//! `action.NAME` is on. It is derived from these settings when a saved search is shown, and sets them when a saved
+//! search is written. Not here: what the settings do ([`super::saved_searches`]).
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ pub(super) fn fill(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, Str
 }
 
 /// Replaces `actions` by a setting `action.NAME` for each action: on for the listed actions, off for the other known
-/// ones. An `action.NAME` in the same request takes precedence.
+/// actions. An `action.NAME` in the same request takes precedence.
 pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
     let Some(at) = settings.iter().position(|(key, _)| key == ACTIONS) else { return };
     let (_, list) = settings.remove(at);
@@ -187,7 +187,7 @@ enum Form {
 /// Comparisons of an alert's condition.
 const COMPARISONS: &[&str] = &["greater than", "less than", "equal to", "not equal to", "drops by", "rises by"];
 
-/// Settings with such values.
+/// Settings whose values have one of these forms.
 const FORMS: &[(&str, Form)] = &[
     ("alert.expires", Form::Duration),
     ("alert.suppress.period", Form::Duration),

@@ -1,9 +1,8 @@
 //! Actions of saved searches: `saved/searches/NAME/dispatch` starts a job, `history` lists the search's jobs,
 //! `suppress` suppresses its alerts for some time, and `scheduled_times` lists its scheduled times.
 //!
-//! `dispatch.*` settings control the job, first those of the request, then those of the saved search; likewise,
-//! `args.NAME` replaces `$NAME$` in the search. Not here: schedules and alerts, which do not run yet; the answers say
-//! so.
+//! `dispatch.*` settings of the request, or else of the saved search, control the job; likewise, `args.NAME` replaces
+//! `$NAME$` in the search. Not here: schedules and alerts, which do not run yet, as the answers say.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -207,8 +206,7 @@ async fn dispatch(
     start_job(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
 }
 
-/// The text of a saved search with the arguments of the request inserted, and those stored with it that the request
-/// leaves out.
+/// The text of a saved search with arguments inserted: each from the request, or else as stored with the search.
 fn with_arguments(text: &str, stored: &BTreeMap<String, String>, form: &Parameters) -> String {
     let stored = stored.iter().filter(|(name, _)| form.get(name).is_none());
     let stored = stored.map(|(name, value)| (name.clone(), value.clone()));
@@ -249,7 +247,7 @@ async fn show_suppression(
     Ok(suppression_response(&state, &object, &parameters))
 }
 
-/// Suppresses alerts for `expiration` seconds; 0 ends that.
+/// Suppresses alerts for `expiration` seconds; 0 ends the suppression.
 async fn suppress(
     State(state): State<ApiState>,
     parts: PathParts,

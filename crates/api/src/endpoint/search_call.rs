@@ -114,7 +114,7 @@ impl SearchCall {
         text: &str,
         works: [impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static; 2],
     ) -> Result<(T, T), ApiError> {
-        // The slot is held until both have ended, even if one fails or the client disconnects earlier.
+        // The slot is held until both searches have ended, even if one fails or the client disconnects earlier.
         let permit = Arc::new(self.state.acquire_slot(&self.caller, SlotPurpose::Search).await?);
         let [first, second] = works.map(|work| {
             let permit = Arc::clone(&permit);

@@ -139,7 +139,7 @@ fn check_bounds(service: &SearchService, bounds: [Option<String>; 2], zone: Opti
     )))
 }
 
-/// Time that a search takes for the current one: an absolute time, or one relative to the clock.
+/// Time that `now` means in a search: an absolute time, or a time relative to the clock.
 pub(super) fn parse_now(
     name: &str,
     text: &str,
@@ -158,7 +158,7 @@ fn search_text(parameters: &Parameters) -> Result<TypedSearch, ApiError> {
     Ok(if parameters.is_set("implied_search") { TypedSearch { text, prefix: 0 } } else { with_pipe(&text) })
 }
 
-/// A search of which the parameters were read.
+/// The search in parameters that were read.
 pub(super) fn typed_search(params: &SearchParams) -> TypedSearch {
     TypedSearch { text: params.text.clone(), prefix: params.prefix }
 }
@@ -292,7 +292,7 @@ impl RowPresentation {
         RowPresentation { is_post_processed: true, ..self }
     }
 
-    /// The same with a format of events.
+    /// Sets the format of events.
     pub(super) fn formatted(self, format: EventFormat) -> RowPresentation {
         RowPresentation { format, ..self }
     }
@@ -410,8 +410,8 @@ fn hints_on(rows: &CollectedRows, mut watch: AnswerWatch) -> Result<Vec<String>,
 /// The running search that a client waits for; `None` if the client disconnected before the search began.
 type AttendedSearch = OnceLock<Option<Stopper>>;
 
-/// Guard: stops the search if its client disconnects. A failed send would reveal that too late, because nothing may be
-/// sent for a long time.
+/// Guard: stops the search if its client disconnects. A failed send would reveal the disconnection too late, because
+/// nothing may be sent for a long time.
 #[derive(Default)]
 pub(super) struct DisconnectGuard {
     search: Arc<AttendedSearch>,
@@ -443,7 +443,7 @@ impl Drop for DisconnectGuard {
 /// unless it is dropped first.
 pub(super) struct TimeBound {
     seconds: u64,
-    /// Task that waits for that time.
+    /// Task that waits until the maximum run time is over.
     work: Option<JoinHandle<()>>,
     has_come: Arc<AtomicBool>,
 }
@@ -559,7 +559,7 @@ pub(super) fn wanted_fields(parameters: &Parameters) -> Vec<String> {
     wanted
 }
 
-/// The columns that fit the wanted names and patterns, in the order of these; `None` for all columns.
+/// The columns that match the wanted names and patterns, in the order of `wanted`; `None` for all columns.
 pub(super) fn select_fields(fields: &[String], wanted: &[String]) -> Option<Vec<String>> {
     if wanted.is_empty() || wanted.iter().any(|name| name == "*") {
         return None;

@@ -1,8 +1,8 @@
 //! Settings of the node: `server/settings`.
 //!
-//! All settings that Splunk's clients read are shown. Those with an effect here are changed in the conf file that
-//! defines them; the others are refused unless the request repeats their value, because clients send back what they
-//! have read. Not here: settings of single inputs and indexes, other settings of conf files
+//! All settings that Splunk's clients read are shown. Settings with an effect here are changed in the conf file that
+//! defines them; changes of other settings are refused. A request may repeat any current value, because clients send
+//! back what they have read. Not here: settings of single inputs and indexes, other settings of conf files
 //! ([`super::configurations`]).
 
 use std::borrow::Cow;
@@ -55,9 +55,9 @@ enum Effect {
 /// Result of a change of a setting.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// It is written to this stanza of this conf.
+    /// The setting is written to this stanza of this conf.
     Write { conf: &'static str, stanza: &'static str, effect: Effect },
-    /// It is refused for this reason.
+    /// The change is refused for this reason.
     Refuse(&'static str),
 }
 
@@ -127,7 +127,7 @@ fn content(facts: &Facts) -> Value {
     })
 }
 
-/// The port of the management address, which is what Splunk shows; 0 without one.
+/// The port of the management address, which Splunk shows instead of the address; 0 without an address.
 fn management_port(address: &str) -> u16 {
     address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
 }

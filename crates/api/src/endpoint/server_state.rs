@@ -451,12 +451,12 @@ fn is_for(bulletin: &Bulletin, caller: &Caller) -> bool {
     bulletin.author == caller.identity.user || has_role && has_capabilities
 }
 
-/// The roles and the capabilities of the users to whom a message is shown; both must exist.
+/// The roles and the capabilities of the users to whom a message is shown; all of them must exist.
 fn addressees(state: &ApiState, form: &Parameters) -> Result<[Vec<String>; 2], ApiError> {
     let known = state.auth.roles();
     let (roles, capabilities) = (state.auth.stored_role_names(&form.list("role")), form.list("capability"));
     if let Some(role) = roles.iter().find(|role| known.get(role).is_none()) {
-        return Err(ApiError::bad_request(format!("role={role}: there is no such role; there are {}", known.names())));
+        return Err(ApiError::bad_request(format!("role={role}: there is no such role; existing: {}", known.names())));
     }
     if let Some(capability) = capabilities.iter().find(|name| !known.capabilities().contains(*name)) {
         return Err(ApiError::bad_request(format!("capability={capability}: there is no such capability")));

@@ -1,9 +1,9 @@
 //! Types of settings in JSON: one table by name for all stanzas shown as entities.
 //!
-//! A setting is a text in its file. Splunk's handlers answer in JSON with a boolean or a number if the setting is
-//! declared as one, and clients in typed languages decode just that. Whether a text looks like a number says nothing:
+//! A setting is a text in its file. If a setting is declared as a boolean or a number, Splunk's handlers answer in JSON
+//! with a value of this type, and clients in typed languages expect it. Whether a text looks like a number says nothing:
 //! `alert_threshold` and `schedule_window` are texts even if they are `0`. A value that does not have the declared type
-//! (`interval = */5 * * * *`) stays a text. Types as in answers of Splunk 10 and in the models of its Terraform
+//! (`interval = */5 * * * *`) stays a text. Types are those in answers of Splunk 10 and in the models of its Terraform
 //! provider.
 //!
 //! Not here: types of request parameters ([`crate::parameter_types`]).
@@ -155,7 +155,7 @@ const TYPES: &[(&str, SettingType)] = &[
     ("waitPeriodInSecsForManifestWrite", Integer),
 ];
 
-/// Settings of an action, by what follows `action.NAME.`, in byte order.
+/// Settings of an action, by the part of the name after `action.NAME.`, in byte order.
 const ACTION_TYPES: &[(&str, SettingType)] = &[
     ("inline", Flag),
     ("maxresults", Integer),
@@ -196,13 +196,13 @@ pub(super) fn shape(name: &str) -> Shape {
     }
 }
 
-/// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is none. An
-/// empty text does not count as a value.
+/// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is neither.
+/// An empty text does not count as a value.
 pub(super) fn expected_instead(name: &str, text: &str) -> Option<&'static str> {
     let text = text.trim();
     match type_of(name)? {
         _ if text.is_empty() => None,
-        // Splunk then decides by the alert's actions.
+        // With `auto`, Splunk decides by the alert's actions.
         Flag if name == "alert.track" && text.eq_ignore_ascii_case("auto") => None,
         Flag => parse_flag(text).is_none().then_some("1 or 0"),
         Integer => text.parse::<i64>().is_err().then_some("a whole number"),

@@ -60,9 +60,9 @@ pub(crate) struct Settings {
     pub(crate) more: &'static [Member],
 }
 
-/// A setting: a flag whose text is not a boolean remains a text.
+/// A setting that is a flag; a value that is not a boolean remains a text.
 pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
-/// A setting: a whole number whose text is none remains a text.
+/// A setting that is a whole number; a value that is not a whole number remains a text.
 pub(crate) const WHOLE_NUMBER: Shape = Shape::Either(&[Shape::Text, Shape::Integer]);
 /// A setting of any name.
 const ANY_SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag, Shape::Number, Shape::List(&Shape::Text)]);
@@ -79,8 +79,7 @@ impl Shape {
         Shape::Settings(Settings { fields, more: COMMON_STANZA_MEMBERS })
     }
 
-    /// The shape's JSON Schema; `is_whole` is whether objects have all of their members, of which a request may select
-    /// some.
+    /// The shape's JSON Schema; `is_whole` is false if a request may select some members of objects.
     pub(super) fn schema(&self, is_whole: bool) -> Value {
         match self {
             Shape::Any => json!({}),

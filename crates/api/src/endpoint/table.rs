@@ -2,7 +2,7 @@
 //!
 //! A row has method, path, access, parameters, answers, help text and handler; each family provides its rows
 //! ([`Endpoint`]). The router, the access check ([`super::access`]), the API description and the manual are generated
-//! from it. A handler without a row cannot be reached.
+//! from the table. A handler without a row cannot be reached.
 
 use std::sync::LazyLock;
 

@@ -1,7 +1,7 @@
 //! `search/tags` and `search/fields`: tags of field values, stored as settings in stanzas of tags.conf.
 //!
-//! A tag's entries are the pairs of field and value that have it, written `FIELD::VALUE`. Changes take effect at once.
-//! The fields listed are `host`, `index`, `source` and `sourcetype`, those in fields.conf, and those with tagged
+//! A tag's entries are the pairs of field and value that have the tag, written `FIELD::VALUE`. Changes take effect at
+//! once. The fields listed are `host`, `index`, `source`, `sourcetype`, fields in fields.conf, and fields with tagged
 //! values. Not here: searching by tag (engine), the stanzas themselves (`configs/conf-tags`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ const TAGS: &str = "tags";
 const FIELDS: &str = "fields";
 /// Fields that are stored with every event.
 const INDEXED_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
-/// Value of an enabled tag's setting, and that of a removed tag, which also overrides a tag of an app.
+/// Values of the settings of enabled and of removed tags; a removed tag also overrides a tag of an app.
 const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
 /// Separator of field and value in the name of an entry.

@@ -1,6 +1,6 @@
 //! `POST /api/v1/ingest/file`: indexes a file that is sent as the request's body.
 //!
-//! Parameters are in the URL. The file is handled like one on the server's machine ([`super::oneshot`]): its
+//! Parameters are in the URL. The file is handled like a file on the server's machine ([`super::oneshot`]): its
 //! compression and sourcetype are recognised, and parts that were indexed before are skipped. Indexing stops if the
 //! client disconnects.
 

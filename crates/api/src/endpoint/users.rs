@@ -98,7 +98,7 @@ struct Detail {
     /// Parameter and member of the answer.
     parameter: &'static str,
     setting: &'static str,
-    /// Its value if it is not set.
+    /// Value of the detail if it is not set.
     otherwise: &'static str,
     is_flag: bool,
 }
@@ -111,7 +111,7 @@ const fn flag(parameter: &'static str, otherwise: &'static str) -> Detail {
     Detail { parameter, setting: parameter, otherwise, is_flag: true }
 }
 
-/// Personal details. Those of the editor and the appearance are kept for clients, as in Splunk.
+/// Personal details. Details of the editor and the appearance are only stored for clients, as in Splunk.
 const DETAILS: [Detail; 12] = [
     detail("realname", "realname", ""),
     detail("email", "email", ""),

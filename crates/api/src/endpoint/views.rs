@@ -79,7 +79,7 @@ pub(super) fn view_kind(kind: &'static str) -> Kind {
     }
 }
 
-/// Elements whose views are dashboards.
+/// Root elements of views that are dashboards.
 const DASHBOARDS: [&str; 2] = ["dashboard", "form"];
 
 /// Members that follow from a file's content.

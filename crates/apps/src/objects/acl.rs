@@ -18,7 +18,7 @@ pub enum ObjectSharing {
     App,
     /// Everyone.
     Global,
-    /// Everyone; it belongs to no app.
+    /// Everyone; the object belongs to no app.
     System,
 }
 
@@ -80,7 +80,7 @@ impl LocationAcl {
 
     /// Permissions of all objects of the location that have none of their own.
     pub(super) fn of_all(&self) -> ObjectAcl {
-        // No object has this kind and name, so only the stanza for everything applies.
+        // No object has this kind and name, so only the stanza `[]` applies.
         let (kind, name) = ("", "");
         ObjectAcl {
             sharing: self.sharing(kind, name),
@@ -202,8 +202,8 @@ impl LocationAcl {
     }
 }
 
-/// Whether the node's own objects of a kind may have permissions. Those that searches read have none: searches find the
-/// node's objects for every user.
+/// Whether the node's own objects of a kind may have permissions. Objects that searches read have none: searches find
+/// the node's objects for every user.
 pub(super) fn may_have_acl(kind: &str) -> bool {
     super::is_node_conf(kind) && !super::affects_searches(kind)
 }

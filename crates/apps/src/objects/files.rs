@@ -12,7 +12,7 @@ use crate::folders::{app_name, enabled_apps, folders_in, is_disabled};
 
 /// Metadata shipped with an app.
 const DEFAULT_META: &str = "metadata/default.meta";
-/// Metadata changed on this node, which overrides the shipped one.
+/// Metadata changed on this node, which overrides the shipped metadata.
 pub(super) const LOCAL_META: &str = "metadata/local.meta";
 /// Folder with changes of conf files.
 pub(super) const LOCAL: &str = "local";
@@ -151,8 +151,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Fails for a missing app, because writing into it must not create it, and for a disabled one, whose objects
-    /// cannot be seen. The app.conf of a disabled app can be changed nevertheless, because this is how it is enabled.
+    /// Fails for a missing app, because writing into it must not create it, and for a disabled app, whose objects cannot
+    /// be seen. The app.conf of a disabled app can be changed nevertheless, because this is how the app is enabled.
     pub(super) fn check_app(&self, app: &str, conf: &str) -> Result<(), ObjectError> {
         if conf != crate::local_apps::CONF && is_disabled(&self.data_dir().join("etc/apps").join(app)) {
             return Err(ObjectError::Invalid(format!("the app {app} is disabled: enable it to change its objects")));

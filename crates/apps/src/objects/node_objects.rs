@@ -1,8 +1,8 @@
 //! Permissions of objects that belong to the node and have their own endpoints and capability: tokens of the HTTP Event
 //! Collector (stanzas of inputs.conf), indexes.
 //!
-//! They are in the metadata of the location whose file defines the stanza. Roles that the metadata name restrict the
-//! users who have the capability; without metadata, the capability decides alone.
+//! The permissions are in the metadata of the location whose file defines the stanza. A user needs the capability, and
+//! one of the roles that the metadata name; without metadata, the capability suffices.
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::without_stanza;
@@ -12,8 +12,8 @@ use super::files::LocationConf;
 use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
 
 impl Objects {
-    /// The stanzas with these names, without settings; `None` for those that the viewer may not read. A stanza that no
-    /// file defines counts as one of `etc/system`, where the node would write it.
+    /// The stanzas with these names, without settings; `None` for a stanza that the viewer may not read. A stanza that no
+    /// file defines counts as a stanza of `etc/system`, where the node would write it.
     pub fn node_objects(
         &self,
         conf: &str,
@@ -107,7 +107,7 @@ impl Objects {
 /// Permissions of a stanza of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAcl {
-    /// It has none of its own.
+    /// The stanza has no permissions of its own.
     Inherited,
     /// Its permissions hide it from the viewer.
     Hidden,

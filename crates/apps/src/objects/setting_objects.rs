@@ -1,7 +1,7 @@
 //! Settings of stanzas as objects of their own, such as the field extractions of props.conf.
 //!
-//! An object is the stanza with a single setting, in the location whose file sets it. The metadata may name it after
-//! its conf and stanza (`[props/access/EXTRACT-status]`); otherwise, the permissions of the stanza apply. Searches
+//! An object is the stanza with a single setting, in the location whose file sets it. The metadata may name the setting
+//! after its conf and stanza (`[props/access/EXTRACT-status]`); otherwise, the permissions of the stanza apply. Searches
 //! follow the same rules ([`quarry_conf::namespace`]). Not here: stanzas with all their settings.
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(shown_name(path)))
     }
 
-    /// Changes the value of a setting where it is set; one of [`ObjectLocation::System`] is overridden in the scope's
+    /// Changes the value of a setting where it is set; a setting of [`ObjectLocation::System`] is overridden in the scope's
     /// location.
     pub fn edit_setting(
         &self,
@@ -155,7 +155,7 @@ impl Objects {
         self.drop_setting(path, &found.location)
     }
 
-    /// Removes a setting from the file of a location, its stanza if that has no other setting, and its permissions.
+    /// Removes a setting and its permissions from the files of a location, and its stanza if this has no other setting.
     fn drop_setting(&self, path: SettingPath<'_>, location: &ObjectLocation) -> Result<(), ObjectError> {
         let [conf, stanza, key] = path;
         self.rewrite(location, &local_path(conf), |text| {

@@ -48,7 +48,7 @@ fn io_error(path: &Path, error: &std::io::Error) -> ObjectError {
 }
 
 impl Objects {
-    /// The visible lookup files; of several with one name, the one with the highest precedence.
+    /// The visible lookup files; of several files with one name, the file with the highest precedence.
     pub fn tables(&self, scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
         let mut found: Vec<ConfObject> = Vec::new();
         for location in self.locations(scope) {

@@ -339,7 +339,7 @@ fn settings_have_permissions_of_their_own() {
             let key = object.settings.keys().next().cloned().unwrap_or_default();
             format!("{key} {} {}", object.location.app(), object.sharing.word())
         };
-        // Those of the built-in sourcetypes are listed everywhere.
+        // Settings of the built-in sourcetypes are listed everywhere.
         found.iter().filter(|object| object.sharing != ObjectSharing::System).map(shown).collect()
     };
     assert_eq!(listed(&ns("eva", "a"), &eva), ["EXTRACT-own a user", "EXTRACT-x a app", "EXTRACT-y a app"]);

@@ -25,7 +25,7 @@ pub const TEXT: &str = "eai:data";
 pub const DIGEST: &str = "eai:digest";
 /// Bytes of the digest.
 const DIGEST_BYTES: usize = 16;
-/// The name of an app's navigation. Only stanzas may not have it.
+/// The name of an app's navigation. The name is reserved among stanzas, but not among files.
 const DEFAULT_NAME: &str = "default";
 /// Maximum bytes of a file; a larger one is refused.
 const TEXT_BYTES_MAX: usize = 4 << 20;

@@ -97,8 +97,8 @@ impl Objects {
         self.rewrite(&location, &local_path(conf), str::to_owned)
     }
 
-    /// Changes settings of a stanza in its location; one of [`ObjectLocation::System`] is overridden by a stanza in the
-    /// scope's location. `default` is left unchanged, as in Splunk, because it affects all others.
+    /// Changes settings of a stanza in its location; a stanza of [`ObjectLocation::System`] is overridden by a stanza in the
+    /// scope's location. `default` is left unchanged, as in Splunk, because it affects all other stanzas.
     pub fn edit(
         &self,
         conf: &str,
@@ -304,7 +304,7 @@ impl Objects {
         self.location_acl(&ObjectLocation::App(app.to_owned())).permits_write("", ALL_OBJECTS, viewer)
     }
 
-    /// Changes these permissions.
+    /// Changes the permissions of an app.
     pub(crate) fn set_app_acl(&self, app: &str, change: &AclChange) -> Result<(), ObjectError> {
         let known = self.app_acl(app);
         let sharing = change.sharing.unwrap_or(known.sharing);
@@ -421,7 +421,7 @@ pub(super) fn refused(name: &str, location: &ObjectLocation, viewer: &Permission
         ObjectLocation::System => {
             let capability = permissions::ADMIN_ALL_OBJECTS;
             format!(
-                "{name} belongs to the node: user {user} may not change it, which requires the capability {capability}"
+                "{name} belongs to the node: user {user} may not change it: changes require the capability {capability}"
             )
         }
     })

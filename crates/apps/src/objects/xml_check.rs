@@ -161,7 +161,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Checks a start tag; notes that of the outermost element.
+    /// Checks a start tag, and records the tag of the outermost element.
     fn read_tag(&mut self, tag: &BytesStart<'_>) -> Result<(), XmlFault> {
         let name = text_of(tag.name().as_ref());
         if self.open.is_empty() && self.has_root {

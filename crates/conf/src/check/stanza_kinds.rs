@@ -1,4 +1,4 @@
-//! Kinds of stanzas that a prefix names, such as `monitor://` or `source::`, and suggestions for misspelt kinds.
+//! Kinds of stanzas, identified by a prefix such as `monitor://` or `source::`, and suggestions for misspelt kinds.
 //!
 //! Not here: stanzas with a fixed name, whose misspellings are detected like those of settings.
 
@@ -11,7 +11,7 @@ use crate::table::{ConfTable, StanzaName};
 const KIND_SEPARATORS: [&str; 4] = ["://", "::", ":", "_"];
 /// Kinds of props.conf, all of which have the same settings.
 const PROPS_KINDS: [&str; 4] = [SOURCE_PREFIX, HOST_PREFIX, RULE_PREFIX, DELAYED_RULE_PREFIX];
-/// Kind that does not exist in props.conf, because stanzas of sourcetypes have no prefix.
+/// Prefix written by mistake in props.conf, where stanzas of sourcetypes have no prefix.
 const SOURCETYPE: &str = "sourcetype::";
 
 /// Suggested name for a stanza of inputs.conf of an unknown kind. The caller checks first that no app defines the kind.

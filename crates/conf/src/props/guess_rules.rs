@@ -15,9 +15,9 @@ pub struct SourcetypeRule {
     pub stanza: String,
     /// Sourcetype to assign.
     pub sourcetype: String,
-    /// Patterns, each with a percentage of lines: more than that must match.
+    /// Patterns, each with a percentage: the share of matching lines must be larger.
     pub more_than: Vec<(usize, String)>,
-    /// Patterns, each with a percentage of lines: fewer than that may match.
+    /// Patterns, each with a percentage: the share of matching lines must be smaller.
     pub less_than: Vec<(usize, String)>,
     /// Whether the rule applies only if detection recognises no format.
     pub is_delayed: bool,

@@ -52,7 +52,7 @@ pub(super) fn read(format: &str, values: &Values<'_>) -> Option<HeaderSettings> 
     })
 }
 
-/// The configured delimiter; the inner `None` is the word `none`.
+/// The configured delimiter; the inner `None` stands for the word `none`.
 fn delimiter(text: &str) -> Option<Option<char>> {
     if text.is_empty() {
         return None;

@@ -240,7 +240,7 @@ impl PropsResolver {
         stanzas.filter(|(name, shown)| !shown.is_empty() && name != shown).collect()
     }
 
-    /// Whether JSON fields of any events count as index-time fields.
+    /// Whether any stanza makes JSON fields count as index-time fields.
     pub fn indexes_json(&self) -> bool {
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| &stanza.settings);
         let stanzas = self.sourcetypes.values().chain([&self.defaults]).chain(patterns);
@@ -262,14 +262,14 @@ impl PropsResolver {
         read.filter(|(_, rules)| !rules.is_empty()).collect()
     }
 
-    /// The sourcetypes with `KV_MODE = xml`, whose values may be written with entities; `None` for a stanza of hosts,
-    /// sources or all events.
+    /// The sourcetypes with `KV_MODE = xml`, whose values may contain XML entities; `None` stands for a stanza of hosts or
+    /// sources, or for `[default]`.
     pub fn xml_sourcetypes(&self) -> impl Iterator<Item = Option<&str>> {
         let is_xml = |values: &Values<'_>| values.text("KV_MODE").trim().eq_ignore_ascii_case("xml");
         self.stanzas().filter(move |(_, values)| is_xml(values)).map(|(sourcetype, _)| sourcetype)
     }
 
-    /// The settings of every stanza by itself; of sourcetypes with their names.
+    /// The settings of every stanza by itself, with its sourcetype if the stanza names one.
     fn stanzas(&self) -> impl Iterator<Item = (Option<&str>, Values<'_>)> {
         let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
@@ -284,8 +284,8 @@ impl PropsResolver {
         self.sourcetypes.keys().map(String::as_str).collect()
     }
 
-    /// The settings of each stanza by itself, over the defaults; stanzas of sourcetypes, hosts and sources. The stanza's
-    /// name takes the place of the sourcetype.
+    /// The settings of each stanza of a sourcetype, host or source by itself, over the defaults. The stanza's name takes the
+    /// place of the sourcetype.
     pub fn settings_by_stanza(&self) -> impl Iterator<Item = PropsSettings> {
         let sourcetypes = self.sourcetypes.iter();
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (&stanza.name, &stanza.settings));

@@ -89,7 +89,7 @@ impl NamedRules {
 pub struct AliasRule {
     /// Existing field.
     pub source: String,
-    /// New name for it.
+    /// New name of the field.
     pub target: String,
     /// `ASNEW`: whether an existing value of the target is kept.
     pub only_new: bool,

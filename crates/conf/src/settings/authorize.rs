@@ -112,7 +112,7 @@ const TOKEN_ROWS: &[Row] = &[
 pub struct RoleSettings {
     /// Name of the role, without the prefix of its stanza.
     pub name: String,
-    /// Roles whose capabilities, indexes and limits it inherits.
+    /// Roles whose capabilities, indexes and limits the role inherits.
     pub imports: Vec<String>,
     /// Its own capabilities.
     pub capabilities: BTreeSet<String>,
@@ -140,11 +140,11 @@ pub struct RoleSettings {
     pub time_max_s: u64,
     /// Roles that its users may grant to others; empty if not set.
     pub grantable: Vec<String>,
-    /// Maximum concurrent searches of all users of the role, which is not enforced; 0 is unlimited.
+    /// Maximum concurrent searches of all users of the role (not enforced); 0 is unlimited.
     pub cumulative_quota: usize,
-    /// The same for real-time searches.
+    /// Maximum concurrent real-time searches of all users of the role (not enforced); 0 is unlimited.
     pub cumulative_real_time_quota: usize,
-    /// App that its users see first, which has no effect here; empty if not set.
+    /// App that users of the role see first (without effect here); empty if not set.
     pub default_app: String,
 }
 

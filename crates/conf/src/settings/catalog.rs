@@ -41,7 +41,7 @@ pub(super) const CATALOG_ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "name of the nodes that share users and knowledge objects in this database, 1 to 40 of a-z, 0-9 and _; empty: \
+        "name of the group of nodes that share users and knowledge objects in this database, 1 to 40 of a-z, 0-9, _; empty: \
          they are not shared",
     ),
 ];

@@ -54,7 +54,7 @@ const ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "start of the time range for which missing summaries are built, if later; existing summaries stay",
+        "start of the time range for which missing summaries are built, if later than earliest_time; existing ones stay",
     ),
     row(
         "acceleration.max_time",

@@ -12,7 +12,7 @@ use crate::values::Values;
 
 /// Stanza of the collector itself.
 const GLOBAL: &str = "http";
-/// Stanza of the port for OTLP over gRPC, which Splunk does not have.
+/// Stanza of the port for OTLP over gRPC, a port that Splunk does not have.
 const GRPC: &str = "otlp";
 /// Prefix of a token's stanza.
 const TOKEN_PREFIX: &str = "http://";

@@ -29,7 +29,7 @@ const MIN_SIZE: &str = "bucketMerge.minMergeSizeMB";
 const MAX_SIZE: &str = "bucketMerge.maxMergeSizeMB";
 const MIN_COUNT: &str = "bucketMerge.minMergeCount";
 const MAX_COUNT: &str = "bucketMerge.maxMergeCount";
-/// Number of buckets per merge: at least two; the maximum is limited because all of them are open at once.
+/// Number of buckets per merge: at least two, and limited because all buckets of a merge are open at once.
 const MERGE_COUNT: Kind = Kind::Integer { min: 2, max: 1_024 };
 
 /// Settings of indexes.conf.
@@ -224,7 +224,7 @@ const ROWS: &[Row] = &[
         "MB of text",
         "size of the events above which the oldest buckets of an index with remotePath are removed; 0: unlimited",
     ),
-    row(HOTLIST, COUNT, "", "seconds", "age of events up to which their local copies are evicted last"),
+    row(HOTLIST, COUNT, "", "seconds", "local copies of buckets with events younger than this are evicted last"),
     row(
         REMOTE_PATH,
         Kind::Text,

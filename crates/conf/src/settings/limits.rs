@@ -4,8 +4,8 @@ use crate::layers::Layers;
 use crate::table::{COUNT, ConfTable, Kind, Section, StanzaName, row};
 use crate::values::{Values, rows_of};
 
-/// Settings of limits.conf. Some of Splunk's other limits are constants here, defined where they are used; setting one
-/// is reported. Hundreds more, which concern features that do not exist here, are ignored silently.
+/// Settings of limits.conf. Some of Splunk's other limits are constants here, defined where they are used; a file that
+/// sets one gets a warning. Hundreds more concern features that do not exist here and are ignored silently.
 pub static LIMITS: ConfTable = ConfTable {
     conf: "limits",
     sections: SECTIONS,
@@ -126,7 +126,7 @@ const SECTIONS: &[Section] = &[
             Kind::Text,
             "",
             "",
-            "database of IP locations (.mmdb); default: one in `share` of the data directory",
+            "database of IP locations (.mmdb); default: a file in `share` of the data directory",
         )],
     },
     Section { stanza: StanzaName::Named("top"), rows: &[] },
@@ -243,7 +243,7 @@ impl LimitSettings {
         of_cpus.saturating_add(self.searches_base).clamp(1, CONCURRENT_SEARCHES_MAX)
     }
 
-    /// Maximum concurrent real-time searches, by Splunk's formula; they are counted separately.
+    /// Maximum concurrent real-time searches, by Splunk's formula; counted separately from other searches.
     pub fn concurrent_real_time_max(&self, cpus: usize) -> usize {
         self.real_time_multiplier.saturating_mul(self.concurrent_searches_max(cpus)).min(CONCURRENT_SEARCHES_MAX)
     }

@@ -98,11 +98,11 @@ pub struct MonitorSettings {
     pub crc_salt: CrcSalt,
     /// Idle seconds after which an unterminated last line becomes an event.
     pub close_after_seconds: u64,
-    /// Whether an event that further lines may join also waits that long.
+    /// Whether an event that further lines may join also waits `close_after_seconds`.
     pub extra_wait: bool,
 }
 
-/// Identity of a file in addition to its content.
+/// Part of a file's identity in addition to its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrcSalt {
     /// No salt: a copy is the same file.
@@ -130,7 +130,7 @@ impl MonitorSettings {
                 continue;
             }
             if is_batch && !values.text("move_policy").eq_ignore_ascii_case(SINKHOLE) {
-                let text = "removes its files, so it must say move_policy = sinkhole; it is ignored";
+                let text = "a batch removes its files, so it must set move_policy = sinkhole; the stanza is ignored";
                 wrong.push(format!("inputs.conf [{}]: {text}", stanza.name));
                 continue;
             }
@@ -147,7 +147,7 @@ impl MonitorSettings {
         if !path.starts_with('/') {
             let kind = if is_batch { BATCH_PREFIX } else { MONITOR_PREFIX };
             return Err(Fault::invalid(format!(
-                "{path} is not an absolute path, so it is skipped; three slashes begin one, as in [{kind}/{path}]"
+                "{path} is not an absolute path, so the stanza is skipped; write three slashes, as in [{kind}/{path}]"
             )));
         }
         let age = values.text("ignoreOlderThan");

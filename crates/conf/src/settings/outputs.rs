@@ -20,8 +20,7 @@ const GROUP_PREFIX: &str = "tcpout:";
 const SERVER_PREFIX: &str = "tcpout-server://";
 /// Prefix of the index filter settings.
 const INDEX_FILTER: &str = "forwardedindex.";
-/// Splunk's default filters: all indexes without a leading underscore, and of the internal ones only those listed
-/// here.
+/// Splunk's default filters: all indexes without a leading underscore, and the internal indexes listed here.
 const INDEX_FILTERS: [(&str, &str); 3] =
     [("0.whitelist", ".*"), ("1.blacklist", "_.*"), ("2.whitelist", "(_audit|_internal|_introspection|_telemetry)")];
 const QUEUE_BYTES_DEFAULT: usize = 1 << 30;
@@ -72,7 +71,7 @@ pub static OUTPUTS: ConfTable = ConfTable {
 const GLOBAL_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether forwarding is disabled"),
     row("defaultGroup", Kind::Text, "", "", "groups for events that name none, separated by commas"),
-    row("indexAndForward", Kind::Bool, "false", "", "whether events are also stored here: a forwarder stores none"),
+    row("indexAndForward", Kind::Bool, "false", "", "whether events are also stored here; ignored by forwarders"),
     row("maxQueueSize", Kind::Text, "auto", "", "maximum bytes of the queue on disk, as in 500MB; auto: 1GB"),
     row("persistentQueueSize", Kind::Text, "", "", "maximum bytes of the queue on disk; overrides maxQueueSize"),
     row("forwardedindex.filter.disable", Kind::Bool, "false", "", "whether the index filters are ignored"),
@@ -149,7 +148,7 @@ const BLOCK_ON_CLONING: Row = row(
     Kind::Bool,
     "true",
     "",
-    "whether all groups wait for a blocked one; otherwise it loses the events that do not fit",
+    "whether all groups wait for a blocked group; otherwise that group loses the events that do not fit",
 );
 const CONNECTION_TIMEOUT: Row = row("connectionTimeout", at_least(1), "20", "seconds", "connection timeout");
 const READ_TIMEOUT: Row = row("readTimeout", at_least(1), "300", "seconds", "timeout for a response");
@@ -207,7 +206,7 @@ pub struct OutputGroup {
     pub balance_seconds: u64,
     /// Bytes after which the next server is used; 0 is unlimited.
     pub balance_bytes: u64,
-    /// Whether all groups wait for this one.
+    /// Whether all groups wait for this group while it is blocked.
     pub blocks: bool,
     /// Connection timeout in seconds.
     pub connect_seconds: u64,
@@ -251,12 +250,12 @@ impl OutputSettings {
             let Some(name) = stanza.name.strip_prefix(GROUP_PREFIX) else { continue };
             match group(layers, name) {
                 Ok(found) => groups.extend(found),
-                Err(fault) => faults.push(format!("outputs.conf [{}]: {fault}; it is ignored", stanza.name)),
+                Err(fault) => faults.push(format!("outputs.conf [{}]: {fault}; the stanza is ignored", stanza.name)),
             }
         }
         let default_groups = words(all.text("defaultGroup"));
         for name in default_groups.iter().filter(|name| !groups.iter().any(|group| group.name == **name)) {
-            faults.push(format!("outputs.conf [tcpout]: defaultGroup = {name}: there is no such group with a server"));
+            faults.push(format!("outputs.conf [tcpout]: defaultGroup = {name}: no group of this name has a server"));
         }
         let size = |key: &str| parse_size(all.text(key)).filter(|_| all.text(key).ends_with(['B', 'b']));
         let asked = size("persistentQueueSize").or_else(|| size("maxQueueSize"));
@@ -298,7 +297,7 @@ fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, Fault> {
         let values = Values::new(GROUP_ROWS, set);
         let token = values.optional("token");
         if token.as_ref().is_some_and(|token| token.contains(';') || token.chars().any(char::is_control)) {
-            return Err(Fault::invalid("token: give one without ; and control characters"));
+            return Err(Fault::invalid("token: it must not contain ; or control characters"));
         }
         servers.push(OutputServer { tls: tls(&values), token, address });
     }

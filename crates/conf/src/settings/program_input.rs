@@ -21,7 +21,7 @@ const FILTER_PREFIX: &str = "filter:";
 const FILTER_KINDS: [(&str, bool); 2] = [("whitelist", true), ("blacklist", false)];
 /// Prefix of a filter's pattern settings.
 const FILTER_PATTERN: &str = "regex";
-/// Index and sourcetype of events with `signedaudit = true`, which Splunk would sign.
+/// Index and sourcetype of the events that Splunk would sign (`signedaudit = true`).
 const AUDIT: [&str; 2] = ["_audit", "audittrail"];
 /// Separator of an input's scheme and name.
 const SCHEME_END: &str = "://";
@@ -166,7 +166,7 @@ const CHANGE_ROWS: &[Row] = &[
 
 const FILTER_ROWS: &[Row] = &[row("*", Kind::Text, "", "", "regex1, regex2 and so on: patterns of paths")];
 
-/// Settings that all of these inputs share.
+/// Settings that all inputs of this module share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramInput {
     /// Name of the stanza.
@@ -224,12 +224,12 @@ pub struct ChangeInput {
     pub full_bytes_max: Option<u64>,
 }
 
-/// A `[filter:…]` stanza that such an input refers to.
+/// A `[filter:…]` stanza that an `[fschange:]` input refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeFilter {
     /// Whether matching files are included rather than excluded.
     pub keeps: bool,
-    /// Patterns, of which any may match.
+    /// Patterns, one of which must match.
     pub patterns: Vec<String>,
 }
 

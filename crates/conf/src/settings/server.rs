@@ -79,7 +79,7 @@ const PIPELINES: &str = "parallelIngestionPipelines";
 const PIPELINES_MAX: i64 = 16;
 /// Name of the setting for the lifetime of unused sessions.
 const SESSION_TIMEOUT: &str = "sessionTimeout";
-/// Shortest lifetime of unused sessions in seconds. With a shorter one, nobody could log in to change it.
+/// Shortest lifetime of unused sessions in seconds. With a shorter lifetime, nobody could log in to change the setting.
 const SESSION_TIMEOUT_S_MIN: u64 = 60;
 
 /// The settings of server.conf.
@@ -93,7 +93,7 @@ pub struct ServerSettings {
     pub free_bytes_min: u64,
     /// `[general] sessionTimeout` as written.
     pub session_timeout: String,
-    /// The same in seconds.
+    /// `sessionTimeout` in seconds.
     pub session_timeout_s: u64,
     /// `[sslConfig]`; `None` if the management port does not use TLS.
     pub tls: Option<SslSettings>,

@@ -1,7 +1,7 @@
 //! transforms.conf: lookup tables, and transforms that extract fields at search time.
 //!
-//! A stanza with `filename` is a lookup in a CSV file, one with `external_type = kvstore` a lookup in a collection;
-//! index-time rules are in [`index_rules`](super::index_rules).
+//! A stanza with `filename` is a lookup in a CSV file, a stanza with `external_type = kvstore` is a lookup in a
+//! collection. Index-time rules are in [`index_rules`](super::index_rules).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(crate) const ROWS: &[Row] = &[
         "index time: sourcetype of a copy that the rule changes instead of the event",
     ),
     row("DEFAULT_VALUE", Kind::Text, "", "", "index time: written to DEST_KEY if REGEX does not match"),
-    row("DELIMS", Kind::Text, "", "", "quoted lists of delimiters: those of pairs, then those of name and value"),
+    row("DELIMS", Kind::Text, "", "", "quoted lists of delimiters: between pairs, then between name and value"),
     row("DEST_KEY", Kind::Choice(DEST_KEYS), "", "", "index time: key that the rule writes"),
     row("FIELDS", Kind::Text, "", "", "names for the values that DELIMS separates"),
     row(
@@ -157,7 +157,7 @@ pub fn missing_rules(layers: &Layers) -> Vec<String> {
             let unknown = names.filter(|name| transforms.stanza(name).is_none());
             missing.extend(unknown.map(|name| {
                 let (file, line, stanza) = (&setting.file, setting.line, &stanza.name);
-                format!("{file}:{line}: [{stanza}] {key}: transforms.conf has no stanza [{name}], so it does nothing")
+                format!("{file}:{line}: [{stanza}] {key}: transforms.conf has no stanza [{name}]; the reference has no effect")
             }));
         }
     }

@@ -90,14 +90,14 @@ pub(super) const CACHE_ROWS: &[Row] = &[
         COUNT,
         "86400",
         "seconds",
-        "age of events up to which their local copies are evicted last; an index may have its own in indexes.conf",
+        "local copies of buckets with events younger than this are evicted last; indexes.conf may set it for an index",
     ),
     row(
         "eviction_policy",
         Kind::Choice(&["lru"]),
         "lru",
         "",
-        "order of evictions; there is only lru: least recently used first",
+        "order of evictions: only lru, least recently used first",
     ),
     row("max_concurrent_uploads", at_least(1), "8", "buckets", "maximum buckets uploaded at once"),
     row(
@@ -105,7 +105,7 @@ pub(super) const CACHE_ROWS: &[Row] = &[
         COUNT,
         "86400",
         "seconds",
-        "age after which an object on a volume that belongs to no bucket is deleted",
+        "age after which an object that belongs to no bucket is deleted from a volume",
     ),
 ];
 
@@ -429,8 +429,8 @@ mod tests {
         assert_eq!(of_all.hotlist_of_index["main"], 7);
     }
 
-    /// Settings that a user of SmartStore has in these files: all are known, and only those that would change something here are
-    /// reported.
+    /// Settings that a user of SmartStore has in these files: all are known, and a setting is reported only if it would change
+    /// something here.
     #[test]
     fn settings_of_smartstore_are_known() {
         let indexes = "[default]\nremotePath = volume:s3/$_index_name\nrepFactor = auto\nmaxDataSize = auto\n\

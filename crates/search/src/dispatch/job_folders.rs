@@ -1,8 +1,8 @@
 //! Folders of clients' jobs: reserves their names and writes their files at the start and end of a search.
 //!
 //! A running job's folder contains its request (`job.json`) and its rows; a finished job's folder also contains its
-//! outcome (the facts, which include the request). A folder with a request but no facts belongs to a running search, or
-//! to one whose server died: [`JobStore::mark_interrupted`] marks the latter as failed.
+//! outcome (the facts, which include the request). A folder with a request but no facts belongs to a running search. If
+//! the server of the search died, [`JobStore::mark_interrupted`] marks the job as failed.
 
 use std::path::PathBuf;
 
@@ -133,7 +133,7 @@ impl JobStore {
         }
     }
 
-    /// Marks as failed the jobs whose server died, and removes expired ones. Must be called only at the start of a
+    /// Marks as failed the jobs whose server died, and removes expired jobs. Must be called only at the start of a
     /// server, when no job is running.
     pub(crate) fn mark_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {

@@ -1,10 +1,10 @@
 //! Stored results of finished searches (for `loadjob`) and the search log (for `history`), in files below `dispatch` of
 //! the data directory.
 //!
-//! A search gets a folder with its name when it starts, so that two processes never use the same name; in a server, it
-//! gets one only when its result is written. The folder of a finished search contains its rows (`results.arrow`: Arrow
-//! IPC streams, a new one whenever the columns change) and its outcome (`facts.json`, which is written last: a folder
-//! without it holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest
+//! A search gets a folder with its name when it starts, so that two processes never use the same name; in a server, the
+//! folder is created only when the result is written. The folder of a finished search contains its rows (`results.arrow`:
+//! Arrow IPC streams, a new one whenever the columns change) and its outcome (`facts.json`, written last: a folder
+//! without this file holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest
 //! results are removed first, except those of clients' jobs, which have limits of their own. If the folder cannot be
 //! written, nothing is stored. Files that the `dump` command writes are in the subfolder `dump` of the search's folder,
 //! whether or not its result is stored, and are kept for [`ABANDONED_AFTER_S`].
@@ -194,7 +194,7 @@ impl JobStore {
         }
     }
 
-    /// Removes expired results at intervals, not after each of many short searches, because it inspects every job.
+    /// Removes expired results at intervals, not after each of many short searches, because the check inspects every job.
     fn remove_expired_if_due(&self) {
         let now = self.now_seconds();
         let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= EXPIRY_CHECK_S;
@@ -305,7 +305,7 @@ impl JobStore {
         Ok((file, bytes))
     }
 
-    /// The result of a job; `None` if there is none that `viewer` may see.
+    /// The result of a job; `None` if the job has no result that `viewer` may see.
     pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         let is_seen = |facts: &Value| viewer.may_see(facts["user"].as_str());
         let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
@@ -345,7 +345,7 @@ impl JobStore {
         let is_partial = is("truncated") || is_unread;
         if is_unread && is("finalized") {
             messages.push(
-                "it was finalised before it had read all events: its result covers those read until then".to_owned(),
+                "the job was finalised before it had read all events: its result is based on a part of them".to_owned(),
             );
         }
         Ok(Some(JobResult { rows, events: is("events"), messages, is_partial }))
@@ -470,7 +470,7 @@ impl JobRecorder for JobStore {
     }
 
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>) {
-        // The search has been answered, so failing to log it must not fail it.
+        // The client has its answer, so a failure to log the search must not fail the search.
         drop(self.log_search(facts));
         if rows.is_some_and(|rows| self.cache_rows(facts, rows)) {
             return;
@@ -661,7 +661,7 @@ mod tests {
             let sid = server.begin(clock.now_ns()).unwrap();
             run(&facts(&sid, None), rows(&[&sid]));
         }
-        assert!(server.load(&small, &viewer()).unwrap().is_none(), "the oldest went for newer ones");
+        assert!(server.load(&small, &viewer()).unwrap().is_none(), "the oldest was removed for a newer one");
         run(&facts(&over, None), counts());
         assert_eq!(server.history(&viewer()).len(), JOBS_MAX + 4);
         drop(server);

@@ -1,7 +1,7 @@
 //! Hints for a search for a value that no event has, although its field exists: a misspelt value, host, source, event
 //! type or tag, a value in other case, and a `rex` whose pattern matches nothing.
 //!
-//! Values are compared with the most frequent ones of recent events; a value that is not among them is searched for
+//! Values are compared with the most frequent values of recent events; a value that is not among them is searched for
 //! before it is reported as absent.
 
 use quarry_spl::analyse::{ComparedWith, required_values, where_equalities};

@@ -118,7 +118,7 @@ pub(super) fn unknown_field_notes(
 }
 
 /// A note on a field that the found events lack. `seen` are the fields of all events of the sourcetypes; `at_hand` are
-/// those that may be suggested.
+/// the fields that may be suggested.
 fn missing_field_note(
     text: &str,
     commands: &[Stage],
@@ -146,7 +146,7 @@ fn missing_field_note(
         None if seen.contains(name) => {
             let remark = format!("none of the newest events that are found has the field `{name}`");
             let remark = Diagnostic::warning(remark, place);
-            remark.with_hint("other events have it; `rex` extracts it from the text of these")
+            remark.with_hint("other events have it; to extract it from the events found, use `rex`")
         }
         None if TIME_OPTIONS.iter().any(|option| closest_name(name, [*option]).is_some()) => {
             remark.with_hint("the time range of a search is set with earliest= and latest=")
@@ -192,7 +192,7 @@ fn find_unquoted_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) ->
 }
 
 /// Whether an event has the value that the search requires of a field. Such a field may be too rare to be among the
-/// known ones.
+/// known fields.
 fn has_required_value(name: &str, commands: &[Stage], scope: &str, ask: DynProbes<'_>) -> bool {
     required_values(commands, name).first().is_some_and(|value| {
         let found = newest_value(&format!("{scope} {}", any_value_condition(name, &[value])), name, ask);

@@ -152,7 +152,7 @@ fn unknown_metadata_notes(found: &SearchOutcome<'_>, commands: &[Stage], ask: Dy
 fn as_search(text: &str, tstats: &TstatsCommand, stage: Span) -> String {
     let written = |span: Span| text.get(span.start..span.end).unwrap_or_default().trim();
     let aggregates: Vec<&str> = tstats.aggregates.iter().map(|aggregate| written(aggregate.span)).collect();
-    // The condition begins behind WHERE and ends before the BY clause.
+    // The condition begins after WHERE and ends before the BY clause.
     let by = tstats.by.first().map(|split| split.place.start);
     let command = written(stage).to_ascii_lowercase();
     let begin = find_word(&command, "where").map(|at| stage.start + at + "where".len());
@@ -261,7 +261,7 @@ fn unknown_metric_notes(text: &str, named: &[NamedItem], ask: DynProbes<'_>) -> 
     if known.is_empty() {
         let remark = Diagnostic::warning("no index holds measurements of metrics", first.place);
         return vec![
-            remark.with_hint("`| mcollect`, StatsD, collectd, OTLP and HEC with \"metric_name:NAME\" write some"),
+            remark.with_hint("metrics come from `| mcollect`, StatsD, collectd, OTLP, HEC with \"metric_name:NAME\""),
         ];
     }
     let mut dimensions = BTreeSet::new();

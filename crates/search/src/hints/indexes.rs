@@ -1,4 +1,4 @@
-//! Hints about the indexes that a search names: those that do not exist, and those without events.
+//! Hints about the indexes that a search names: indexes that do not exist, and indexes without events.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ pub(super) fn empty_index_notes(asked: &[&SearchPattern], counts: &BTreeMap<Stri
     asked.iter().map(note).collect()
 }
 
-/// Suggests indexes with events to a search that names no index, if the default ones have no events.
+/// Suggests indexes with events to a search that names no index, if the default indexes have no events.
 pub(super) fn suggest_other_indexes(
     commands: &[Stage],
     asked: &[&SearchPattern],
@@ -104,7 +104,7 @@ pub(super) fn suggest_other_indexes(
     if mentions_field(commands, "index") || others.is_empty() {
         return None;
     }
-    // The default indexes of a role may be others than `main`.
+    // A role may have default indexes other than `main`.
     let reads = ask.rows(DEFAULT_INDEXES_COUNT)?;
     if reads.first().and_then(|row| row.get("count")).is_none_or(|count| count != "0") {
         return None;

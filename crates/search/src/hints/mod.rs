@@ -33,8 +33,8 @@ pub use self::probe::{HintRow, Probes};
 
 /// Maximum number of small searches for the hints of one search.
 const PROBES_MAX: usize = 40;
-/// The note on an answer that the roles of its user may have emptied. The small searches see only events that the
-/// filter lets pass, so other notes could be wrong.
+/// The note on an answer that may lack events because of the filter of the user's roles. The small searches see only
+/// events that match this filter, so other notes could be wrong.
 const FILTERED: &str = "your roles restrict searches to some events (srchFilter), so other events are not found";
 /// Maximum number of notes on a search.
 const NOTES_MAX: usize = 8;
@@ -142,8 +142,8 @@ fn notes_without_rows(
     }
 }
 
-/// The fields that the answer does not prove to exist. A misspelt field in a negated condition does not remove any
-/// rows, so such fields are included if the answer is complete.
+/// The fields that the answer does not prove to exist. A misspelt field in a negated condition removes no rows, so fields
+/// of negated conditions are included exactly if the answer is complete.
 fn unproven_fields<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r [ReadField]) -> Vec<&'r ReadField> {
     let negated = negated_fields(commands);
     let is_negated = |field: &ReadField| field.stage == commands[0].span && negated.contains(&field.name);

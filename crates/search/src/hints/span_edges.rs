@@ -25,7 +25,7 @@ pub(super) fn span_edge_note(text: &str, commands: &[Stage], offset_s: i32) -> O
         let is_odd = width_s > 0 && DAY_S % width_s == 0 && offset_s % width_s != 0;
         let minute = (offset_s.rem_euclid(HOUR_S)) / 60;
         let remark =
-            format!("spans below a day are counted from midnight UTC, so these begin at :{minute:02} of this zone");
+            format!("spans below a day are counted from midnight UTC, so they begin at :{minute:02} in this zone");
         let place = find_name_span(text, stage.span, "span");
         (is_odd && bin.align_time.is_none())
             .then(|| Diagnostic::warning(remark, place).with_hint("aligntime=@d counts them from midnight here"))

@@ -269,7 +269,7 @@ fn empty_ranges_and_fields_of_other_sourcetypes_are_reported() {
         (
             "failed | stats count by user",
             false,
-            "none of the newest events that are found has the field `user` (character 25); other events have it; `rex` extracts it from the text of these",
+            "none of the newest events that are found has the field `user` (character 25); other events have it; to extract it from the events found, use `rex`",
         ),
         ("nothing | stats count by user", false, ""),
     ];

@@ -52,7 +52,7 @@ pub(super) fn outside_range_notes(
         let newest = newest_value(&format!("{selects} earliest=1 latest=\"{LATEST_ALL}\""), "_time", ask)?
             .filter(|time| !time.is_empty())?;
         let remark = Diagnostic::warning("no event that the search selects lies in its time range", place);
-        return Some(remark.with_hint(format!("the newest one outside it is from {newest}: change {where_from}")));
+        return Some(remark.with_hint(format!("the newest event outside it is from {newest}: change {where_from}")));
     }
     // Events before 1970 are not covered, because `earliest` cannot express such times.
     let all = ask.rows(&format!(

@@ -58,8 +58,8 @@ pub(super) fn unmet_conditions_note(
             return Some(remark.with_hint(format!("without `{}` there are events", excerpt(condition))));
         }
     }
-    // If one of the conditions is on an index, sourcetype, source or host, joining them by OR would add unrelated
-    // events.
+    // If one of the conditions is on an index, sourcetype, source or host, joining the conditions by OR would add
+    // unrelated events.
     let is_scoped =
         conditions.iter().any(|condition| compares_field(condition, "index") || listed_field(condition).is_some());
     Some(match are_all && !is_scoped {
@@ -72,7 +72,7 @@ pub(super) fn unmet_conditions_note(
 fn unmet_condition_note(condition: &str, place: Span) -> Diagnostic {
     let remark = Diagnostic::warning(format!("no event meets `{}`", excerpt(condition)), place);
     match listed_field(condition) {
-        Some(field) => remark.with_hint(format!("`| metadata type={field}s` lists the ones that exist")),
+        Some(field) => remark.with_hint(format!("`| metadata type={field}s` lists the existing ones")),
         None => remark,
     }
 }

@@ -1,4 +1,4 @@
-//! A note on fields that a search creates or keeps but its answer omits, because events are shown as time and text
+//! A note on fields that a search creates or keeps but that its answer omits, because events are shown as time and text
 //! only.
 
 use quarry_spl::Diagnostic;

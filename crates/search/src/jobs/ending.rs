@@ -17,7 +17,7 @@ impl SearchJob {
         self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
     }
 
-    /// Has the search finish when it reaches its maximum run time; it starts now.
+    /// Has the search finish when it reaches its maximum run time, counted from now.
     pub(super) fn limit_run_time(&self, now_ns: i64) {
         let time_max_ns = self.record.time_max_s.saturating_mul(NS_PER_SEC);
         if let Some(stopper) = self.stopper.as_ref().filter(|_| time_max_ns > 0 && !self.is_real_time()) {

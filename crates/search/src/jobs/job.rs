@@ -77,9 +77,9 @@ pub struct JobStatus {
     pub state: JobState,
     /// Error that ended the job, if it failed.
     pub failure: Option<String>,
-    /// Messages for the user; before the job has ended, only those of the job itself and not those of its search.
+    /// Messages for the user; before the job has ended, only messages of the job itself, not of its search.
     pub messages: Vec<String>,
-    /// The reason for which the job waits for a search slot, if it does.
+    /// Reason why the job waits for a search slot, if it is waiting.
     pub waiting: Option<String>,
     /// Hints on why the search probably found nothing; empty before the job has ended.
     pub hints: Vec<String>,
@@ -93,7 +93,7 @@ pub struct JobStatus {
     pub is_truncated: bool,
     /// Whether the job is paused, or was asked to pause after its end.
     pub is_paused: bool,
-    /// Whether the job was finalised, also after its end.
+    /// Whether the job was finalised, before or after its end.
     pub is_finalized: bool,
     /// Whether rows are missing because they were dropped beyond the limit or because events were not read.
     pub is_partial: bool,
@@ -134,7 +134,7 @@ pub(super) struct MutableState {
     messages: Vec<String>,
     /// Messages of the job, in addition to those of its search.
     pub(super) notes: Vec<String>,
-    /// The reason for which the job waits for a search slot.
+    /// Reason why the job waits for a search slot.
     waiting: Option<String>,
     hints: Vec<String>,
     pub(super) rows: JobRows,
@@ -147,8 +147,8 @@ pub(super) struct MutableState {
     shows_previews: bool,
     /// Whether a request has asked for previews.
     asks_previews: bool,
-    /// Whether the job was paused or finalised after its end, which changes only what is shown: clients wait until the
-    /// flag is set, and a short search may have ended before their request.
+    /// Whether the job was paused or finalised after its end. This changes only what is shown: clients wait until the flag
+    /// is set, and a short search may have ended before their request.
     is_paused_late: bool,
     pub(super) is_finalized_late: bool,
     /// Time in seconds of the last request that changed the job's lifetime.
@@ -266,7 +266,7 @@ impl StartedJob {
         };
         if bytes >= bytes_max {
             let why = if bytes_max < RESULT_BYTES_MAX {
-                format!("{} MB of srchDiskQuota were left for this one", bytes_max >> 20)
+                format!("{} MB of srchDiskQuota were left for this job", bytes_max >> 20)
             } else {
                 format!("the rows of a job are limited to {} MB", RESULT_BYTES_MAX >> 20)
             };
@@ -719,7 +719,7 @@ impl SearchJob {
         self.changed.notify_all();
     }
 
-    /// Writes the outcome. If that fails, a message of the job says that it will not survive a restart of the server.
+    /// Writes the outcome. If that fails, a message says that the job will not survive a restart of the server.
     fn write_outcome(&self, changing: &mut MutableState) {
         let record = &self.record;
         let facts = JobFacts {
@@ -764,7 +764,7 @@ impl SearchJob {
         self.lock().slot.take()
     }
 
-    /// Records the reason for which the job waits for a search slot.
+    /// Records why the job waits for a search slot.
     pub fn set_waiting(&self, why: String) {
         self.lock().waiting = Some(why);
     }
@@ -781,8 +781,8 @@ impl SearchJob {
         }
     }
 
-    /// Resumes a paused search that has not started, which gets its slot when it starts. Returns true if the search has
-    /// started and is paused: it needs a slot to resume.
+    /// Resumes a paused search that has not started; the search gets its slot when it starts. Returns true if the search
+    /// has started and is paused, so that it needs a slot to resume.
     pub fn resume_unless_begun(&self) -> bool {
         let mut changing = self.lock();
         changing.is_paused_late = false;
@@ -826,7 +826,7 @@ impl SearchJob {
         self.renew(&mut self.lock());
     }
 
-    /// Extends the lifetime to [`SAVED_TTL_S`], or resets it to that of the request.
+    /// Extends the lifetime to [`SAVED_TTL_S`], or resets it to the lifetime that was requested.
     pub fn save(&self, is_saved: bool) {
         let mut changing = self.lock();
         changing.is_saved = is_saved;

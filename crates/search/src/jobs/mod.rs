@@ -1,10 +1,10 @@
 //! Jobs: searches that outlive the request that started them.
 //!
-//! [`Jobs::create`] parses the search and assigns a name and a folder. [`StartedJob::run`] runs it to its end on a
-//! thread of the caller, while other threads inspect the [`SearchJob`], read its rows, or pause, finalise and cancel
-//! it. The request, rows and outcome of a job are files in its folder (dispatch). A finished job therefore survives a
-//! restart, and a job that was running at the time is marked as failed. A job expires a number of seconds after it
-//! ended or was last touched.
+//! [`Jobs::create`] parses the search and assigns a name and a folder. [`StartedJob::run`] runs the search to its end on
+//! a thread of the caller, while other threads inspect the [`SearchJob`], read its rows, or pause, finalise and cancel
+//! the job. The request, rows and outcome of a job are files in its folder (dispatch). A finished job therefore survives
+//! a restart of the server, and a job that the restart interrupts is marked as failed. A job expires a number of seconds
+//! after it ended or was last touched.
 //!
 //! A job of a real-time search repeats the search over a moving window ([`rounds`]) until the job is ended.
 //!
@@ -53,7 +53,7 @@ pub const ROWS_MAX: usize = 500_000;
 /// Maximum number of unfinished jobs.
 pub const UNFINISHED_MAX: usize = 2_048;
 
-/// Maximum number of jobs, including finished ones (Splunk warns from half of that on).
+/// Maximum number of jobs, including finished ones (Splunk warns from half of this number on).
 pub const JOBS_MAX: usize = 10_000;
 /// Maximum total size of the rows of all jobs, in bytes.
 pub const JOBS_BYTES_MAX: u64 = 16 << 30;
@@ -98,7 +98,7 @@ pub enum CreateError {
         user: String,
         /// MB used by the user's jobs.
         used_mb: u64,
-        /// Their quota in MB.
+        /// The user's quota in MB.
         quota_mb: u64,
     },
 }
@@ -122,8 +122,8 @@ pub struct Jobs {
     /// Jobs started by this server, and the jobs of earlier servers.
     jobs: Mutex<BTreeMap<String, Arc<SearchJob>>>,
     /// Names of jobs that have a folder but are not yet in `jobs`. Folders of jobs are created and removed under this
-    /// lock, so that a job never mistakes the folder of another job of its name for its own. Lock order: this lock is
-    /// taken before that of `jobs`.
+    /// lock, so that a job never uses the folder of another job of the same name. Lock order: this lock is taken before
+    /// that of `jobs`.
     beginning: Mutex<BTreeSet<String>>,
 }
 
@@ -352,7 +352,7 @@ impl Jobs {
     }
 }
 
-/// The text of a search with macros, expanded; `None` without macros and if the search will be refused because of them.
+/// The text of a search with its macros expanded; `None` if it has no macros, or will be refused because of them.
 fn expanded_text(service: &SearchService, params: &SearchParams) -> Option<String> {
     let expansion = params.text.contains('`').then(|| service.expand_macros(params.clone()))?.ok()?;
     expansion.diagnostics.is_empty().then_some(expansion.text)

@@ -38,7 +38,8 @@ pub struct JobOptions {
     pub notes: Vec<String>,
     /// Whether hints are created if the search finds nothing.
     pub has_hints: bool,
-    /// Whether the request asks for previews or declines them; by default they are made when they are read.
+    /// Whether the request asks for previews (true) or declines them (false); by default, previews are made when a
+    /// client reads them.
     pub previews: Option<bool>,
 }
 
@@ -81,7 +82,7 @@ pub struct JobRecord {
     pub(crate) earliest: Option<String>,
     pub(crate) latest: Option<String>,
     pub(crate) began_ns: TimeNs,
-    /// Time that the search takes for the current one, if it is not the creation time.
+    /// Time that `now` means in the search, if it is not the creation time.
     #[serde(default)]
     pub(crate) now_ns: Option<TimeNs>,
     pub(crate) status_buckets: usize,

@@ -1,8 +1,8 @@
-//! The timeline of a report: the events that it read, by time.
+//! The timeline of a report: the number of events that the report read, by time.
 //!
 //! A report passes on no events that could be counted while it runs. When a client asks for its timeline, the part of
 //! the search before the first reporting command is run again over the events that were stored when the job was
-//! created, once for their bounds and once for their counts.
+//! created: once for the times of the first and last event, and once for the counts.
 //!
 //! Not here: timelines of searches that return events ([`super::job`]).
 
@@ -37,8 +37,8 @@ impl SearchJob {
         wanted && self.state() == JobState::Done && self.timeline().spans().next().is_none()
     }
 
-    /// Reads the timeline of a finished report with the permissions of a user. It is kept for later requests if that is
-    /// the user of the job.
+    /// Reads the timeline of a finished report with the permissions of a user. If this is the user of the job, the
+    /// timeline is kept for later requests.
     pub fn read_timeline(
         &self,
         service: &SearchService,

@@ -256,7 +256,7 @@ pub struct RowsView {
     fields: Arc<[String]>,
     offset: usize,
     end: usize,
-    /// The page of the rows in a time range, if the view is limited to one.
+    /// The page of the rows in a time range, if the view is limited to a time range.
     of_range: Option<RangePage>,
 }
 
@@ -279,7 +279,7 @@ impl RowsView {
         self.of_range.map_or(self.offset, |page| page.offset)
     }
 
-    /// Of the rows of this view, up to `count` that are in a time range, from number `offset` of these on.
+    /// Up to `count` rows of this view that are in a time range, after skipping `offset` such rows.
     pub fn within(self, range: TimeRange, offset: usize, count: usize) -> RowsView {
         RowsView { of_range: Some(RangePage { range, offset, end: offset.saturating_add(count) }), ..self }
     }
@@ -323,8 +323,8 @@ impl RowsView {
             .filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
     }
 
-    /// The portion of a batch inside the view. `at` is the number of the batch's first row, and is advanced to that of
-    /// the next batch.
+    /// The portion of a batch inside the view. `at` is the number of the batch's first row, and is advanced to the first
+    /// row of the next batch.
     fn slice_batch(&self, at: &mut usize, batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch, ArrowError> {
         let batch = batch?;
         let (from, to) = (self.offset.max(*at), self.end.min(*at + batch.num_rows()));
@@ -333,7 +333,7 @@ impl RowsView {
     }
 }
 
-/// Iterator over the batches of a part, which holds one batch in memory.
+/// Iterator over the batches of a part; holds one batch in memory.
 struct PartBatches<'v> {
     path: &'v Path,
     part: &'v Part,

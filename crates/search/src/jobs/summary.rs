@@ -1,8 +1,8 @@
 //! Field statistics of a job's rows: how often each field occurs, its most frequent values, and statistics of its
 //! numbers.
 //!
-//! The rows are read once. Up to [`VALUES_MAX`] distinct values per field are counted. If a field has more, the counts
-//! of the first values are exact, the other values are missing, and [`FieldSummary::is_exact`] is false.
+//! The rows are read once. Up to [`VALUES_MAX`] distinct values per field are counted. If a field has more values, the
+//! counts of the first values are exact, the other values are missing, and [`FieldSummary::is_exact`] is false.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,7 @@
-//! The timeline of a job: event counts in spans of equal width, which follows from the time range of the events.
+//! The timeline of a job: event counts in spans of equal width. The width follows from the time range of the events.
 //!
-//! Events arrive newest first and their range is unknown, so counting starts with spans of one second. When more spans
-//! than allowed would be needed to cover the range, empty ones included, they are merged into spans of the next width.
+//! Events arrive newest first and their range is unknown, so counting starts with spans of one second. When the range
+//! would need more spans than allowed, including empty spans, the spans are merged into spans of the next width.
 //! The widths are those of Splunk's timeline.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub struct TimeSpan {
 
 impl Timeline {
     /// A timeline whose range is covered by at most `spans_max` spans (and at most [`SPANS_MAX`]), unless these already
-    /// have the largest width. With 0, it has only the bounds.
+    /// have the largest width. With 0, the timeline has only the bounds.
     pub(crate) fn new(spans_max: usize) -> Timeline {
         Timeline { spans_max: spans_max.min(SPANS_MAX), width: 0, counts: BTreeMap::new(), bounds: None }
     }

@@ -1,7 +1,7 @@
 //! The background thread that builds summaries of accelerated data models.
 //!
-//! Each round visits the models in the current datamodels.conf, builds missing summaries, newest slabs first, and
-//! removes obsolete ones. A round begins at intervals and after each change of the configuration, so that a model is
+//! Each round visits the models in the current datamodels.conf, builds missing summaries (newest slabs first), and
+//! removes obsolete summaries. A round begins at intervals and after each change of the configuration, so that a model is
 //! accelerated without a restart. The thread rests after each page of events, which limits its CPU use to a share of
 //! one core. It runs at low priority if the system supports it.
 //!
@@ -29,7 +29,7 @@ const FIRST_ROUND_DELAY: Duration = Duration::from_secs(5);
 const CHANGE_DELAY: Duration = Duration::from_secs(1);
 /// Maximum share of one core used for building, in percent.
 const CPU_PERCENT: i64 = 25;
-/// Shortest rest in nanoseconds; shorter ones are accumulated.
+/// Shortest rest in nanoseconds; shorter rests are accumulated.
 const PAUSE_NS_MIN: i64 = 2_000_000;
 /// Niceness of the thread.
 #[cfg(target_os = "linux")]
@@ -41,7 +41,7 @@ pub struct SummaryBuilder {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the thread to end, and that the configuration has changed.
+/// Tells the thread that it must end, or that the configuration has changed.
 #[derive(Default)]
 pub struct BuilderSignal {
     news: Mutex<SignalState>,
@@ -353,7 +353,7 @@ mod tests {
         let merged = files(dir.path());
         assert!(merged.len() == 1 && !made.contains(&merged[0]), "{made:?} {merged:?}");
         assert_eq!(node.answer(&only), [["red", "10"]]);
-        // So does the removal of the last events of an index.
+        // The removal of the last events of an index removes their summaries, too.
         node.store.retention(&[("main".to_owned(), 1)]).unwrap();
         node.round();
         assert!(files(dir.path()).is_empty());

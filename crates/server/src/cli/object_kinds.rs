@@ -194,7 +194,7 @@ pub(crate) static KINDS: &[ObjectKind] = &[
     ObjectKind {
         word: "jobs",
         aliases: &["job"],
-        about: "Running searches, and those whose results are kept",
+        about: "Running searches, and ended searches whose results are kept",
         name: "ID",
         path: "search/jobs",
         settings: ("", ""),

@@ -187,7 +187,7 @@ fn fit_widths(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize>
     let room = terminal.saturating_sub(GAP * natural.len().saturating_sub(1)).max(1);
     let capped = |cap: usize| natural.iter().zip(least).map(move |(&natural, &least)| natural.min(cap.max(least)));
     let widest = natural.iter().copied().max().unwrap_or(0);
-    // Total width grows with the cap, so binary search applies.
+    // The total width grows with the maximum width of a column, so a binary search finds this maximum.
     let (mut low, mut high) = (0, widest);
     while low < high {
         let middle = (low + high).div_ceil(2);

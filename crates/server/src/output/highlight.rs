@@ -1,7 +1,7 @@
 //! Highlights search terms in an event's text.
 //!
-//! As in the index, a word matches as a whole: `err` marks nothing in `error`, `err*` marks its beginning. ASCII
-//! letters match in either case.
+//! As in the index, a word matches as a whole: `err` marks nothing in `error`, `err*` marks the beginning of `error`.
+//! ASCII letters match in either case.
 
 use quarry_spl::analyse::SearchedText;
 

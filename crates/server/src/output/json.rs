@@ -3,7 +3,7 @@
 //!
 //! In the array, all values of a field have one type: numbers if every value is written as the number would print, or
 //! if all have the same number of decimals; otherwise strings ([`JsonTypeDetector`]). The type is known only after all
-//! rows, so no row is written before. A line of ndjson is written at once, so each value has its own type.
+//! rows, so no row is written earlier. A line of ndjson is written at once, so each value has its own type.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -34,7 +34,7 @@ pub(crate) fn prepare_message(text: &str) -> String {
     }
 }
 
-/// Escapes control characters, which names of files and fields may contain, except our own colour codes.
+/// Escapes control characters, which names of files and fields may contain, except the colour codes `shades`.
 fn escape_except<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
     if !text.contains(|c| is_unsafe(c) && c != '\n') {
         return Cow::Borrowed(text);

@@ -104,7 +104,7 @@ impl OutputStatistics {
 /// Maximum rows of a JSON array from a server that are held to determine the types of fields. Later rows use the same
 /// types; values of another type become strings.
 const HELD_ROWS_MAX: usize = 100_000;
-/// Maximum memory of held rows; rows beyond it are treated like those beyond [`HELD_ROWS_MAX`].
+/// Maximum memory of held rows; rows beyond it are treated like rows beyond [`HELD_ROWS_MAX`].
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 impl<'a> OutputWriter<'a> {
@@ -341,7 +341,7 @@ mod tests {
         let mut writer = OutputWriter::new(style, HighlightTerms::default(), &mut out);
         let mut held_max = 0;
         for row in 0..40 {
-            // A string among the first rows makes all values strings; a later one does not affect other values.
+            // A string among the first rows makes all values strings; a later string does not affect other values.
             writer.take_rows(part(if row == 39 { "none" } else { "7" })).unwrap();
             held_max = held_max.max(writer.held.iter().map(ResultTable::memory_bytes).sum());
         }

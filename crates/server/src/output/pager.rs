@@ -1,5 +1,5 @@
-//! Output that may be long, as of `quarry search` and `quarry help`: standard output, through a pager if it exceeds a
-//! terminal's screen.
+//! Output that may be long, such as that of `quarry search` and `quarry help`: standard output, through a pager if the
+//! output exceeds a terminal's screen.
 //!
 //! Output is buffered until it exceeds the screen; then `$PAGER` (or `less -RFX`) is started and receives all output.
 //! If no pager can be started, the output is written directly.
@@ -27,7 +27,7 @@ pub(crate) struct Pager(State);
 enum State {
     /// Written directly, without a pager.
     Plain(BufWriter<Stdout>),
-    /// Buffered as long as it fits the screen, whose lines and columns these are.
+    /// Buffered as long as it fits the screen; `screen` has lines and columns.
     Held { bytes: Vec<u8>, screen: (usize, usize) },
     /// Shown by a pager.
     Running { input: Option<BufWriter<ChildStdin>>, child: Child },
@@ -70,7 +70,7 @@ impl Pager {
         }
     }
 
-    /// Switches to a pager, or to standard output if none starts.
+    /// Switches to a pager, or to standard output if no pager starts.
     fn start_paging(&mut self) -> io::Result<()> {
         let State::Held { bytes, .. } = &mut self.0 else { return Ok(()) };
         let bytes = std::mem::take(bytes);

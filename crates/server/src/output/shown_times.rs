@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// Digits of a fraction that are shown.
 const DIGITS: usize = 3;
 
-/// An ISO time with three digits after the second; `None` for other texts and for times with at most three.
+/// An ISO time with three digits after the second; `None` for other texts and for times with at most three digits.
 pub(crate) fn to_millis(text: &str) -> Option<Cow<'static, str>> {
     let (seconds, rest) = text.split_once('.')?;
     let zone = rest.find(|c: char| !c.is_ascii_digit())?;

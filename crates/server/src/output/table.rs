@@ -25,7 +25,7 @@ const NAMES_BYTES_MAX: usize = 300;
 /// State shared by the parts of a table.
 #[derive(Debug, Default)]
 pub(super) struct TableParts {
-    /// Column widths of the last part on a terminal; those of a later part are at least as wide.
+    /// Column widths of the last part on a terminal; the columns of a later part are at least as wide.
     fit: Option<ColumnWidths>,
     /// Names of the columns that do not fit.
     left_out: Vec<String>,

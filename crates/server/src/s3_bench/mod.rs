@@ -62,7 +62,7 @@ struct Target {
 /// Objects of a run.
 #[derive(Default)]
 struct Made {
-    /// Names of those that are, or may be, in the store.
+    /// Names of the objects that are, or may be, in the store.
     names: Vec<String>,
     /// Number of puts that were answered.
     stored: usize,
@@ -172,7 +172,7 @@ impl Bench<'_> {
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
         if operation == S3Operation::Delete {
-            // Those that no thread has reached; the failed ones follow.
+            // Objects that no thread has reached remain; objects that could not be deleted are added below.
             made.names.drain(..next.load(Ordering::Relaxed).min(objects.len()));
         }
         let mut sides: Vec<EndpointWork> =
@@ -215,7 +215,7 @@ impl Bench<'_> {
                     store.put(&name, &self.body).map(|()| self.body.len())
                 }
                 S3Operation::Delete => match objects.get(at) {
-                    // Another endpoint may delete those that this one does not.
+                    // Another endpoint may delete objects that this endpoint does not delete.
                     Some(name) => store.delete(name).map(|()| 0).inspect_err(|_| work.names.push(name.clone())),
                     None => break,
                 },
@@ -311,7 +311,7 @@ struct ThreadWork {
     names: Vec<String>,
 }
 
-/// Reads an object; calls `begun` when its first bytes have arrived: those of its end, which contain its length.
+/// Reads an object; calls `begun` when the first bytes have arrived, which are the end of the object with its length.
 fn read_whole(store: &S3Store, name: &str, begun: impl FnOnce()) -> Result<usize, BlobError> {
     let object = store.open(name)?;
     begun();

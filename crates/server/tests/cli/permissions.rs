@@ -155,7 +155,7 @@ fn values_of_another_type_are_refused_by_every_endpoint() {
         );
     }
     // Unknown roles are refused over REST and by the command line, which calls the server or writes the file itself.
-    let unknown = "there is no role \\\"nosuch\\\"; there are user, power, admin, can_delete";
+    let unknown = "there is no role \\\"nosuch\\\"; existing: user, power, admin, can_delete";
     let users = "/services/authentication/users";
     let json = "output_mode=json";
     let made = ask(&place, "POST", &format!("{users}?{json}"), &admin, "name=bob&password=longenough&roles=nosuch");
@@ -164,7 +164,7 @@ fn values_of_another_type_are_refused_by_every_endpoint() {
     assert!(edited.starts_with("HTTP/1.1 400") && edited.contains(unknown), "{edited}");
     let refused = |place: &Place| {
         let ran = place.run(&["user", "add", "bob", "--role", "nosuch"]);
-        assert!(ran.code == 2 && ran.err.contains("there are user, power, admin, can_delete"), "{ran:?}");
+        assert!(ran.code == 2 && ran.err.contains("existing: user, power, admin, can_delete"), "{ran:?}");
     };
     refused(&place);
     drop(server);

@@ -121,7 +121,7 @@ fn empty_searches_report_the_failing_condition() {
         (
             "error earliest=11/20/2026:10:00:01 latest=11/20/2026:10:00:03",
             "no event that the search selects lies in its time range",
-            "the newest one outside it is from 2026-11-20T10:00:00.000+00:00: change earliest= or latest=",
+            "the newest event outside it is from 2026-11-20T10:00:00.000+00:00: change earliest= or latest=",
         ),
         ("level=info | eval n=1 | search n=2 | head 3", "`search n=2` keeps none of the events before it", ""),
         ("count by status", "no event contains `count`", "a `|` goes before it: * | stats count by status"),
@@ -129,7 +129,7 @@ fn empty_searches_report_the_failing_condition() {
         (
             "error earliest=11/20/2026:10:00:01 latest=11/20/2026:10:00:03 | timechart span=1s count",
             "no event that the search selects lies in its time range",
-            "the newest one outside it is from 2026-11-20T10:00:00.000+00:00: change earliest= or latest=",
+            "the newest event outside it is from 2026-11-20T10:00:00.000+00:00: change earliest= or latest=",
         ),
         ("* | rename status AS s | where status=200", "after `rename` there is no field `status`", "called `s` there"),
         (
