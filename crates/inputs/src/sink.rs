@@ -77,7 +77,7 @@ pub enum AppendError {
     /// Refused for good, because the events exceed a limit.
     #[error("{0}")]
     Refused(SinkError),
-    /// Refused for good, because their index has no stanza and there are too many such indexes.
+    /// Refused for good, because the index of the events has no stanza and there are too many such indexes.
     #[error("{0}")]
     IndexRefused(SinkError),
     /// The store failed.

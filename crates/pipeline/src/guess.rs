@@ -1,9 +1,9 @@
 //! Guessing the sourcetype of a source without one.
 //!
-//! The guess depends on `[source::]` stanzas first, then on `[rule::]` stanzas of props.conf, then on the format of
-//! the first lines: each well-known format requires a minimum share of matching lines. Otherwise, timestamps may mark
-//! the start of multi-line events. Lines without a timestamp that do not look like continuations (indented lines, or
-//! an exception's cause) are evidence against merging: splitting an event is better than merging unrelated ones. Not
+//! The guess depends on `[source::]` stanzas first, then on `[rule::]` stanzas of props.conf, then on the format of the
+//! first lines: each well-known format requires a minimum share of matching lines. Otherwise, timestamps may mark the
+//! start of multi-line events. Lines without a timestamp that do not look like continuations (indented lines, or an
+//! exception's cause) are evidence against merging: splitting an event is better than merging unrelated events. Not
 //! here: models learned from earlier files.
 
 mod file_name;

@@ -165,8 +165,8 @@ pub enum StoreError {
     Closed,
     /// An earlier part of the same file was not stored, so the checkpoint of this part would hide the gap.
     #[error(
-        "an earlier part of {source_name} was not stored, so this part is not either; read the file again from \
-             where it is stored"
+        "an earlier part of {source_name} was not stored, so this part was refused; read the file again from \
+             its stored position"
     )]
     EarlierPartMissing {
         /// The file.
@@ -190,8 +190,8 @@ pub enum StoreError {
     },
     /// The limit of indexes without a stanza is reached.
     #[error(
-        "index {index} does not exist, and no more than {limit} indexes may exist without a stanza in indexes.conf; give it a \
-         stanza [{index}] there"
+        "index {index} does not exist, and no more than {limit} indexes may exist without a stanza in indexes.conf; add a \
+         stanza [{index}] to that file"
     )]
     TooManyIndexes {
         /// Name of the index.

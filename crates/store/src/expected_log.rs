@@ -77,8 +77,8 @@ impl ExpectedLog {
             // The segment was the newest one when the process ended, so the next segment follows it without a gap.
             (Some(_), Some(before)) => Some(before),
             // The segment is not listed: either its first group has not been acknowledged yet, or all its records are
-            // sealed and a crash came after the removal of its row and before that of its file. The mark may name a
-            // later record, of a segment that has been deleted.
+            // sealed and a crash came after its row and before its file was removed. The mark may name a later record,
+            // of a segment that has been deleted.
             (None, _) => None,
             (Some(_), None) => self.durable.filter(|durable| *durable >= segment.first_lsn),
         }

@@ -12,7 +12,7 @@
 //! machine itself, there are no candidates, because answers may be missing from the unsynced file. A part with an
 //! unreadable slot is not a candidate either. See docs/decisions/0030.
 //!
-//! Not here: the definition of equal requests; the caller provides a key.
+//! Not here: which requests are equal. The caller passes a key that identifies sender and content.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -285,7 +285,7 @@ impl State {
     pub(crate) fn note_not_better(&mut self, number: u64) {
         self.not_better.insert(number);
         if self.not_better.len() > NOT_BETTER_MAX {
-            // This bucket must stay in the set: otherwise it would be examined again instead of the next one.
+            // This bucket must stay in the set: otherwise it would be examined again instead of the next bucket.
             match self.not_better.first() == Some(&number) {
                 true => self.not_better.pop_last(),
                 false => self.not_better.pop_first(),
@@ -356,7 +356,7 @@ impl State {
         self.closed.contains_key(&number) || self.hot.has_number(number)
     }
 
-    /// The number up to which every bucket of the index will be sealed once the slabs in `sealing` are.
+    /// The number up to which every bucket of the index will be sealed once the slabs in `sealing` are sealed.
     pub(crate) fn sealed_through(&self, index: &str, sealing: &BTreeSet<u64>) -> u64 {
         let unsealed = self.unsealed_of(index).filter(|number| !sealing.contains(number));
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
@@ -366,7 +366,7 @@ impl State {
         // number of a slab whose first record is just being written.
         let arrived = self.sealed.arrived_between(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
         let sealed = arrived.rev().find(|bucket| bucket.row.level == 0).map(|bucket| bucket.row.number);
-        // These arrived before every unsealed slab (`Shared::state_for_seal`).
+        // The buckets of unloaded ranges arrived before every unsealed slab (`Shared::state_for_seal`).
         let unloaded = self.sealed.unloaded_of(index).map(|range| range.last_unmerged).max();
         sealed.max(sealing).max(unloaded).unwrap_or(0)
     }

@@ -5,8 +5,8 @@
 //! file a moment later, and a file being written begins empty.
 //!
 //! Content begins after leading NUL bytes. If a file is truncated while its writer keeps the old offset (`copytruncate`
-//! with a program that does not append), a hole is left there, which is not part of any line. The file, and copies of
-//! it, are therefore identified by the text after the hole, however long the hole is.
+//! with a program that does not append), a hole of NUL bytes precedes the new text and is not part of any line. The
+//! file, and copies of it, are therefore identified by the text after the hole, however long the hole is.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
@@ -53,7 +53,7 @@ pub struct OpenFile {
     pub stored_bytes: u64,
     /// Last modification, nanoseconds since the epoch, if known.
     pub modified_ns: Option<i64>,
-    /// Whether it can be read only once: standard input, a pipe, a device.
+    /// Whether the source can be read only once: standard input, a pipe, a device.
     pub is_stream: bool,
     /// Set when the content is no longer needed, which makes reading fail.
     ended: Arc<AtomicBool>,

@@ -52,7 +52,7 @@ impl Envelope {
     }
 }
 
-/// Passes every event of a body to `take`, which may refuse one; returns the error of the first bad one.
+/// Passes every event of a body to `take`, which may refuse an event; returns the error of the first bad event.
 pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Result<(), Answer>) -> Result<u64, Answer> {
     let mut at = 0;
     let too_deep = first_too_deep(body);

@@ -47,7 +47,7 @@ struct OpenEvent {
 /// Reader of the XML of modular inputs.
 pub struct XmlReader {
     tokens: XmlTokens,
-    /// Defaults by stanza; an event without a stanza gets those of the first.
+    /// Defaults by stanza; an event without a stanza gets the defaults of the first stanza.
     stanzas: BTreeMap<String, StanzaDefaults>,
     first: String,
     props: Arc<PropsResolver>,

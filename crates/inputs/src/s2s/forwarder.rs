@@ -65,7 +65,7 @@ pub struct Forwarder {
     decoder: Decoder,
     /// Number of messages read.
     messages: u64,
-    /// Wall-clock time of the last processing, the index time of events completed by silence.
+    /// Wall-clock time of the last processing. It is the index time of events completed by silence.
     now: TimeNs,
     wants_acks: bool,
     /// Set once the forwarder has presented a valid token.

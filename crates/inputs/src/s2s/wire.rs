@@ -41,7 +41,7 @@ pub enum Message {
     Pairs(Vec<(String, Vec<u8>)>),
     /// Opens a channel.
     OpenChannel {
-        /// Number of the channel whose metadata it copies.
+        /// Number of the channel whose metadata the new channel copies.
         like: Option<u64>,
         /// Number of the new channel.
         number: u64,

@@ -1,7 +1,8 @@
 //! Ranges of an index whose rows are only in the catalog, with their sums.
 //!
-//! A range has all live buckets of an index whose first origins are between two numbers, so it can be read again without
-//! a list of its buckets. Neighbouring ranges are joined, so that many small ones do not take more memory than rows.
+//! A range contains all live buckets of an index whose first origins are between two numbers, so the range can be read
+//! again without a list of its buckets. Neighbouring ranges are joined, because many small ranges would take more memory
+//! than the rows.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

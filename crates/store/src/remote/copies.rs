@@ -21,14 +21,14 @@ use crate::sync::lock;
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
-/// The first read of a bucket object covers the end of the object: its size divided by this number, a little more than
-/// the metadata of all slabs takes.
+/// The first read of a bucket object covers the end of the object. Its length is the object's size divided by this
+/// number, which is a little more than the metadata of all slabs takes.
 const TAIL_DIVISOR: u64 = 240;
 /// Minimum size of the first read of a bucket object, not counting its checksums: the 64 KiB that a reader of a bucket
 /// reads first, and up to two checksum blocks that are read only in part.
 const OBJECT_END_BYTES: u64 = 80 << 10;
-/// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the
-/// object.
+/// The block checksums after an object take one byte for this many bytes of the object; the tags of an encrypted object
+/// take as much again.
 const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID_SETTING: &str = "store_id";
@@ -280,7 +280,8 @@ pub(crate) fn stem(row: &impl RemoteNames) -> String {
 
 /// A row with the names of a bucket's remote objects.
 pub(crate) trait RemoteNames {
-    /// The bucket's stem if it is not derived from number and time, its number, and the time of its seal or compaction.
+    /// The bucket's stem (`None` if it is derived from number and time); its number; the time of its seal or
+    /// compaction.
     fn name_parts(&self) -> (Option<&str>, u64, i64);
 }
 

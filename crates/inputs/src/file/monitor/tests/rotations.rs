@@ -1,7 +1,8 @@
 //! Every way in which logs are rotated, copied and replaced; every line must be stored once.
 //!
-//! Each row of [`WAYS`] is a series of operations on the log between two writes. Each is tested with a scan at every
-//! step, and without scans but with restarts; both with single-line events, merged lines, and a guessed sourcetype.
+//! Each row of [`WAYS`] is a series of operations on the log between two writes. Each row is tested with a scan at
+//! every step, and without scans but with restarts. Both tests run with single-line events, merged lines, and a guessed
+//! sourcetype.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
