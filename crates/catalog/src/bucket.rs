@@ -486,7 +486,7 @@ pub(crate) fn live_page(
     Ok(with_origins(found, origins)?.into_iter().map(|(bucket, _)| bucket).collect())
 }
 
-/// Adds their origins to the found buckets; verifies their checksums.
+/// Adds the origins to the found buckets; verifies the checksums of the buckets.
 fn with_origins(
     found: Vec<StoredBucket>,
     mut origins: BTreeMap<u64, Vec<Origin>>,

@@ -171,7 +171,7 @@ impl NoTimeReason {
             NoTimeReason::TooOld => "the timestamp is older than MAX_DAYS_AGO",
             NoTimeReason::TooNew => "the timestamp is later than MAX_DAYS_HENCE",
             NoTimeReason::Jump => {
-                "the format of the timestamp differs from that of the others, and it is far from the previous one \
+                "the timestamp has another format than most others, and its time is far from the previous one \
                  (MAX_DIFF_SECS_AGO, _HENCE)"
             }
         }

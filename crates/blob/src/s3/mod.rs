@@ -138,8 +138,8 @@ impl BlobStore for S3Store {
                     let requests = Arc::clone(&requests);
                     async move { requests.put(&name, object).await }
                 };
-                // Waits for all before reporting the first failure: an upload dropped halfway would leave its parts
-                // behind.
+                // Waits for all uploads before reporting the first failure: an upload dropped halfway would leave its
+                // parts behind.
                 let ended: Vec<Result<(), BlobError>> =
                     stream::iter(objects).map(put).buffer_unordered(CONCURRENT_PUTS_MAX).collect().await;
                 ended.into_iter().collect::<Result<(), BlobError>>()
@@ -196,7 +196,7 @@ impl BlobStore for S3Store {
 }
 
 impl S3Store {
-    /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later one does.
+    /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later request fails.
     fn list_once(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let requests = Arc::clone(&self.core.requests);
         let mut listing = self.core.wait(async move { requests.list().await })?;

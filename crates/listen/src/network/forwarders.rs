@@ -69,7 +69,7 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
-        // Dropped before the stanzas: once these are gone, another socket may be opened at this address.
+        // The listener is dropped before the stanzas: once they are gone, another socket may be opened at this address.
         drop(listener);
     });
     Ok(bound)
@@ -356,7 +356,8 @@ impl Session<'_> {
             path: format!("forwarder {}", String::from_utf8_lossy(&numbers.identity.head)),
         };
         // After a refusal, the events of each index are stored on their own, so that only those that cannot be stored
-        // are dropped. They are stored without the position, which would otherwise be durable before all of them are.
+        // are dropped. They are stored without the position, which would otherwise become durable before all events
+        // are.
         let copy = (!batch.has_single_index()).then(|| batch.clone());
         let events = batch.len() as u64;
         let receipts = match self.port.store.append_at(batch, position) {
@@ -434,7 +435,7 @@ impl Session<'_> {
 }
 
 /// Fails with the reason if a forwarder may not write to an index. Without a token a forwarder is not authenticated, so
-/// it may write to internal indexes only if the settings of the port allow them all or name this one.
+/// it may write to internal indexes only if the settings of the port allow all internal indexes or name this one.
 fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {

@@ -1,6 +1,6 @@
 //! The timestamp of a JSON object, found by well-known key names.
 //!
-//! The time of an object often comes after a kilobyte of other data that contains other times. So the values of
+//! The time of an object often comes after a kilobyte of other data that contains other times. Therefore, the values of
 //! well-known keys are preferred, and keys of the object itself have precedence over those of nested objects. The text
 //! is scanned once, without building a tree, up to an unambiguous key or [`SCANNED_BYTES_MAX`].
 //!

@@ -145,7 +145,7 @@ impl SharedFileTable {
     }
 
     /// Number of the last change, and the rows changed after `version`, in order. If the connection is lost, waits for
-    /// it for at most the configured time from `since`; without `since`, it does not wait.
+    /// a new connection for at most the configured time after `since`; without `since`, does not wait.
     pub fn changes_since(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
         self.read(since, |session| {
             let act = CatalogTransaction::on(session);
