@@ -95,8 +95,8 @@ impl Routes {
         }
     }
 
-    /// Whether events of an index are sent; the last matching pattern decides. An index that matches none is sent only
-    /// if there are no patterns.
+    /// Whether events of an index are sent; the last matching pattern decides. An index that matches no pattern is sent
+    /// only if no patterns exist.
     fn is_sent(&self, index: &str) -> bool {
         let fitting = self.filters.iter().rev().find(|(pattern, _)| pattern.is_match(index.as_bytes()));
         fitting.map_or(self.filters.is_empty(), |(_, is_sent)| *is_sent)

@@ -1,9 +1,10 @@
 //! The queue on disk: batches that indexers have not acknowledged, in files of numbered records.
 //!
 //! An append is durable once the sync thread has synced it, and is sent only then, so that a number never denotes two
-//! records, even after a crash. Each group of indexers has a cursor, the last record it no longer needs. Once all
-//! cursors have passed a file, the file positions in it are saved elsewhere and it is deleted. The total size is
-//! bounded; at the limit, an append waits, or drops its events after the time in `drop_after`.
+//! records, even after a crash. Each group of indexers has a cursor: the number of the last record that the group no
+//! longer needs. Once all cursors have passed a file of the queue, the read positions stored in that file are saved
+//! elsewhere, and the file is deleted. The total size is bounded; at the limit, an append waits, or drops its events
+//! after the time in `drop_after`.
 //!
 //! Not here: the content of a batch, connections.
 
@@ -410,7 +411,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Records that a group no longer needs the records up to a number.
+    /// Notes that a group no longer needs the records up to this number.
     pub fn acknowledge(&self, group: usize, number: u64) -> Result<(), ForwardError> {
         let mut state = self.lock();
         let Some(group) = state.groups.get_mut(group).filter(|group| group.cursor < number) else { return Ok(()) };
@@ -528,7 +529,7 @@ impl State {
         self.segments.iter().take(full).take_while(|segment| segment.last <= passed).count()
     }
 
-    /// Skips the first file for non-blocking groups if only they need it; returns whether any skipped it.
+    /// Skips the first file for non-blocking groups if only they need it; returns whether any group skipped it.
     fn skip_oldest_segment(&mut self) -> bool {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;

@@ -56,9 +56,9 @@ pub(crate) struct Task {
     pub(crate) schedule: Schedule,
     pub(crate) program: Program,
     pub(crate) environment: Vec<(String, String)>,
-    /// Text for the program's standard input, if it reads any; it then gets a session, too.
+    /// Text for the program's standard input, if the program reads any; such a program also gets a session.
     pub(crate) configuration: Option<NewConfiguration>,
-    /// The user of the session (`passAuth`); without one, the session is the node's.
+    /// The user of the session (`passAuth`); without a user, the session is the node's.
     pub(crate) user: Option<String>,
     pub(crate) mark: Option<Checkpoint>,
     pub(crate) new_reader: NewReader,
