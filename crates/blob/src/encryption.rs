@@ -14,7 +14,7 @@
 //! magic        "QRYENC01"
 //! ```
 //!
-//! The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Reordered
+//! The nonce of a block is its number. This is safe, because a data key encrypts only one object, once. Reordered
 //! blocks are thus detected, and so are blocks of other objects, whose data keys differ. The encryption of the data key
 //! also authenticates the object's name, length and key id, so that renamed, exchanged and truncated objects are
 //! detected.

@@ -57,7 +57,7 @@ pub struct BucketRow {
     pub created: i64,
     /// Number of times its events were compacted; 0 for a sealed bucket.
     pub level: u32,
-    /// Whether it was restored from an archive, which exempts it from retention.
+    /// Whether the bucket was restored from an archive and is therefore exempt from retention.
     pub thawed: bool,
     /// The sealed buckets its events came from, by ascending row; empty for a sealed bucket.
     pub origins: Vec<Origin>,

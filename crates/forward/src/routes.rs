@@ -70,7 +70,7 @@ impl Routes {
         self.names.iter().position(|known| known == name).map(|at| 1 << at)
     }
 
-    /// The groups a text names; the default ones if it names no known group.
+    /// The groups that a text names; the default groups if it names no known group.
     fn parse_groups(&self, text: Option<&str>) -> Groups {
         let Some(text) = text else { return self.default };
         let mut groups = 0;

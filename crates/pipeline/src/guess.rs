@@ -171,7 +171,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
     }
 }
 
-/// Non-empty lines; the last one only if it is complete or the only one.
+/// Non-empty lines; the last line only if it is complete or the only line.
 fn complete_lines(sample: &[u8]) -> Vec<&[u8]> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let mut lines: Vec<&[u8]> = sample.split(is_break).filter(|line| !line.is_empty()).take(LINES_MAX + 1).collect();

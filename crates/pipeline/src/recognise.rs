@@ -34,7 +34,7 @@ const ZONE_STEP_SECS: i64 = 900;
 /// Largest offset of a time zone.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 
-/// A way of writing times; [`crate::timestamp`] counts them to find a source's usual one.
+/// A way of writing times. [`crate::timestamp`] counts the ways to find the usual one of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Configured by `TIME_FORMAT`.

@@ -2,8 +2,8 @@
 //!
 //! Origins of the time, in order of precedence: the event's text, read with `TIME_FORMAT`; the text, read by
 //! recognition; the previous time of the source; the file's modification time; now. A time outside `MAX_DAYS_*` is
-//! rejected, and so is a time that differs from the previous one by more than `MAX_DIFF_SECS_*` and whose format
-//! differs from that of most times of the source.
+//! rejected. A time that differs from the previous time by more than `MAX_DIFF_SECS_*` is also rejected, if its format
+//! differs from the format of most times of the source.
 //!
 //! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the order,
 //! by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid in one
@@ -276,7 +276,7 @@ impl Timestamper {
         })
     }
 
-    /// Uses the order of dates that other pipelines of the source have learned, and shares the order that this one
+    /// Uses the order of dates that other pipelines of the source have learned, and shares the order that this pipeline
     /// learns.
     pub(crate) fn share_order(&mut self, orders: Arc<DateOrders>, source: &str) {
         let key = orders.key(source);

@@ -77,7 +77,7 @@ impl SharedFolder {
     }
 
     /// Applies the changes of other nodes, and shares files edited here by hand. While the database does not answer,
-    /// which is logged once, nothing changes.
+    /// nothing changes; the failure is logged once.
     pub fn poll(&self) {
         let done = self.poll_database();
         let mut state = self.lock();

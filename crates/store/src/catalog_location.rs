@@ -40,8 +40,8 @@ pub struct CatalogMigrationResult {
     pub former: String,
 }
 
-/// Copies the catalog of a data directory, which no other process may have open, and makes the copy the catalog of
-/// that directory.
+/// Copies the catalog of a data directory, and makes the copy the catalog of that directory. No other process may have
+/// the directory open.
 pub fn migrate_catalog(
     options: &StoreOptions,
     to: CatalogLocation,

@@ -151,7 +151,7 @@ pub enum StoreError {
         /// The id.
         bucket: String,
     },
-    /// The local copy of a bucket is the only complete one, or is needed for its move to another volume.
+    /// The local copy of a bucket is the only complete copy, or is needed for the bucket's move to another volume.
     #[error("bucket {bucket} cannot be evicted: it is not completely on a volume, or is being moved")]
     NotEvictable {
         /// Bucket id.
@@ -182,7 +182,7 @@ pub enum StoreError {
         /// The limit.
         limit: u64,
     },
-    /// A batch violates the invariants of `EventBatch`, which is a bug of the caller.
+    /// A batch violates the invariants of `EventBatch` because of a bug in the caller.
     #[error("event batch cannot be stored: {reason}")]
     InvalidBatch {
         /// The violated invariant.

@@ -69,8 +69,8 @@ impl ExpectedLog {
         let segment = self.segments.get(at)?;
         let before_next = self.segments.get(at + 1).map(|next| next.first_lsn - 1);
         match (segment.row, before_next) {
-            // The next segment may begin before the recorded end of this one: if the salvage of a damaged segment is
-            // interrupted, its later runs of records may be segments of their own already.
+            // The next segment may begin before the recorded end of this segment: if the salvage of a damaged segment
+            // is interrupted, its later runs of records may be segments of their own already.
             (Some(row), before_next) if row.last_lsn.is_some() => {
                 row.last_lsn.map(|last| before_next.map_or(last, |before| last.min(before)))
             }

@@ -77,7 +77,7 @@ impl Shared {
     /// Reads the rows of a range. Appends do not wait for this, nor do searches that do not need the rows.
     pub(crate) fn load_rows(&self, index: &Arc<str>, range: &UnloadedRange) -> Result<(), StoreError> {
         let _turn = lock(&self.rows_loading);
-        // Another thread may have loaded the rows while this one waited.
+        // Another thread may have loaded the rows while this thread waited.
         if !self.state().sealed.is_unloaded(index, range) {
             return Ok(());
         }

@@ -86,7 +86,7 @@ pub struct StoreOptions {
     pub zstd_level: i32,
     /// Settings for merging sealed buckets.
     pub compaction: CompactionOptions,
-    /// Indexes with a stanza in indexes.conf, which are unlimited.
+    /// Indexes with a stanza in indexes.conf; their number is unlimited.
     pub configured_indexes: BTreeSet<String>,
     /// Maximum number of buckets whose catalog rows are kept in memory after a start. If there are more, the rows of
     /// the oldest ones stay in the catalog until they are needed.

@@ -279,8 +279,8 @@ impl Shared {
         emptying.arrived_old = waiting;
     }
 
-    /// Archives a bucket; an error is reported and the bucket stays. A bucket with deleted events, which must not be
-    /// archived, is rewritten without them and archived in a later round. The caller holds `compacting`.
+    /// Archives a bucket; an error is reported and the bucket stays. Deleted events must not be archived, so a bucket
+    /// with deleted events is rewritten without them and archived in a later round. The caller holds `compacting`.
     fn archive_bucket(
         &self,
         bucket: &Arc<SealedBucket>,
@@ -327,7 +327,7 @@ impl Shared {
         self.state().retired.extend(left);
     }
 
-    /// Deletes the objects of a bucket; returns `false` if some must stay, or if the deletion failed, which is
+    /// Deletes the objects of a bucket; returns `false` if some must stay or if the deletion failed. Failures are
     /// reported.
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);

@@ -117,8 +117,8 @@ pub(crate) struct State {
     pub(crate) not_better: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, it does not
-    /// wait, and the result is discarded.
+    /// Whether a compaction is encoding. Encoding cannot be interrupted: a store that stops meanwhile does not wait,
+    /// and the result is discarded.
     pub(crate) compaction_encodes: bool,
     /// Error of the newest seal; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,

@@ -98,7 +98,7 @@ impl Store {
         Store::start(options, disk, blobs, catalog, clock, lock)
     }
 
-    /// Opens an existing data directory, which no server may have open, read-only.
+    /// Opens an existing data directory read-only. No server may have the directory open.
     pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::shared(&options.dir)?;
         let catalog = data_dir::open_catalog_read_only(&options, &clock)?;

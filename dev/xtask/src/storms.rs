@@ -23,7 +23,7 @@ use crate::soak_node;
 const CLIENTS: usize = 64;
 /// Number of logins of each client.
 const LOGINS: usize = 20;
-/// Number of clients that request events, which exceeds the limit of concurrent searches.
+/// Number of clients that request events; more than the limit of concurrent searches.
 const READERS: usize = 70;
 /// Events to export: their number, the bytes of text added to each, and the assembly of lines. Long lines are also
 /// added with a sourcetype whose events may have several lines.
@@ -41,7 +41,7 @@ const READ_BYTES: u64 = 24 << 20;
 const READ_BYTES_OF_ANSWER: u64 = 2 << 20;
 /// Bytes of events of an answer other than an export.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Minimum number of searches of each of the other clients during a storm.
+/// Minimum number of searches by each other client during a storm.
 const SEARCHES: usize = 30;
 /// Maximum peak memory of the server, in MB.
 const RESIDENT_MB_MAX: u64 = 1_000;

@@ -119,7 +119,7 @@ impl<T> Endpoints<T> {
         Endpoints { all: clients.into_iter().map(endpoint).collect(), turn: AtomicUsize::new(0), clock }
     }
 
-    /// The server for the next request; avoids the one named `avoid` if another is healthy.
+    /// The server for the next request; avoids the server named `avoid` if another server is healthy.
     pub(crate) fn next(&self, avoid: Option<&str>) -> RequestGuard<'_, T> {
         let now_ns = self.clock.elapsed_ns();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

@@ -81,7 +81,7 @@ impl fmt::Debug for S3Store {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // This may be dropped where blocking is forbidden, so shutdown happens in the background.
+        // The value may be dropped where blocking is forbidden, so the runtime shuts down in the background.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -17,7 +17,7 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum budget.
 const BUDGET_MAX: i64 = 500;
-/// Cost of a retry, in units of which each request that succeeds at its first attempt earns one.
+/// Cost of a retry. Each request that succeeds at its first attempt earns 1.
 const RETRY_COST: i64 = 5;
 
 /// The retry budget.

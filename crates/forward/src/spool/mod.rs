@@ -65,7 +65,7 @@ pub struct GroupOptions {
 /// Options of a queue.
 #[derive(Debug)]
 pub struct SpoolOptions {
-    /// Its folder; created if missing.
+    /// Folder of the queue; created if missing.
     pub folder: PathBuf,
     /// Maximum bytes on disk.
     pub limit_bytes: u64,
@@ -269,7 +269,7 @@ impl Spool {
     }
 
     /// Appends records with the position of their file; waits while the queue is full. Returns the number of the last
-    /// one, for [`Spool::wait_durable`].
+    /// record, for [`Spool::wait_durable`].
     pub fn append(&self, records: &[Record<'_>], position: Option<FilePosition>) -> Result<u64, ForwardError> {
         let bytes: usize = records.iter().map(|record| record.packed.len()).sum();
         let (mut state, is_room) = self.wait_for_room(bytes as u64)?;
@@ -522,7 +522,7 @@ impl State {
         named.map(|(_, group)| group.name.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Files at the front that no group needs; never the last one, which is being written.
+    /// Files at the front that no group needs; never the last file, which is being written.
     fn removable_count(&self) -> usize {
         let passed = self.groups.iter().map(|group| group.cursor).min().unwrap_or(u64::MAX);
         let full = self.segments.len().saturating_sub(1);
@@ -590,7 +590,7 @@ fn lock(folder: &Path) -> Result<File, ForwardError> {
     }
 }
 
-/// The queue's name; a new queue gets one.
+/// The queue's name; a new queue gets `new_name`.
 fn read_or_create_name(folder: &Path, new_name: &str) -> Result<String, ForwardError> {
     let path = folder.join(NAME_FILE);
     match std::fs::read_to_string(&path) {

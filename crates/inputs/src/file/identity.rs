@@ -249,7 +249,7 @@ impl Search<'_> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
         if handle.compression == Compression::None {
-            // Usually the furthest position belongs to this very file, which is cheap to verify.
+            // Usually the furthest position belongs to this very file, and verifying it is cheap.
             if let Some(position) = known.last().filter(|last| belongs_to(last, self.absolute))
                 && handle.content_bytes() >= position.offset
                 && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash

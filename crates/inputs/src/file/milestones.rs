@@ -49,8 +49,8 @@ pub(crate) fn compute_for_plain(handle: &Handle, length: u64) -> io::Result<Vec<
     (0..reached_count(length)).map(of).collect()
 }
 
-/// Adds milestones passed by `bytes`, which follow the first `length` bytes; `before` contains the last of those, up to
-/// 256.
+/// Adds milestones passed by `bytes`, which follow the first `length` bytes. `before` contains the last 256 of these
+/// first bytes, or all.
 pub(crate) fn add_passed(milestones: &mut Vec<u32>, before: &[u8], length: u64, bytes: &[u8]) {
     let end = length + bytes.len() as u64;
     while milestones.len() < MILESTONES_MAX && length_at(milestones.len()) <= end {

@@ -1,7 +1,7 @@
 //! The JSON of `/services/collector/event`: objects in sequence or in an array, each wrapping one event.
 //!
 //! A string event is unescaped; an object, array, number or literal is taken byte for byte from the request. Events
-//! before the first bad one are valid and are returned before the error.
+//! before the first bad event are valid and are returned before the error.
 //!
 //! Not here: defaults from the token and the request, and storing.
 
@@ -170,7 +170,7 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
     Ok(made)
 }
 
-/// Decodes a JSON string. An invalid one, such as half a surrogate pair, is an error.
+/// Decodes a JSON string. An invalid string, such as half a surrogate pair, is an error.
 fn text<'v>(value: &'v LazyValue<'_>) -> Result<&'v str, Code> {
     value.as_str().ok_or(Code::InvalidFormat)
 }

@@ -48,7 +48,7 @@ pub struct Datagrams {
 #[derive(Debug)]
 struct Sender {
     pipeline: Box<Pipeline>,
-    /// Time zone of timestamps without one; also used to write the prefix.
+    /// Time zone of timestamps without a zone; also used to write the prefix.
     zone: TimeZone,
     /// Arrival time of the sender's last datagram.
     last: TimeNs,

@@ -83,7 +83,7 @@ pub struct Forwarder {
     /// First unreported message: an error in the settings of a sourcetype, or the reason why an event did not go to the
     /// index that a rule set.
     refused: Option<String>,
-    /// Time zone declared by the forwarder, for timestamps without one.
+    /// Time zone declared by the forwarder, for timestamps without a zone.
     zone: Option<TimeZone>,
 }
 

@@ -21,7 +21,8 @@ struct Queue {
     by_age: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// Number of the next connection to enter a list; one for all lists, so that ages can be compared between them.
+/// Number of the next connection to enter a list; one counter for all lists, so that ages in different lists can be
+/// compared.
 static NEXT_AGE: AtomicU64 = AtomicU64::new(0);
 
 fn next_age() -> u64 {

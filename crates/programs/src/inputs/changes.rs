@@ -24,7 +24,8 @@ use super::input_context::{Shared, Stores, check, file_name, metadata};
 
 /// Folder of saved scans, relative to the data directory.
 const SCANS_FOLDER: &str = "var/lib/quarry/fschange";
-/// Extension of the saved scan whose events are stored; the other one is for a scan whose events may not be stored yet.
+/// Extension of the saved scan whose events are stored; the other extension is for a scan whose events may not be
+/// stored yet.
 const STORED_EXTENSION: &str = "look";
 const NEXT_EXTENSION: &str = "next";
 /// Scope of scan numbers in the store; it cannot be an index name.

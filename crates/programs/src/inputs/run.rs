@@ -25,7 +25,7 @@ const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const QUIET_TICKS: usize = 10;
 /// Time within which a program must terminate when asked; its output is read until then.
 const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;
-/// Maximum bytes read after the program was killed, which is more than a pipe holds.
+/// Maximum bytes read after the program was killed; more than a pipe holds.
 const LEFT_BYTES_MAX: usize = 4 << 20;
 /// Pause before a busy store is tried again.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);

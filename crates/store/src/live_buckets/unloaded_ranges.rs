@@ -88,7 +88,7 @@ impl UnloadedRange {
         }
     }
 
-    /// First origins of the first and the last bucket, between which there are no other buckets of the index.
+    /// First origins from the first to the last bucket of the range; no other bucket of the index lies between.
     pub(crate) fn origins(&self) -> RangeInclusive<u64> {
         self.origins.0..=self.origins.1
     }

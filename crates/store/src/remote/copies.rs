@@ -22,7 +22,7 @@ const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
 /// The first read of a bucket object covers the end of the object. Its length is the object's size divided by this
-/// number, which is a little more than the metadata of all slabs takes.
+/// number: a little more than the metadata of all slabs takes.
 const TAIL_DIVISOR: u64 = 240;
 /// Minimum size of the first read of a bucket object, not counting its checksums: the 64 KiB that a reader of a bucket
 /// reads first, and up to two checksum blocks that are read only in part.
@@ -202,7 +202,8 @@ impl Copies {
         self.state().is_none_or(RemoteState::is_local_complete)
     }
 
-    /// Whether the local objects may be deleted, because the remote ones are complete and no move reads them.
+    /// Whether the local objects may be deleted, because the remote objects are complete and no move reads the local
+    /// ones.
     pub(super) fn is_evictable(&self) -> bool {
         lock(&self.known).counted.evictable
     }
@@ -308,7 +309,7 @@ pub(super) const RECEIPT_EXTENSION: &str = "receipt";
 #[derive(Clone)]
 pub(crate) struct OpenObject {
     pub(crate) object: Arc<dyn ReadAt>,
-    /// The same object; blocks read through this one stay longer in the cache.
+    /// The same object; blocks read through this handle stay longer in the cache.
     pub(crate) lasting: Arc<dyn ReadAt>,
 }
 

@@ -3,8 +3,8 @@
 //! An unreadable record at the end of the log was either being written when the machine stopped, or was stored,
 //! acknowledged, and damaged later. The first is normal; the second must be reported. The mark distinguishes them: it
 //! is written after each sync of the log and before any acknowledgment. Only the first write of the mark is synced at
-//! once, because a sync for each group would double its cost. It survives the end of the process, but after a failure
-//! of the machine it may be some seconds old. It is never ahead of the durable records.
+//! once, because a sync for each group would double the group's cost. The mark survives the end of the process, but
+//! after a failure of the machine it may be some seconds old. It is never ahead of the durable records.
 
 use std::fs;
 use std::io;

@@ -138,7 +138,7 @@ impl SharedFileTable {
     pub fn unlock(&self) {
         let mut writer = lock(&self.writer);
         writer.is_held = false;
-        // A session that does not answer is dropped, which releases the lock.
+        // A session that does not answer is dropped, so that the server releases the lock.
         if writer.session.as_ref().is_some_and(|session| session.unlock().is_err()) {
             writer.session = None;
         }
@@ -261,7 +261,7 @@ impl SharedFileTable {
             _ => return Err(Failure::Damaged("its schema has tables of another program".to_owned())),
         }
         in_transaction(session, "BEGIN", || {
-            // A role without the right to create schemas can use an empty one that an administrator has created.
+            // A role without the right to create schemas can use an empty schema that an administrator has created.
             if !act.exists("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1", values![name])? {
                 session.run_script(&format!("CREATE SCHEMA {name}"))?;
             }

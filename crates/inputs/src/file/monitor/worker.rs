@@ -3,7 +3,7 @@
 //! A file that grew stays open for a while ([`super::session`]). A file that has not been written for
 //! `time_before_close` is closed as soon as it has been read.
 //!
-//! If a file was truncated or rewritten, the events read from it are still handed over: complete ones at once, and an
+//! If a file was truncated or rewritten, the events read from it are still handed over: complete events at once, and an
 //! incomplete line after a wait during which a copy with the whole line may be read.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

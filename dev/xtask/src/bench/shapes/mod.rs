@@ -160,7 +160,7 @@ fn measure(
     report.ingested(shape.name(), written.bytes, written.events, &figures, &loaded);
     keep_partial_states(&data, false)?;
     if options.is_ingest {
-        // With `--ingest`, only the figures of indexing are reported, which is done above.
+        // With `--ingest`, only the figures of indexing are reported, as done above.
     } else if options.is_load {
         measure_load(shape, &written, options, &data, duckdb, report)?;
     } else {

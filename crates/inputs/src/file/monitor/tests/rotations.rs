@@ -370,7 +370,7 @@ fn every_line_is_stored_once_for_any_rotation() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A program without append mode whose file was truncated continues at its old offset, which leaves a hole.
+/// A program without append mode whose file was truncated continues at its old offset and leaves a hole.
 #[test]
 fn leading_holes_are_skipped() {
     for settings in SETTINGS {
