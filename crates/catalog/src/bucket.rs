@@ -1,7 +1,7 @@
 //! The life cycle of a bucket: sealing, live, retired, forgotten.
 //!
 //! A bucket is sealed from the log, or compacted from older buckets, which it replaces in one transaction. `begin_seal`
-//! records the names of its objects before they are written, and a retired bucket stays on record until they are
+//! records the names of its objects before they are written, and a retired bucket stays on record until its objects are
 //! deleted. A crash therefore never leaves an unknown object, and no folder needs to be listed.
 //!
 //! Not here: the buckets of a time range (`crate::overlap`).

@@ -406,8 +406,8 @@ impl Pipeline {
         self.records_starts = true;
     }
 
-    /// Input offsets at which the events begin that were appended since the last call, in order; for a source that is
-    /// not UTF-8, offsets of lines.
+    /// Input offsets at which the events appended since the last call begin, in order; for a source that is not UTF-8,
+    /// offsets of lines.
     pub fn take_starts(&mut self) -> Vec<u64> {
         match &mut self.stage {
             Stage::Running(running) => running.assembler.take_starts(),

@@ -3,8 +3,8 @@
 //! After a start, a store with many buckets has only sums in memory for its older ones, by ranges of arrival
 //! ([`UnloadedRange`]). Code that needs the buckets of such a range gets the state from [`Shared::state_with`], which
 //! reads their rows. A range whose rows are not in memory does not change: every change loads the rows of its range
-//! first, and no other process has the catalog open for writing. New buckets arrive after all ranges, except those of a
-//! slab that is sealed late, for which the seal first reads all later ranges ([`Shared::state_for_seal`]). A search
+//! first, and no other process has the catalog open for writing. New buckets arrive after all ranges, except the bucket
+//! of a slab that is sealed late: its seal first reads all later ranges ([`Shared::state_for_seal`]). A search
 //! therefore finds either the rows of a range, or sums that show whether it needs the rows.
 //!
 //! Not here: which rows stay in the catalog (`live_buckets::loading`).

@@ -89,7 +89,7 @@ pub struct StoreOptions {
     /// Indexes with a stanza in indexes.conf; their number is unlimited.
     pub configured_indexes: BTreeSet<String>,
     /// Maximum number of buckets whose catalog rows are kept in memory after a start. If there are more, the rows of
-    /// the oldest ones stay in the catalog until they are needed.
+    /// the oldest buckets stay in the catalog until they are needed.
     pub rows_at_start: usize,
     /// Number of sealed buckets, of any index, whose rows are read from the catalog together and leave memory together.
     pub rows_of_cell: u64,

@@ -37,8 +37,8 @@ pub struct RetentionRule {
     pub max_raw_bytes: Option<u64>,
     /// Whether buckets are archived before they are removed.
     pub archives: bool,
-    /// Delay in seconds before the last events of the index are removed by age, and before a bucket is removed that was
-    /// too old when it was written.
+    /// Delay in seconds before the last events of the index are removed by age, and before a bucket that was too old
+    /// when it was written is removed.
     pub empties_after_secs: u64,
 }
 

@@ -113,7 +113,7 @@ pub(crate) struct State {
     /// Buckets that could not be compacted, by number; they are skipped.
     pub(crate) not_compacted: BTreeSet<u64>,
     /// Numbers of buckets that a rewrite would not improve: their events have no search-time fields worth storing, and
-    /// they would not become smaller. Incomplete if there are many.
+    /// the buckets would not become smaller. Incomplete if there are many.
     pub(crate) not_better: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,

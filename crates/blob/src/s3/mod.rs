@@ -281,7 +281,7 @@ impl Layout {
     }
 }
 
-/// The footer and trailer of an object whose end was read, reading the rest of the trailer if necessary. `None` if the
+/// The footer and trailer of an object whose end was read; reads the rest of the trailer if necessary. `None` if the
 /// end is not a footer.
 async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Option<(Footer, Bytes)>, BlobError> {
     let Some(footer) = Footer::read(&end.bytes, end.stored) else { return Ok(None) };

@@ -15,10 +15,10 @@
 //! was read beyond the end of the copy. While the origin still has its content, the two files are compared instead,
 //! because different files may share many milestones.
 //!
-//! A copy may have a position of its own, either because it was recorded when it stalled or because its first events
-//! were read before it was recognised. While the file is a copy, it is not read further. A position recorded for a copy
-//! has no milestones. Any other position may belong to a file that merely begins like the origin, so a milestone after
-//! that position must match.
+//! A copy may have a position of its own, either because the position was recorded when the copy stalled, or because
+//! the first events of the copy were read before it was recognised. While the file is a copy, it is not read further. A
+//! position recorded for a copy has no milestones. Any other position may belong to a file that merely begins like the
+//! origin, so a milestone after that position must match.
 //!
 //! If a compressed file was found to be damaged, the bytes before the error may be wrong as well. The position of such
 //! a file has the hash of everything before the offset: the same damaged file resumes there without duplicates, while a
@@ -99,7 +99,7 @@ enum KnownPosition {
 }
 
 impl StartPosition {
-    /// Finds the position of the file at `path` among those in the sink. If `again` is set, they are ignored;
+    /// Finds the position of the file at `path` among the positions in the sink. If `again` is set, these are ignored;
     /// `rotation` tells whether files in the same folder are rotated.
     pub(crate) fn find(
         handle: &Handle,

@@ -1,8 +1,8 @@
 //! The HTTP Event Collector: `/services/collector` and below, with Splunk's answers.
 //!
-//! A request is answered with success once its events are durable. A request whose token uses acknowledgment is
-//! answered at once with an id, and `/ack` reports when the events are durable. All requests share one memory budget
-//! for bodies; beyond this budget, and while the store accepts no events, senders are asked to retry.
+//! A request whose token uses acknowledgment is answered at once with an id, and `/ack` reports when its events are
+//! durable. Any other request is answered with success once its events are durable. All requests share one memory
+//! budget for bodies; beyond this budget, and while the store accepts no events, senders are asked to retry.
 //!
 //! Behaviour follows Splunk's public description of the collector, and observed error answers. Not here: TLS,
 //! persistence of tokens, forwarders that speak S2S over HTTP.

@@ -331,7 +331,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a numbered batch unless it is already stored. After a failure that may pass, the forwarder sends it
+    /// Stores a numbered batch unless it is already stored. After a transient failure, the forwarder sends the batch
     /// again; events that the store refuses for good are dropped.
     fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
         let shared = &self.port.shared;
@@ -388,7 +388,7 @@ impl Session<'_> {
     }
 
     /// Counts and reports events that the store will never accept. The forwarder gets its acknowledgment all the same,
-    /// because it would resend them without end and never send the events after them.
+    /// because otherwise it would resend these events without end and never send the events after them.
     fn drop_refused(&self, events: u64, reason: &SinkError) {
         self.port.shared.limits.refused_events.fetch_add(events, Ordering::Relaxed);
         self.port.store.warn(&format!("{events} events of a forwarder are dropped: {reason}"));

@@ -282,7 +282,7 @@ impl Listeners {
 }
 
 /// The sockets that inputs.conf describes, and the faults of stanzas without a socket. Stanzas of one address share a
-/// socket; each with a system-assigned port number has its own.
+/// socket; a stanza with a system-assigned port number has a socket of its own.
 fn configured_sockets(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<SocketConfig>, Vec<ListenError>) {
     let mut settings = NetworkInputSettings::new(&node.layers);
     let tokens: Option<Arc<[String]>> = settings.forwarder_tokens.take().map(Into::into);

@@ -194,8 +194,8 @@ impl Shared {
 }
 
 impl Store {
-    /// Lets merged buckets store search-time fields, which the result of `current` at the time of a merge extracts. Only
-    /// the first call has an effect.
+    /// Lets merged buckets store search-time fields. For each merge, `current` returns the extraction of the fields.
+    /// Only the first call has an effect.
     pub fn store_extractions(&self, current: Box<CurrentExtraction>) {
         self.shared.extraction.set(current);
     }

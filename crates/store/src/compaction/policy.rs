@@ -89,9 +89,9 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    /// The first merge at an unexamined position. A change affects only merges that include the changed position. These
-    /// begin at most as many buckets earlier as a merge may have inputs. Groups may begin at other buckets than in an
-    /// examination of the whole index, so the merges found may differ.
+    /// The first merge at an unexamined position. A change affects only merges that include the changed position. Such
+    /// merges begin before the position by at most the maximum number of inputs. Groups may begin at other buckets than
+    /// in an examination of the whole index, so the merges found may differ.
     fn merge(&self, places: &mut IndexPositions) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found earlier but not carried out is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));

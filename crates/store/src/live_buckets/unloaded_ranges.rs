@@ -110,7 +110,7 @@ impl UnloadedRanges {
     }
 
     /// Adds a range. Joins it with its neighbours, if together they have at most `buckets_max` buckets and `in_memory`
-    /// finds no row with a first origin between the two given ones.
+    /// finds no row with a first origin between the two given origins.
     pub(super) fn insert(&mut self, mut range: UnloadedRange, buckets_max: u64, in_memory: impl Fn(u64, u64) -> bool) {
         let may_join = |one: &UnloadedRange, other: &UnloadedRange| {
             one.totals.buckets.saturating_add(other.totals.buckets) <= buckets_max

@@ -21,8 +21,8 @@ use crate::sync::lock;
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
-/// The first read of a bucket object covers the end of the object. Its length is the object's size divided by this
-/// number: a little more than the metadata of all slabs takes.
+/// The first read of a bucket object covers the end of the object. The read's length is the object's size divided by
+/// this number: a little more than the metadata of all slabs takes.
 const TAIL_DIVISOR: u64 = 240;
 /// Minimum size of the first read of a bucket object, not counting its checksums: the 64 KiB that a reader of a bucket
 /// reads first, and up to two checksum blocks that are read only in part.
@@ -222,7 +222,7 @@ pub(crate) enum ObjectKind {
     Filter,
 }
 
-/// Bytes read of a filter's end in addition to checksums: the parameters of the slabs, and up to two checksum blocks
+/// Bytes read from a filter's end in addition to checksums: the parameters of the slabs, and up to two checksum blocks
 /// that are read only in part.
 const FILTER_END_BYTES: u64 = 16 << 10;
 

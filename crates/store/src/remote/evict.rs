@@ -1,9 +1,9 @@
 //! Eviction of local copies of uploaded buckets.
 //!
-//! Local copies and cached blocks share the configured space. Each may use at least half of it, and more if the other
-//! uses less. The least recently used copies are evicted first, and copies with recent events last. Searches that hold
-//! a bucket are not affected: open files stay readable, and later reads use the volume. Copies can also be evicted on
-//! request.
+//! Local copies and cached blocks share the configured space. Each of the two may use at least half of the space, and
+//! more if the other uses less. The least recently used copies are evicted first, and copies with recent events last.
+//! Searches that hold a bucket are not affected: open files stay readable, and later reads use the volume. Copies can
+//! also be evicted on request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -462,8 +462,8 @@ impl Readers {
         lookups >= LOOKUPS_BEFORE_WHOLE && bucket.row.filter_bytes <= self.filters.weight_max() as u64
     }
 
-    /// Whether a slab may hold a token, according to single cells of the bucket's term filter; `true` if the filter
-    /// cannot be read, and for buckets whose whole filter [`Readers::may_match`] has tested.
+    /// Whether a slab may hold a token, according to single cells of the bucket's term filter; also `true` if the
+    /// filter cannot be read, or if [`Readers::may_match`] has already tested the bucket's whole filter.
     pub(crate) fn may_hold(&self, bucket: &SealedBucket, slab: usize, token: &[u8]) -> bool {
         if bucket.copies.is_local() || self.faults.get(bucket.row.number).is_some() {
             return true;
